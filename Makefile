@@ -84,12 +84,8 @@ manifests: install ## Write the files of deploy/kubernetes that follow from topi
 	@$(BIN)/python deploy/kubernetes/generate.py
 
 .PHONY: picture
-picture: install ## Print which folder of the packages imports which
-	@$(BIN)/python -m tests.repository.import_picture
-
-.PHONY: dashboard
-dashboard: install ## Write the dashboard of deploy/grafana from its panels
-	@$(BIN)/python -m deploy.grafana.generate
+picture: install ## Print which folder of the packages imports which, for Graphviz
+	@for package in simhash_core streams; do $(BIN)/import-linter drawgraph $$package --show-import-totals; done
 
 .PHONY: lock
 lock: ## Write constraints.txt again: the newest versions that pyproject.toml allows
@@ -128,11 +124,11 @@ test: install ## Run the tests; those on a real broker run after make kafka
 	@$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: check
-check: install ## Lint, format, types, links of the documentation, files of deploy/
+check: install ## Lint, imports, format, types, links of the documentation, files of deploy/
 	@$(BIN)/ruff check .
+	@$(BIN)/lint-imports --no-cache --no-logo
 	@$(BIN)/ruff format --check --quiet . || { $(BIN)/ruff format --diff .; exit 1; }
 	@$(BIN)/mypy $(wildcard firstseen simhash_core streams examples tests benchmarks) $(wildcard docs/*.py deploy/*/*.py)
-	@$(BIN)/python docs/check_links.py
 	@$(MAKE) --no-print-directory tools $(if $(FIRSTSEEN_REQUIRE_TOOLS),,>/dev/null 2>&1) || rm -rf $(TOOLS)
 	@deploy/tools/check.sh
 	@deploy/prometheus/check.sh

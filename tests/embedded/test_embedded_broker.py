@@ -1,4 +1,4 @@
-"""The embedded broker as a process, and the limits that its docstring warns of.
+"""The embedded broker as a process, the limits that its docstring warns of, and a sender to it.
 
 A limit is tested so that the day librdkafka lifts it we learn of it, and may lean on it less.
 """
@@ -6,21 +6,28 @@ A limit is tested so that the day librdkafka lifts it we learn of it, and may le
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import closing
 
 import pytest
 from confluent_kafka import TopicPartition
+from msgspec.structs import replace
 
+from streams.errors import BrokerRefusedError
 from streams.kafka.clients import AdminClient, Consumer, Producer
+from streams.kafka.document_sender import DocumentSender
 from streams.kafka.embedded_broker import (
     PARTITIONS_BY_DEFAULT,
     RETAINED_BYTES_PER_PARTITION,
     EmbeddedBroker,
     EmbeddedBrokerError,
 )
+from streams.settings.settings import Settings
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.waiting import await_that
 
@@ -28,24 +35,21 @@ SECONDS_MAX = 90.0
 
 
 def partitions(broker: Broker, topic: str) -> int:
-    """How many partitions the broker says that a topic has; asking for it creates it."""
+    """How many partitions a topic has; reading its metadata creates it."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     return len(admin.list_topics(topic, timeout=SECONDS_MAX).topics[topic].partitions)
 
 
-def watermarks(broker: Broker, topic: str) -> tuple[int, int]:
-    """The first offset that is kept in partition 0, and the next one to be given."""
-    consumer = Consumer(broker.consumer_settings(broker.unique("watermarks")))
-    try:
-        answer = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=SECONDS_MAX)
-        assert answer is not None
-        return answer
-    finally:
-        consumer.close()
+def watermarks(broker: Broker, topic: str, partition: int = 0) -> tuple[int, int]:
+    """The first offset that is kept, and the next one to be given."""
+    with closing(Consumer(broker.consumer_settings(broker.unique("watermarks")))) as consumer:
+        place = TopicPartition(topic, partition)
+        answer = consumer.get_watermark_offsets(place, timeout=SECONDS_MAX)
+    assert answer is not None
+    return answer
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is a process of this number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -54,12 +58,8 @@ def is_alive(pid: int) -> bool:
 
 
 def test_a_topic_has_the_partitions_asked_for(embedded_broker: Broker) -> None:
-    """Given a topic made with seven partitions and one that a client only asked for; when their
-    metadata is read; then the first has seven and the second the default.
-    """
     made, asked_for = embedded_broker.unique("made"), embedded_broker.unique("asked")
     embedded_broker.create_topics({made: 7})
-
     assert partitions(embedded_broker, made) == 7
     assert partitions(embedded_broker, asked_for) == PARTITIONS_BY_DEFAULT
 
@@ -73,65 +73,45 @@ def test_a_topic_has_the_partitions_asked_for(embedded_broker: Broker) -> None:
         ("many", 1001, "1001 partitions, not 1 to 1000"),
     ],
 )
-def test_a_topic_that_cannot_be_is_refused(
+def test_impossible_names_and_numbers_are_refused(
     embedded_broker: Broker, name: str, count: int, complaint: str
 ) -> None:
-    """Given a name or a number that cannot be; when the topic is asked for; then the error names
-    it, and the broker goes on.
-    """
     with pytest.raises(EmbeddedBrokerError, match=complaint):
         embedded_broker.create_topics({name: count})
-
-    after = embedded_broker.new_topic("after")
-    assert partitions(embedded_broker, after) == 1
+    assert partitions(embedded_broker, embedded_broker.new_topic("after")) == 1
 
 
 def test_a_topic_is_made_once(embedded_broker: Broker) -> None:
-    """Given a topic; when it is made again; then the error says that it exists."""
     topic = embedded_broker.new_topic("once", 2)
-
     with pytest.raises(EmbeddedBrokerError, match=topic):
         embedded_broker.create_topics({topic: 2})
 
 
 def test_the_first_member_of_a_group_joins_at_once(embedded_broker: Broker) -> None:
-    """Given a new group; when its only member joins; then it has its partitions within a second,
-    not after librdkafka's usual three.
-    """
     topic = embedded_broker.new_topic("joined")
     assigned: list[TopicPartition] = []
-    consumer = Consumer(embedded_broker.consumer_settings(embedded_broker.unique("group")))
-    try:
+    group = embedded_broker.consumer_settings(embedded_broker.unique("group"))
+    with closing(Consumer(group)) as consumer:
         started = time.monotonic()
         consumer.subscribe([topic], on_assign=lambda _consumer, given: assigned.extend(given))
         while not assigned and time.monotonic() < started + SECONDS_MAX:
             consumer.poll(0.05)
         assert time.monotonic() - started < 2.0
-    finally:
-        consumer.close()
 
 
 def test_old_records_are_dropped_unread(embedded_broker: Broker) -> None:
-    """Given 10 MB sent to a partition that nobody reads; when its first offset is asked for; then
-    about half is gone: what is left is below the retention, and within a batch of it.
-    """
     topic = embedded_broker.new_topic("dropped")
     producer = Producer({"bootstrap.servers": embedded_broker.bootstrap_servers})
     for _ in range(100):
         producer.produce(topic, b"x" * 100_000, partition=0)
     assert producer.flush(SECONDS_MAX) == 0
-
     first, end = watermarks(embedded_broker, topic)
-
     assert end == 100
     assert (end - first) * 100_000 > RETAINED_BYTES_PER_PARTITION - 1_100_000
     assert (end - first) * 100_000 < RETAINED_BYTES_PER_PARTITION
 
 
 def test_two_batches_above_half_the_retention_are_both_lost(embedded_broker: Broker) -> None:
-    """Given two acknowledged records of 2.7 MB; when the partition is looked at; then neither can
-    be read: the reason not to raise ``message.max.bytes`` with this broker.
-    """
     topic = embedded_broker.new_topic("lost")
     producer = Producer(
         {"bootstrap.servers": embedded_broker.bootstrap_servers, "message.max.bytes": 3_000_000}
@@ -139,28 +119,21 @@ def test_two_batches_above_half_the_retention_are_both_lost(embedded_broker: Bro
     for _ in range(2):
         producer.produce(topic, b"x" * 2_700_000, partition=0)
         assert producer.flush(SECONDS_MAX) == 0
-
     assert watermarks(embedded_broker, topic) == (2, 2)
 
 
 def test_transactions_do_not_isolate(embedded_broker: Broker) -> None:
-    """Given an aborted transaction; when it is read with read_committed; then it is there."""
     topic = embedded_broker.new_topic("aborted")
     producer = embedded_broker.transactional_producer()
     producer.begin_transaction()
     producer.produce(topic, b"aborted", partition=0)
     assert producer.flush(SECONDS_MAX) == 0
     producer.abort_transaction(SECONDS_MAX)
-
     (message,) = embedded_broker.read_partition(topic, 1, isolation_level="read_committed")
-
     assert message.value() == b"aborted"
 
 
 def test_it_stops_and_starts_again() -> None:
-    """Given a broker that was stopped; when it is asked for its address, then started again; then
-    the first is an error, and the second gives a new and empty one.
-    """
     broker = EmbeddedBroker()
     with broker:
         pid = broker.pid
@@ -168,40 +141,109 @@ def test_it_stops_and_starts_again() -> None:
     assert not is_alive(pid)
     with pytest.raises(EmbeddedBrokerError):
         _ = broker.bootstrap_servers
-
     with broker:
         broker.create_topic("again")
     broker.stop()
 
 
-def test_its_death_is_told() -> None:
-    """Given a broker that was killed; when a topic is asked of it; then the error says that it is
-    dead and of what, instead of waiting.
-    """
+def test_its_death_is_reported_with_the_signal() -> None:
     with EmbeddedBroker() as broker:
         os.kill(broker.pid, signal.SIGKILL)
-
         with pytest.raises(EmbeddedBrokerError, match="-9"):
             broker.create_topic("late")
         assert not broker.is_running()
 
 
+STARTS_AND_DIES = """
+import os
+from streams.kafka.embedded_broker import EmbeddedBroker
+broker = EmbeddedBroker()
+broker.start()
+print(broker.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
 def test_it_does_not_outlive_its_parent() -> None:
-    """Given a program that has started a broker; when the program is killed, so that it cannot
-    clean up; then the broker ends by itself.
-    """
-    program = (
-        "import os\n"
-        "from streams.kafka.embedded_broker import EmbeddedBroker\n"
-        "broker = EmbeddedBroker()\n"
-        "broker.start()\n"
-        "print(broker.pid, flush=True)\n"
-        "os.kill(os.getpid(), 9)\n"
-    )
     parent = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, timeout=SECONDS_MAX, check=False
+        [sys.executable, "-c", STARTS_AND_DIES],
+        capture_output=True,
+        timeout=SECONDS_MAX,
+        check=False,
     )
     assert parent.returncode == -signal.SIGKILL
-    pid = int(parent.stdout)
+    await_that(lambda: not is_alive(int(parent.stdout)))
 
-    await_that(lambda: not is_alive(pid))
+
+# ---- a sender, to a broker that drops what a worker is too slow to read
+
+SENT = 2_000
+RECORD_BYTES = 10_000
+
+
+def send(sender: DocumentSender, count: int) -> None:
+    """Send so many records, keys counting from 0, that compression does not make small."""
+    for number in range(count):
+        value = random.Random(number).randbytes(RECORD_BYTES)
+        sender.send(b"%d" % number, value, f"line {number}")
+
+
+@pytest.fixture
+def topic(embedded_broker: Broker) -> str:
+    return embedded_broker.new_topic("sender", 2)
+
+
+@pytest.fixture
+def settings(embedded_broker: Broker) -> Settings:
+    return Settings(
+        brokers=embedded_broker.bootstrap_servers, application_id=embedded_broker.unique("app")
+    )
+
+
+def test_a_sender_waits_for_a_slow_group(
+    embedded_broker: Broker, settings: Settings, topic: str
+) -> None:
+    seen: set[bytes | None] = set()
+
+    def read_slowly() -> None:
+        group = embedded_broker.consumer_settings(settings.application_id)
+        with closing(Consumer(group)) as consumer:
+            consumer.subscribe([topic])
+            deadline = time.monotonic() + SECONDS_MAX
+            while len(seen) < SENT and time.monotonic() < deadline:
+                messages = consumer.consume(20, timeout=0.1)
+                seen.update(message.key() for message in messages)
+                if messages:
+                    consumer.commit(asynchronous=False)
+
+    reader = threading.Thread(target=read_slowly)
+    reader.start()
+    with DocumentSender(settings, topic, paced=True, per_second=None) as sender:
+        send(sender, SENT)
+        sender.finish()
+    reader.join(SECONDS_MAX)
+
+    assert sender.acknowledged == SENT
+    assert seen == {b"%d" % number for number in range(SENT)}
+
+
+def test_a_sender_that_does_not_wait_loses_the_first_records(
+    embedded_broker: Broker, settings: Settings, topic: str
+) -> None:
+    with DocumentSender(settings, topic, paced=False, per_second=None) as sender:
+        send(sender, SENT)
+        sender.finish()
+    first = [watermarks(embedded_broker, topic, each)[0] for each in (0, 1)]
+    assert min(first) > 200
+
+
+def test_a_sender_that_nobody_reads_from_stops_and_names_the_group(
+    settings: Settings, topic: str
+) -> None:
+    impatient = replace(settings, send_timeout_seconds=5.0)
+    with (
+        DocumentSender(impatient, topic, paced=True, per_second=None) as sender,
+        pytest.raises(BrokerRefusedError, match=settings.application_id),
+    ):
+        send(sender, 250)
+    assert 180 < sender.acknowledged < 220

@@ -90,7 +90,6 @@ class Client(NamedTuple):
 
     @property
     def options(self) -> list[str]:
-        """What commands need."""
         options = ["--kafka-config", str(self.properties)]
         options += ["--application-id", self.application_id]
         for setting, topic in TOPICS.items():
@@ -113,34 +112,34 @@ def run(*arguments: str) -> tuple[int, str]:
     return code, content.getvalue().decode() + err.getvalue()
 
 
-def write(path: Path, address: str, properties: Mapping[str, str]) -> Path:
-    """Write a client.properties."""
-    lines = {"bootstrap.servers": address, **properties}
-    path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()), "utf-8")
+def properties_of(client: str, secured: SecuredKafka) -> dict[str, str]:
+    """What a user needs to be let in: a password, or a certificate."""
+    if client == "sasl_ssl":
+        address, properties = secured.sasl_ssl, secured.scram_properties()
+        properties["sasl.password"] = PASSWORD
+    else:
+        address, properties = secured.mtls, secured.mtls_properties()
+        properties["ssl.key.password"] = KEY_PASSWORD
+    return {"bootstrap.servers": address, **properties}
+
+
+def write(path: Path, properties: Mapping[str, str]) -> Path:
+    path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()), "utf-8")
     return path
 
 
 @pytest.fixture(params=CLIENTS)
 def client(request: pytest.FixtureRequest, secured: SecuredKafka, tmp_path: Path) -> Client:
     """A user with a password, and one with a certificate; secrets are in files of their own."""
-    (tmp_path / "secret").write_text(
-        (PASSWORD if request.param == "sasl_ssl" else KEY_PASSWORD) + "\n", "utf-8"
-    )
-    if request.param == "sasl_ssl":
-        address, properties = secured.sasl_ssl, secured.scram_properties()
-        properties["sasl.password.file"] = str(tmp_path / "secret")
-    else:
-        address, properties = secured.mtls, secured.mtls_properties()
-        properties["ssl.key.password.file"] = str(tmp_path / "secret")
-    path = write(tmp_path / "client.properties", address, properties)
+    properties = properties_of(request.param, secured)
+    name, secret = properties.popitem()
+    (tmp_path / "secret").write_text(f"{secret}\n", "utf-8")
+    properties[f"{name}.file"] = str(tmp_path / "secret")
+    path = write(tmp_path / "client.properties", properties)
     return Client(request.param, path, tmp_path, f"firstseen.{request.param}")
 
 
-def test_end_to_end(client: Client) -> None:
-    """Given a user with no more rights than documented; when topics are made and checked, documents
-    produced, a worker run, outputs consumed, and dead letters listed and replayed, then all of it
-    works, and none of it, in the most talkative log too, has the secret or a text in it.
-    """
+def test_documented_rights_suffice_and_no_log_has_a_secret(client: Client) -> None:
     said = client.run("topics", "create", "--partitions", "2")
     documents = [{"id": "a", "text": NEWS * 3}, {"id": "b", "text": NEWS * 3}, {"id": "c"}]
     given = client.directory / "news.jsonl"
@@ -176,12 +175,8 @@ def consumed(client: Client, count: int) -> list[str]:
             return topics
 
 
-def test_without_rights(secured: SecuredKafka, tmp_path: Path) -> None:
-    """Given a user who may make the topics, and neither join the group nor write some of them; when
-    a worker starts, then it ends with each thing that is missing: it would wait without a word.
-    """
-    properties = {**secured.scram_properties(), "sasl.password": PASSWORD}
-    path = write(tmp_path / "client.properties", secured.sasl_ssl, properties)
+def test_a_worker_names_each_right_that_is_missing(secured: SecuredKafka, tmp_path: Path) -> None:
+    path = write(tmp_path / "client.properties", properties_of("sasl_ssl", secured))
     options = ["--kafka-config", str(path), "--application-id", "elsewhere"]
     for setting in TOPICS:
         options += ["--set", f"topics.{setting}=elsewhere.{setting}"]
@@ -208,22 +203,18 @@ def test_without_rights(secured: SecuredKafka, tmp_path: Path) -> None:
     ]
 
 
-def test_a_changelog_that_may_not_grow(secured: SecuredKafka, tmp_path: Path) -> None:
-    """Given a raw topic with more partitions than the changelog, and a user without the right to
-    add some, then the error names the right and the command for somebody who has it.
-    """
-    properties = {**secured.scram_properties(), "sasl.password": PASSWORD}
-    path = write(tmp_path / "client.properties", secured.sasl_ssl, properties)
+def test_a_changelog_that_may_not_grow_names_the_right_and_the_command(
+    secured: SecuredKafka, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "client.properties", properties_of("sasl_ssl", secured))
     secured.grant([Grant("Topic", "grown*", ("Create", "Describe", "Read"))])
     settings = load("application_id=grown", "topics.raw=grown.raw", kafka_config=path).settings
     admin = connect_admin(settings, 30.0)
     topics = [NewTopic("grown.raw", 2, 1), NewTopic("grown.changelog", 1, 1)]
     for future in admin.create_topics(topics).values():
         future.result(30)
-
     with pytest.raises(TopicsError, match=r"grown\.changelog needs 2 partitions") as refused:
         grow_changelog(admin, settings)
-
     assert "ACL operation Alter" in str(refused.value)
     assert "--topic grown.changelog --partitions 2" in str(refused.value)
 
@@ -233,75 +224,51 @@ class Wrong(NamedTuple):
 
     client: str
     changes: Mapping[str, str | None]
-    code: ExitCode
     says: tuple[str, ...]
+    code: ExitCode = ExitCode.CONFIGURATION
 
 
-NO_TLS: Mapping[str, str | None] = {
-    "security.protocol": None,
-    "ssl.ca.location": None,
+REFUSES_USER = ("kafka.sasl.password", "refuses kafka.sasl.username")
+NO_CERTIFICATE: Mapping[str, str | None] = {
     "ssl.certificate.location": None,
     "ssl.key.location": None,
     "ssl.key.password": None,
 }
+NO_TLS = {**NO_CERTIFICATE, "security.protocol": None, "ssl.ca.location": None}
 WRONG = {
-    "password": Wrong(
-        "sasl_ssl",
-        {"sasl.password": "not-the-word"},
-        ExitCode.CONFIGURATION,
-        ("kafka.sasl.password", "refuses kafka.sasl.username"),
-    ),
-    "user": Wrong(
-        "sasl_ssl",
-        {"sasl.username": "nobody"},
-        ExitCode.CONFIGURATION,
-        ("kafka.sasl.password", "refuses kafka.sasl.username"),
-    ),
+    "password": Wrong("sasl_ssl", {"sasl.password": "not-the-word"}, REFUSES_USER),
+    "user": Wrong("sasl_ssl", {"sasl.username": "nobody"}, REFUSES_USER),
     "mechanism": Wrong(
-        "sasl_ssl",
-        {"sasl.mechanism": "PLAIN"},
-        ExitCode.CONFIGURATION,
-        ("kafka.sasl.mechanism", "SCRAM-SHA-512"),
+        "sasl_ssl", {"sasl.mechanism": "PLAIN"}, ("kafka.sasl.mechanism", "SCRAM-SHA-512")
     ),
     "authority": Wrong(
         "sasl_ssl",
         {"ssl.ca.location": "other"},
-        ExitCode.CONFIGURATION,
         ("kafka.ssl.ca.location", "not signed by a trusted authority"),
     ),
     "no certificate": Wrong(
-        "mtls",
-        {"ssl.certificate.location": None, "ssl.key.location": None, "ssl.key.password": None},
-        ExitCode.CONFIGURATION,
-        ("kafka.ssl.certificate.location", "kafka.ssl.key.location"),
+        "mtls", NO_CERTIFICATE, ("kafka.ssl.certificate.location", "kafka.ssl.key.location")
     ),
     "no TLS": Wrong(
         "mtls",
         NO_TLS,
-        ExitCode.BROKER_UNAVAILABLE,
         ("kafka.security.protocol than PLAINTEXT", "SASL_SSL"),
+        ExitCode.BROKER_UNAVAILABLE,
     ),
 }
 
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
-def test_refused(wrong: Wrong, secured: SecuredKafka, tmp_path: Path) -> None:
-    """Given credentials that the broker refuses; when a worker starts that would wait for a broker
-    for ever, and a command is run, then both end within seconds, with the setting and the fix, and
-    without the secret.
-    """
-    if wrong.client == "sasl_ssl":
-        address = secured.sasl_ssl
-        properties = {**secured.scram_properties(), "sasl.password": PASSWORD}
-    else:
-        address = secured.mtls
-        properties = {**secured.mtls_properties(), "ssl.key.password": KEY_PASSWORD}
+def test_refused_credentials_end_worker_and_command_with_setting_and_fix(
+    wrong: Wrong, secured: SecuredKafka, tmp_path: Path
+) -> None:
+    properties = properties_of(wrong.client, secured)
     for name, value in wrong.changes.items():
         properties.pop(name, None)
         if value is not None:
             is_other = name == "ssl.ca.location"
             properties[name] = str(secured.certificates.other_authority) if is_other else value
-    path = write(tmp_path / "client.properties", address, properties)
+    path = write(tmp_path / "client.properties", properties)
     options = ["--kafka-config", str(path), "--set", f"state_dir={tmp_path}"]
 
     started = time.monotonic()

@@ -5,67 +5,48 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import Final
 
 import pytest
 
 from tests.repository.source_tree import ROOT
 
-SECONDS: Final = 60.0
-NEEDED: Final = (
-    *("make", "python3", "java", "mvn", "openssl", "chromium", "curl", "promtool", "kubectl"),
-)
+COMMANDS = ("make", "python3", "java", "mvn", "openssl", "chromium", "curl", "promtool", "kubectl")
 
 
 @pytest.fixture
 def commands(tmp_path: Path) -> Path:
     """A directory with everything that `.ci/run` calls, in versions that do nothing."""
-    for name in NEEDED:
-        write(tmp_path / name, "exit 0")
+    for name in COMMANDS:
+        (tmp_path / name).write_text("#!/bin/sh\n", "utf-8")
+        (tmp_path / name).chmod(0o755)
     return tmp_path
 
 
-def write(command: Path, script: str) -> None:
-    """Make a command."""
-    command.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
-    command.chmod(0o755)
-
-
-def run(commands: Path, total_seconds: int) -> subprocess.CompletedProcess[str]:
-    """Run CI with these commands, and so long for all of it."""
+def run(commands: Path, make: str, total_seconds: int = 1200) -> subprocess.CompletedProcess[str]:
+    """Run CI with these commands, where ``make`` is this script."""
+    (commands / "make").write_text(f"#!/bin/sh\n{make}\n", "utf-8")
+    path = f"{commands}:/usr/bin:/bin"
     return subprocess.run(
         [ROOT / ".ci" / "run"],
-        env={
-            **os.environ,
-            "PATH": f"{commands}:/usr/bin:/bin",
-            "FIRSTSEEN_CI_SECONDS": f"{total_seconds}",
-        },
+        env={**os.environ, "PATH": path, "FIRSTSEEN_CI_SECONDS": f"{total_seconds}"},
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=60,
         check=False,
     )
 
 
-def test_all_stages_have_a_time(commands: Path) -> None:
-    """Given stages that end, then CI passes, and says how long each took."""
-    ended = run(commands, 1200)
-
+def test_ci_says_how_long_each_stage_took(commands: Path) -> None:
+    ended = run(commands, "exit 0")
     assert ended.returncode == 0, ended.stderr
-    assert [line.split()[0] for line in ended.stdout.splitlines()[-4:]] == [
-        *("install", "kafka", "check", "test"),
-    ]
+    stages = [line.split()[0] for line in ended.stdout.splitlines()[-4:]]
+    assert stages == ["install", "kafka", "check", "test"]
 
 
 @pytest.mark.parametrize("trap", ["", "trap '' TERM; "])
-def test_a_stage_that_hangs_is_ended(commands: Path, trap: str) -> None:
-    """Given a stage that does not end, or not by a signal, then it is ended, and CI fails with the
-    stage and the limit.
-    """
+def test_a_stage_that_hangs_is_ended_and_named_with_its_limit(commands: Path, trap: str) -> None:
     hang = f'{trap}case "$*" in *kafka) while :; do sleep 0.1; done;; esac'
-    write(commands / "make", hang)
-    ended = run(commands, 3)
-
+    ended = run(commands, hang, total_seconds=3)
     assert ended.returncode == 1
     assert "== kafka failed after" in ended.stderr
     assert "limit of" in ended.stderr
@@ -73,11 +54,8 @@ def test_a_stage_that_hangs_is_ended(commands: Path, trap: str) -> None:
     assert "check" not in ended.stdout
 
 
-def test_a_stage_that_fails_is_named(commands: Path) -> None:
-    """Given a stage that fails, then CI fails with its name, and no word of a limit."""
-    write(commands / "make", 'case "$*" in *check) exit 2;; esac')
-    ended = run(commands, 1200)
-
+def test_a_stage_that_fails_is_named_without_a_limit(commands: Path) -> None:
+    ended = run(commands, 'case "$*" in *check) exit 2;; esac')
     assert ended.returncode == 1
     assert "== check failed after" in ended.stderr
     assert "limit" not in ended.stderr

@@ -14,101 +14,70 @@ import pytest
 from simhash_core.errors import ErrorReason
 from simhash_core.verdicts import RejectionReason
 from streams.monitoring.metric_definitions import DEFINITIONS, MetricKind
-from tests.repository.source_tree import ROOT, calls_of, modules_of
+from tests.repository.source_tree import ROOT, Module, calls_of, modules_of
 
 
 class Case(NamedTuple):
     """Something that a worker does not do with what it was given.
 
-    Attributes:
-        what: In words.
-        metric: That counts it.
-        call: The method by which ``module`` counts it.
-        module: Where it happens.
-        is_logged: Whether the module logs it; False where each is a record with the reason.
-        test: Shows it: file, and function.
+    ``call`` counts it in the metric ``firstseen_…_total``, in ``module``, which logs it as well,
+    unless each is a record with the reason. ``test`` shows it: file and function.
     """
 
     what: str
     metric: str
     call: str
     module: str
-    is_logged: bool
     test: str
+    is_logged: bool = True
 
 
 CASES = (
     Case(
         "a raw record that is no document",
-        "firstseen_dead_letters_total",
-        "dead_letter",
-        "streams/worker/commit.py",
-        False,
-        "tests/embedded/test_bad_input.py::test_each_record_ends_once",
+        *("dead_letters", "dead_letter", "worker/commit.py"),
+        "embedded/test_bad_input.py::test_each_record_ends_once",
+        is_logged=False,
     ),
     Case(
         "raw records that were deleted before they were read",
-        "firstseen_skipped_messages_total",
-        "skipped",
-        "streams/worker/consume.py",
-        True,
-        "tests/kafka/test_raw_topic_changes.py::test_records_that_were_deleted_unread_are_told",
+        *("skipped_messages", "skipped", "worker/consume.py"),
+        "kafka/test_raw_topic_changes.py::test_records_that_were_deleted_unread_are_told",
     ),
     Case(
         "an output that its topic deletes at once",
-        "firstseen_expired_outputs_total",
-        "expired_output",
-        "streams/worker/outputs.py",
-        True,
-        "tests/unit/worker/test_expired_outputs.py::test_old_outputs_are_counted_and_logged_once",
+        *("expired_outputs", "expired_output", "worker/outputs.py"),
+        "unit/worker/test_expired_outputs.py::test_old_outputs_are_counted_and_logged_once",
     ),
     Case(
         "a record of the log that is of another index, or unreadable",
-        "firstseen_foreign_records_total",
-        "foreign_record",
-        "streams/worker/look_up.py",
-        True,
-        "tests/kafka/test_other_settings.py::test_records_of_another_index_are_passed_over",
+        *("foreign_records", "foreign_record", "worker/look_up.py"),
+        "kafka/test_other_settings.py::test_records_of_another_index_are_passed_over",
     ),
     Case(
         "a report that is of another index, or unreadable",
-        "firstseen_foreign_records_total",
-        "foreign_record",
-        "streams/worker/decide.py",
-        True,
-        "tests/kafka/test_other_settings.py::test_records_of_another_index_are_passed_over",
+        *("foreign_records", "foreign_record", "worker/decide.py"),
+        "kafka/test_other_settings.py::test_records_of_another_index_are_passed_over",
     ),
     Case(
         "a packet that does not continue its chain",
-        "firstseen_packets_skipped_total",
-        "packet_skipped",
-        "streams/worker/look_up.py",
-        True,
-        "tests/unit/core/log/test_decider.py::test_packet_that_breaks_its_chain_is_skipped",
+        *("packets_skipped", "packet_skipped", "worker/look_up.py"),
+        "unit/core/log/test_decider.py::test_packet_that_breaks_its_chain_is_skipped",
     ),
     Case(
         "a control record that does not continue its chain",
-        "firstseen_control_records_refused_total",
-        "control_refused",
-        "streams/worker/look_up.py",
-        True,
-        "tests/unit/core/log/test_replica.py::test_record_of_a_succeeded_leader_is_not_accepted",
+        *("control_records_refused", "control_refused", "worker/look_up.py"),
+        "unit/core/log/test_replica.py::test_record_of_a_succeeded_leader_is_not_accepted",
     ),
     Case(
         "a transaction that was aborted, fenced or not answered",
-        "firstseen_transactions_total",
-        "transaction",
-        "streams/worker/commit.py",
-        True,
-        "tests/unit/kafka/test_transactions.py::test_another_life_of_the_worker_fences",
+        *("transactions", "transaction", "worker/commit.py"),
+        "unit/kafka/test_transactions.py::test_another_life_of_the_worker_fences",
     ),
     Case(
         "a store on the disk that is damaged",
-        "firstseen_errors_total",
-        "error",
-        "streams/store/recovery.py",
-        True,
-        "tests/unit/store/test_shard_stores.py::test_a_damaged_store_is_rebuilt",
+        *("errors", "error", "store/recovery.py"),
+        "unit/store/test_recovery.py::test_a_damaged_store_is_rebuilt",
     ),
 )
 
@@ -125,80 +94,52 @@ OTHER_COUNTERS = frozenset(
 )
 """Counters of what is done, and not of what is left."""
 
-IN_COMMANDS = {
-    "produce: lines that are no document, or too large": (
-        "streams/cli/produce_command.py",
-        ("unreadable", "blank_lines", "too_large"),
-    ),
-    "dlq replay: dead letters that are not sent again": (
-        "streams/dead_letters/letters.py",
-        ("replayed_before", "at_cap", "without_body", "of_another_topic"),
-    ),
-}
-"""Commands count what they leave in the object that they write: where, and the fields."""
-
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.what)
-def test_each_case_has_its_metric_and_its_line(case: Case) -> None:
-    """The metric exists, the module counts and logs, and the test that shows it is there."""
-    names = {each.name for each in DEFINITIONS}
-    calls = {
-        name.rpartition(".")[2]
-        for module in modules_of("streams")
-        if str(module.path) == case.module
-        for name in calls_of(module)
-    }
-    file, _, function = case.test.partition("::")
-    tests = {
-        node.name
-        for node in ast.parse((ROOT / file).read_text("utf-8")).body
-        if isinstance(node, ast.FunctionDef)
-    }
-
-    assert case.metric in names
+def test_each_case_is_counted_logged_and_tested(case: Case) -> None:
+    module = Module.of(ROOT / "streams" / case.module)
+    calls = {name.rpartition(".")[2] for name in calls_of(module)}
     assert case.call in calls
     assert not case.is_logged or calls & LOGGING
-    assert function in tests
+    file, _, function = case.test.partition("::")
+    tests = Module.of(ROOT / "tests" / file).tree.body
+    assert function in {node.name for node in tests if isinstance(node, ast.FunctionDef)}
 
 
-def test_the_list_is_closed() -> None:
-    """Each counter is of a case here, or of what is done: a new one needs a decision."""
+def test_each_counter_is_of_a_case_or_of_what_is_done() -> None:
     counters = {each.name for each in DEFINITIONS if each.kind is MetricKind.COUNTER}
-    others = {f"firstseen_{name}_total" for name in OTHER_COUNTERS}
-
-    assert counters - {case.metric for case in CASES} == others
+    names = {case.metric for case in CASES} | OTHER_COUNTERS
+    assert counters == {f"firstseen_{name}_total" for name in names}
 
 
 def test_nobody_else_counts_what_is_skipped() -> None:
-    """The modules that count a case are those of the list: a second place is a second case."""
     methods = {case.call for case in CASES} - {"error", "transaction", "skipped"}
     callers = {
-        (str(module.path), name.rpartition(".")[2])
+        (module.path.removeprefix("streams/"), name.rpartition(".")[2])
         for module in modules_of("streams")
         for name in calls_of(module)
         if name.rpartition(".")[2] in methods and name.startswith(("metrics.", "_metrics."))
     }
-
     assert callers == {(case.module, case.call) for case in CASES if case.call in methods}
 
 
 @pytest.mark.parametrize("reason", RejectionReason)
 def test_each_reason_of_a_dead_letter_is_explained(reason: RejectionReason) -> None:
-    """Whoever reads a dead letter finds its reason in the documentation."""
     assert f"`{reason.value}`" in (ROOT / "docs" / "formats.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("what", IN_COMMANDS)
-def test_commands_count_what_they_leave(what: str) -> None:
-    """The fields by which a command says what it left are there."""
-    module, fields = IN_COMMANDS[what]
-    source = (ROOT / module).read_text("utf-8")
+@pytest.mark.parametrize(
+    ("module", "fields"),
+    [
+        ("cli/produce_command.py", "unreadable blank_lines too_large"),
+        ("dead_letters/letters.py", "replayed_before at_cap without_body of_another_topic"),
+    ],
+)
+def test_commands_count_what_they_leave_in_their_output(module: str, fields: str) -> None:
+    source = (ROOT / "streams" / module).read_text("utf-8")
+    assert [field for field in fields.split() if f'"{field}"' not in source] == []
 
-    assert [field for field in fields if f'"{field}"' not in source] == []
 
-
-def test_each_kind_of_failure_is_a_label() -> None:
-    """A failure of any reason has its series from the start, so that its first one is seen."""
+def test_each_kind_of_failure_is_a_label_from_the_start() -> None:
     (errors,) = [each for each in DEFINITIONS if each.name == "firstseen_errors_total"]
-
     assert set(errors.labels["reason"]) == {reason.value for reason in ErrorReason}

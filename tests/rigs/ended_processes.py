@@ -107,13 +107,11 @@ class FilesOfEndedProcesses(LoadFileScheduling):  # type: ignore[misc] # it has 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Set the limits of all tests."""
     config.pluginmanager.register(ProcessLimit(), "limits-of-processes")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
-    """Choose how tests are given to processes."""
     if config.getvalue("dist") == "loadfile":
         return FilesOfEndedProcesses(config, log)
     return None

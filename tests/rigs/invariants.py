@@ -37,7 +37,6 @@ class Nearness(NamedTuple):
 
     @classmethod
     def of(cls, fingerprinter: Fingerprinter) -> Nearness:
-        """What it is in the index of a fingerprinter."""
         window_ms = fingerprinter.profile.window
         return cls(fingerprinter.scheme, fingerprinter.verifier, window_ms)
 
@@ -79,7 +78,6 @@ class Known(NamedTuple):
 
     @classmethod
     def of(cls, document_id: str, made: Fingerprinted, time_ms: int = 0, scope: str = "") -> Known:
-        """A document by what a fingerprinter makes of it."""
         fingerprint = made.fingerprint or None
         return cls(document_id, fingerprint, made.content_digest, made.sketch, time_ms, scope)
 
@@ -173,27 +171,24 @@ def _ungrounded(
         return "the original is not unique"
     mine, original = documents[repeat.source], documents[repeat.original]
     if mine.fingerprint and original.fingerprint:
-        unconfirmed = not near.confirms(repeat.distance, mine, original)
-        return _not_near(mine.fingerprint, original.fingerprint, repeat.distance, near.scheme) or (
-            "the sketches do not agree"
-            if unconfirmed
-            else None
-            if near.share_a_bucket(mine, original)
-            else "no bucket is shared: they cannot be candidates"
-        )
+        return _not_near(mine, original, repeat.distance, near)
     if mine.fingerprint or original.fingerprint or mine.content_digest != original.content_digest:
         return "cannot be compared, and the contents differ"
     return None if repeat.distance == 0 else f"equal content at distance {repeat.distance}"
 
 
-def _not_near(mine: bytes, original: bytes, said: int, scheme: BlockScheme) -> str | None:
-    """Say why two fingerprints cannot have been found near at the distance `said`."""
-    a, b = _bits([mine, original], scheme.bits)
+def _not_near(mine: Known, original: Known, recorded: int, near: Nearness) -> str | None:
+    """Say why two fingerprints cannot have been found near at the recorded distance."""
+    a, b = _bits([mine.fingerprint or b"", original.fingerprint or b""], near.scheme.bits)
     distance = int((a != b).sum())
-    if distance != said:
-        return f"{distance} bits apart, not {said}"
-    if distance > scheme.distance:
-        return f"{distance} bits apart, near is up to {scheme.distance}"
+    if distance != recorded:
+        return f"{distance} bits apart, not {recorded}"
+    if distance > near.scheme.distance:
+        return f"{distance} bits apart, near is up to {near.scheme.distance}"
+    if not near.confirms(distance, mine, original):
+        return "the sketches do not agree"
+    if not near.share_a_bucket(mine, original):
+        return "no bucket is shared: they cannot be candidates"
     return None
 
 

@@ -10,5 +10,4 @@ class ManualClock:
         self.now = now
 
     def __call__(self) -> float:
-        """Return the time."""
         return self.now

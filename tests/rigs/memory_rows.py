@@ -44,13 +44,12 @@ class _Database:
         """Whether a scan holds ``keys`` and ``values``."""
 
     def copy(self) -> _Database:
-        """Return a database that is closed, and has the same."""
+        """Return a closed database with the same rows."""
         copied = _Database(self.base, self.commits)
         copied.damage = self.damage
         return copied
 
     def write(self, changes: _Changes) -> None:
-        """Apply a commit."""
         self.commits.append(changes)
         if len(self.commits) > _COMMITS_KEPT:
             _apply(self.commits.pop(0), self.base)
@@ -84,7 +83,6 @@ class MemoryDisk:
         return database is not None
 
     def open(self, path: Path, *, create: bool) -> MemoryRows:
-        """Open the database in a directory."""
         if self._failure is not None:
             raise StoreAccessError(path, self._failure)
         if not self.holds(path):
@@ -98,7 +96,6 @@ class MemoryDisk:
         return MemoryRows(path, database)
 
     def discard(self, path: Path) -> None:
-        """Delete the database in a directory, if there is one; it must be closed."""
         if self._failure is not None:
             raise StoreAccessError(path, self._failure)
         database = self._databases.pop(path, None)
@@ -109,7 +106,6 @@ class MemoryDisk:
 
     @property
     def paths(self) -> list[Path]:
-        """The directories that have a database, in order."""
         return sorted(self._databases)
 
     def kill(self) -> None:
@@ -155,7 +151,7 @@ class MemoryDisk:
 
 
 class MemoryRows:
-    """A ``RowStore`` that is open until ``close``."""
+    """A ``RowStore`` that is open until ``close``; the protocol has what the methods do."""
 
     def __init__(self, path: Path, database: _Database) -> None:
         self.path = path
@@ -163,15 +159,13 @@ class MemoryRows:
         self._database = database
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value of a key."""
         return self._opened().values.get(key)
 
     def get_all(self, keys: list[bytes]) -> list[bytes | None]:
-        """Return the values of keys, in step."""
         return [*map(self._opened().values.get, keys)]
 
     def scan(self, lower: bytes, upper: bytes, limit: int) -> Iterator[Rows]:
-        """Yield rows between two keys, as they are when it begins."""
+        """Yield rows as they are when it begins."""
         database = self._opened()
         database.is_read = True
         keys, values = database.keys, database.values
@@ -182,27 +176,22 @@ class MemoryRows:
             yield part, [values[key] for key in part]
 
     def last_key_between(self, lower: bytes, upper: bytes) -> bytes | None:
-        """Return the last key between two keys."""
         keys = self._opened().keys
         index = bisect_left(keys, upper) - 1
         return keys[index] if index >= 0 and keys[index] >= lower else None
 
     def number(self, name: str) -> int:
-        """Return 0: these are figures of RocksDB."""
         del name
         self._opened()
-        return 0
+        return 0  # these are figures of RocksDB
 
     def batch(self) -> MemoryBatch:
-        """Return an empty batch."""
         return MemoryBatch(self)
 
     def write(self, changes: _Changes) -> None:
-        """Write the changes of a batch."""
         self._opened().write(changes)
 
     def keys_between(self, lower: bytes, upper: bytes) -> list[bytes]:
-        """Return the keys from ``lower`` up to, not including, ``upper``."""
         keys = self._opened().keys
         return keys[bisect_left(keys, lower) : bisect_left(keys, upper)]
 
@@ -212,7 +201,6 @@ class MemoryRows:
         return StoreCorruptError(self.path, what)
 
     def close(self) -> None:
-        """Let it go."""
         if not self.closed:
             self.closed = True
             self._database.is_open = False
@@ -234,19 +222,15 @@ class MemoryBatch:
         self._changes: _Changes = []
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Set a row."""
         self._changes.append((key, value))
 
     def delete(self, key: bytes) -> None:
-        """Delete a row."""
         self._changes.append((key, None))
 
     def put_entries(self, keys: Iterable[bytes], values: Iterable[bytes]) -> None:
-        """Set rows of entries."""
         self._changes += zip(keys, values, strict=True)
 
     def delete_entry(self, key: bytes) -> None:
-        """Delete the row of an entry."""
         self._changes.append((key, None))
 
     def delete_entries(self, lower: bytes, upper: bytes) -> None:
@@ -256,7 +240,6 @@ class MemoryBatch:
         self._changes += [(key, None) for key in [*there, *put]]
 
     def write(self) -> None:
-        """Write all of it."""
         self._store.write(self._changes)
         self._changes = []
 

@@ -16,19 +16,22 @@ from tests.rigs.ended_processes import GRACE_VARIABLE
 LIMIT_SECONDS: Final = 2
 RUN_SECONDS: Final = 120.0
 
-HANGS_IN_C: Final = """
-import ctypes, time
+# A mutex of zeros is unlocked; whoever locks it twice waits for good, through every signal.
+HANG: Final = """
+    import ctypes
+    mutex = ctypes.create_string_buffer(64)
+    lock = ctypes.CDLL(None).pthread_mutex_lock
+    lock(mutex)
+    lock(mutex)
+"""
+HANGS_IN_C: Final = f"""
 import pytest
 
 def test_before():
     pass
 
-# A mutex of zeros is unlocked; whoever locks it twice waits for good, through every signal.
 def test_hangs_in_c():
-    mutex = ctypes.create_string_buffer(64)
-    lock = ctypes.CDLL(None).pthread_mutex_lock
-    lock(mutex)
-    lock(mutex)
+{HANG}
 
 @pytest.mark.parametrize("number", range(4))
 def test_after(number):
@@ -55,17 +58,13 @@ def test_kills_its_process():
 def test_last():
     pass
 """
-HANGS_WHILE_IT_ENDS: Final = """
-import ctypes
+HANGS_WHILE_IT_ENDS: Final = f"""
 import pytest
 
 @pytest.fixture
 def stubborn():
     yield
-    mutex = ctypes.create_string_buffer(64)
-    lock = ctypes.CDLL(None).pthread_mutex_lock
-    lock(mutex)
-    lock(mutex)
+{HANG}
 
 def test_fails_and_hangs_while_it_ends(stubborn):
     assert False
@@ -73,12 +72,7 @@ def test_fails_and_hangs_while_it_ends(stubborn):
 def test_after_it():
     pass
 """
-PASSES: Final = """
-import time
-
-def test_passes():
-    time.sleep(0.1)
-"""
+PASSES: Final = "import time\n\ndef test_passes():\n    time.sleep(0.1)\n"
 
 
 def run(directory: Path, root: Path, files: dict[str, str], *arguments: str) -> tuple[str, int]:
@@ -114,10 +108,9 @@ def outcomes(directory: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_all_that_can_run_runs(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Given tests that hang in C, hang in Python and kill their own process, when two processes
-    run them, then the run ends and fails, each of these is named, and all others pass.
-    """
+def test_tests_that_hang_or_kill_are_named_and_all_others_run(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     files = {
         "a_hangs": HANGS_IN_C,
         "b_ends": ENDS_ITS_PROCESS,
@@ -146,11 +139,11 @@ def test_all_that_can_run_runs(tmp_path: Path, request: pytest.FixtureRequest) -
 
 
 @pytest.mark.slow
-def test_one_process_says_where_it_hung(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Given one process alone, when a test hangs in C, then the run ends and shows the test."""
+def test_one_process_alone_says_where_it_hung(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     output, code = run(
         tmp_path, request.config.rootpath, {"hangs": HANGS_IN_C}, "-p", "no:xdist", "-v"
     )
-
     assert code == pytest.ExitCode.TESTS_FAILED
     assert "in test_hangs_in_c" in output

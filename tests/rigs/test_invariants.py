@@ -36,19 +36,16 @@ SPREAD = known(0x0001_0001_0001_0001)
 
 
 def test_separate_uniques_pass() -> None:
-    """Given uniques of which none is near another, then there is nothing to report."""
     uniques = {"a": A, "c": C, "far": FAR, "x": known(None, b"x"), "y": known(None, b"y")}
     assert check_separation(uniques, CLASSIC) == 0
 
 
 def test_separation_sees_a_near_pair() -> None:
-    """Given two uniques at exactly the distance, then the pair is named."""
     with pytest.raises(AssertionError, match=r"1 pairs.*\n  a and b: 3 bits apart"):
         check_separation({"a": A, "b": B, "far": FAR}, CLASSIC)
 
 
 def test_separation_looks_across_steps() -> None:
-    """Given more uniques than one step takes, when first and last are near, then they are seen."""
     # Multiples of 15 · 2^k are far apart only by luck; odd multiples of a constant are.
     uniques = {str(n): known(n * 0x9E37_79B9_7F4A_7C15 % (1 << 64)) for n in range(1, 1200)}
     check_separation(uniques, CLASSIC)
@@ -60,18 +57,15 @@ def test_separation_looks_across_steps() -> None:
 
 
 def test_separation_counts_near_pairs_that_share_no_block() -> None:
-    """Given a distance beyond the blocks, then a near pair that cannot meet is counted only."""
     assert check_separation({"a": A, "spread": SPREAD}, BEYOND) == 1
 
 
 def test_separation_sees_equal_undecidable_texts() -> None:
-    """Given two unique texts without fingerprints, when their contents are equal, it is seen."""
     with pytest.raises(AssertionError, match="x and y: equal content"):
         check_separation({"x": known(None), "y": known(None)}, CLASSIC)
 
 
 def test_uniques_whose_sketches_differ_are_not_near() -> None:
-    """Given near fingerprints, then the sketches decide, save where the content is equal."""
     a, b = known(0, b"a")._replace(sketch=bytes(256)), known(1, b"b")
     assert check_separation({"a": a, "b": b._replace(sketch=b"\xff" * 256)}, CONFIRMED) == 0
     with pytest.raises(AssertionError, match="a and b: 1 bits apart"):
@@ -81,7 +75,6 @@ def test_uniques_whose_sketches_differ_are_not_near() -> None:
 
 
 def test_grounding_sees_sketches_that_do_not_agree() -> None:
-    """Given a duplicate within the distance whose sketch is another, then it is seen."""
     documents = {"a": known(0, b"a")._replace(sketch=bytes(256)), "b": known(1, b"b")}
     with pytest.raises(AssertionError, match="the sketches do not agree"):
         check_grounding(documents, {"a"}, [Repeat("b", "a", 1)], CONFIRMED)
@@ -101,7 +94,6 @@ UNIQUES = {"a", "far", "x"}
 
 
 def test_grounded_duplicates_pass() -> None:
-    """Given duplicates of uniques at their true distance, then all are counted."""
     repeats = [Repeat("b", "a", 3), Repeat("x2", "x", 0)]
     assert check_grounding(DOCUMENTS, UNIQUES, repeats, CLASSIC) == 2
 
@@ -120,19 +112,16 @@ def test_grounded_duplicates_pass() -> None:
     ],
 )
 def test_grounding_sees_each_violation(repeat: Repeat, wrong: str) -> None:
-    """Given one duplicate that is wrong in one way, then the way is named."""
     with pytest.raises(AssertionError, match=re.escape(wrong)):
         check_grounding(DOCUMENTS, UNIQUES, [repeat], CLASSIC)
 
 
 def test_grounding_sees_documents_that_cannot_have_met() -> None:
-    """Given a near duplicate that shares no block with its original, then it is seen."""
     with pytest.raises(AssertionError, match="cannot be candidates"):
         check_grounding(DOCUMENTS, UNIQUES, [Repeat("spread", "a", 4)], BEYOND)
 
 
 def test_conserved_records_pass() -> None:
-    """Given each arrival in one output, then they are counted."""
     assert check_conservation(["1", "2", "3"], ["1"], ["3"], ["2"]) == 3
 
 
@@ -145,6 +134,5 @@ def test_conserved_records_pass() -> None:
     ],
 )
 def test_conservation_sees_each_violation(outputs: list[list[str]], wrong: str) -> None:
-    """Given a record that is lost, repeated or invented, then it is named."""
     with pytest.raises(AssertionError, match=wrong):
         check_conservation(["1", "2", "3"], *outputs)

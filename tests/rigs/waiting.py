@@ -12,13 +12,7 @@ LOOK_SECONDS = 0.05
 def await_that(
     holds: Callable[[], object], seconds: float = SECONDS, *, shows: Callable[[], object] = str
 ) -> None:
-    """Wait until a condition holds.
-
-    Args:
-        holds: The condition.
-        seconds: The test fails after these.
-        shows: What the failure shows.
-    """
+    """Wait until a condition holds, or fail after so many seconds with what ``shows`` returns."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, shows()

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks import __main__ as all_benchmarks
-from benchmarks import contender_process, fingerprints, worker
-from benchmarks.contender_process import ContenderError, ContenderProcess
+from benchmarks import fingerprints, loop_lag, recovery, worker
+from benchmarks.command import MeasurementError
+from benchmarks.fingerprints import ContenderProcess
+from benchmarks.index.__main__ import main as index_main
+from benchmarks.index.figures import MILLION, Measured, goals_of
 from benchmarks.peers import environment
 from benchmarks.report import Spread, ratios
 from benchmarks.texts import generated_documents, with_copies
@@ -22,12 +27,10 @@ TINY = ["--count", "6", "--rounds", "2", "--characters", "300"]
 
 
 def figures_of(path: Path) -> Any:  # noqa: ANN401 - what JSON may be
-    """Return the figures that a benchmark has written."""
     return json.loads(path.read_text("utf-8"))
 
 
 def test_generated_documents_are_chinese_and_always_the_same() -> None:
-    """Given a number and a length, then there are as many distinct texts of just that length."""
     texts = generated_documents(20, 500)
     assert texts == generated_documents(20, 500)
     assert len(set(texts)) == 20
@@ -36,8 +39,9 @@ def test_generated_documents_are_chinese_and_always_the_same() -> None:
         assert sum("\u4e00" <= character <= "\u9fff" for character in text) > 350
 
 
-def test_fingerprints_without_peers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given a tiny run without other libraries, then all profiles stand beside segmentation."""
+def test_fingerprints_of_all_profiles_beside_segmentation_without_peers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "figures.json"
     fingerprints.main([*TINY, "--without-peers", "--json", str(path)])
     figures = figures_of(path)
@@ -59,8 +63,7 @@ def test_fingerprints_without_peers(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.skipif(not environment.is_there(), reason="no .venv-peers: make bench makes it")
-def test_fingerprints_beside_the_peers(tmp_path: Path) -> None:
-    """Given the environment of the peers, then they do the same documents, and have ratios."""
+def test_fingerprints_beside_the_peers_have_ratios(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
     fingerprints.main([*TINY, "--json", str(path)])
     figures = figures_of(path)
@@ -74,10 +77,9 @@ def test_fingerprints_beside_the_peers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["documents.jsonl", "documents.jsonl.gz"])
-def test_documents_from_a_file(
+def test_long_enough_texts_of_a_file_are_cut_and_standard_output_is_json(
     tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], name: str
 ) -> None:
-    """Given JSON lines, then texts that are long enough are cut, and standard output is JSON."""
     lines = [json.dumps({"text": "新桥今天通车了，" * size}) for size in (1, 40, 50)]
     path = tmp_path / name
     content = "\n".join(lines).encode()
@@ -96,12 +98,13 @@ def test_documents_from_a_file(
     [
         (None, "No such file"),
         ("{}", "'text'"),
-        ("not JSON", "JSON lines with a text each"),
+        ("not JSON", "JSON lines"),
         ('{"text": "短"}', "no text of 300 characters"),
     ],
 )
-def test_a_file_that_does_not_do(tmp_path: Path, content: str | None, message: str) -> None:
-    """Given a file without documents to measure on, then the error names it and the reason."""
+def test_a_file_without_documents_is_refused_with_its_name(
+    tmp_path: Path, content: str | None, message: str
+) -> None:
     path = tmp_path / "documents.jsonl"
     if content is not None:
         path.write_text(content, "utf-8")
@@ -111,8 +114,7 @@ def test_a_file_that_does_not_do(tmp_path: Path, content: str | None, message: s
 
 
 @pytest.mark.slow
-def test_a_worker_end_to_end(tmp_path: Path) -> None:
-    """Given a few documents, then all profiles have a rate and the steps of the worker."""
+def test_a_worker_end_to_end_has_a_rate_and_its_steps(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
     worker.main(["--count", "40", "--rounds", "1", "--json", str(path)])
     figures = figures_of(path)
@@ -124,10 +126,9 @@ def test_a_worker_end_to_end(tmp_path: Path) -> None:
         assert {"fingerprint", "append", "lookup", "decide", "output", "commit", "store"} <= steps
 
 
-def test_all_in_one_json(
+def test_several_benchmarks_in_one_json_without_tables(
     monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """Given two of the benchmarks, then standard output is one object with both, and no table."""
     monkeypatch.setattr(fingerprints, "DOCUMENTS", 4)
     monkeypatch.setattr(fingerprints, "ROUNDS", 1)
     monkeypatch.setattr(all_benchmarks, "_RECOVERED", 300)
@@ -142,30 +143,25 @@ def test_all_in_one_json(
 
 
 def test_a_contender_that_dies_or_hangs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given a contender without a module, and one that gets no time, then the run ends."""
     python = Path(sys.executable)
     with (
-        pytest.raises(ContenderError, match="absent has died"),
+        pytest.raises(MeasurementError, match="absent has died"),
         ContenderProcess(python, "absent", "", ["text"]),
     ):
         pass
-    monkeypatch.setattr(contender_process, "_TURN_SECONDS", 0.01)
+    monkeypatch.setattr(fingerprints, "_TURN_SECONDS", 0.01)
     with (
-        pytest.raises(ContenderError, match="firstseen wide has died, or took more than"),
+        pytest.raises(MeasurementError, match="firstseen wide has died, or took more than"),
         ContenderProcess(python, "firstseen", "wide", ["text"]),
     ):
         pass
 
 
 def test_ratios_are_of_turns_of_one_round() -> None:
-    """Given a round in which the machine was busy, then the ratio of that round is as the rest."""
     assert ratios([2.0, 20.0, 2.2], [1.0, 10.0, 1.0]) == Spread(2.0, 2.0, 2.2)
 
 
-def test_a_share_of_documents_copies_others() -> None:
-    """Given a share of copies, then so many documents are near an earlier one and not equal to it,
-    all texts keep their length, and they are always the same.
-    """
+def test_a_share_of_documents_copies_earlier_ones_and_keeps_its_length() -> None:
     texts = generated_documents(200, 300)
     mixed = with_copies(texts, 0.75)
     fresh = set(texts)
@@ -174,3 +170,107 @@ def test_a_share_of_documents_copies_others() -> None:
     assert {len(text) for text in mixed} == {300}
     assert 0.1 < sum(text in fresh for text in mixed) / len(mixed) < 0.55
     assert with_copies(texts, 0.0) == texts
+
+
+def test_recovery_from_records_finds_all_documents_and_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, state_dir = tmp_path / "figures.json", tmp_path / "state"
+    state_dir.mkdir()
+    recovery.main(f"--documents 600 --state-dir {state_dir} --json {path}".split())
+
+    figures = {each["profile"]: each for each in figures_of(path)["figures"]}
+    assert figures.keys() == PROFILES.keys()
+    for each in figures.values():
+        assert (each["source"], each["documents"], each["records"]) == ("records", 600, 4)
+        assert each["documents_per_cpu_second"] > 0
+    assert 256 + 48 + 32 + 16 + 20 < figures["wide"]["packet_bytes"] < 400
+    assert 8 + 16 + 20 < figures["classic"]["changelog_bytes"] < 60
+    assert "600" in capsys.readouterr().out
+    assert list(state_dir.iterdir()) == []
+
+
+def test_recovery_refuses_no_documents() -> None:
+    with pytest.raises(SystemExit):
+        recovery.main(["--documents", "0"])
+
+
+def test_every_case_of_the_loop_has_its_steps_in_json_and_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "figures.json"
+    sizes = ["--packets", "60", "--partitions", "5", "--rounds", "2", "--entries", "600"]
+    loop_lag.main([*sizes, "--state-dir", str(tmp_path), "--json", str(path)])
+    figures = figures_of(path)
+
+    cases = {each["name"]: each for each in figures["cases"]}
+    assert tuple(cases) == loop_lag.CASES
+    assert [each["documents"] for each in cases.values()] == [60, 60, 10, 600]
+    assert all(each["steps"] >= len(each["longest"]) == 5 for each in cases.values())
+    assert all(each["longest"] == sorted(each["longest"], reverse=True) for each in cases.values())
+    assert "partitions" in capsys.readouterr().out
+
+
+def test_a_long_step_of_a_task_or_a_timer_is_seen() -> None:
+    loop = loop_lag.TimedLoop()
+
+    def compute() -> None:
+        end = time.thread_time() + 0.06
+        while time.thread_time() < end:
+            pass
+
+    async def task() -> None:
+        await asyncio.sleep(0)
+        compute()
+        loop.call_later(0.001, compute)
+        await asyncio.sleep(0.1)
+
+    loop.run_until_complete(task())
+    loop.close()
+
+    assert sum(step > loop_lag.STEP_MAX for step in loop.steps) == 2
+
+
+def test_a_small_index_has_all_goals_and_its_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--documents", "3000", "--flood", "5000", "--profile", "classic"]
+
+    index_main([*arguments, "--without-peers", "--json", "-", "--state-dir", str(tmp_path)])
+
+    found = json.loads(capsys.readouterr().out)
+    assert list(found["goals"]) == list(goals_of([]))
+    assert found["goals"]["classic_disk_bytes_a_document"]["value"] > 50
+    assert found["goals"]["wide_disk_bytes_a_document"]["met"] is None
+    uniform, skewed, flooded = found["figures"]
+    assert (uniform["skewed"], skewed["skewed"]) == (False, True)
+    keys = {"cpu_us", "open_seconds", "rebuilt_per_cpu_second", "lines_per_cpu_second"}
+    assert keys <= uniform["values"].keys()
+    assert flooded["values"]["flood_uniques"] == 1
+    assert found["goals"]["classic_flood_last_beside_first"]["value"] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_figures_of_as_many_documents_are_judged_by_the_goals() -> None:
+    def measured(who: str, documents: int, *, skewed: bool = False, **values: float) -> Measured:
+        return Measured(who=who, documents=documents, skewed=skewed, values=values)
+
+    goals = goals_of(
+        [
+            measured("classic", 100_000, cpu_us=2, look_up_cpu_us=1),
+            measured("classic", 100_000, skewed=True, cpu_us=4, look_up_cpu_us=3),
+            measured("classic", MILLION, cpu_us=4, disk_bytes=119),
+            measured("classic", 10 * MILLION, cpu_us=7, open_seconds=6),
+            measured("simhash", 100_000, cpu_us=500),
+            measured("simhash", MILLION, cpu_us=16),
+        ]
+    )
+
+    values = {key: (each["value"], each["met"]) for key, each in goals.items() if each["value"]}
+    assert values == {
+        "classic_times_faster_than_simhash": (4, False),
+        "classic_cpu_10m_beside_1m": (1.75, True),
+        "classic_look_up_skewed_beside_uniform": (3, False),
+        "classic_disk_bytes_a_document": (119, True),
+        "classic_open_seconds_at_10m": (6, False),
+    }

@@ -15,13 +15,13 @@ import pytest
 from benchmarks.contest import __main__ as contest
 from benchmarks.contest import figures
 from benchmarks.contest.broker import ContestBroker
-from benchmarks.contest.documents import shuffled, streams
-from benchmarks.contest.latency import Observed, Waits
+from benchmarks.contest.feed import shuffled
 from benchmarks.contest.processor_time import cpu_seconds, descendants
+from benchmarks.contest.service import Observed, Waits
 from benchmarks.contest.shapes import SHAPES
 from benchmarks.contest.speed import Run
-from benchmarks.contest.tables import tables
-from benchmarks.report import Spread, machine, show
+from benchmarks.report import Goal, Spread, show
+from benchmarks.texts import generated_documents
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
 
@@ -42,7 +42,6 @@ ASKED_FOR = {
 
 
 def run_of(cpu_seconds: float, *, broker: float = 1.0, stored: int = 0) -> Run:
-    """Return a run of 1,000 documents in two seconds."""
     return Run(
         documents=1_000,
         seconds=2.0,
@@ -54,7 +53,6 @@ def run_of(cpu_seconds: float, *, broker: float = 1.0, stored: int = 0) -> Run:
 
 
 def observed(idle_share: float, p99: float) -> Observed:
-    """Return what may be seen of a worker."""
     return Observed(
         idle_share=idle_share,
         low=Waits(rate=100, p50=10, p99=p99),
@@ -62,10 +60,7 @@ def observed(idle_share: float, p99: float) -> Observed:
     )
 
 
-def test_ratios_are_of_one_round() -> None:
-    """Given a round in which the machine was busy, then its ratio is as those of the other rounds,
-    and there is none where a shape did not run.
-    """
+def test_ratios_of_shapes_are_of_one_round() -> None:
     runs = {
         "wide_1": [run_of(2.0), run_of(20.0), run_of(2.2)],
         "ceiling_1": [run_of(1.0), run_of(10.0), run_of(1.0)],
@@ -77,10 +72,7 @@ def test_ratios_are_of_one_round() -> None:
     }
 
 
-def test_ratios_of_the_broker_and_bytes() -> None:
-    """Given runs on 16 partitions, then the broker's time is compared, and bytes are a document's,
-    whatever the contenders' own time was.
-    """
+def test_ratios_of_the_broker_and_bytes_a_document_of_16_partitions() -> None:
     runs = {
         "wide_16": [run_of(3.0, broker=0.9, stored=700_000)],
         "ceiling_16": [run_of(9.0, broker=0.6)],
@@ -93,8 +85,7 @@ def test_ratios_of_the_broker_and_bytes() -> None:
     }
 
 
-def test_ratios_are_of_shapes_that_there_are() -> None:
-    """Given the ratios and goals, then each is of what runs, and all that were asked for exist."""
+def test_ratios_and_goals_are_of_shapes_that_there_are() -> None:
     names = [shape.name for shape in SHAPES]
     assert len(set(names)) == len(names)
     pairs = [*figures.CPU_RATIOS.values(), *figures.BROKER_RATIOS.values()]
@@ -105,50 +96,35 @@ def test_ratios_are_of_shapes_that_there_are() -> None:
 
 
 def test_a_figure_of_one_shape_is_for_ten_thousand_documents() -> None:
-    """Given runs of 1,000 documents, then seconds and bytes are ten times theirs."""
     found = figures.measured(SHAPES[0], [run_of(0.5, broker=0.25, stored=10), run_of(0.5)])
-    assert found.cpu_seconds == Spread(5.0, 5.0, 5.0)
-    assert found.broker_cpu_seconds == Spread(2.5, 6.25, 10.0)
-    assert found.internal_bytes == Spread(0.0, 50.0, 100.0)
-    assert found.documents_per_second == Spread(500.0, 500.0, 500.0)
-    assert found.duplicates == 0.1
+    assert found == {
+        "shape": SHAPES[0],
+        "cpu_seconds": Spread(5.0, 5.0, 5.0),
+        "broker_cpu_seconds": Spread(2.5, 6.25, 10.0),
+        "internal_bytes": Spread(0.0, 50.0, 100.0),
+        "documents_per_second": Spread(500.0, 500.0, 500.0),
+        "duplicates": 0.1,
+    }
 
 
 @pytest.mark.parametrize(
     ("goal", "met", "missed"),
-    [(figures.Goal(at_most=1.4), 1.4, 1.41), (figures.Goal(at_least=12), 12, 11.9)],
+    [(Goal(at_most=1.4), 1.4, 1.41), (Goal(at_least=12), 12, 11.9)],
 )
-def test_a_goal_is_met_on_its_side(goal: figures.Goal, met: float, missed: float) -> None:
-    """Given a limit, then it is met by what lies on it, and missed beyond it."""
+def test_a_goal_is_met_on_its_side(goal: Goal, met: float, missed: float) -> None:
     assert goal.is_met(met)
     assert not goal.is_met(missed)
 
 
-def test_shape_of_the_json(capsys: pytest.CaptureFixture[str]) -> None:
-    """Given a contest of which only a part ran, then its JSON has all ratios, null for the others;
-    latency by rate and partitions; and the longest stall, since only one worker leads.
-    """
+def test_json_has_null_for_what_did_not_run_and_the_longest_stall(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     seen = {1: [observed(0.01, 80), observed(0.01, 90)], 16: [observed(0.03, 200)]}
-    spreads = {
-        "wide_1_beside_ceiling": Spread(1.2, 1.3, 1.5),
-        figures.IDLE: figures.idle_share(seen),
-        figures.STALL: Spread(1.0, 2.0, 4.0),
+    runs = {
+        "wide_1": [run_of(2.6), run_of(2.4), run_of(3.0)],
+        "ceiling_1": [run_of(2.0)] * 3,
     }
-    whole = figures.Contest(
-        machine=machine(),
-        documents=1_000,
-        characters=500,
-        copied_share=0.7,
-        rounds=2,
-        ratios=figures.summary(spreads),
-        ratio_spreads=spreads,
-        goals=figures.GOALS,
-        latency_ms=figures.latency(seen),
-        latency_goals_ms=figures.LATENCY_GOALS_MS,
-        contenders=[figures.measured(SHAPES[0], [run_of(0.5)])],
-        stalls=[1.0, 2.0, 4.0],
-        shard_documents=100_000,
-    )
+    whole = figures.contest_of(runs, seen, [1.0, 4.0, 2.0])
     found = json.loads(msgspec.json.encode(whole))
 
     assert set(found["ratios"]) >= ASKED_FOR
@@ -167,13 +143,12 @@ def test_shape_of_the_json(capsys: pytest.CaptureFixture[str]) -> None:
             "16": {"rate": 1_500, "p50": 20, "p99": 400},
         },
     }
-    show(tables(whole))
+    show(figures.tables(whole | {"documents": 1_000, "characters": 500, "rounds": 2}))
     shown = capsys.readouterr().out
     assert all(word in shown for word in ["ceiling_1", "kill_stall_seconds", "missed", "half"])
 
 
-def test_time_of_processes_that_were_started() -> None:
-    """Given a process that has another work, then the time is that of both."""
+def test_the_time_of_a_process_has_that_of_what_it_started() -> None:
     work = "import time\nwhile time.process_time() < 0.3: pass\nprint(1, flush=True)\ninput()"
     nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}])"
     before = cpu_seconds(os.getpid())
@@ -189,10 +164,7 @@ def test_time_of_processes_that_were_started() -> None:
     assert cpu_seconds(os.getpid()) - before >= 0.3
 
 
-def test_bytes_on_internal_topics(tmp_path: Path) -> None:
-    """Given the directories of a broker, then what counts is the records of topics that are neither
-    the user's nor Kafka's own, those of deleted segments too.
-    """
+def test_bytes_of_internal_topics_and_of_their_deleted_segments(tmp_path: Path) -> None:
     files = {
         "x.raw-0/00.log": 1_000,
         "x.log-0/00.log": 5,
@@ -204,43 +176,34 @@ def test_bytes_on_internal_topics(tmp_path: Path) -> None:
         "meta.properties": 1_000,
     }
     for name, size in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(bytes(size))
+        path = tmp_path / "kafka" / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes(size))
     broker = ContestBroker("127.0.0.1:1", tmp_path, os.getpid())
     assert broker.bytes_beside({"x.raw"}) == 5 + 7 + 11
 
 
-def test_documents() -> None:
-    """Given the streams, then they have as many documents; and those that are shuffled for a large
-    index are decidable, distinct, and always the same.
-    """
-    texts = streams(40)
-    assert {name: len(each) for name, each in texts.items()} == {"distinct": 40, "copies": 40}
-    assert len(set(texts["distinct"])) == 40
-
-    made = list(islice(shuffled(texts["distinct"], 120), 200))
-    assert made == list(islice(shuffled(texts["distinct"], 120), 200))
+def test_shuffled_documents_are_decidable_distinct_and_always_the_same() -> None:
+    texts = generated_documents(40, 500)
+    made = list(islice(shuffled(texts, 120), 200))
+    assert made == list(islice(shuffled(texts, 120), 200))
     assert len(set(made)) == 200
     fingerprints = Fingerprinter(profile_named("wide")).fingerprint_batch(made)
     assert all(each.undecidable is None for each in fingerprints)
 
 
 @pytest.mark.parametrize("arguments", ["--documents 0", "--rounds 0", "--only nobody"])
-def test_what_cannot_run(arguments: str) -> None:
-    """Given a size that cannot be, or a contender that is not there, then the command refuses."""
+def test_sizes_and_names_that_cannot_be_are_refused(arguments: str) -> None:
     with pytest.raises(SystemExit):
         contest.main(arguments.split())
 
 
 @pytest.mark.slow
-def test_a_small_contest(
+def test_a_small_contest_on_kafka_puts_one_object_on_standard_output(
     kafka_required: None,  # noqa: ARG001 - skips
     monkeypatch: pytest.MonkeyPatch,
     capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    """Given a few documents on a real Kafka, then Firstseen stands beside the ceiling, and standard
-    output is one JSON object.
-    """
     monkeypatch.setattr(contest, "WARM_UP_SHAPES", ())
     arguments = ["--documents", "50", "--rounds", "1", "--only", "ceiling_1", "wide_1"]
     contest.main([*arguments, "--json", "-"])

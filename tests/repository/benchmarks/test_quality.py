@@ -43,12 +43,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_the_figures_go_into_the_page(
+def test_figures_go_into_the_page_between_its_marks_and_again_from_the_json(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given a set and sentences, then all profiles are measured on them, the JSON has it, and the
-    page has it between its marks and is otherwise as it was; from the JSON it is the same again.
-    """
     monkeypatch.setattr(experiments, "COPIES_A_TOPIC", 4)
     rows = [experiments.Method("classic", Settings(profile="classic"))]
     monkeypatch.setattr(experiments, "methods", lambda _profile: rows)
@@ -79,10 +76,9 @@ def test_the_figures_go_into_the_page(
     assert page.read_text("utf-8") == written
 
 
-def test_what_cannot_be_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given no directory, one without sets, or a page without marks, then the error says so before
-    anything is measured.
-    """
+def test_what_cannot_be_measured_is_refused_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     page = tmp_path / "page.md"
     page.write_text("nothing")
     for arguments, message in (
@@ -96,19 +92,13 @@ def test_what_cannot_be_measured(tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert message in shown or "NAME/documents" in shown
 
 
-def test_the_best_threshold() -> None:
-    """Given thresholds, then the best is the highest score with at most 2 % false duplicates; where
-    all have more, the one with the fewest.
-    """
+def test_the_best_threshold_has_at_most_two_percent_false_duplicates_or_the_fewest() -> None:
     tried = {0.4: made(0.99, 0.03), 0.5: made(0.97, 0.02), 0.6: made(0.9, 0.0)}
     assert best_of(tried, "f1") == 0.5
     assert best_of({0.4: made(0.99, 0.3), 0.5: made(0.97, 0.2)}, "f1") == 0.5
 
 
-def test_one_threshold_for_all_sets() -> None:
-    """Given a peer whose best on one set errs too much on the other, then the threshold shown for
-    both is another; ours stands beside it with the only one that it has.
-    """
+def test_one_threshold_for_all_sets_errs_little_on_each() -> None:
     contests = [
         _contest("a", made(0.99, 0.03), made(0.98, 0.01), made(0.90, 0.0)),
         _contest("b", made(0.99, 0.01), made(0.90, 0.02), made(0.80, 0.0)),
@@ -120,10 +110,7 @@ def test_one_threshold_for_all_sets() -> None:
     ]
 
 
-def test_at_equal_false_duplicates() -> None:
-    """Given ours with 1 % of false duplicates, then each peer stands beside it with its best of
-    those that have no more; a peer that always has more is not there.
-    """
+def test_a_peer_that_always_has_more_false_duplicates_is_not_there() -> None:
     contests = [
         _contest("a", made(0.99, 0.03), made(0.97, 0.0104), made(0.90, 0.0), ours=made(0.95, 0.01)),
         _contest("b", made(0.99, 0.03), made(0.97, 0.02), made(0.90, 0.02), ours=made(0.95, 0.01)),
@@ -159,8 +146,7 @@ def made(f1: float, false: float) -> Quality:
     return Quality(**{**numbers, "f1": f1, "false_duplicates": false})  # type: ignore[arg-type] # by name
 
 
-def test_what_peers_are_given(data: Path) -> None:
-    """Given a set, then a peer reads every text, and its grams are those of the labels."""
+def test_peers_read_every_text_and_grams_as_the_labels_have_them(data: Path) -> None:
     (found,) = sets_in(data)
     texts = list(texts_in(str(found.documents)))
     with gzip.open(found.documents, "rt", encoding="utf-8") as lines:

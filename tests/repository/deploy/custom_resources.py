@@ -20,108 +20,99 @@ DURATION: Schema = {"type": "string", "pattern": "^([0-9]+(ms|s|m|h|d|w|y))+$"}
 COUNT: Schema = {"type": "integer", "minimum": 1}
 
 
-def closed(required: Mapping[str, Schema], **optional: Schema) -> Schema:
-    """An object with these fields and no others."""
+def fields(content: Mapping[str, Schema]) -> Schema:
+    """An object with these fields and no others; a name with a question mark may be left out."""
     return {
         "type": "object",
-        "properties": {**required, **optional},
-        "required": list(required),
+        "properties": {name.removesuffix("?"): schema for name, schema in content.items()},
+        "required": [name for name in content if not name.endswith("?")],
         "additionalProperties": False,
     }
 
 
-def listed(item: Schema) -> Schema:
-    """A list with something in it."""
-    return {"type": "array", "items": item, "minItems": 1}
+def listed(content: Mapping[str, Schema], **rules: object) -> Schema:
+    """A list of such objects, with something in it."""
+    return {"type": "array", "items": fields(content) | rules, "minItems": 1}
 
 
-_RULE: Schema = closed(
-    {"expr": {"type": ["string", "integer"]}},
-    record=TEXT,
-    alert=TEXT,
-    **{"for": DURATION},
-    keep_firing_for=DURATION,
-    labels=TEXTS,
-    annotations=TEXTS,
-) | {"oneOf": [{"required": ["record"]}, {"required": ["alert"]}]}
+def between(minimum: int, maximum: int) -> Schema:
+    return {"type": "integer", "minimum": minimum, "maximum": maximum}
 
-_SCALING: Schema = closed(
-    {
-        "stabilizationWindowSeconds": {"type": "integer", "minimum": 0, "maximum": 3600},
-        "policies": listed(
-            closed(
-                {
-                    "type": {"enum": ["Pods", "Percent"]},
-                    "value": COUNT,
-                    "periodSeconds": {"type": "integer", "minimum": 1, "maximum": 1800},
-                }
-            )
-        ),
-    },
-    selectPolicy={"enum": ["Max", "Min", "Disabled"]},
-)
 
-_KAFKA_TRIGGER: Schema = closed(
-    {"bootstrapServers": TEXT, "consumerGroup": TEXT, "topic": TEXT, "lagThreshold": TEXT},
-    activationLagThreshold=TEXT,
-    offsetResetPolicy={"enum": ["latest", "earliest"]},
-    allowIdleConsumers={"enum": ["true", "false"]},
-    scaleToZeroOnInvalidOffset={"enum": ["true", "false"]},
-)
+def one_of(*values: str) -> Schema:
+    return {"enum": list(values)}
+
+
+RULE = {
+    "expr": {"type": ["string", "integer"]},
+    "record?": TEXT,
+    "alert?": TEXT,
+    "for?": DURATION,
+    "keep_firing_for?": DURATION,
+    "labels?": TEXTS,
+    "annotations?": TEXTS,
+}
+POLICY = {
+    "type": one_of("Pods", "Percent"),
+    "value": COUNT,
+    "periodSeconds": between(1, 1800),
+}
+SCALING = {
+    "stabilizationWindowSeconds": between(0, 3600),
+    "policies": listed(POLICY),
+    "selectPolicy?": one_of("Max", "Min", "Disabled"),
+}
+BEHAVIOR = {"scaleUp?": fields(SCALING), "scaleDown?": fields(SCALING)}
+KAFKA_TRIGGER = {
+    **dict.fromkeys(("bootstrapServers", "consumerGroup", "topic", "lagThreshold"), TEXT),
+    "activationLagThreshold?": TEXT,
+    "offsetResetPolicy?": one_of("latest", "earliest"),
+    "allowIdleConsumers?": one_of("true", "false"),
+    "scaleToZeroOnInvalidOffset?": one_of("true", "false"),
+}
+TRIGGER = {
+    "type": one_of("kafka"),
+    "metadata": fields(KAFKA_TRIGGER),
+    "authenticationRef?": fields({"name": TEXT}),
+}
+ENDPOINT = {"port": TEXT, "path": TEXT, "interval?": DURATION, "scrapeTimeout?": DURATION}
+GROUP = {
+    "name": TEXT,
+    "rules": listed(RULE, oneOf=[{"required": ["record"]}, {"required": ["alert"]}]),
+    "interval?": DURATION,
+    "labels?": TEXTS,
+}
+SECRET = {
+    "parameter": one_of("sasl", "username", "password", "tls", "ca"),
+    "name": TEXT,
+    "key": TEXT,
+}
 
 SPECS: Mapping[tuple[str, str], Schema] = {
-    ("kafka.strimzi.io/v1", "KafkaTopic"): closed(
-        {"partitions": COUNT, "replicas": COUNT, "config": TEXTS}, topicName=TEXT
+    ("kafka.strimzi.io/v1", "KafkaTopic"): fields(
+        {"partitions": COUNT, "replicas": COUNT, "config": TEXTS, "topicName?": TEXT}
     ),
-    ("monitoring.coreos.com/v1", "ServiceMonitor"): closed(
+    ("monitoring.coreos.com/v1", "ServiceMonitor"): fields(
         {
-            "selector": closed({"matchLabels": TEXTS}),
-            "endpoints": listed(
-                closed({"port": TEXT, "path": TEXT}, interval=DURATION, scrapeTimeout=DURATION)
-            ),
-        },
-        jobLabel=TEXT,
-    ),
-    ("monitoring.coreos.com/v1", "PrometheusRule"): closed(
-        {
-            "groups": listed(
-                closed({"name": TEXT, "rules": listed(_RULE)}, interval=DURATION, labels=TEXTS)
-            )
+            "selector": fields({"matchLabels": TEXTS}),
+            "endpoints": listed(ENDPOINT),
+            "jobLabel?": TEXT,
         }
     ),
-    ("keda.sh/v1alpha1", "ScaledObject"): closed(
+    ("monitoring.coreos.com/v1", "PrometheusRule"): fields({"groups": listed(GROUP)}),
+    ("keda.sh/v1alpha1", "ScaledObject"): fields(
         {
-            "scaleTargetRef": closed({"name": TEXT}, apiVersion=TEXT, kind=TEXT),
-            "triggers": listed(
-                closed(
-                    {"type": {"const": "kafka"}, "metadata": _KAFKA_TRIGGER},
-                    authenticationRef=closed({"name": TEXT}),
-                )
+            "scaleTargetRef": fields({"name": TEXT, "apiVersion?": TEXT, "kind?": TEXT}),
+            "triggers": listed(TRIGGER),
+            "minReplicaCount?": {"type": "integer", "minimum": 0},
+            "maxReplicaCount?": COUNT,
+            "pollingInterval?": COUNT,
+            "cooldownPeriod?": COUNT,
+            "advanced?": fields(
+                {"horizontalPodAutoscalerConfig?": fields({"behavior?": fields(BEHAVIOR)})}
             ),
-        },
-        minReplicaCount={"type": "integer", "minimum": 0},
-        maxReplicaCount=COUNT,
-        pollingInterval=COUNT,
-        cooldownPeriod=COUNT,
-        advanced=closed(
-            {},
-            horizontalPodAutoscalerConfig=closed(
-                {"behavior": closed({}, scaleUp=_SCALING, scaleDown=_SCALING)}
-            ),
-        ),
-    ),
-    ("keda.sh/v1alpha1", "TriggerAuthentication"): closed(
-        {
-            "secretTargetRef": listed(
-                closed(
-                    {
-                        "parameter": {"enum": ["sasl", "username", "password", "tls", "ca"]},
-                        "name": TEXT,
-                        "key": TEXT,
-                    }
-                )
-            )
         }
     ),
+    ("keda.sh/v1alpha1", "TriggerAuthentication"): fields({"secretTargetRef": listed(SECRET)}),
 }
 """What a ``spec`` may be, by apiVersion and kind."""

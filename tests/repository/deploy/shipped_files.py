@@ -2,44 +2,60 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
+import subprocess
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 import yaml
+from packaging.utils import canonicalize_name
 
 from streams.cli.main import cli
 from tests.repository.source_tree import ROOT
+from tests.rigs.required_tools import give_up
 
 KUBERNETES = ROOT / "deploy" / "kubernetes"
-
 IMAGE = "ghcr.io/firstseen/firstseen"
 OURS = "FIRSTSEEN_"
-VARIABLE = re.compile(r"\$\{\w+:-([^}]+)\}")
+TOOL_SECONDS = 120.0
+
+Manifest = dict[str, Any]
 
 
-def version() -> str:
-    """The version of the project."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    return str(project["version"])
+def project() -> dict[str, Any]:
+    """The table ``project`` of pyproject.toml."""
+    content: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    return dict(content["project"])
+
+
+def pins_in(path: Path) -> dict[str, str]:
+    """The versions by name; every line is an exact pin, without options or the address of an index.
+
+    So the file serves any user's settings of pip.
+    """
+    lines = path.read_text("utf-8").splitlines()
+    pins: dict[str, str] = {}
+    for line in lines:
+        if line.strip() and not line.startswith("#"):
+            pin = re.fullmatch(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.!+]+)", line)
+            assert pin is not None, line
+            pins[canonicalize_name(pin[1])] = pin[2]
+    return pins
 
 
 def compose() -> dict[str, Any]:
     """docker-compose.yml, with its anchors resolved, and its variables by their defaults."""
     text = (ROOT / "docker-compose.yml").read_text("utf-8")
-    content: dict[str, Any] = yaml.safe_load(VARIABLE.sub(r"\1", text))
+    content: dict[str, Any] = yaml.safe_load(re.sub(r"\$\{\w+:-([^}]+)\}", r"\1", text))
     return content
 
 
 def services() -> dict[str, dict[str, Any]]:
-    """The services of docker-compose.yml by name."""
-    found: dict[str, dict[str, Any]] = compose()["services"]
-    return found
+    return dict(compose()["services"])
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -57,14 +73,7 @@ def of_image(name: str) -> list[str]:
     return [rest for each, rest in lines[last:] if each == name]
 
 
-def image_command() -> list[str]:
-    """What the image runs when nobody says anything else."""
-    (entrypoint,), (command,) = of_image("ENTRYPOINT"), of_image("CMD")
-    return [*json.loads(entrypoint), *json.loads(command)]
-
-
 def image_environment() -> dict[str, str]:
-    """The variables that the image sets."""
     pairs = [pair for rest in of_image("ENV") for pair in shlex.split(rest)]
     return dict(pair.split("=", 1) for pair in pairs)
 
@@ -83,18 +92,31 @@ def parse_command(arguments: Sequence[str]) -> click.Context:
     return context
 
 
-def documents(path: Path) -> list[dict[str, Any]]:
-    """The objects in one YAML file."""
-    return [found for found in yaml.safe_load_all(path.read_text("utf-8")) if found is not None]
+def rendered(name: str) -> list[Manifest]:
+    """The objects of a rendered kustomization, whose ConfigMap loses the hash in its name."""
+    text = (KUBERNETES / "rendered" / f"{name}.yaml").read_text("utf-8")
+    for each in yaml.safe_load_all(text):
+        if each["kind"] == "ConfigMap":
+            generated = each["metadata"]["name"]
+            text = text.replace(generated, generated.rpartition("-")[0])
+    return list(yaml.safe_load_all(text))
 
 
-def scalars(content: object, place: str = "") -> Iterator[tuple[str, object]]:
-    """Every value in nested lists and tables, with the path to it."""
-    if isinstance(content, Mapping):
-        for key, value in content.items():
-            yield from scalars(value, f"{place}.{key}")
-    elif isinstance(content, list):
-        for number, value in enumerate(content):
-            yield from scalars(value, f"{place}[{number}]")
-    else:
-        yield place, content
+def by_name(name: str) -> dict[tuple[str, str], Manifest]:
+    """The objects of a rendered kustomization by kind and name."""
+    return {(each["kind"], each["metadata"]["name"]): each for each in rendered(name)}
+
+
+def run_tool(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a tool of ``.venv-tools``; without it skip the test, or fail it if tools are required."""
+    path = ROOT / ".venv-tools" / "bin" / name
+    if not path.exists():
+        give_up(f"no {name}: run make tools")
+    return subprocess.run(
+        [path, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=TOOL_SECONDS,
+        check=False,
+    )

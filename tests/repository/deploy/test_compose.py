@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from streams.settings.loader import load_settings
 from streams.settings.settings import GIB, MIB, Settings
@@ -15,14 +18,27 @@ from tests.repository.deploy.shipped_files import (
     compose,
     image_environment,
     parse_command,
+    project,
     services,
-    version,
 )
 from tests.repository.source_tree import ROOT
 
 OUR_SERVICES = sorted(name for name, each in services().items() if "build" in each)
-SERVICES = sorted(services())
+WORKER = services()["worker"]
+MOUNTS: list[tuple[str, str]] = [
+    (name, mount) for name, each in services().items() for mount in each.get("volumes", [])
+]
 POM = "{http://maven.apache.org/POM/4.0.0}"
+
+
+@pytest.fixture(params=sorted(services()))
+def service(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return services()[request.param]
+
+
+@pytest.fixture
+def worker_settings() -> Settings:
+    return load_settings(environ=environment("worker")).settings
 
 
 def environment(service: str) -> dict[str, str]:
@@ -39,82 +55,57 @@ def arguments(service: str) -> list[str]:
     return words[1:]
 
 
-def megabytes(limit: str) -> int:
-    """The bytes of a memory limit."""
-    number, unit = re.fullmatch(r"(\d+)([mg])", limit).groups()  # type: ignore[union-attr] # or it fails
-    return int(number) * (GIB if unit == "g" else MIB)
+def memory_limit(service: dict[str, Any]) -> int:
+    limit = re.fullmatch(r"(\d+)([mg])", service["deploy"]["resources"]["limits"]["memory"])
+    assert limit is not None
+    return int(limit[1]) * (GIB if limit[2] == "g" else MIB)
 
 
-def test_it_is_a_compose_file_of_today() -> None:
-    """Given the file, then it has a name of its own and no version, which Compose ignores."""
+def test_the_project_has_a_name_and_no_version_which_compose_ignores() -> None:
     assert compose()["name"] == "firstseen"
     assert "version" not in compose()
     assert OUR_SERVICES == ["cli", "load", "topics-init", "worker"]
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_images_are_pinned(service: str) -> None:
-    """Given an image, then it has a tag that names one release; ours is that of the project, and
-    Kafka is the release that the tests run on.
-    """
-    name, _, tag = services()[service]["image"].rpartition(":")
-
+def test_images_are_pinned_to_the_releases_of_the_project(service: dict[str, Any]) -> None:
+    name, _, tag = service["image"].rpartition(":")
     assert re.fullmatch(r"v?\d+\.\d+\.\d+", tag)
-    if "build" in services()[service]:
-        assert (name, tag) == (IMAGE, version())
+    if "build" in service:
+        assert (name, tag) == (IMAGE, project()["version"])
     if name == "apache/kafka":
         pom = ET.parse(ROOT / "deploy" / "kafka" / "pom.xml").getroot()  # noqa: S314 - our own file
         assert pom.findtext(f"{POM}properties/{POM}kafka.version") == tag
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_ports_are_of_this_machine_alone(service: str) -> None:
-    """Given a published port, then it is bound to the loopback address."""
-    for port in services()[service].get("ports", []):
+def test_ports_are_published_on_the_loopback_address_alone(service: dict[str, Any]) -> None:
+    for port in service.get("ports", []):
         assert re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port)
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_mounts_are_volumes_or_read_only(service: str) -> None:
-    """Given a mount, then it is a volume that the file declares, or cannot be written to."""
-    for mount in services()[service].get("volumes", []):
+def test_mounts_are_directories_for_reading_or_volumes_of_one_service() -> None:
+    volumes = []
+    for _, mount in MOUNTS:
         source, _, rest = mount.partition(":")
         if source.startswith("."):
             assert rest.endswith(":ro")
+            assert (ROOT / source).is_dir()
         else:
-            assert source in compose()["volumes"]
+            volumes.append(source)
+    assert sorted(compose()["volumes"]) == sorted(volumes)
 
 
-def test_no_volume_is_left_over() -> None:
-    """Given the declared volumes, then each is mounted once: no two services share state."""
-    mounts = [m.partition(":")[0] for each in services().values() for m in each.get("volumes", [])]
-
-    assert sorted(compose()["volumes"]) == sorted(m for m in mounts if not m.startswith("."))
-
-
-@pytest.mark.parametrize("service", SERVICES)
-def test_nothing_is_without_a_bound(service: str) -> None:
-    """Given a service, then its memory, its processors, its log and the time that it gets to stop
-    have limits; it says what happens when it ends, and gains no rights.
-    """
-    content = services()[service]
-
-    limits = content["deploy"]["resources"]["limits"]
-    assert megabytes(limits["memory"]) <= 2 * GIB
-    assert float(limits["cpus"]) <= 2
-    assert content["logging"]["options"].keys() == {"max-size", "max-file"}
-    assert re.fullmatch(r"\d+s", content["stop_grace_period"])
-    assert content["restart"] in {"unless-stopped", "no"}
-    assert content["cap_drop"] == ["ALL"]
-    assert content["security_opt"] == ["no-new-privileges:true"]
+def test_every_service_has_limits_and_no_rights(service: dict[str, Any]) -> None:
+    assert memory_limit(service) <= 2 * GIB
+    assert float(service["deploy"]["resources"]["limits"]["cpus"]) <= 2
+    assert service["logging"]["options"].keys() == {"max-size", "max-file"}
+    assert re.fullmatch(r"\d+s", service["stop_grace_period"])
+    assert service["restart"] in {"unless-stopped", "no"}
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_dependencies_can_be_met(service: str) -> None:
-    """Given what a service waits for, then that is healthy when a health check says so, complete
-    when it is one that ends, and started without naming a profile.
-    """
-    for name, wait in services()[service].get("depends_on", {}).items():
+def test_dependencies_can_be_met(service: dict[str, Any]) -> None:
+    for name, wait in service.get("depends_on", {}).items():
         other = services()[name]
         assert "profiles" not in other
         if wait["condition"] == "service_healthy":
@@ -124,67 +115,88 @@ def test_dependencies_can_be_met(service: str) -> None:
             assert other["restart"] == "no"
 
 
-@pytest.mark.parametrize("service", sorted(set(OUR_SERVICES) - {"cli"}))
-def test_commands_are_those_of_the_command_line(service: str) -> None:
-    """Given a service of ours, then the command line takes its command."""
-    expected = {"topics-init": "topics create", "worker": "worker", "load": "load"}
+@pytest.mark.parametrize(
+    ("service", "command"),
+    [("topics-init", "topics create"), ("worker", "worker"), ("load", "load")],
+)
+def test_commands_are_those_of_the_command_line(service: str, command: str) -> None:
+    assert parse_command(arguments(service)).command_path == f"firstseen {command}"
 
-    assert parse_command(arguments(service)).command_path == f"firstseen {expected[service]}"
 
-
-@pytest.mark.parametrize("service", OUR_SERVICES)
-def test_variables_are_settings(service: str) -> None:
-    """Given a service of ours, then each variable is a setting with a value that it can have, and
-    the brokers are a listener that Kafka advertises to other containers.
-    """
-    settings = load_settings(environ=environment(service)).settings
-
+@pytest.mark.parametrize("name", OUR_SERVICES)
+def test_variables_of_our_services_are_settings(name: str) -> None:
+    settings = load_settings(environ=environment(name)).settings
     advertised = services()["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
     assert f"//{settings.brokers}" in advertised
-    assert services()[service]["read_only"] is True
-    assert services()[service]["tmpfs"] == ["/tmp:size=64m"]  # noqa: S108 - in a container
+    assert services()[name]["read_only"] is True
+    assert services()[name]["tmpfs"] == ["/tmp:size=64m"]  # noqa: S108 - in a container
 
 
-def test_the_worker_is_reached_where_it_listens() -> None:
-    """Given the worker's settings, then its published port, its health check and its volume are
-    those; it listens on all addresses of its container, or no other container could ask it.
-    """
-    worker = services()["worker"]
-    settings = load_settings(environ=environment("worker")).settings
-
-    assert worker["ports"] == [f"127.0.0.1:{settings.web.port}:{settings.web.port}"]
-    assert settings.web.host == "0.0.0.0"  # noqa: S104 - in a container
-    kind, program, *check = worker["healthcheck"]["test"]
+def test_the_worker_is_reached_where_it_listens(worker_settings: Settings) -> None:
+    web = worker_settings.web
+    assert WORKER["ports"] == [f"127.0.0.1:{web.port}:{web.port}"]
+    assert web.host == "0.0.0.0"  # noqa: S104 - in a container
+    kind, program, *check = WORKER["healthcheck"]["test"]
     assert (kind, program) == ("CMD", "firstseen")
     assert parse_command(check).command_path == "firstseen health"
-    assert worker["volumes"] == [f"worker-state:{settings.state_dir}"]
+    assert WORKER["volumes"] == [f"worker-state:{worker_settings.state_dir}"]
 
 
-def test_documents_are_not_for_everybody() -> None:
-    """Given a worker that all containers can reach, then it tells its health and metrics to all,
-    and shows documents for a token alone, which the one who starts it may choose.
-    """
-    web = load_settings(environ=environment("worker")).settings.web
-
-    assert web.has_token
-    assert web.open_monitoring
+def test_all_may_see_health_and_metrics_but_documents_need_a_token(
+    worker_settings: Settings,
+) -> None:
+    assert worker_settings.web.has_token
+    assert worker_settings.web.open_monitoring
     assert "${FIRSTSEEN_WEB__TOKEN:-" in (ROOT / "docker-compose.yml").read_text("utf-8")
 
 
-def test_the_limits_leave_room() -> None:
-    """Given the worker's memory limit, then the tables' cache is at most a third of it: the rest is
-    for the dictionary, the batches under way and what has not been written yet.
-    """
-    settings = load_settings(environ=environment("worker")).settings
-    memory = services()["worker"]["deploy"]["resources"]["limits"]["memory"]
-
-    assert 3 * settings.block_cache_bytes <= megabytes(memory)
-
-
-def test_the_worker_gets_the_time_that_it_takes_to_stop() -> None:
-    """Given a batch that waits for its broker as long as it may, then stopping takes less than the
-    grace period.
-    """
-    grace = int(services()["worker"]["stop_grace_period"].removesuffix("s"))
-
+def test_the_worker_has_memory_beside_its_cache_and_time_to_stop(
+    worker_settings: Settings,
+) -> None:
+    assert 3 * worker_settings.block_cache_bytes <= memory_limit(WORKER)
+    grace = int(WORKER["stop_grace_period"].removesuffix("s"))
     assert grace >= 1.5 * Settings().send_timeout_seconds
+
+
+# ---- Prometheus and Grafana
+
+
+def mounted(service: str, target: str) -> Path:
+    """What lies on a path of a container, in the repository."""
+    for name, mount in MOUNTS:
+        source, inside, *_ = mount.split(":")
+        if name == service and source.startswith(".") and Path(target).is_relative_to(inside):
+            return ROOT / source / Path(target).relative_to(inside)
+    raise AssertionError(f"nothing of the repository is mounted on {target}")
+
+
+def prometheus_options() -> dict[str, str]:
+    return dict(
+        option.removeprefix("--").split("=", 1) for option in services()["prometheus"]["command"]
+    )
+
+
+def prometheus_file() -> Path:
+    return mounted("prometheus", prometheus_options()["config.file"])
+
+
+def test_prometheus_finds_its_files_and_the_worker() -> None:
+    content = yaml.safe_load(prometheus_file().read_text("utf-8"))
+    assert any(list(prometheus_file().parent.glob(name)) for name in content["rule_files"])
+    (job,) = content["scrape_configs"]
+    assert job["static_configs"] == [{"targets": [f"worker:{Settings().web.port}"]}]
+    data = prometheus_options()["storage.tsdb.path"]
+    assert f"prometheus-data:{data}" in services()["prometheus"]["volumes"]
+
+
+def test_grafana_finds_its_dashboards_and_prometheus() -> None:
+    provisioning = mounted("grafana", "/etc/grafana/provisioning")
+    (provider_file,) = (provisioning / "dashboards").iterdir()
+    (source_file,) = (provisioning / "datasources").iterdir()
+    (provider,) = yaml.safe_load(provider_file.read_text("utf-8"))["providers"]
+    (source,) = yaml.safe_load(source_file.read_text("utf-8"))["datasources"]
+    (port,) = services()["prometheus"]["ports"]
+    assert list(mounted("grafana", provider["options"]["path"]).glob("*.json"))
+    assert source["url"] == f"http://prometheus:{port.split(':')[-1]}"
+    scrapes = yaml.safe_load(prometheus_file().read_text("utf-8"))["global"]
+    assert source["jsonData"]["timeInterval"] == scrapes["scrape_interval"]

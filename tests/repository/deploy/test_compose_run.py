@@ -1,35 +1,106 @@
 """The containers of docker-compose.yml, run outside containers: the same commands and variables.
 
-What differs is the addresses, the ports of this machine and the directory of the state.
+What differs is the addresses, the ports of this machine and the directory of the state. For Kafka,
+the image's own set-up, a class in Kafka's jar, makes a configuration of the environment and formats
+the storage; then the broker is started on it, as the image does.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 
 from streams.errors import ExitCode
-from tests.repository.deploy.compose_kafka import ComposeKafka
+from streams.kafka.clients import AdminClient
 from tests.repository.deploy.shipped_files import image_environment, services
-from tests.repository.deploy.test_compose import arguments, environment
+from tests.repository.deploy.test_compose import WORKER, arguments, environment
+from tests.rigs.brokers import run_until_orphaned
+from tests.rigs.brokers.kafka_broker import kafka_libs
+from tests.rigs.brokers.kafka_configuration import JVM_OPTIONS
 from tests.rigs.brokers.loopback_ports import free_port
 from tests.unit.cli.running import clean_environment, firstseen
 
+START_SECONDS = 120.0
 READY_SECONDS = 180.0
+
+
+class ComposeKafka:
+    """A broker as the service ``kafka`` has it; ``addresses`` are by those in the containers."""
+
+    def __init__(self, directory: Path) -> None:
+        self._configuration = directory / "configuration"
+        self._log = directory / "kafka.log"
+        self._configuration.mkdir(parents=True)
+        (self._configuration / "server.properties").touch()
+        self._java = ["java", *JVM_OPTIONS, "-cp", f"{kafka_libs()}{os.sep}*"]
+        inner, outer, controller = (f"127.0.0.1:{free_port()}" for _ in range(3))
+        self.addresses = {"kafka:19092": inner, "localhost:9092": outer}
+        given = services()["kafka"]["environment"]
+        self._environment = {name: str(value) for name, value in given.items()} | {
+            "KAFKA_LISTENERS": f"INTERNAL://{inner},HOST://{outer},CONTROLLER://{controller}",
+            "KAFKA_ADVERTISED_LISTENERS": f"INTERNAL://{inner},HOST://{outer}",
+            "KAFKA_CONTROLLER_QUORUM_VOTERS": f"1@{controller}",
+            "KAFKA_LOG_DIRS": str(directory / "data"),
+        }
+
+    def set_up(self) -> subprocess.CompletedProcess[str]:
+        # It refuses arguments that are joined by spaces only.
+        names = ("default", "mounted", "final")
+        options = [f"--{name}-configs-dir={self._configuration}" for name in names]
+        return subprocess.run(
+            [*self._java, "kafka.docker.KafkaDockerWrapper", "setup", *options],
+            env={**os.environ, **self._environment},
+            capture_output=True,
+            text=True,
+            timeout=START_SECONDS,
+            check=False,
+        )
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Run the broker; it answers on both listeners when this is entered."""
+        command = [*self._java, "kafka.Kafka", str(self._configuration / "server.properties")]
+        with self._log.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, run_until_orphaned.__file__, *command],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        try:
+            for address in self.addresses.values():
+                self._await(address, process)
+            yield
+        finally:
+            # Its end of the pipe: the broker is killed with it.
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait(20)
+
+    def _await(self, address: str, process: subprocess.Popen[bytes]) -> None:
+        admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and process.poll() is None:
+            with suppress(KafkaException):
+                if admin.list_topics(timeout=1).brokers:
+                    return
+        raise AssertionError(f"no answer on {address}: {self._log.read_text('utf-8')[-3000:]}")
 
 
 @pytest.fixture
 def kafka(kafka_required: None, tmp_path: Path) -> Iterator[ComposeKafka]:  # noqa: ARG001 - skips
-    """The service ``kafka``, set up and running."""
     kafka = ComposeKafka(tmp_path)
     made = kafka.set_up()
     assert made.returncode == 0, made.stderr
@@ -73,10 +144,10 @@ def worker(kafka: ComposeKafka, directory: Path, port: int) -> Iterator[subproce
 
 def is_healthy(kafka: ComposeKafka, port: int) -> bool:
     """Run the health check of the service ``worker``, in the environment of the worker."""
-    check = services()["worker"]["healthcheck"]["test"]
-    assert check[:2] == ["CMD", "firstseen"]
+    kind, program, *check = WORKER["healthcheck"]["test"]
+    assert (kind, program) == ("CMD", "firstseen")
     environ = variables("worker", kafka, FIRSTSEEN_WEB__PORT=str(port))
-    return firstseen(*check[2:], environ=environ).returncode == ExitCode.OK
+    return firstseen(*check, environ=environ).returncode == ExitCode.OK
 
 
 def outputs(kafka: ComposeKafka, *options: str) -> list[dict[str, object]]:
@@ -90,11 +161,7 @@ def outputs(kafka: ComposeKafka, *options: str) -> list[dict[str, object]]:
 
 
 def test_from_an_empty_broker_to_verdicts(kafka: ComposeKafka, tmp_path: Path) -> None:
-    """Given the Kafka of Compose; when topics-init runs, then it makes the topics, and does nothing
-    when it runs again; when the worker starts, then its health check comes to succeed; when
-    documents are loaded, then each ends in an output; when the worker is told to stop, then it ends
-    in order within its grace period.
-    """
+    """Topics are made once; the worker becomes healthy, decides each document, and ends in time."""
     for state in ("created", "exists"):
         run = firstseen(*arguments("topics-init"), environ=variables("topics-init", kafka))
         assert run.returncode == ExitCode.OK, run.stderr
@@ -119,7 +186,6 @@ def test_from_an_empty_broker_to_verdicts(kafka: ComposeKafka, tmp_path: Path) -
         assert set(found) == {"unique", "duplicate-of", "dlq.raw-documents"}
 
         process.send_signal(signal.SIGTERM)
-        grace = int(services()["worker"]["stop_grace_period"].removesuffix("s"))
-        assert process.wait(grace) == ExitCode.OK
+        assert process.wait(int(WORKER["stop_grace_period"].removesuffix("s"))) == ExitCode.OK
     lines = (tmp_path / "worker.log").read_text("utf-8").splitlines()
     assert all(json.loads(line) for line in lines), "the log is JSON, as Compose asks"

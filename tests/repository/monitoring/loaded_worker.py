@@ -44,7 +44,6 @@ def loaded_worker(broker: Broker, directory: Path) -> Iterator[tuple[Stream, Wor
 
 
 def main() -> int:
-    """Write a scrape."""
     with tempfile.TemporaryDirectory() as directory, EmbeddedBroker() as server:
         broker = Broker("embedded", server)
         with loaded_worker(broker, Path(directory)) as (_, worker):

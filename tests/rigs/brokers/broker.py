@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from confluent_kafka import KafkaException, Message, TopicPartition
+from confluent_kafka import Message, TopicPartition
 from confluent_kafka.cimpl import NewTopic
 
 from streams.kafka.clients import AdminClient, Consumer, Producer
@@ -17,8 +18,7 @@ from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.kafka_cluster import KafkaCluster
 from tests.rigs.waiting import await_that
 
-_CREATE_SECONDS_MAX = 60.0
-_READ_SECONDS_MAX = 60.0
+_SECONDS_MAX = 60.0
 _POLL_SECONDS = 0.1
 
 
@@ -33,7 +33,6 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address that clients connect to, ``127.0.0.1:port``."""
         return self.server.bootstrap_servers
 
     @property
@@ -49,34 +48,20 @@ class Broker:
     def create_topics(
         self, topics: Mapping[str, int], config: Mapping[str, str] | None = None
     ) -> None:
-        """Make topics, each with its number of partitions.
-
-        Args:
-            topics: Partitions for each name.
-            config: Topic settings, such as ``cleanup.policy``; the embedded broker has none.
-        """
+        """Make topics with their numbers of partitions; the embedded broker ignores ``config``."""
         if isinstance(self.server, EmbeddedBroker):
             for name, partitions in topics.items():
                 self.server.create_topic(name, partitions)
             return
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        wanted = [NewTopic(*each, 1, config=dict(config or {})) for each in topics.items()]
         created = admin.create_topics(
-            [
-                NewTopic(name, partitions, replication_factor=1, config=dict(config or {}))
-                for name, partitions in topics.items()
-            ],
-            operation_timeout=_CREATE_SECONDS_MAX,
-            request_timeout=_CREATE_SECONDS_MAX,
+            wanted, operation_timeout=_SECONDS_MAX, request_timeout=_SECONDS_MAX
         )
         for future in created.values():
-            future.result(_CREATE_SECONDS_MAX)
-
+            future.result(_SECONDS_MAX)
         # The controller has made them; the broker learns of them a moment later.
-        def are_known() -> bool:
-            known = admin.list_topics(timeout=_CREATE_SECONDS_MAX).topics
-            return all(name in known for name in topics)
-
-        await_that(are_known)
+        await_that(lambda: topics.keys() <= admin.list_topics(timeout=_SECONDS_MAX).topics.keys())
 
     def new_topic(
         self, prefix: str, partitions: int = 1, config: Mapping[str, str] | None = None
@@ -86,13 +71,21 @@ class Broker:
         self.create_topics({topic: partitions}, config)
         return topic
 
-    def transactional_producer(self, open_seconds: int = 60) -> Producer:
-        """A producer that is ready for a transaction, which is aborted after ``open_seconds``."""
-        config: dict[str, str | int] = {"bootstrap.servers": self.bootstrap_servers}
-        config["transactional.id"] = self.unique("writer")
-        config["transaction.timeout.ms"] = open_seconds * 1000
-        producer = Producer(config)
-        producer.init_transactions(_CREATE_SECONDS_MAX)
+    def transactional_producer(
+        self, open_seconds: int = 60, *, transactional_id: str | None = None
+    ) -> Producer:
+        """A producer that is ready for a transaction, which is aborted after ``open_seconds``.
+
+        It has fenced all earlier ones of its id.
+        """
+        producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap_servers,
+                "transactional.id": transactional_id or self.unique("writer"),
+                "transaction.timeout.ms": open_seconds * 1000,
+            }
+        )
+        producer.init_transactions(_SECONDS_MAX)
         return producer
 
     def unique(self, prefix: str) -> str:
@@ -100,11 +93,9 @@ class Broker:
         return f"{prefix}-{uuid.uuid4().hex[:12]}"
 
     def consumer_settings(self, group_id: str, **settings: str | float) -> dict[str, Any]:
-        """For a confluent-kafka Consumer: from the start of the topic, commits by hand.
+        """For a consumer of a group: from the start of the topic, commits by hand.
 
-        Args:
-            group_id: The consumer group.
-            settings: Others, in librdkafka's names with ``_`` for ``.``.
+        ``settings``: others, in librdkafka's names with ``_`` for ``.``.
         """
         return {
             "bootstrap.servers": self.bootstrap_servers,
@@ -120,28 +111,15 @@ class Broker:
     def read_partition(
         self, topic: str, count: int, *, partition: int = 0, **settings: str | float
     ) -> list[Message]:
-        """The first records of a partition, read without a group.
-
-        Args:
-            topic: The topic.
-            count: Return as soon as there are so many.
-            partition: Which one.
-            settings: Of the consumer, in librdkafka's names with ``_`` for ``.``.
-
-        Returns:
-            Fewer than ``count`` if no more came within 20 seconds.
-        """
-        consumer = Consumer(self.consumer_settings(self.unique("reader"), **settings))
-        try:
+        """The first records of a partition, read without a group; fewer if no more come in time."""
+        messages: list[Message] = []
+        deadline = time.monotonic() + _SECONDS_MAX
+        with closing(
+            Consumer(self.consumer_settings(self.unique("reader"), **settings))
+        ) as consumer:
             consumer.assign([TopicPartition(topic, partition, 0)])
-            messages: list[Message] = []
-            deadline = time.monotonic() + _READ_SECONDS_MAX
             while len(messages) < count and time.monotonic() < deadline:
-                for message in consumer.consume(count - len(messages), timeout=_POLL_SECONDS):
-                    error = message.error()
-                    if error is not None:
-                        raise KafkaException(error)
-                    messages.append(message)
-            return messages
-        finally:
-            consumer.close()
+                messages += consumer.consume(count - len(messages), timeout=_POLL_SECONDS)
+        for message in messages:
+            assert message.error() is None, message.error()
+        return messages

@@ -61,7 +61,6 @@ def kafka_required() -> None:
 
 @pytest.fixture(scope="session")
 def embedded_broker() -> Iterator[Broker]:
-    """The embedded broker, shared; it must still run when the session ends."""
     with EmbeddedBroker() as server:
         yield Broker("embedded", server)
         assert server.is_running(), "a test has made the embedded broker abort"
@@ -72,7 +71,6 @@ def kafka_broker(
     kafka_required: None,  # noqa: ARG001 - skips
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Broker]:
-    """A real Apache Kafka, shared; it must still run when the session ends."""
     server = KafkaBroker(tmp_path_factory.mktemp("kafka"))
     server.start()
     try:
@@ -89,7 +87,6 @@ def kafka_broker(
     params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)],
 )
 def broker(request: pytest.FixtureRequest) -> Broker:
-    """The embedded broker in one run of the test, a real Kafka in the other."""
     chosen = request.getfixturevalue(f"{request.param}_broker")
     assert isinstance(chosen, Broker)
     return chosen
@@ -100,7 +97,6 @@ def own_kafka_broker(
     kafka_required: None,  # noqa: ARG001 - skips
     tmp_path: Path,
 ) -> Iterator[Broker]:
-    """A real Kafka for one test, which may kill, stop and restart ``server``."""
     server = KafkaBroker(tmp_path / "kafka", properties=SHORT_SESSION)
     server.start()
     try:

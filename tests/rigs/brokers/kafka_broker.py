@@ -22,11 +22,14 @@ from confluent_kafka import KafkaException
 
 from streams.kafka.clients import AdminClient
 from tests.rigs.brokers import run_until_orphaned
-from tests.rigs.brokers.kafka_configuration import JVM_OPTIONS, server_properties
+from tests.rigs.brokers.kafka_configuration import (
+    CONTROLLER_ID,
+    JVM_OPTIONS,
+    server_properties,
+)
 from tests.rigs.brokers.loopback_ports import free_port
 
 _REPOSITORY = Path(__file__).resolve().parents[3]
-_FORMAT_SECONDS_MAX = 120.0
 _START_SECONDS_MAX = 120.0
 _STOP_SECONDS_MAX = 60.0
 _LOG_TAIL_LINES = 40
@@ -55,19 +58,16 @@ class KafkaBroker:
     """One broker and controller in one JVM, on 127.0.0.1, with its data in one directory.
 
     The ports are chosen once and kept over restarts. The process ends with the one that started it,
-    however that ends.
+    however that ends. A directory that an earlier broker used is opened as it is.
 
     Args:
-        directory: Holds the configuration, the data and the log; made if missing. A directory that
-            an earlier broker used is opened as it is.
+        directory: Holds the configuration, the data and the log.
         properties: Server properties over those of ``kafka_configuration``.
         jvm_options: Arguments of java.
         client_settings: What a client needs beside the address (SASL, TLS), in librdkafka's names.
         client_port: The listener's port, if it must be known before; random otherwise.
         controller_port: Likewise, for the controller.
-        is_controller: Whether it is the cluster's controller. One that is not joins the cluster
-            whose controller listens on ``controller_port``.
-        node_id: Its number in the cluster.
+        node_id: Its number; 1 is the controller, which others join at ``controller_port``.
         format_options: More arguments of ``StorageTool format``, such as users for SCRAM.
 
     Raises:
@@ -83,7 +83,6 @@ class KafkaBroker:
         client_settings: Mapping[str, Any] | None = None,
         client_port: int | None = None,
         controller_port: int | None = None,
-        is_controller: bool = True,
         node_id: int = 1,
         format_options: Sequence[str] = (),
     ) -> None:
@@ -93,7 +92,6 @@ class KafkaBroker:
         self.client_port = client_port or free_port()
         self.controller_port = controller_port or free_port()
         self._directory = directory
-        self._is_controller = is_controller
         self._node_id = node_id
         self._properties = dict(properties or {})
         # Native libraries are unpacked there, and stay when the JVM is killed.
@@ -113,23 +111,20 @@ class KafkaBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address that clients connect to, ``127.0.0.1:port``."""
         return f"127.0.0.1:{self.client_port}"
 
     @property
     def log_path(self) -> Path:
-        """What the broker has printed, over all its starts."""
         return self._directory / "broker.log"
 
     def is_running(self) -> bool:
-        """Whether the process is there."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
         """Start the broker and wait until it answers; formats an empty directory first.
 
         Raises:
-            KafkaBrokerError: It runs already, ended at once, or did not answer within a minute.
+            KafkaBrokerError: It runs already, ended at once, or did not answer in time.
         """
         if self.is_running():
             raise KafkaBrokerError("the broker runs already")
@@ -139,7 +134,6 @@ class KafkaBroker:
             client_port=self.client_port,
             controller_port=self.controller_port,
             data=self._directory / "data",
-            is_controller=self._is_controller,
             node_id=self._node_id,
             overrides=self._properties,
         )
@@ -149,16 +143,11 @@ class KafkaBroker:
         )
         if not (self._directory / "data" / "meta.properties").exists():
             self._format(configuration)
+        command = [*self._java, "kafka.Kafka", str(configuration)]
         with self.log_path.open("ab") as log:
             # A group of its own, so that kill takes both at once and Ctrl-C neither.
             self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    run_until_orphaned.__file__,
-                    *self._java,
-                    "kafka.Kafka",
-                    str(configuration),
-                ],
+                [sys.executable, run_until_orphaned.__file__, *command],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -172,64 +161,47 @@ class KafkaBroker:
 
     def kill(self) -> None:
         """SIGKILL, as a power cut would; no harm if it is not running."""
-        if self._process is not None and self.is_running():
-            self._signal(signal.SIGKILL)
-            self._process.wait(_STOP_SECONDS_MAX)
-        self._close()
+        self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """SIGTERM, then SIGKILL if it takes more than 20 seconds; no harm if it is not running.
+        """SIGTERM; no harm if it is not running.
 
         Raises:
             KafkaBrokerError: It had to be killed.
         """
-        if self._process is None or not self.is_running():
-            self._close()
-            return
-        self._signal(signal.SIGTERM)
         try:
-            self._process.wait(_STOP_SECONDS_MAX)
+            self._end(signal.SIGTERM)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise KafkaBrokerError(
-                self._with_log(f"the broker did not stop within {_STOP_SECONDS_MAX} s")
-            ) from None
-        self._close()
+            raise self._error(f"the broker did not stop in {_STOP_SECONDS_MAX:g} s") from None
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the broker, which runs."""
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
 
     def remove_data(self) -> None:
         """Remove all but the configuration and the log of a broker that does not run any more."""
         for directory in ("data", self._temporary.name):
             shutil.rmtree(self._directory / directory, ignore_errors=True)
 
-    def restart(self) -> None:
-        """Stop the broker if it is running, and start it on the same data and ports."""
-        self.stop()
-        self.start()
-
     def _format(self, configuration: Path) -> None:
+        command = [*self._java, "kafka.tools.StorageTool", "format"]
+        command += ["--standalone"] if self._node_id == CONTROLLER_ID else []
+        # One argument: an id may begin with a dash.
+        command += [f"--cluster-id={_CLUSTER_ID}", "--config", str(configuration)]
         with self.log_path.open("ab") as log:
-            command = [*self._java, "kafka.tools.StorageTool", "format"]
-            command += ["--standalone"] if self._is_controller else []
-            # One argument: an id may begin with a dash.
-            command += [f"--cluster-id={_CLUSTER_ID}", "--config", str(configuration)]
-            command += self._format_options
-            try:
-                formatted = subprocess.run(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    timeout=_FORMAT_SECONDS_MAX,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired:
-                raise KafkaBrokerError(
-                    self._with_log(f"formatting took more than {_FORMAT_SECONDS_MAX} s")
-                ) from None
-        if formatted.returncode != 0:
-            raise KafkaBrokerError(
-                self._with_log(f"formatting ended with code {formatted.returncode}")
+            formatted = subprocess.run(
+                [*command, *self._format_options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                timeout=_START_SECONDS_MAX,
+                check=False,
             )
+        if formatted.returncode != 0:
+            raise self._error(f"formatting ended with code {formatted.returncode}")
 
     def _wait_until_it_answers(self) -> None:
         admin = AdminClient(
@@ -245,26 +217,24 @@ class KafkaBroker:
         deadline = time.monotonic() + _START_SECONDS_MAX
         while time.monotonic() < deadline:
             if not self.is_running():
-                raise KafkaBrokerError(self._with_log("the broker ended while it started"))
+                raise self._error("the broker ended while it started")
             with contextlib.suppress(KafkaException):
                 if admin.list_topics(timeout=0.5).brokers:
                     return
-        raise KafkaBrokerError(
-            self._with_log(f"the broker did not answer within {_START_SECONDS_MAX} s")
-        )
+        raise self._error(f"the broker did not answer in {_START_SECONDS_MAX:g} s")
 
-    def _signal(self, number: signal.Signals) -> None:
-        assert self._process is not None
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is not None and self.is_running():
+            self.send_signal(number)
+            self._process.wait(_STOP_SECONDS_MAX)
+        self._close()
 
     def _close(self) -> None:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
         self._process = None
 
-    def _with_log(self, message: str) -> str:
-        lines: list[str] = []
-        if self.log_path.exists():
-            lines = self.log_path.read_text("utf-8", "replace").splitlines()[-_LOG_TAIL_LINES:]
-        return "\n".join([f"{message}; the end of {self.log_path}:", *lines])
+    def _error(self, message: str) -> KafkaBrokerError:
+        log = self.log_path.read_text("utf-8", "replace") if self.log_path.exists() else ""
+        tail = "\n".join(log.splitlines()[-_LOG_TAIL_LINES:])
+        return KafkaBrokerError(f"{message}; the end of {self.log_path}:\n{tail}")

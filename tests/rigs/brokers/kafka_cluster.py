@@ -6,8 +6,7 @@ from two dead brokers is about copies of partitions, not about a lost quorum.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
@@ -16,10 +15,9 @@ from streams.kafka.clients import AdminClient
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.kafka_configuration import ONE_OF_THREE
 from tests.rigs.brokers.loopback_ports import free_port
+from tests.rigs.waiting import await_that
 
 BROKERS = 3
-_SEEN_SECONDS_MAX = 60.0
-_POLL_SECONDS = 0.2
 
 
 class KafkaCluster:
@@ -31,7 +29,6 @@ class KafkaCluster:
             KafkaBroker(
                 directory / f"broker-{number}",
                 controller_port=controller,
-                is_controller=number == 0,
                 node_id=number + 1,
                 properties=ONE_OF_THREE,
             )
@@ -56,11 +53,9 @@ class KafkaCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers."""
         return ",".join(broker.bootstrap_servers for broker in self.brokers)
 
     def admin(self) -> AdminClient:
-        """A client of the whole cluster."""
         return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
 
     def kill(self) -> None:
@@ -71,7 +66,10 @@ class KafkaCluster:
     def await_brokers(self, number: int) -> None:
         """Wait until the cluster lists so many brokers in service."""
         admin = self.admin()
-        _await(f"{number} brokers", lambda: len(admin.list_topics(timeout=10).brokers) == number)
+        await_that(
+            lambda: len(admin.list_topics(timeout=10).brokers) == number,
+            shows=lambda: f"not {number} brokers",
+        )
 
     def await_in_sync(self, topics: Iterable[str], number: int) -> None:
         """Wait until each partition of ``topics`` has so many copies in sync."""
@@ -85,11 +83,4 @@ class KafkaCluster:
                 for each in known[name].partitions.values()
             )
 
-        _await(f"{number} copies in sync", is_so)
-
-
-def _await(what: str, is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _SEEN_SECONDS_MAX
-    while not is_so():
-        assert time.monotonic() < deadline, f"not {what} after {_SEEN_SECONDS_MAX:g} s"
-        time.sleep(_POLL_SECONDS)
+        await_that(is_so, shows=lambda: f"not {number} copies in sync")

@@ -24,9 +24,10 @@ JVM_OPTIONS = (
 MEASURED_JVM_OPTIONS = ("-Xms256m", "-Xmx1g", "-XX:+UseG1GC", "-Dlog4j2.level=WARN")
 """For a broker whose speed is measured: compilers and collector that one in service has."""
 
+CONTROLLER_ID = 1
+"""The number of the broker that is its cluster's controller as well; others join it."""
+
 _PROPERTIES = {
-    "process.roles": "broker,controller",
-    "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
     "auto.create.topics.enable": "false",
@@ -95,12 +96,12 @@ def server_properties(
     controller_port: int,
     data: Path,
     overrides: Mapping[str, str],
-    is_controller: bool = True,
-    node_id: int = 1,
+    node_id: int,
 ) -> dict[str, str]:
     """All properties of a broker on 127.0.0.1, which is its cluster's controller or joins it."""
     controller = f"127.0.0.1:{controller_port}"
     listeners = f"PLAINTEXT://127.0.0.1:{client_port}"
+    is_controller = node_id == CONTROLLER_ID
     if is_controller:
         listeners += f",CONTROLLER://{controller}"
     return {

@@ -22,6 +22,7 @@ from streams.topics.open_transactions import open_transactions
 from streams.topics.watermarks import BrokerWatermarks
 from tests.rigs.brokers.kafka_broker import KafkaBroker, kafka_libs
 from tests.rigs.brokers.loopback_ports import free_port
+from tests.rigs.waiting import await_that
 
 NO_LEADER = -1
 CALL_SECONDS = 60.0
@@ -52,13 +53,7 @@ def _two_brokers(directory: Path) -> Iterator[tuple[KafkaBroker, KafkaBroker, Pr
     """Start brokers 1 and 2; transactions are coordinated by the first, which is alone at first."""
     port = free_port()
     first = KafkaBroker(directory / "1", controller_port=port, properties=_PROPERTIES)
-    second = KafkaBroker(
-        directory / "2",
-        controller_port=port,
-        is_controller=False,
-        node_id=2,
-        properties=_PROPERTIES,
-    )
+    second = KafkaBroker(directory / "2", controller_port=port, node_id=2, properties=_PROPERTIES)
     try:
         first.start()
         producer = Producer(
@@ -97,13 +92,12 @@ def _is_left_open(first: KafkaBroker, second: KafkaBroker, producer: Producer, t
 
 def _await_leader(admin: AdminClient, topic: str, leader: int) -> None:
     """Wait until partition 1 has this leader."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while True:
+
+    def leads() -> bool:
         known = admin.list_topics(topic, timeout=CALL_SECONDS).topics[topic].partitions
-        if 1 in known and known[1].leader == leader:
-            return
-        assert time.monotonic() < deadline, f"{topic}/1 is not led by {leader}"
-        time.sleep(POLL_SECONDS)
+        return 1 in known and known[1].leader == leader
+
+    await_that(leads, WAIT_SECONDS, shows=lambda: f"{topic}/1 is not led by {leader}")
 
 
 def _stays_open(servers: str, topic: str) -> bool:

@@ -16,13 +16,14 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 
 import click
 
 from tests.rigs.brokers.kafka_broker import KafkaBroker, KafkaBrokerError, kafka_libs
 
 PORT = 9092
+_FOLDER = kafka_libs().parent / "run"
+_PID_FILE = _FOLDER / "pid"
 _START_SECONDS_MAX = 150.0
 _STOP_SECONDS_MAX = 60.0
 _POLL_SECONDS = 0.1
@@ -41,19 +42,10 @@ def main(arguments: list[str]) -> int:
     return 2
 
 
-def _folder() -> Path:
-    """Return where the process's number and its messages are."""
-    return kafka_libs().parent / "run"
-
-
-def _pid_file() -> Path:
-    return _folder() / "pid"
-
-
 def _running() -> int | None:
     """Return the number of the process that serves, None where there is none."""
     with suppress(OSError, ValueError):
-        pid = int(_pid_file().read_text())
+        pid = int(_PID_FILE.read_text())
         os.kill(pid, 0)
         return pid
     return None
@@ -64,9 +56,9 @@ def _start(port: int) -> int:
         click.echo("Kafka runs already: make kafka-stop ends it")
         return 0
     began = time.monotonic()
-    _folder().mkdir(parents=True, exist_ok=True)
-    _pid_file().unlink(missing_ok=True)
-    log = _folder() / "log"
+    _FOLDER.mkdir(parents=True, exist_ok=True)
+    _PID_FILE.unlink(missing_ok=True)
+    log = _FOLDER / "log"
     with log.open("wb") as output:
         serving = subprocess.Popen(
             [sys.executable, "-m", __spec__.name, "serve", str(port)],
@@ -75,7 +67,7 @@ def _start(port: int) -> int:
             stderr=output,
             start_new_session=True,
         )
-    while not _pid_file().exists():
+    while not _PID_FILE.exists():
         if serving.poll() is not None or time.monotonic() - began > _START_SECONDS_MAX:
             serving.kill()
             click.echo(f"Kafka did not start:\n{log.read_text('utf-8', 'replace')}", err=True)
@@ -89,15 +81,15 @@ def _serve(port: int) -> int:
     """Run the broker until SIGTERM; the file with this process's number says that it answers."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        with KafkaBroker(_folder(), client_port=port) as broker:
-            _pid_file().write_text(str(os.getpid()))
+        with KafkaBroker(_FOLDER, client_port=port) as broker:
+            _PID_FILE.write_text(str(os.getpid()))
             while broker.is_running():
                 time.sleep(_POLL_SECONDS)
     except KafkaBrokerError as error:
         click.echo(error, err=True)
         return 1
     finally:
-        _pid_file().unlink(missing_ok=True)
+        _PID_FILE.unlink(missing_ok=True)
     return 1
 
 

@@ -18,14 +18,14 @@ from streams.kafka.clients import AdminClient
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.kafka_configuration import protocols, tls
 from tests.rigs.brokers.loopback_ports import free_port
-from tests.unit.settings.certificates import KEY_PASSWORD, Certificates
+from tests.unit.settings.certificates import Certificates
 
 USER: Final = "firstseen"
 PASSWORD: Final = "scram-pass=word 7#"  # noqa: S105 - of a broker that lives as long as a test
-PRINCIPALS: Final = (f"User:{USER}", "User:CN=client")
 
 _SECONDS_MAX: Final = 60.0
 _HOST: Final = "127.0.0.1"
+_PACKAGE: Final = "org.apache.kafka"
 
 
 class Grant(NamedTuple):
@@ -44,12 +44,7 @@ class SecuredKafka:
         plain, controller, scram, mtls = (free_port() for _ in range(4))
         self.sasl_ssl = f"{_HOST}:{scram}"
         self.mtls = f"{_HOST}:{mtls}"
-        listeners = {
-            "PLAINTEXT": plain,
-            "CONTROLLER": controller,
-            "SCRAM": scram,
-            "MTLS": mtls,
-        }
+        listeners = {"PLAINTEXT": plain, "CONTROLLER": controller, "SCRAM": scram, "MTLS": mtls}
         addresses = ",".join(f"{name}://{_HOST}:{port}" for name, port in listeners.items())
         self.server = KafkaBroker(
             directory,
@@ -61,19 +56,14 @@ class SecuredKafka:
                 **protocols(SCRAM="SASL_SSL", MTLS="SSL"),
                 "sasl.enabled.mechanisms": "SCRAM-SHA-512",
                 "listener.name.scram.scram-sha-512.sasl.jaas.config": (
-                    "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+                    f"{_PACKAGE}.common.security.scram.ScramLoginModule required;"
                 ),
                 "listener.name.mtls.ssl.client.auth": "required",
                 **tls(certificates.server, certificates.authority),
-                "authorizer.class.name": (
-                    "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-                ),
+                "authorizer.class.name": f"{_PACKAGE}.metadata.authorizer.StandardAuthorizer",
                 "super.users": "User:ANONYMOUS",
             },
-            format_options=[
-                "--add-scram",
-                f'SCRAM-SHA-512=[name={USER},password="{PASSWORD}"]',
-            ],
+            format_options=["--add-scram", f'SCRAM-SHA-512=[name={USER},password="{PASSWORD}"]'],
         )
 
     def __enter__(self) -> Self:
@@ -103,14 +93,11 @@ class SecuredKafka:
         }
 
     def grant(self, grants: Iterable[Grant]) -> None:
-        """Let both users do something."""
         bindings = [
             AclBinding(
                 ResourceType[_constant(grant.kind)],
                 grant.name.removesuffix("*"),
-                ResourcePatternType.PREFIXED
-                if grant.name.endswith("*")
-                else ResourcePatternType.LITERAL,
+                ResourcePatternType["PREFIXED" if grant.name.endswith("*") else "LITERAL"],
                 principal,
                 "*",
                 AclOperation[_constant(operation)],
@@ -118,7 +105,7 @@ class SecuredKafka:
             )
             for grant in grants
             for operation in grant.operations
-            for principal in PRINCIPALS
+            for principal in (f"User:{USER}", "User:CN=client")
         ]
         admin = AdminClient({"bootstrap.servers": self.server.bootstrap_servers})
         for future in admin.create_acls(bindings, request_timeout=_SECONDS_MAX).values():
@@ -128,6 +115,3 @@ class SecuredKafka:
 def _constant(name: str) -> str:
     """``DescribeConfigs`` is ``DESCRIBE_CONFIGS``."""
     return "".join(f"_{sign}" if sign.isupper() else sign for sign in name).lstrip("_").upper()
-
-
-__all__ = ["KEY_PASSWORD", "PASSWORD", "PRINCIPALS", "USER", "Grant", "SecuredKafka"]

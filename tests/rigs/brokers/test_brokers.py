@@ -1,17 +1,30 @@
-"""What every broker owes this project, on the embedded one and on a real Kafka; then what only the
-real one does.
-"""
+"""What every broker owes this project, embedded and real; and the fixtures that start them."""
 
 from __future__ import annotations
 
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from streams.kafka.clients import Consumer, Producer
+from tests.repository.source_tree import ROOT
+from tests.rigs.brokers import loopback_ports
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.rigs.brokers.loopback_ports import free_port
+from tests.rigs.waiting import await_that
 
 SECONDS_MAX = 60.0
+RUN_SECONDS_MAX = 240.0
+
+# ---- records
 
 
 def send(broker: Broker, topic: str, value: bytes | None, **record: object) -> None:
@@ -29,102 +42,60 @@ def send(broker: Broker, topic: str, value: bytes | None, **record: object) -> N
     assert outcomes == [None]
 
 
-def values(messages: list[Message]) -> list[bytes | None]:
-    """The values of records that were read."""
-    return [message.value() for message in messages]
+def values(broker: Broker, topic: str, count: int) -> list[bytes | None]:
+    """The values of committed records."""
+    read = broker.read_partition(topic, count, isolation_level="read_committed")
+    return [message.value() for message in read]
 
 
-@pytest.fixture
-def topic(broker: Broker) -> str:
-    """A topic of four partitions."""
-    name = broker.unique("contract")
-    broker.create_topics({name: 4})
-    return name
-
-
-def test_a_record_comes_back_whole(broker: Broker, topic: str) -> None:
-    """Given a record with key, headers (one name twice, one without value) and timestamp; when it
-    is read back; then nothing of it has changed.
-    """
+def test_a_record_comes_back_whole(broker: Broker) -> None:
+    topic = broker.new_topic("contract", 4)
     headers = [("trace", b"1"), ("trace", b"2"), ("empty", b""), ("none", None)]
     send(broker, topic, "正文".encode(), key=b"id-1", headers=headers, timestamp=1_700_000_000_123)
-
     (message,) = broker.read_partition(topic, 1)
-
     assert message.value() == "正文".encode()
     assert message.key() == b"id-1"
     assert message.headers() == headers
     assert message.timestamp()[1] == 1_700_000_000_123
 
 
-def test_a_tombstone_stays_without_value(broker: Broker, topic: str) -> None:
-    """Given a record without value and one with an empty value; when they are read back; then the
-    two are still told apart.
-    """
+def test_a_tombstone_differs_from_an_empty_value(broker: Broker) -> None:
+    topic = broker.new_topic("contract", 4)
     send(broker, topic, None, key=b"gone")
     send(broker, topic, b"", key=b"empty")
+    assert values(broker, topic, 2) == [None, b""]
 
-    assert values(broker.read_partition(topic, 2)) == [None, b""]
 
-
-def transactional_producer(broker: Broker, transactional_id: str) -> Producer:
-    """A producer that has fenced all earlier ones of its id."""
-    producer = Producer(
-        {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": transactional_id}
-    )
-    producer.init_transactions(SECONDS_MAX)
+def open_transaction(broker: Broker, transactional_id: str, topic: str, value: bytes) -> Producer:
+    producer = broker.transactional_producer(transactional_id=transactional_id)
+    producer.begin_transaction()
+    producer.produce(topic, value)
+    assert producer.flush(SECONDS_MAX) == 0
     return producer
 
 
-@pytest.fixture
-def real_topic(kafka_broker: Broker) -> str:
-    """A topic of one partition on the real broker."""
-    name = kafka_broker.unique("transactions")
-    kafka_broker.create_topics({name: 1})
-    return name
-
-
-def test_a_zombie_is_fenced(kafka_broker: Broker, real_topic: str) -> None:
-    """Given a producer in a transaction; when another one starts with its transactional id; then
-    the first cannot commit, and what it had sent is never read.
-    """
-    writer = kafka_broker.unique("writer")
-    zombie = transactional_producer(kafka_broker, writer)
-    zombie.begin_transaction()
-    zombie.produce(real_topic, b"of the zombie")
-    assert zombie.flush(SECONDS_MAX) == 0
-
-    owner = transactional_producer(kafka_broker, writer)
+def test_a_zombie_is_fenced(kafka_broker: Broker) -> None:
+    topic, writer = kafka_broker.new_topic("transactions"), kafka_broker.unique("writer")
+    zombie = open_transaction(kafka_broker, writer, topic, b"of the zombie")
+    owner = open_transaction(kafka_broker, writer, topic, b"of the owner")
     with pytest.raises(KafkaException) as refused:
         zombie.commit_transaction(SECONDS_MAX)
-    owner.begin_transaction()
-    owner.produce(real_topic, b"of the owner")
     owner.commit_transaction(SECONDS_MAX)
-
     assert refused.value.args[0].code() == KafkaError._FENCED
-    committed = kafka_broker.read_partition(real_topic, 1, isolation_level="read_committed")
-    assert values(committed) == [b"of the owner"]
+    assert values(kafka_broker, topic, 1) == [b"of the owner"]
 
 
 @pytest.mark.slow
 def test_acknowledged_records_survive_kill_9(own_kafka_broker: Broker) -> None:
-    """Given acknowledged records, a commit and a transaction that was left open; when the broker is
-    killed and started again; then records and commit are there, at the same address, and the next
-    owner of the transactional id ends what was left open.
-    """
+    """So do commits; and the next owner of a transactional id ends what was left open."""
     broker, server = own_kafka_broker, own_kafka_broker.server
     assert isinstance(server, KafkaBroker)
-    topic, group, writer = broker.unique("kept"), broker.unique("group"), broker.unique("writer")
-    broker.create_topics({topic: 1})
+    topic, group, writer = broker.new_topic("kept"), broker.unique("group"), broker.unique("writer")
     for value in (b"one", b"two"):
         send(broker, topic, value)
-    consumer = Consumer(broker.consumer_settings(group))
-    consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
-    consumer.close()
-    left_open = transactional_producer(broker, writer)
-    left_open.begin_transaction()
-    left_open.produce(topic, b"left open")
-    assert left_open.flush(SECONDS_MAX) == 0
+    with closing(Consumer(broker.consumer_settings(group))) as consumer:
+        consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    open_transaction(broker, writer, topic, b"left open")
     address = broker.bootstrap_servers
 
     server.kill()
@@ -132,13 +103,89 @@ def test_acknowledged_records_survive_kill_9(own_kafka_broker: Broker) -> None:
     server.start()
 
     assert broker.bootstrap_servers == address
-    owner = transactional_producer(broker, writer)
-    owner.begin_transaction()
-    owner.produce(topic, b"three")
+    owner = open_transaction(broker, writer, topic, b"three")
     owner.commit_transaction(SECONDS_MAX)
-    read = broker.read_partition(topic, 3, isolation_level="read_committed")
-    assert values(read) == [b"one", b"two", b"three"]
-    consumer = Consumer(broker.consumer_settings(group))
-    committed = consumer.committed([TopicPartition(topic, 0)], timeout=SECONDS_MAX)
-    consumer.close()
+    assert values(broker, topic, 3) == [b"one", b"two", b"three"]
+    with closing(Consumer(broker.consumer_settings(group))) as consumer:
+        committed = consumer.committed([TopicPartition(topic, 0)], timeout=SECONDS_MAX)
     assert [partition.offset for partition in committed] == [1]
+
+
+# ---- fixtures
+
+
+def run_without_kafka(empty: Path, **environment: str) -> tuple[int, str]:
+    """Run a few of the tests above where no jars are; returns exit code and output."""
+    cleared = {k: v for k, v in os.environ.items() if not k.startswith(("FIRSTSEEN_", "PYTEST_"))}
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--color=no"),
+            *("-k", "tombstone or whole or zombie or kill_9", Path(__file__).relative_to(ROOT)),
+        ],
+        env={**cleared, "FIRSTSEEN_KAFKA_LIBS": str(empty), "COLUMNS": "400", **environment},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS_MAX,
+        check=False,
+    )
+    return run.returncode, run.stdout
+
+
+def test_without_kafka_its_tests_are_skipped_for_one_reason(tmp_path: Path) -> None:
+    code, output = run_without_kafka(tmp_path)
+    assert code == 0, output
+    assert "2 passed" in output
+    assert "4 skipped" in output
+    (reason,) = re.findall(r"^SKIPPED \[\d+\].*$", output, re.MULTILINE)
+    assert "SKIPPED [4]" in reason
+    assert f"no Apache Kafka in {tmp_path}: run make kafka" in reason
+
+
+def test_where_kafka_is_required_its_tests_fail(tmp_path: Path) -> None:
+    code, output = run_without_kafka(tmp_path, FIRSTSEEN_REQUIRE_KAFKA="1")
+    assert code == 1, output
+    assert "2 passed" in output
+    assert "4 errors" in output
+    assert f"FIRSTSEEN_REQUIRE_KAFKA=1, but no Apache Kafka in {tmp_path}: run make kafka" in output
+
+
+STARTS_AND_DIES = """
+import os, sys
+from pathlib import Path
+from tests.rigs.brokers.kafka_broker import KafkaBroker
+directory, client_port, controller_port = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+KafkaBroker(directory, client_port=client_port, controller_port=controller_port).start()
+print('answers', flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_kafka_does_not_outlive_a_test_run_that_is_killed(
+    own_kafka_broker: Broker, tmp_path: Path
+) -> None:
+    server = own_kafka_broker.server
+    assert isinstance(server, KafkaBroker)
+    server.stop()  # Its data and ports serve again: formatted once, started twice.
+    ports = [str(server.client_port), str(server.controller_port)]
+    run = subprocess.run(
+        [sys.executable, "-c", STARTS_AND_DIES, tmp_path / "kafka", *ports],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS_MAX,
+        check=False,
+    )
+    assert run.returncode == -signal.SIGKILL, run.stderr
+    assert run.stdout == "answers\n"
+    find = ["pgrep", "-f", str(tmp_path / "kafka" / "server.properties")]
+    await_that(lambda: subprocess.run(find, capture_output=True, check=False).returncode == 1)
+
+
+def test_no_port_is_chosen_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+    monkeypatch.setattr(loopback_ports, "_PORTS", range(port, port + 1))
+    monkeypatch.setattr(loopback_ports, "_chosen", set())
+    assert free_port() == port
+    with pytest.raises(OSError, match="no free port"):
+        free_port()

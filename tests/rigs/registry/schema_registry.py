@@ -63,12 +63,10 @@ class SchemaRegistry:
 
     @property
     def url(self) -> str:
-        """Where it is."""
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     @property
     def token_url(self) -> str:
-        """Where clients of OAuth get tokens."""
         return f"{self.url}/token"
 
     @property
@@ -86,21 +84,20 @@ class SchemaRegistry:
     def open(self) -> None:
         """Listen, with the schemas that there were before."""
         started = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(started,), daemon=True)
+        serve = self._serve(started)
+        self._thread = threading.Thread(target=asyncio.run, args=(serve,), daemon=True)
         self._thread.start()
         assert started.wait(START_SECONDS), "the registry did not start"
 
     def close(self) -> None:
         """Stop listening; whoever asks is refused."""
-        if self._thread is None or self._loop is None or self._stop is None:
-            return
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(START_SECONDS)
-        self._thread = None
+        if self._thread is not None and self._loop is not None and self._stop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join(START_SECONDS)
+            self._thread = None
 
     @cached_property
     def client(self) -> SchemaRegistryClient:
-        """A client of it, for serializers."""
         return SchemaRegistryClient({"url": self.url, "max.retries": 0})
 
     def register(self, subject: str, body: dict[str, Any]) -> Registered:
@@ -117,9 +114,6 @@ class SchemaRegistry:
         return found
 
     # ---- the server
-
-    def _run(self, started: threading.Event) -> None:
-        asyncio.run(self._serve(started))
 
     async def _serve(self, started: threading.Event) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
@@ -143,9 +137,7 @@ class SchemaRegistry:
         self.asked[f"{request.method} {request.path}"] += 1
         if self.broken:
             return web.Response(status=self.broken, text="<html>no registry here</html>")
-        wanted = None
-        if self.password is not None:
-            wanted = "Basic " + base64.b64encode(self.password.encode()).decode()
+        wanted = None if self.password is None else _basic(self.password)
         if self.oauth_client is not None and request.path != "/token":
             wanted = f"Bearer {self._token}"
         if wanted is not None and request.headers.get("Authorization") != wanted:
@@ -154,8 +146,7 @@ class SchemaRegistry:
         return answer
 
     async def _give_token(self, request: web.Request) -> web.Response:
-        wanted = "Basic " + base64.b64encode((self.oauth_client or "").encode()).decode()
-        if request.headers.get("Authorization") != wanted:
+        if request.headers.get("Authorization") != _basic(self.oauth_client or ""):
             return web.json_response({"error": "invalid_client"}, status=401)
         form = await request.post()
         self.token_requests.append({name: str(value) for name, value in form.items()})
@@ -179,8 +170,7 @@ class SchemaRegistry:
         found = next((each for each in self.schemas if each.guid == guid), None)
         if found is None:
             return _error(404, 404, "HTTP 404 Not Found")
-        described = {"guid": found.guid, "id": found.number}
-        return web.json_response({**_shown(found, request), **described})
+        return web.json_response({**_shown(found, request), "guid": found.guid, "id": found.number})
 
     async def _register(self, request: web.Request) -> web.Response:
         found = self.register(request.match_info["subject"], await request.json())
@@ -204,13 +194,8 @@ class SchemaRegistry:
 
     def _described(self, subject: str, found: Registered) -> dict[str, Any]:
         version = self._versions[subject].index(found) + 1
-        return {
-            "subject": subject,
-            "version": version,
-            "id": found.number,
-            "guid": found.guid,
-            **found.body,
-        }
+        names = {"subject": subject, "version": version, "id": found.number, "guid": found.guid}
+        return {**names, **found.body}
 
 
 def _shown(found: Registered, request: web.Request) -> dict[str, Any]:
@@ -218,6 +203,10 @@ def _shown(found: Registered, request: web.Request) -> dict[str, Any]:
     if found.body["schemaType"] == "PROTOBUF" and request.query.get("format") != "serialized":
         return {**found.body, "schema": 'syntax = "proto3";'}
     return found.body
+
+
+def _basic(user_and_password: str) -> str:
+    return "Basic " + base64.b64encode(user_and_password.encode()).decode()
 
 
 def _error(status: int, code: int, message: str) -> web.Response:

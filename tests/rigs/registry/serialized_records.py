@@ -23,6 +23,11 @@ Serialize = Callable[[Mapping[str, Any]], bytes]
 It has ``id``, ``text``, ``title``, ``keywords``, ``time_ms`` and ``tenant``.
 """
 
+META_SCHEMA: Final = {
+    "type": "record",
+    "name": "Meta",
+    "fields": [{"name": "tenant", "type": "string"}],
+}
 AVRO_SCHEMA: Final = {
     "type": "record",
     "name": "Article",
@@ -36,14 +41,7 @@ AVRO_SCHEMA: Final = {
             "name": "timestamp",
             "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}],
         },
-        {
-            "name": "meta",
-            "type": {
-                "type": "record",
-                "name": "Meta",
-                "fields": [{"name": "tenant", "type": "string"}],
-            },
-        },
+        {"name": "meta", "type": META_SCHEMA},
     ],
 }
 
@@ -66,20 +64,16 @@ JSON_SCHEMA: Final = {
 
 
 def avro(client: SchemaRegistryClient) -> Serialize:
-    """Articles in Avro."""
     serializer = AvroSerializer(client, json.dumps(AVRO_SCHEMA), conf=_BY_TOPIC)
     return lambda article: _made(
-        serializer, {**_fields(article), "timestamp": _time(article), "meta": _meta(article)}
+        serializer,
+        _fields(article, timestamp=datetime.fromtimestamp(article["time_ms"] / 1000, UTC)),
     )
 
 
 def json_schema(client: SchemaRegistryClient) -> Serialize:
-    """Articles in JSON, with a JSON Schema."""
     serializer = JSONSerializer(json.dumps(JSON_SCHEMA), client, conf=_BY_TOPIC)
-    return lambda article: _made(
-        serializer,
-        {**_fields(article), "timestamp": article["time_ms"], "meta": _meta(article)},
-    )
+    return lambda article: _made(serializer, _fields(article, timestamp=article["time_ms"]))
 
 
 def protobuf(client: SchemaRegistryClient) -> Serialize:
@@ -91,7 +85,6 @@ def protobuf(client: SchemaRegistryClient) -> Serialize:
     def serialize(article: Mapping[str, Any]) -> bytes:
         message = article_class(**_fields(article))
         message.timestamp.FromMilliseconds(article["time_ms"])
-        message.meta.tenant = article["tenant"]
         return _made(serializer, message)
 
     return serialize
@@ -111,30 +104,19 @@ def _made(serializer: Any, value: object) -> bytes:  # noqa: ANN401 - one of thr
     return made
 
 
-def _fields(article: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: article[name] for name in ("id", "text", "title", "keywords")}
-
-
-def _time(article: Mapping[str, Any]) -> datetime:
-    return datetime.fromtimestamp(article["time_ms"] / 1000, UTC)
-
-
-def _meta(article: Mapping[str, Any]) -> dict[str, str]:
-    return {"tenant": article["tenant"]}
+def _fields(article: Mapping[str, Any], **others: object) -> dict[str, Any]:
+    fields = {name: article[name] for name in ("id", "text", "title", "keywords")}
+    return {**fields, "meta": {"tenant": article["tenant"]}, **others}
 
 
 @cache
 def _article_descriptor() -> Any:  # noqa: ANN401 - Protobuf has no types
     """The descriptor of an article: what protoc makes of two small files."""
     pool = descriptor_pool.Default()
-    meta = descriptor_pb2.FileDescriptorProto(
-        name="example/meta.proto", package="org.example", syntax="proto3"
-    )
-    message = meta.message_type.add(name="Meta")
-    _add_field(message, "tenant", 1)
-    article_file = descriptor_pb2.FileDescriptorProto(
-        name="example/article.proto", package="org.example", syntax="proto3"
-    )
+    options = {"package": "org.example", "syntax": "proto3"}
+    meta = descriptor_pb2.FileDescriptorProto(name="example/meta.proto", **options)
+    _add_field(meta.message_type.add(name="Meta"), "tenant", 1)
+    article_file = descriptor_pb2.FileDescriptorProto(name="example/article.proto", **options)
     article_file.dependency.extend([timestamp_pb2.DESCRIPTOR.name, meta.name])
     article_file.message_type.add(name="Unused")
     message = article_file.message_type.add(name="Article")

@@ -6,6 +6,7 @@ limit, and a failure shows the end of the workers' logs.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,12 +17,14 @@ from typing import Any, Self
 from confluent_kafka import KafkaError, Message
 
 from simhash_core.documents import SourcePosition
-from streams.demo.worker_process import WorkerProcess
+from streams.demo.worker_process import OUR_VARIABLES, WorkerProcess
 from streams.kafka.clients import AdminClient, Producer
 from streams.settings.loader import load_settings
 from streams.topics import admin as topics
 from streams.topics.plans import topic_plans
 from tests.rigs.brokers.broker import Broker
+from tests.rigs.waiting import await_that
+from tests.rigs.workers.forked_worker import ForkedWorker
 from tests.rigs.workers.stream_outputs import Judge, Outputs, Raw
 
 SEND_SECONDS = 60.0
@@ -31,6 +34,7 @@ OUTPUT_PARTITIONS = 4
 LARGEST_BYTES = 8 * 1024 * 1024
 LOG_TAIL_CHARACTERS = 3_000
 FUTURE_MS = 2**63 - 1
+TOPICS = ("raw", "unique", "duplicates", "tagged", "dead_letters")
 
 
 class Worker(WorkerProcess):
@@ -39,6 +43,13 @@ class Worker(WorkerProcess):
     def __enter__(self) -> Self:
         super().__enter__()
         return self
+
+    def start(self) -> None:
+        """Start it, forked from a process that has its code."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(OUR_VARIABLES)}
+        with self.log.open("ab") as log:
+            process: Any = ForkedWorker(self._options, environment, log)  # as a ``Popen``
+        self._process = process
 
     def start_as(self, command: Sequence[str]) -> None:
         """Start it by another command, which its options follow."""
@@ -82,16 +93,16 @@ class Worker(WorkerProcess):
         return code
 
     def log_text(self) -> str:
-        """What it has logged so far."""
         return self.log.read_text("utf-8", "replace")
 
     def await_log(self, text: str, seconds: float = END_SECONDS) -> None:
         """Wait until ``text`` stands in its log."""
-        deadline = time.monotonic() + seconds
-        while text not in self.log_text():
+
+        def has_it() -> bool:
             self.check()
-            assert time.monotonic() < deadline, f"no {text!r} in the log: {self.log_text()}"
-            time.sleep(0.05)
+            return text in self.log_text()
+
+        await_that(has_it, seconds, shows=lambda: f"no {text!r} in the log: {self.log_text()}")
 
 
 class Stream:
@@ -108,25 +119,19 @@ class Stream:
         *,
         raw_partitions: int = 2,
         options: Sequence[str] = (),
+        compression: str = "none",
         create: bool = True,
     ) -> None:
         self.broker = broker
         self.directory = directory
         self.raw_partitions = raw_partitions
+        self.compression = compression
         self.sent: dict[SourcePosition, Raw] = {}
         self.workers: list[Worker] = []
-        self._producers: dict[tuple[tuple[str, Any], ...], Producer] = {}
         name = broker.unique("app")
         self._flags = {"--broker": broker.bootstrap_servers, "--application-id": name}
-        outputs = {
-            "unique": "unique",
-            "duplicates": "duplicate-of",
-            "tagged": "tagged",
-            "dead_letters": "dlq",
-        }
         self._assignments = [
-            f"topics.raw={name}.raw",
-            *(f"topics.{setting}={name}.{topic}" for setting, topic in outputs.items()),
+            *(f"topics.{setting}={name}.{setting}" for setting in TOPICS),
             *(each for each in delivery_of(broker) if _name(each) not in map(_name, options)),
             *options,
         ]
@@ -159,13 +164,11 @@ class Stream:
         size = {"max.message.bytes": str(LARGEST_BYTES)}
         self.broker.create_topics({raw.name: self.raw_partitions}, {**any_time, **size})
         for plan in outputs:
-            self.broker.create_topics(
-                {plan.name: plan.partitions or 1}, {**plan.config, "retention.ms": "-1"}
-            )
+            config = {**plan.config, "retention.ms": "-1"}
+            self.broker.create_topics({plan.name: plan.partitions or 1}, config)
         topics.create(AdminClient({"bootstrap.servers": self.broker.bootstrap_servers}), plans)
 
     def assign(self, assignment: str) -> None:
-        """Give a setting another value, for workers that are started from now on."""
         others = (each for each in self._assignments if _name(each) != _name(assignment))
         self._assignments = [*others, assignment]
 
@@ -180,13 +183,12 @@ class Stream:
         return self.workers[-1]
 
     def started(self, *options: str, state: str = "state") -> Worker:
-        """Start a worker, and wait until its shards are open."""
         worker = self.worker(*options, state=state)
         worker.start()
         worker.await_ready()
         return worker
 
-    def send(self, records: Iterable[Raw], **producer: Any) -> list[SourcePosition]:  # noqa: ANN401 - librdkafka's properties
+    def send(self, records: Iterable[Raw]) -> list[SourcePosition]:
         """Send records, and wait until the broker has them; return where they are, in order."""
         batch = list(records)
         places: list[SourcePosition | None] = [None] * len(batch)
@@ -199,9 +201,8 @@ class Stream:
                 return
             places[number] = SourcePosition(self.settings.topics.raw, partition, offset)
 
-        client = self._producer(tuple(sorted(producer.items())))
         for number, raw in enumerate(batch):
-            client.produce(
+            self._producer.produce(
                 self.settings.topics.raw,
                 raw.value,
                 raw.key,
@@ -210,29 +211,25 @@ class Stream:
                 timestamp=raw.timestamp_ms,
                 on_delivery=partial(report, number),
             )
-        assert client.flush(SEND_SECONDS) == 0, "the broker does not take the records"
+        assert self._producer.flush(SEND_SECONDS) == 0, "the broker does not take the records"
         assert not failures, failures[0].str()
         found = [place for place in places if place is not None]
         self.expect(dict(zip(found, batch, strict=True)))
         return found
 
     def expect(self, sent: Mapping[SourcePosition, Raw]) -> None:
-        """Expect outputs of records that are on the raw topic."""
         self.sent.update(sent)
         self.outputs.expect(source for source, raw in sent.items() if not raw.is_tombstone)
 
     @cached_property
     def outputs(self) -> Outputs:
-        """The reader of the outputs."""
         plans = topic_plans(self.settings, OUTPUT_PARTITIONS, self.raw_partitions)
         partitions = {plan.name: plan.partitions or 1 for plan in plans}
-        return Outputs(
-            self.settings, {name: partitions[name] for name in self.settings.output_topics}
-        )
+        outputs = {name: partitions[name] for name in self.settings.output_topics}
+        return Outputs(self.settings, outputs)
 
     @cached_property
     def judge(self) -> Judge:
-        """What holds the outputs against what was sent."""
         return Judge(self.settings)
 
     @property
@@ -267,18 +264,21 @@ class Stream:
                     worker.check()
         return self.outputs
 
-    def _producer(self, settings: tuple[tuple[str, Any], ...]) -> Producer:
-        if settings not in self._producers:
-            self._producers[settings] = Producer(
-                {
-                    "bootstrap.servers": self.broker.bootstrap_servers,
-                    "linger.ms": 2,
-                    "log_level": 2,
-                    "message.max.bytes": LARGEST_BYTES,
-                    **{name.replace("_", "."): value for name, value in settings},
-                }
-            )
-        return self._producers[settings]
+    def reconnect(self) -> None:
+        """Send by a new client from now on: the old one knows the partitions that there were."""
+        self.__dict__.pop("_producer", None)
+
+    @cached_property
+    def _producer(self) -> Producer:
+        return Producer(
+            {
+                "bootstrap.servers": self.broker.bootstrap_servers,
+                "compression.type": self.compression,
+                "linger.ms": 2,
+                "log_level": 2,
+                "message.max.bytes": LARGEST_BYTES,
+            }
+        )
 
     def _logs(self) -> str:
         tails = (worker.log_text()[-LOG_TAIL_CHARACTERS:] for worker in self.workers)
@@ -293,8 +293,4 @@ def delivery_of(broker: Broker) -> list[str]:
     """The settings of a worker that follow from what the broker can do."""
     if broker.supports_transactions:
         return ["session_timeout_seconds=4"]
-    return [
-        "delivery=at_least_once",
-        "session_timeout_seconds=3",
-        "kafka.fetch.wait.max.ms=10",
-    ]
+    return ["delivery=at_least_once", "session_timeout_seconds=3", "kafka.fetch.wait.max.ms=10"]

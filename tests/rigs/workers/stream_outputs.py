@@ -67,9 +67,8 @@ class Output(NamedTuple):
     @property
     def content(self) -> tuple[object, ...]:
         """All that a repeated output must have again: everything but its place in the topic."""
-        record = self.record
-        topic = record.position.topic
-        return topic, record.key, record.value, record.timestamp_ms, record.headers
+        it = self.record
+        return it.position.topic, it.key, it.value, it.timestamp_ms, it.headers
 
 
 class Outputs:
@@ -105,14 +104,13 @@ class Outputs:
             assert said is not None, f"{record.position} is no output of the filter: {record}"
             if isinstance(said, TombstoneOutput):
                 self.tombstones.append(Output(record, said))
-                continue
-            self.records.append(Output(record, said))
-            self.count[said.source] += 1
-            self.awaited.discard(said.source)
+            else:
+                self.records.append(Output(record, said))
+                self.count[said.source] += 1
+                self.awaited.discard(said.source)
         return len(found)
 
     def read_to_ends(self) -> None:
-        """Take in all that is there now."""
         ends = self._follower.ends()
         for _ in range(400):
             if self._follower.has_passed(ends):
@@ -120,32 +118,27 @@ class Outputs:
             self.read()
         raise AssertionError("the outputs cannot be read to their ends")
 
+    # ---- outputs by what they came of
+
     @property
     def uniques(self) -> dict[SourcePosition, Output]:
-        """The records on ``unique``, by what they came of."""
         return {o.said.source: o for o in self.records if isinstance(o.said, UniqueOutput)}
 
     @property
     def duplicates(self) -> dict[SourcePosition, DuplicateOutput]:
-        """What the records on ``duplicate-of`` say, by what they came of."""
         said = (output.said for output in self.records)
         return {each.source: each for each in said if isinstance(each, DuplicateOutput)}
 
     @property
     def dead_letters(self) -> dict[SourcePosition, DeadLetterOutput]:
-        """What the dead letters say, by what they came of."""
         said = (output.said for output in self.records)
         return {each.source: each for each in said if isinstance(each, DeadLetterOutput)}
 
     def of(self, source: SourcePosition) -> list[Output]:
-        """All outputs of one raw record."""
         return [output for output in self.records if output.said.source == source]
 
     def repeats(self) -> list[Output]:
-        """The outputs beyond the first of each raw record, which must have the same content.
-
-        Raises ``AssertionError`` for one that has another.
-        """
+        """The outputs beyond the first of each raw record, which must have the same content."""
         first: dict[SourcePosition, Output] = {}
         found = []
         for output in self.records:
@@ -176,15 +169,13 @@ class Judge:
         assert repeats_allowed or not repeats, f"{len(repeats)} repeats, such as {repeats[0]}"
         arrivals = [str(source) for source, raw in sent.items() if not raw.is_tombstone]
         check_conservation(arrivals, map(str, outputs.count))
-        verdicts: list[Iterable[SourcePosition]] = [outputs.uniques, outputs.duplicates]
-        verdicts.append(outputs.dead_letters)
+        verdicts: tuple[Iterable[SourcePosition], ...]
+        verdicts = outputs.uniques, outputs.duplicates, outputs.dead_letters
         check_conservation(arrivals, *(map(str, each) for each in verdicts))
         return len(repeats)
 
     def ordered(self, outputs: Outputs) -> int:
-        """What came from one raw partition is in raw order in each output partition; repeats do not
-        count. Returns the number of outputs that were compared.
-        """
+        """First outputs are in raw order in each output partition. Returns their number."""
         last: dict[tuple[str, int, int], int] = {}
         seen: set[SourcePosition] = set()
         for record, said in outputs.records:
@@ -210,7 +201,6 @@ class Judge:
         return len(outputs.uniques)
 
     def valid(self, outputs: Outputs) -> int:
-        """Each record on ``duplicate-of`` is as its JSON Schema says."""
         for output in outputs.records:
             if isinstance(output.said, DuplicateOutput):
                 DUPLICATE_OF.validate(json.loads(output.record.value or b""))
@@ -227,16 +217,12 @@ class Judge:
         return check_separation(known, self._near)
 
     def grounded(self, sent: Mapping[SourcePosition, Raw], outputs: Outputs) -> int:
-        """Each duplicate names a unique that is near, at the distance that it says.
-
-        Returns the number of duplicates.
-        """
-        duplicates = outputs.duplicates
+        """Each duplicate names a unique that is near, at its distance. Returns their number."""
         repeats = [
             Repeat(str(source), str(said.original), said.distance)
-            for source, said in duplicates.items()
+            for source, said in outputs.duplicates.items()
         ]
-        known = self._known(sent, [*outputs.uniques, *duplicates])
+        known = self._known(sent, [*outputs.uniques, *outputs.duplicates])
         return check_grounding(known, set(map(str, outputs.uniques)), repeats, self._near)
 
     def _known(

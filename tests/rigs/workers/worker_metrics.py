@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from streams.demo.worker_process import WorkerProcessError
+from tests.rigs import waiting
 from tests.rigs.workers.stream_harness import END_SECONDS, Worker
 
 LAG = "firstseen_consumer_lag_messages"
-LOOK_SECONDS = 0.1
 
 Labels = frozenset[tuple[str, str]]
 
 
 def samples(worker: Worker) -> dict[tuple[str, Labels], float]:
-    """What it exposes now, by name and labels."""
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(worker.metrics())
@@ -27,12 +25,10 @@ def samples(worker: Worker) -> dict[tuple[str, Labels], float]:
 
 
 def value(worker: Worker, name: str, **labels: str) -> float:
-    """One value that it exposes now."""
     return samples(worker)[name, frozenset(labels.items())]
 
 
 def lags(worker: Worker) -> dict[tuple[str, int], float]:
-    """Its lag by topic and partition."""
     return {
         (dict(labels)["topic"], int(dict(labels)["partition"])): lag
         for (name, labels), lag in samples(worker).items()
@@ -44,10 +40,7 @@ def await_that(
     what: str, holds: Callable[[], bool], worker: Worker, seconds: float = END_SECONDS
 ) -> None:
     """Wait until it holds; fail with the log of the worker otherwise."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"not so: {what}; {worker.log_text()}"
-        time.sleep(LOOK_SECONDS)
+    waiting.await_that(holds, seconds, shows=lambda: f"not so: {what}; {worker.log_text()}")
 
 
 def gauge(worker: Worker, name: str) -> float:
@@ -59,7 +52,6 @@ def gauge(worker: Worker, name: str) -> float:
 
 
 def shards_of(worker: Worker) -> int:
-    """How many shards a worker says that it has; 0 while it starts."""
     return int(gauge(worker, "firstseen_assigned_shards"))
 
 

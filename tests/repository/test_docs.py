@@ -1,0 +1,273 @@
+"""The documentation: its links, and the files, commands, metrics and packages that it names.
+
+README.zh-CN.md says what README.md says: the same headings, commands, tables and links.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from docs.metrics_table import markdown_table, with_table
+from streams.monitoring.metric_definitions import DEFINITIONS
+from tests.repository.deploy.shipped_files import parse_command, pins_in, services
+from tests.repository.source_tree import ROOT, modules_of
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+# ---- links
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_links_stay_in_the_repository_and_name_lines_of_sources(page: Path) -> None:
+    """What lychee lets pass (``make check``); it finds all other dead links."""
+    for link in LINK.findall(prose(page.read_text("utf-8"))):
+        path, _, anchor = link.partition("#")
+        if ":" not in path:
+            assert (page.parent / path).resolve().is_relative_to(ROOT), link
+            assert not anchor or path.endswith(".md") or not path or anchor.startswith("L"), link
+
+
+# ---- files, modules and functions
+
+FILE_IN_PAGE = re.compile(r"`((?:streams|simhash_core|tests|deploy|benchmarks|docs)/[\w./-]+)`")
+MODULE_IN_CODE = re.compile(r"``((?:streams|simhash_core)(?:\.\w+)+)``")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_files_that_pages_name_exist(page: Path) -> None:
+    named = FILE_IN_PAGE.findall(page.read_text("utf-8"))
+    assert [each for each in named if not (ROOT / each).exists()] == []
+
+
+def is_module(dotted: str) -> bool:
+    """Whether a dotted name is a module or a package, or one of its names, or of a class there."""
+    parts = dotted.split(".")
+    for kept in range(len(parts), max(1, len(parts) - 2) - 1, -1):
+        path = ROOT.joinpath(*parts[:kept])
+        if path.with_suffix(".py").is_file() or (path.is_dir() and kept == len(parts)):
+            return True
+    return False
+
+
+def test_modules_that_docstrings_name_exist() -> None:
+    assert [
+        f"{module.path}: {name}"
+        for module in modules_of("streams", "simhash_core")
+        for name in MODULE_IN_CODE.findall(module.text)
+        if not is_module(name)
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "exists"),
+    [
+        ("streams.kafka.errors", True),
+        ("streams.kafka", True),
+        ("streams.kafka.errors.retrying", True),
+        ("streams.kafka.passing_errors", False),
+        ("streams.settings_rules", False),
+    ],
+)
+def test_names_of_modules(name: str, exists: bool) -> None:
+    assert is_module(name) is exists
+
+
+def names_in(path: Path) -> set[str]:
+    """The functions and classes of a module, and methods with their class in front."""
+    names = set()
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        for inner in node.body if isinstance(node, ast.ClassDef) else []:
+            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                names.add(f"{node.name}.{inner.name}")  # type: ignore[attr-defined]
+    return names
+
+
+def test_functions_in_the_walk_of_a_record_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    named: list[tuple[str, str]] = []
+    for row in page.partition("## A walk")[2].partition("\n## ")[0].splitlines():
+        module = ""
+        for name in re.findall(r"`([\w./]+)`", row.rpartition(" | ")[2] or row):
+            if name.endswith(".py"):
+                module = name
+            elif module:
+                named.append((module, name))
+    assert len(named) > 10
+    assert [each for each in named if each[1] not in names_in(ROOT / each[0])] == []
+
+
+# ---- commands
+
+SHIPPED = [ROOT / "docker-compose.yml", *sorted((ROOT / "deploy").rglob("*.yaml"))]
+COMPOSE = re.compile(r"docker compose ([^`\n#;]+)")
+APPLIED = re.compile(r"kubectl apply -k ([\w./-]+)")
+MADE = re.compile(r"(?:`|^\$ )make ([a-z]+)\b|^make ([a-z]+) +#", re.MULTILINE)
+
+
+def found_in_pages(pattern: re.Pattern[str], *pages: Path) -> set[str]:
+    matches = [match for page in pages for match in pattern.finditer(page.read_text("utf-8"))]
+    return {next(filter(None, match.groups())).strip() for match in matches}
+
+
+def unknown_words(command: str) -> list[str]:
+    """Services and profiles of a ``docker compose`` command that the file does not have."""
+    profiles = {name for each in services().values() for name in each.get("profiles", [])}
+    words = shlex.split(command)
+    wrong: list[str] = []
+    if words[0] == "--profile":
+        wrong += {words[1]} - profiles
+        words = words[2:]
+    wrong += {words[0]} - {"up", "run", "down", "build", "ps", "logs"}
+    if words[0] == "run":
+        service = next(word for word in words[1:] if not word.startswith("--"))
+        wrong += {service} - services().keys()
+    return wrong
+
+
+def test_compose_commands_name_services_and_profiles_that_exist() -> None:
+    parts = {
+        part.strip().removeprefix("docker compose ")
+        for command in found_in_pages(COMPOSE, *PAGES, *SHIPPED)
+        for part in command.split("&&")
+    }
+    assert len(parts) > 3
+    assert {part: wrong for part in parts if (wrong := unknown_words(part))} == {}
+
+
+@pytest.mark.parametrize("command", ["run --rm loader", "--profile tool up", "start"])
+def test_unknown_services_profiles_and_commands_are_found(command: str) -> None:
+    assert unknown_words(command)
+
+
+def test_commands_in_containers_are_those_of_the_command_line() -> None:
+    found = [
+        command.partition(" cli ")[2].partition(" < ")[0]
+        for command in found_in_pages(COMPOSE, *PAGES, *SHIPPED)
+        if " cli " in command
+    ]
+    runs = [shlex.split(arguments) for arguments in found if arguments != "--help"]
+    assert len(runs) > 1
+    for arguments in runs:
+        assert parse_command(arguments).command_path.startswith("firstseen ")
+
+
+def test_targets_of_make_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    named = found_in_pages(MADE, *PAGES)
+    assert {"check", "test", "sbom", "audit", "tools"} <= named
+    assert named - set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE)) == set()
+
+
+def test_kustomizations_that_are_applied_exist() -> None:
+    named = found_in_pages(APPLIED, *PAGES, *SHIPPED)
+    assert len(named) > 1
+    assert [name for name in named if not (ROOT / name / "kustomization.yaml").exists()] == []
+
+
+# ---- metrics
+
+
+def test_the_table_of_metrics_is_up_to_date() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    assert page == with_table(page), "run python docs/metrics_table.py docs/operations.md"
+    rows = [line.split("|")[1].strip() for line in markdown_table().splitlines()[2:]]
+    assert rows == [f"`{each.name}`" for each in DEFINITIONS]
+
+
+def test_a_page_without_a_place_for_the_table_is_refused() -> None:
+    with pytest.raises(ValueError, match="lacks"):
+        with_table("no marks")
+
+
+# ---- dependencies
+
+
+def requirements() -> list[Requirement]:
+    """What pyproject.toml asks for, to run and to develop."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    lines = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    return [Requirement(line) for line in lines]
+
+
+@pytest.mark.parametrize("requirement", requirements(), ids=str)
+def test_a_requirement_is_pinned_within_its_bounds_and_has_a_reason(
+    requirement: Requirement,
+) -> None:
+    version = pins_in(ROOT / "constraints.txt").get(canonicalize_name(requirement.name))
+    assert version is not None, f"{requirement.name} is not in constraints.txt: make lock"
+    assert version in requirement.specifier
+    assert f"\n| {requirement.name} |" in (ROOT / "docs" / "dependencies.md").read_text("utf-8")
+
+
+# ---- the two languages
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)]+)\)")
+README = (ROOT / "README.md").read_text("utf-8")
+README_ZH = (ROOT / "README.zh-CN.md").read_text("utf-8")
+
+
+def prose(text: str) -> str:
+    return FENCE.sub("", text)
+
+
+def sections(text: str) -> list[str]:
+    return re.split(r"^#+ .*$", prose(text), flags=re.MULTILINE)
+
+
+def headings(text: str) -> list[int]:
+    return [len(marks) for marks in re.findall(r"^(#+) ", prose(text), re.MULTILINE)]
+
+
+def blocks(text: str) -> list[str]:
+    """The blocks of code, without comments."""
+    return [re.sub(r"(?m)\s+# .*$", "", body) for _, body in FENCE.findall(text)]
+
+
+def columns(text: str) -> list[int]:
+    """How many cells each line of a table has."""
+    return [line.count("|") for line in prose(text).splitlines() if line.startswith("|")]
+
+
+def links(text: str) -> Counter[str]:
+    """Where the page leads, without the link to the other language."""
+    each_other = {"README.md", "README.zh-CN.md"}
+    return Counter(link for link in LINK.findall(prose(text)) if link not in each_other)
+
+
+def items(text: str) -> list[int]:
+    """How many items of lists each section has."""
+    return [len(re.findall(r"^- ", each, re.MULTILINE)) for each in sections(text)]
+
+
+def figures(text: str) -> list[set[str]]:
+    """The numbers of each section; those of one digit are written out in one language."""
+    return [set(re.findall(r"\d[\d.,]*\d", LINK.sub("", each))) for each in sections(text)]
+
+
+@pytest.mark.parametrize("part", [headings, blocks, columns, links, items, figures])
+def test_both_languages_have_the_same(part: Any) -> None:  # noqa: ANN401
+    assert part(README_ZH) == part(README)
+
+
+def test_each_language_links_to_the_other_before_the_first_section() -> None:
+    assert "](README.zh-CN.md)" in README.partition("\n## ")[0]
+    assert "](README.md)" in README_ZH.partition("\n## ")[0]
+
+
+def test_every_section_is_translated() -> None:
+    for section in sections(README_ZH)[1:]:
+        words = re.findall(r"[A-Za-z]{3,}", re.sub(r"`[^`]*`|\]\([^)]*\)", "", section))
+        assert len(re.findall(r"[\u4e00-\u9fff]", section)) > len(words) or not words

@@ -1,0 +1,282 @@
+"""The source tree: its names and words, the length of modules, and what may be used where.
+
+``pyproject.toml`` has what linters check: who may import whom, and banned names of libraries.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import PurePath
+
+import pytest
+
+from tests.repository.source_tree import PACKAGES, Module, modules_of
+
+# ---- names and words
+
+LINES_MAX = 700
+# Tests are long lists of cases, and are read a case at a time: their length is not bounded.
+BOUNDED = (*PACKAGES, "benchmarks", "docs")
+VAGUE_WORDS = frozenset({"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"})
+REPLACED = frozenset({"asked", "asker", "told", "lot", "lots", "portion", "portions", "outgoing"})
+"""Words that CONTRIBUTING.md replaces: private dialect, each with a term of the field."""
+
+SHARED_NAMES = {
+    "Answer": "of the index; of the server of pages, which is about HTTP",
+    "Candidates": "of a look-up; figures about them on the ops page",
+    "Content": "of a document; of a CloudEvent",
+    "Decided": "of the log; of a file's documents",
+    "Group": "the worker's membership; the whole group on the ops page",
+    "GroupWorker": "as it is read; as the ops page shows it",
+    "LogCutError": "of reading; of care",
+    "Progress": "of a shard; of the demo",
+    "Refused": "of a file's line",
+    "Removal": "in the log; in the store",
+    "View": "of the index; a Protocol of the demo",
+}
+"""Names of two classes, with why. A new one needs a reason; those that are gone are taken out."""
+
+PHRASES = (
+    r"\b(?:anew|tak(?:es?|en) leave|shar(?:es?|ed) out|(?:is|are) told|portions?)\b"
+    r"|\bat the (?:most|least)\b|\bthat cannot be[.:]"
+)
+BANNED_TEXTS = {
+    "a phrase that CONTRIBUTING.md replaces": (PACKAGES, PHRASES),
+    "what runs code that is read back": (
+        PACKAGES,
+        r"allow_pickle\s*=\s*True|serializer\s*=\s*[\"'](?:raw\||json\|)?\w*pickle",
+    ),
+    # Ruff bans print, open, eval, exec and breakpoint; import-linter all impure modules.
+    "what makes the core impure": (
+        ("simhash_core",),
+        r"\b(?:np|numpy)\.random|\bfrom numpy import random|\bimport_module\b|__import__|\binput\(",
+    ),
+}
+
+
+def test_modules_are_short() -> None:
+    long = [each.path for each in modules_of(*BOUNDED) if len(each.text.splitlines()) > LINES_MAX]
+    assert long == [], f"over {LINES_MAX} lines: split each by idea"
+
+
+def words_of(name: str) -> set[str]:
+    return set(re.split(r"[_\W]+", name.lower()))
+
+
+def test_files_are_named_for_their_one_idea() -> None:
+    paths = [PurePath(each.path).with_suffix("") for each in modules_of(*BOUNDED, "tests")]
+    assert [str(path) for path in paths if words_of(str(path)) & VAGUE_WORDS] == []
+
+
+def test_a_class_name_is_that_of_one_class() -> None:
+    found = defaultdict(list)
+    for module in modules_of("simhash_core", "streams"):
+        for node in module.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(module.path)
+    twice = {name: paths for name, paths in found.items() if len(paths) > 1}
+
+    assert {name: paths for name, paths in twice.items() if name not in SHARED_NAMES} == {}
+    assert SHARED_NAMES.keys() - twice.keys() == set()
+
+
+def names_in(module: Module) -> set[str]:
+    """What a module names itself: its functions, parameters, variables and attributes."""
+    names: set[str] = set()
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.arg(arg=name):
+                names.add(name)
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                names.add(name)
+            case _:
+                pass
+    return names
+
+
+def test_names_have_no_word_that_contributing_replaces() -> None:
+    found = {f"{each.path}: {name}" for each in modules_of(*PACKAGES) for name in names_in(each)}
+    assert {each for each in found if words_of(each.rpartition(" ")[2]) & REPLACED} == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("_asked_at", {"asked"}), ("unasked", set()), ("streams/kafka_utils.py", {"utils"})],
+)
+def test_only_whole_words_count(name: str, words: set[str]) -> None:
+    assert words_of(name) & (REPLACED | VAGUE_WORDS) == words
+
+
+@pytest.mark.parametrize("what", BANNED_TEXTS)
+def test_no_module_has_a_banned_text(what: str) -> None:
+    packages, pattern = BANNED_TEXTS[what]
+    assert [
+        f"{module.path}: {found.group()}"
+        for module in modules_of(*packages)
+        for found in re.finditer(pattern, module.text)
+    ] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "it is told anew",
+        "numpy.load(f, allow_pickle=True)",
+        "app.topic('t', value_serializer='pickle')",
+        "rng = np.random.default_rng()",
+        "m = __import__('os')",
+    ],
+)
+def test_banned_texts_are_found(text: str) -> None:
+    assert any(re.search(pattern, text) for _, pattern in BANNED_TEXTS.values())
+
+
+# ---- calls
+
+
+@pytest.mark.parametrize(
+    ("method", "callers"),
+    [
+        ("list_groups", {"streams/topics/consumer_group.py"}),
+        # Requests to a group's coordinator can end the process (librdkafka's pull request 5397).
+        ("describe_consumer_groups", set()),
+        ("list_consumer_group_offsets", set()),
+    ],
+)
+def test_groups_are_listed_in_one_place(method: str, callers: set[str]) -> None:
+    assert callers == {
+        module.path
+        for module in modules_of("streams", "benchmarks", "tests")
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and node.attr == method
+    }
+
+
+# ---- what a worker keeps by partition
+
+KEPT_BY_PARTITION = {
+    "Pipeline.shards": "the shards of the worker: the one mapping of the path",
+    "OutputBatch.offsets": "what one commit sends, and gone with it",
+    "Leader._positions": "of all shards of the index, as their owners report",
+    "StandbyStores._stores": "copies of other workers' shards",
+    "Standbys._filling": "copies of other workers' shards",
+    "Standbys._filled": "copies of other workers' shards",
+    "Standbys._wanted": "copies of other workers' shards",
+    "Fetched.ended": "what one fetch says, and gone with it",
+    "RawConsumer._owned": "of the client's thread: what the group has assigned",
+    "RawConsumer._readings": "of the client's thread: what it fetches",
+    "RawConsumer._stopped": "of the client's thread: what it fetches",
+    "RawConsumer._to_seek": "of the client's thread: what it fetches",
+    "RawConsumer._paused": "of the client's thread: what it fetches",
+}
+"""Attributes that are keyed by a raw partition, with why.
+
+What a worker knows of a partition is in its ``Shard``. A second mapping has to be kept in step with
+the first, and each severe fault of the path was one that was not.
+"""
+KEYED = frozenset(
+    {
+        *("dict", "defaultdict", "OrderedDict", "Counter", "Mapping", "MutableMapping"),
+        *("set", "frozenset", "Set", "MutableSet"),
+    }
+)
+
+
+def is_keyed_by_number(annotation: ast.expr) -> bool:
+    """Whether an annotation has a mapping from, or a set of, integers in it."""
+    for node in ast.walk(annotation):
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value).split(".")[-1] in KEYED:
+            key = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) else node.slice
+            if ast.unparse(key) == "int":
+                return True
+    return False
+
+
+def is_made_without_a_type(value: ast.expr) -> bool:
+    """Whether a value is a new mapping or set, which mypy types by what is in it."""
+    if isinstance(value, ast.Call):
+        return ast.unparse(value.func).split(".")[-1] in KEYED
+    return isinstance(value, ast.Dict | ast.DictComp | ast.Set | ast.SetComp)
+
+
+def kept_by_number(tree: ast.Module) -> set[str]:
+    """The attributes of classes that are keyed by integers, or by what cannot be seen."""
+    kept = set()
+    for owner in (each for each in ast.walk(tree) if isinstance(each, ast.ClassDef)):
+        typed: dict[str, bool] = {}
+        untyped: dict[str, bool] = {}
+        for node in ast.walk(owner):
+            match node:
+                case ast.AnnAssign(target=ast.Attribute(attr=name), annotation=annotation):
+                    typed[name] = is_keyed_by_number(annotation)
+                case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation):
+                    if node in owner.body:
+                        typed[name] = is_keyed_by_number(annotation)
+                case ast.Assign(targets=[ast.Attribute(attr=name)], value=value):
+                    untyped[name] = is_made_without_a_type(value)
+                case _:
+                    pass
+        names = {**untyped, **typed}
+        kept |= {f"{owner.name}.{name}" for name, is_kept in names.items() if is_kept}
+    return kept
+
+
+def test_shards_are_the_only_mapping_by_partition() -> None:
+    modules = modules_of("streams/worker", "streams/kafka/raw_consumer.py")
+    assert set().union(*(kept_by_number(each.tree) for each in modules)) == KEPT_BY_PARTITION.keys()
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_kept"),
+    [
+        ("self.stores: dict[int, Store] = {}", True),
+        ("self.opening: set[int] = set()", True),
+        ("self.starts: defaultdict[int, list[int]] = defaultdict(list)", True),
+        ("self.pending: list[dict[int, str]] = []", True),
+        ("self.interrupted = {p: Event() for p in partitions}", True),
+        ("self.turned_back: dict[Shard, float] = {}", False),
+        ("self.shards = shards", False),
+        ("offsets: dict[int, int] = {}", False),
+        ("self.names: dict[str, int] = {}", False),
+    ],
+)
+def test_mappings_by_partition_are_found(statement: str, is_kept: bool) -> None:
+    source = f"class Owner:\n    def __init__(self):\n        {statement}\n"
+    assert bool(kept_by_number(ast.parse(source))) == is_kept
+
+
+# ---- what a part loads
+
+KAFKA = frozenset({"confluent_kafka", "faust", "mode"})
+STORE = frozenset({"rocksdict"})
+HEAVY = KAFKA | STORE | {"jieba", "rjieba", "numpy", "prometheus_client"}
+
+
+@pytest.mark.parametrize(
+    ("program", "left_out"),
+    [
+        ("from streams.cli.main import main\nassert main(['--help']) == 0", HEAVY | {"aiohttp"}),
+        # It knows librdkafka's version.
+        (
+            "from streams.cli.main import main\nassert main(['version']) == 0",
+            HEAVY - {"confluent_kafka"} | {"aiohttp"},
+        ),
+        (
+            "import simhash_core.log.participant, simhash_core.text.fingerprinter",
+            KAFKA | STORE | {"prometheus_client"},
+        ),
+        ("import streams.worker.fingerprint", KAFKA | STORE),
+        ("import streams.offline.index_plan", KAFKA),
+        ("import streams.errors", HEAVY | {"msgspec"}),
+    ],
+)
+def test_light_parts_load_nothing_heavy(program: str, left_out: frozenset[str]) -> None:
+    script = f"{program}\nimport sys\nprint(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert {name.split(".")[0] for name in done.stderr.split()} & left_out == set()

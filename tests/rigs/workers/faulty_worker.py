@@ -1,0 +1,145 @@
+"""A worker with one fault: ``python -m tests.rigs.workers.faulty_worker FAULT [OPTION…]``.
+
+It takes the options of ``firstseen worker`` after the name of the fault, one of the functions
+below, and ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from streams.cli.main import main
+from streams.cli.worker_launcher import end_when_orphaned
+from streams.kafka.clients import Producer
+from streams.kafka.raw_consumer import RawRecords
+from streams.kafka.transactions import TransactionalProducer
+from streams.store.changelog import Changelog, LoggedBatch, Report
+from streams.store.recovery import ShardStores
+from streams.store.shard_store import ShardStore
+from streams.worker import decide
+from streams.worker.consume import Intake
+from streams.worker.pipeline import Pipeline
+from streams.worker.process import _Worker
+
+STALL = b"STALL"
+BLOCK = b"BLOCK"
+LINGER_SECONDS = 5.0
+LONG_SECONDS = 600.0
+
+logger = logging.getLogger(__name__)
+
+
+def closed() -> None:
+    """Shards are never open, while heartbeats go on: as a worker that reads a large changelog."""
+
+    def never(
+        self: ShardStores, partition: int, committed_next: int, interrupted: threading.Event
+    ) -> ShardStore:
+        del self, committed_next
+        interrupted.wait(LONG_SECONDS)
+        raise InterruptedError(f"shard {partition} is not opened")
+
+    ShardStores.open = never  # type: ignore[method-assign]
+
+
+def lingering() -> None:
+    """It lingers for some seconds before it ends, so that it can be looked at meanwhile."""
+    shut_down = _Worker.on_worker_shutdown
+
+    def linger(self: _Worker) -> None:
+        time.sleep(LINGER_SECONDS)
+        shut_down(self)
+
+    _Worker.on_worker_shutdown = linger  # type: ignore[method-assign]
+
+
+def slow_commit(seconds: float) -> None:
+    """The first transaction with documents takes so many seconds before its commit."""
+    until_done = TransactionalProducer._until_done
+    commits: list[str] = []
+
+    def slowly(
+        self: TransactionalProducer, step: str, producer: Producer, call: Callable[[float], None]
+    ) -> None:
+        if step == "commit":
+            commits.append(step)
+            # The first commit says where shards begin, and has no documents.
+            if len(commits) == 2:
+                logger.warning("sleeping in a transaction")
+                producer.flush(seconds)
+                time.sleep(seconds)
+        until_done(self, step, producer, call)
+
+    TransactionalProducer._until_done = slowly  # type: ignore[method-assign]
+
+
+def slow_recovery(seconds: float) -> None:
+    """It sleeps for so many seconds before it reads its first changelog."""
+    read = Changelog.read
+    slept: set[int] = set()
+
+    def slowly(
+        self: Changelog, start: int, report: Report, lacks: Callable[[], str] = str
+    ) -> Iterator[LoggedBatch]:
+        if not slept and threading.current_thread() is not threading.main_thread():
+            slept.add(self.partition)
+            logger.warning("%s: sleeping before it is read", self)
+            time.sleep(seconds)
+        return read(self, start, report, lacks)
+
+    Changelog.read = slowly  # type: ignore[method-assign]
+
+
+def stalling() -> None:
+    """Outputs wait for ever once a record holds ``STALL``; the event loop stops at ``BLOCK``."""
+    batch, commit = Intake.batch, Pipeline.commit
+    stalled = threading.Event()
+
+    def look(self: Intake) -> list[RawRecords]:
+        found = batch(self)
+        messages = (message for records in found for message in records.messages)
+        values = b" ".join(message.value() or b"" for message in messages)
+        if STALL in values:
+            stalled.set()
+        if BLOCK in values:
+            time.sleep(LONG_SECONDS)
+        return found
+
+    async def wait(self: Pipeline) -> None:
+        if stalled.is_set():
+            await asyncio.Event().wait()
+        await commit(self)
+
+    Intake.batch = look  # type: ignore[method-assign]
+    Pipeline.commit = wait  # type: ignore[method-assign]
+
+
+def trimming() -> None:
+    """It trims the log within a second, where others wait a minute."""
+    for name in ("_TRIM_SECONDS", "_POSITION_SECONDS"):
+        assert name in vars(decide)
+        vars(decide)[name] = 1.0
+
+
+FAULTS: dict[str, Callable[..., None]] = {
+    each.__name__: each
+    for each in (closed, lingering, slow_commit, slow_recovery, stalling, trimming)
+}
+
+
+def faulty(fault: str) -> list[str]:
+    """The command of a worker with a fault, ``NAME`` or ``NAME=SECONDS``, for ``start_as``."""
+    assert fault.partition("=")[0] in FAULTS
+    return [sys.executable, "-m", __name__, fault]
+
+
+if __name__ == "__main__":
+    name, _, seconds = sys.argv[1].partition("=")
+    FAULTS[name](*([float(seconds)] if seconds else []))
+    threading.Thread(target=end_when_orphaned, daemon=True).start()
+    sys.exit(main(["worker", *sys.argv[2:]]))
