@@ -21,10 +21,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.simulation import mutant as protocol_mutant
-from tests.simulation import runs as protocol_runs
+from tests.simulation import world as protocol
 from tests.simulation.mutants import MUTANTS as PROTOCOL_MUTANTS
 from tests.simulation.narration import describe
-from tests.simulation.world import Runs
 from tests.worker_simulation import mutant as worker_mutant
 from tests.worker_simulation import runs as worker_runs
 from tests.worker_simulation.mutants import MUTANTS as WORKER_MUTANTS
@@ -107,10 +106,10 @@ def _told(seed: int, story: list[str], why: str | None) -> int:
 def run_protocol(pool: ProcessPoolExecutor, start: int, seeds: int) -> int:
     """Run seeds of the protocol until one fails, and tell what happened; return how many failed."""
     began = time.monotonic()
-    total = Runs()
+    total = protocol.Runs()
     faults: Counter[str] = Counter()
     say = _progress(f"of {seeds} seeds of the protocol")
-    for runs in pool.map(protocol_runs.run_seeds, protocol_runs.chunks(start, seeds)):
+    for runs in pool.map(protocol.run_seeds, protocol.chunks(start, seeds)):
         total, faults = total.joined(runs), faults + runs.faults
         if total.failure is not None:
             seed, why = total.failure

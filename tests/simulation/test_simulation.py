@@ -8,9 +8,8 @@ from concurrent.futures import ProcessPoolExecutor
 import pytest
 
 from tests.simulation.narration import describe
-from tests.simulation.runs import chunks, run_seeds
 from tests.simulation.scenario import Fault, draw_scenario
-from tests.simulation.world import Runs, simulate
+from tests.simulation.world import Runs, chunks, run_seeds, simulate
 
 SEEDS = 600
 PROCESSES = 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from simhash_core.documents import Entry
@@ -23,9 +23,10 @@ from tests.simulation.documents import SimulatedDocument, columns_of
 from tests.simulation.judge import Judge, ViolationError
 from tests.simulation.life import Life
 from tests.simulation.replacements import low_limits
-from tests.simulation.scenario import KEPT, Fault, Rules, Scenario
+from tests.simulation.scenario import KEPT, Fault, Rules, Scenario, draw_scenario
 
 CALM_ROUNDS_LIMIT = 150
+_CHUNK = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,3 +413,23 @@ def simulate(scenario: Scenario, rules: Rules = KEPT, story: list[str] | None = 
     """Run a scenario; raises ``ViolationError`` where an invariant does not hold."""
     with low_limits(scenario.memtable, scenario.forgotten, scenario.compared):
         return World(scenario, rules, story).run()
+
+
+# ---- many seeds
+
+
+def chunks(start: int, seeds: int) -> Iterator[range]:
+    for first in range(start, start + seeds, _CHUNK):
+        yield range(first, min(first + _CHUNK, start + seeds))
+
+
+def run_seeds(seeds: range) -> Runs:
+    """Run some seeds, until one fails."""
+    total = Runs()
+    for seed in seeds:
+        try:
+            total = total.joined(simulate(draw_scenario(seed)))
+        except Exception as error:  # noqa: BLE001 - whatever fails is what is looked for
+            why = f"{type(error).__name__}: {error}"
+            return total.joined(Runs(1, failure=(seed, why)))
+    return total

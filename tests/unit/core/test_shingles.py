@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simhash_core.analysis.exact_similarity import exact_jaccard
-from simhash_core.errors import UsageError
 from simhash_core.index.prints import BAND_KEY_BYTES
 from simhash_core.text.fingerprinter import Fingerprinter
-from simhash_core.text.profiles import PROFILES, Profile, profile_named
+from simhash_core.text.profiles import PROFILES, profile_named
 from simhash_core.text.verification.shingles import BINS, SKETCH_BYTES, similarity, sketches
 
 STANDARD_ERROR = 0.0235  # at one half, from the module's formula
@@ -126,11 +125,6 @@ def test_keys_are_the_same_in_every_release() -> None:
     """Indexes hold keys for years: other ones need another identity."""
     text = "今天上午,市交通局发布公告称,跨江大桥的加固工程将于下月初开始,预计持续三个月。"
     assert _keys(*sketches([text], 4)) == [3855148194, 1259475088, 1834006197, 3552440488]
-
-
-def test_bands_need_sketches_of_shingles() -> None:
-    with pytest.raises(UsageError, match="set bands to 0"):
-        Profile(256, 0, 16, 48, bands=8, verify="cosine").scheme()
 
 
 def test_the_identity_says_how_many_bands() -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from simhash_core.documents import Content
-from simhash_core.errors import UnknownNameError
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import Profile
 from simhash_core.text.term_traits import TAG_MARK, TermTraits, lengths_of, traits_of
@@ -18,7 +17,6 @@ from simhash_core.text.weighting import (
     length_relevance,
     tfidf_length,
     tfidf_roles,
-    weighting_named,
 )
 
 ARTICLE = (
@@ -110,8 +108,3 @@ def test_the_dictionary_of_roles_is_part_of_the_identity() -> None:
     assert "weighting=tfidf-roles" in roles
     assert "roles=jieba-0.42" in roles
     assert "roles=" not in Fingerprinter(Profile(64, 4, 16, 3, weighting="tfidf-length")).identity
-
-
-def test_a_weighting_that_is_not_there() -> None:
-    with pytest.raises(UnknownNameError, match="tfidf-length, tfidf-roles, tfidf-sublinear"):
-        weighting_named("bm25")
