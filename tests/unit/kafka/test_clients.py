@@ -161,6 +161,7 @@ def test_a_member_leaves_a_broker_that_stands_still(
     join(consumer)
     os.kill(broker.pid, signal.SIGSTOP)
     try:
+        os.waitpid(broker.pid, os.WUNTRACED)  # until it stands still
         consumer.close(0.1)
         assert "consumer 'rdkafka'" in caplog.text
     finally:
