@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from confluent_kafka import KafkaError, Message
 
@@ -110,15 +110,14 @@ class Stream:
         *,
         raw_partitions: int = 2,
         options: Sequence[str] = (),
-        compression: str = "none",
         create: bool = True,
     ) -> None:
         self.broker = broker
         self.directory = directory
         self.raw_partitions = raw_partitions
-        self.compression = compression
         self.sent: dict[SourcePosition, Raw] = {}
         self.workers: list[Worker] = []
+        self._producers: dict[tuple[tuple[str, Any], ...], Producer] = {}
         name = broker.unique("app")
         self._flags = {"--broker": broker.bootstrap_servers, "--application-id": name}
         self._assignments = [
@@ -179,7 +178,7 @@ class Stream:
         worker.await_ready()
         return worker
 
-    def send(self, records: Iterable[Raw]) -> list[SourcePosition]:
+    def send(self, records: Iterable[Raw], **producer: Any) -> list[SourcePosition]:  # noqa: ANN401 - librdkafka's properties
         """Send records, and wait until the broker has them; return where they are, in order."""
         batch = list(records)
         places: list[SourcePosition | None] = [None] * len(batch)
@@ -192,8 +191,9 @@ class Stream:
                 return
             places[number] = SourcePosition(self.settings.topics.raw, partition, offset)
 
+        client = self._producer(tuple(sorted(producer.items())))
         for number, raw in enumerate(batch):
-            self._producer.produce(
+            client.produce(
                 self.settings.topics.raw,
                 raw.value,
                 raw.key,
@@ -202,7 +202,7 @@ class Stream:
                 timestamp=raw.timestamp_ms,
                 on_delivery=partial(report, number),
             )
-        assert self._producer.flush(SEND_SECONDS) == 0, "the broker does not take the records"
+        assert client.flush(SEND_SECONDS) == 0, "the broker does not take the records"
         assert not failures, failures[0].str()
         found = [place for place in places if place is not None]
         self.expect(dict(zip(found, batch, strict=True)))
@@ -255,17 +255,18 @@ class Stream:
                     worker.check()
         return self.outputs
 
-    @cached_property
-    def _producer(self) -> Producer:
-        return Producer(
-            {
-                "bootstrap.servers": self.broker.bootstrap_servers,
-                "compression.type": self.compression,
-                "linger.ms": 2,
-                "log_level": 2,
-                "message.max.bytes": LARGEST_BYTES,
-            }
-        )
+    def _producer(self, settings: tuple[tuple[str, Any], ...]) -> Producer:
+        if settings not in self._producers:
+            self._producers[settings] = Producer(
+                {
+                    "bootstrap.servers": self.broker.bootstrap_servers,
+                    "linger.ms": 2,
+                    "log_level": 2,
+                    "message.max.bytes": LARGEST_BYTES,
+                    **{name.replace("_", "."): value for name, value in settings},
+                }
+            )
+        return self._producers[settings]
 
     def _logs(self) -> str:
         tails = (worker.log_text()[-LOG_TAIL_CHARACTERS:] for worker in self.workers)
