@@ -87,10 +87,6 @@ manifests: install ## Write the files of deploy/kubernetes that follow from topi
 picture: install ## Print which folder of the packages imports which, for Graphviz
 	@for package in simhash_core streams; do $(BIN)/import-linter drawgraph $$package --show-import-totals; done
 
-.PHONY: dashboard
-dashboard: install ## Write the dashboard of deploy/grafana from its panels
-	@$(BIN)/python -m deploy.grafana.generate
-
 .PHONY: lock
 lock: ## Write constraints.txt again: the newest versions that pyproject.toml allows
 	@rm -rf .venv-lock && python3 -m venv .venv-lock

@@ -6,48 +6,41 @@ python -m benchmarks [--only fingerprints worker recovery] [--json FILE]
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from rich.console import Console
+from rich.table import Table
 
 from benchmarks import fingerprints, recovery, worker
-from benchmarks.contender_process import ContenderError
-from benchmarks.peers.environment import PeersUnavailableError
-from benchmarks.report import STANDARD_OUTPUT, add_json_option, show, write_json
+from benchmarks.command import add_without_peers, errors_told, new_parser, say
+from benchmarks.report import show, write_json
 from benchmarks.texts import CHARACTERS, generated_documents
-from benchmarks.worker import IncompleteRunError
-from simhash_core.errors import FirstseenError
 from simhash_core.text.profiles import PROFILES
 
 _RECOVERED: Final = 100_000
 
+Measured = tuple[object, Iterable[Table]]
 
-def _fingerprints(options: argparse.Namespace) -> object:
+
+def _fingerprints(options: argparse.Namespace) -> Measured:
     texts = generated_documents(fingerprints.DOCUMENTS, CHARACTERS)
-    figures = fingerprints.run(
-        texts, fingerprints.ROUNDS, "generated", with_peers=not options.without_peers
-    )
-    show(fingerprints.tables(figures))
-    return figures
+    with_peers = not options.without_peers
+    figures = fingerprints.run(texts, fingerprints.ROUNDS, "generated", with_peers=with_peers)
+    return figures, fingerprints.tables(figures)
 
 
-def _worker(_options: argparse.Namespace) -> object:
+def _worker(_options: argparse.Namespace) -> Measured:
     texts = generated_documents(worker.DOCUMENTS, CHARACTERS)
     figures = worker.run(texts, worker.ROUNDS, "generated")
-    show(worker.tables(figures))
-    return figures
+    return figures, worker.tables(figures)
 
 
-def _recovery(_options: argparse.Namespace) -> object:
+def _recovery(_options: argparse.Namespace) -> Measured:
     report = recovery.run(list(PROFILES), [_RECOVERED], None, None)
-    show(recovery.tables(report))
-    return report
+    return report, recovery.tables(report)
 
 
-BENCHMARKS: Final[Mapping[str, Callable[[argparse.Namespace], object]]] = {
+BENCHMARKS: Final[Mapping[str, Callable[[argparse.Namespace], Measured]]] = {
     "fingerprints": _fingerprints,
     "worker": _worker,
     "recovery": _recovery,
@@ -55,33 +48,18 @@ BENCHMARKS: Final[Mapping[str, Callable[[argparse.Namespace], object]]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what the command line asks for."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = new_parser("benchmarks", __doc__)
     parser.add_argument(
         "--only", nargs="+", choices=list(BENCHMARKS), default=list(BENCHMARKS), metavar="NAME"
     )
-    parser.add_argument(
-        "--without-peers", action="store_true", help="do not install and run other libraries"
-    )
-    add_json_option(parser)
+    add_without_peers(parser)
     options = parser.parse_args(arguments)
-    notes = Console(stderr=True, highlight=False)
     figures: dict[str, object] = {}
-    try:
-        # Standard output may be for the JSON, and then has to have that alone.
-        with redirect_stdout(sys.stderr if options.json == STANDARD_OUTPUT else sys.stdout):
-            for name in options.only:
-                notes.print(f"{name} …")
-                figures[name] = BENCHMARKS[name](options)
-    except (
-        ContenderError,
-        FirstseenError,
-        IncompleteRunError,
-        PeersUnavailableError,
-    ) as error:
-        raise SystemExit(str(error)) from error
+    with errors_told():
+        for name in options.only:
+            say(f"{name} …")
+            figures[name], tables = BENCHMARKS[name](options)
+            show(tables, options.json)
     write_json(figures, options.json)
 
 

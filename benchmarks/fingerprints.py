@@ -9,123 +9,200 @@ is the processor's time, and the ratios of turns of one round.
 
 from __future__ import annotations
 
-import argparse
+import json
+import os
+import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self, TypeVar
 
-import msgspec
+import numpy as np
 from rich.table import Table
 
-from benchmarks.contender_process import ContenderError, ContenderProcess, Turn
-from benchmarks.contenders.firstseen import BATCH
-from benchmarks.fingerprint_stages import StageTime, stage_times
-from benchmarks.peers.environment import PeersUnavailableError, peers_python
-from benchmarks.report import (
-    Machine,
-    Spread,
-    add_json_option,
-    machine,
-    new_table,
-    publish,
-    ratios,
+from benchmarks.command import (
+    ONE_THREAD,
+    ROOT,
+    MeasurementError,
+    add_rounds,
+    add_without_peers,
+    errors_told,
+    new_parser,
 )
-from benchmarks.texts import add_text_options, texts_of
-from simhash_core.text.profiles import OF_TERMS, PROFILES
+from benchmarks.contenders import BATCH
+from benchmarks.measures import Stopwatch
+from benchmarks.peers.environment import peers_python
+from benchmarks.report import Figures, Spread, new_table, publish, ratios, table_of
+from benchmarks.texts import add_text_options, described, texts_of
+from simhash_core.documents import Content
+from simhash_core.fingerprints.feature_hashes import feature_hash_named
+from simhash_core.fingerprints.fingerprint import pack, scale, sums
+from simhash_core.text import features
+from simhash_core.text.fingerprinter import content_digest
+from simhash_core.text.idf import jieba_idf
+from simhash_core.text.lexicon import Lexicon
+from simhash_core.text.normalization import normalize_batch
+from simhash_core.text.profiles import OF_TERMS, PROFILES, Profile
+from simhash_core.text.segmentation import load_segmenter
+from simhash_core.text.segmentation_cache import SegmentationCache
+from simhash_core.text.verification import Sketched
+from simhash_core.text.weighting import weighting_named
 
 DOCUMENTS: Final = 500
 ROUNDS: Final = 7
 
+_TURN_SECONDS: Final = 120.0
+_END_SECONDS: Final = 10.0
 _MICROSECONDS: Final = 1e6
+
+_Result = TypeVar("_Result")
 
 
 class _Contender(NamedTuple):
+    """``program`` and ``variant``: of ``benchmarks.contenders``."""
+
     name: str
-    module: str
+    program: str
     variant: str
     is_peer: bool = False
 
 
 _OURS: Final = tuple(_Contender(f"firstseen {name}", "firstseen", name) for name in PROFILES)
-_SEGMENTATION: Final = _Contender("rjieba, no fingerprint", "rjieba_words", "")
+_SEGMENTATION: Final = _Contender("rjieba, no fingerprint", "rjieba", "")
 _PEERS: Final = (
-    _Contender("simhash, jieba words", "simhash_library", "jieba", is_peer=True),
-    _Contender("simhash, 4-grams", "simhash_library", "ngrams", is_peer=True),
+    _Contender("simhash, jieba words", "simhash", "jieba", is_peer=True),
+    _Contender("simhash, 4-grams", "simhash", "ngrams", is_peer=True),
 )
 _GOALS: Final = {_PEERS[0].name: 8.0, _SEGMENTATION.name: 0.5}
 
 
-class Measured(msgspec.Struct, frozen=True):
-    """The times of one contender, microseconds a document."""
-
-    name: str
-    cpu_us: Spread
-    wall_us: Spread
-    documents_per_second: float
+Turn = tuple[float, float]
+"""The time of one turn, in seconds: of the processor, and of the clock."""
 
 
-class Ratio(msgspec.Struct, frozen=True):
-    """How many times as fast as another a contender of ours is, round by round."""
+class ContenderProcess:
+    """A contender as a context manager: started and warmed up, ended at the end of the block."""
 
-    name: str
-    against: str
-    times_as_fast: Spread
-    goal: float | None
+    def __init__(self, python: Path, program: str, variant: str, texts: Sequence[str]) -> None:
+        self.name = f"{program} {variant}".strip()
+        self._command = [str(python), "-m", "benchmarks.contenders", program, variant]
+        self._texts = texts
+
+    def __enter__(self) -> Self:
+        """Start it, and wait until it is warm; raises ``MeasurementError``."""
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            cwd=ROOT,
+            env=os.environ | ONE_THREAD,
+        )
+        (done,) = self._ask(json.dumps(self._texts))
+        if done != len(self._texts):
+            self.__exit__()
+            raise MeasurementError(f"{self.name} did {done:.0f} of {len(self._texts)} documents")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate(timeout=_END_SECONDS)
+
+    def turn(self) -> Turn:
+        cpu, wall = self._ask("again")
+        return cpu, wall
+
+    def _ask(self, line: str) -> list[float]:
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        watchdog = threading.Timer(_TURN_SECONDS, process.kill)
+        watchdog.start()
+        try:
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        finally:
+            watchdog.cancel()
+        if not answer:
+            self.__exit__()
+            raise MeasurementError(
+                f"{self.name} has died, or took more than {_TURN_SECONDS:g} s for its turn"
+            )
+        numbers: list[float] = json.loads(answer)
+        return numbers
 
 
-class Stages(msgspec.Struct, frozen=True):
-    """Where the time of a profile goes."""
+class _Steps:
+    def __init__(self, profile: Profile) -> None:
+        self.times: dict[str, Stopwatch] = {}
+        self._weighting = weighting_named(profile.weighting)
+        self._lexicon = Lexicon(profile.bits, feature_hash_named(profile.feature_hash), jieba_idf())
+        self._runs = SegmentationCache(load_segmenter(profile.segmenter), self._lexicon)
+        self._verifier = profile.verifier()
 
-    profile: str
-    stages: list[StageTime]
+    def run(self, texts: Sequence[str]) -> bytes:
+        """Fingerprint a batch; return the fingerprints one after the other."""
+        lexicon, timed = self._lexicon, self._timed
+        normal = timed("normalise", lambda: normalize_batch(texts))
+        rows, sizes = timed("segment", lambda: self._runs.rows(normal))
+        counted = timed("count", lambda: features.count(rows, sizes, lexicon))
+        batch = timed("weigh", lambda: features.weigh(counted, lexicon, self._weighting))
+        scaled = timed("weigh", lambda: scale(batch.weights, batch.bounds))
+        packed = timed("sum", lambda: self._sum(batch, scaled))
+        if self._verifier is not None:
+            sketched = Sketched(list(map(Content, texts)), batch, lexicon.short_hashes[batch.rows])
+            sketches = self._verifier.verification.sketches
+            timed("sketch", lambda: sketches(sketched))
+        timed("digest", lambda: [content_digest(text) for text in normal])
+        return packed
 
+    def _timed(self, stage: str, step: Callable[[], _Result]) -> _Result:
+        with self.times.setdefault(stage, Stopwatch(time.thread_time)):
+            return step()
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is measured here."""
-
-    machine: Machine
-    documents: int
-    characters: int
-    source: str
-    batch: int
-    rounds: int
-    contenders: list[Measured]
-    ratios: list[Ratio]
-    stages: list[Stages]
+    def _sum(self, batch: features.FeatureBatch, scaled: np.ndarray) -> bytes:
+        votes = self._lexicon.votes
+        summed = [
+            sums(votes.take(batch.rows[start:stop], axis=0), scaled[start:stop])
+            for start, stop in pairwise(batch.bounds.tolist())
+        ]
+        return pack(np.array(summed))
 
 
 def run(texts: Sequence[str], rounds: int, source: str, *, with_peers: bool) -> Figures:
-    """Measure; raises ``PeersUnavailableError`` and ``ContenderError``."""
-    before = machine()
+    """Measure; raises ``MeasurementError``."""
+    figures = described(texts, source, rounds)
     others = [_SEGMENTATION, *_PEERS] if with_peers else [_SEGMENTATION]
     turns = _turns([*_OURS, *others], texts, rounds)
-    cpu = {name: [turn.cpu for turn in measured] for name, measured in turns.items()}
-    return Figures(
-        machine=before,
-        documents=len(texts),
-        characters=max(map(len, texts)),
-        source=source,
-        batch=BATCH,
-        rounds=rounds,
-        contenders=[_measured(name, measured, len(texts)) for name, measured in turns.items()],
-        ratios=[
-            Ratio(
-                ours.name,
-                other.name,
-                ratios(cpu[other.name], cpu[ours.name]),
-                _GOALS.get(other.name),
-            )
+    return figures | {
+        "batch": BATCH,
+        "contenders": [_measured(name, taken, len(texts)) for name, taken in turns.items()],
+        "ratios": [
+            {
+                "name": ours.name,
+                "against": other.name,
+                "times_as_fast": ratios(
+                    [cpu for cpu, _ in turns[other.name]], [cpu for cpu, _ in turns[ours.name]]
+                ),
+                "goal": _GOALS.get(other.name),
+            }
             for other in others
             for ours in _OURS
         ],
-        stages=[
-            Stages(name, stage_times(profile, texts, BATCH, rounds))
+        "stages": [
+            {"profile": name, "stages": _stage_times(profile, texts, rounds)}
             for name, profile in PROFILES.items()
             if profile.fingerprint == OF_TERMS
         ],
-    )
+    }
 
 
 def _turns(
@@ -133,9 +210,9 @@ def _turns(
 ) -> dict[str, list[Turn]]:
     with ExitStack() as stack:
         processes: dict[str, ContenderProcess] = {}
-        for name, module, variant, is_peer in contenders:
+        for name, program, variant, is_peer in contenders:
             python = peers_python() if is_peer else Path(sys.executable)
-            process = ContenderProcess(python, module, variant, texts)
+            process = ContenderProcess(python, program, variant, texts)
             processes[name] = stack.enter_context(process)
         turns: dict[str, list[Turn]] = {name: [] for name in processes}
         for _ in range(rounds):
@@ -144,62 +221,76 @@ def _turns(
     return turns
 
 
-def _measured(name: str, turns: Sequence[Turn], documents: int) -> Measured:
-    cpu = Spread.of(turn.cpu / documents * _MICROSECONDS for turn in turns)
-    wall = Spread.of(turn.wall / documents * _MICROSECONDS for turn in turns)
-    return Measured(name, cpu, wall, round(_MICROSECONDS / cpu.median))
+def _measured(name: str, turns: Sequence[Turn], documents: int) -> Figures:
+    cpu = Spread.of(cpu / documents * _MICROSECONDS for cpu, _ in turns)
+    return {
+        "name": name,
+        "cpu_us": cpu,
+        "wall_us": Spread.of(wall / documents * _MICROSECONDS for _, wall in turns),
+        "documents_per_second": round(_MICROSECONDS / cpu.median),
+    }
+
+
+def _stage_times(profile: Profile, texts: Sequence[str], rounds: int) -> list[Figures]:
+    """Measure the steps, on texts that are new to the lexicon and the memo in each round."""
+    measured = []
+    for _ in range(rounds):
+        steps = _Steps(profile)
+        for start in range(0, len(texts), BATCH):
+            steps.run(texts[start : start + BATCH])
+        measured.append(steps.times)
+    return [
+        {
+            "stage": stage,
+            "cpu_us": Spread.of(times[stage].us_each(len(texts)) for times in measured),
+        }
+        for stage in measured[0]
+    ]
 
 
 def tables(figures: Figures) -> Iterator[Table]:
-    """Show the figures."""
-    title = (
-        f"Text to fingerprint: {figures.documents} documents of {figures.characters} characters "
-        f"({figures.source}), {figures.rounds} rounds"
+    yield table_of(
+        "Text to fingerprint: {documents} documents of {characters} characters ({source}), "
+        "{rounds} rounds".format_map(figures),
+        figures["contenders"],
+        {
+            "": "{name}",
+            "documents/s": "{documents_per_second:,.0f}",
+            "CPU µs a document": "{cpu_us:,.0f}",
+            "clock µs": "{wall_us:,.0f}",
+        },
     )
-    table = new_table(title, "", "documents/s", "CPU µs a document", "clock µs")
-    for each in figures.contenders:
-        table.add_row(
-            each.name,
-            f"{each.documents_per_second:,.0f}",
-            each.cpu_us.shown(),
-            each.wall_us.shown(),
+    yield new_table(
+        "Times as fast, round by round",
+        ("", "against", "", "goal"),
+        (
+            (
+                each["name"],
+                each["against"],
+                f"{each['times_as_fast']:,.2f}",
+                f"≥ {each['goal']:g}" if each["goal"] else "",
+            )
+            for each in figures["ratios"]
+        ),
+    )
+    for each in figures["stages"]:
+        total = sum(stage["cpu_us"].median for stage in each["stages"])
+        yield table_of(
+            f"Where the time of {each['profile']} goes",
+            [stage | {"share": stage["cpu_us"].median / total} for stage in each["stages"]],
+            {"step": "{stage}", "CPU µs a document": "{cpu_us:,.1f}", "share": "{share:.0%}"},
         )
-    yield table
-    table = new_table("Times as fast, round by round", "", "against", "", "goal")
-    for ratio in figures.ratios:
-        goal = "" if ratio.goal is None else f"≥ {ratio.goal:g}"
-        table.add_row(ratio.name, ratio.against, ratio.times_as_fast.shown(2), goal)
-    yield table
-    for profile, stages in ((each.profile, each.stages) for each in figures.stages):
-        total = sum(stage.cpu_us.median for stage in stages)
-        table = new_table(f"Where the time of {profile} goes", "step", "CPU µs a document", "share")
-        for stage in stages:
-            share = stage.cpu_us.median / total
-            table.add_row(stage.stage, stage.cpu_us.shown(1), f"{share:.0%}")
-        yield table
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the benchmark as the command line says."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.fingerprints", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = new_parser("benchmarks.fingerprints", __doc__)
     add_text_options(parser, DOCUMENTS)
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="turns of each (%(default)s)")
-    parser.add_argument(
-        "--without-peers", action="store_true", help="do not install and run other libraries"
-    )
-    add_json_option(parser)
+    add_rounds(parser, ROUNDS)
+    add_without_peers(parser)
     options = parser.parse_args(arguments)
-    if options.rounds < 1:
-        parser.error("--rounds must be 1 or more")
-    source = "generated" if options.documents is None else options.documents.name
-    try:
-        figures = run(
-            texts_of(options), options.rounds, source, with_peers=not options.without_peers
-        )
-    except (PeersUnavailableError, ContenderError) as error:
-        raise SystemExit(str(error)) from error
+    source, texts = texts_of(options)
+    with errors_told():
+        figures = run(texts, options.rounds, source, with_peers=not options.without_peers)
     publish(figures, tables(figures), options.json)
 
 

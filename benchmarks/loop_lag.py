@@ -28,20 +28,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import numpy as np
+from confluent_kafka import Message
 from rich.table import Table
 
-from benchmarks.changelogs import packet_of, records_of
-from benchmarks.memory_clients import (
-    DirectoryStores,
-    MemoryCluster,
-    MemoryIndexAdmin,
-    RawMessage,
-)
-from benchmarks.report import Machine, add_json_option, machine, new_table, publish
+from benchmarks.command import add_state_dir, new_parser, positive
+from benchmarks.memory_clients import TIME_MS, DirectoryStores, MemoryCluster, MemoryIndexAdmin
+from benchmarks.random_documents import PACKET, random_columns
+from benchmarks.recovery import from_records
+from benchmarks.report import Figures, machine, publish, table_of
 from simhash_core.document_columns import DELETE
 from simhash_core.errors import FirstseenError
 from simhash_core.log.records import (
@@ -50,6 +48,7 @@ from simhash_core.log.records import (
     Control,
     Packet,
     PacketReport,
+    Progress,
     Report,
     Sender,
 )
@@ -58,8 +57,6 @@ from simhash_core.text.profiles import PROFILES
 from streams.monitoring.metrics import Metrics
 from streams.ops_page.duplicates import RecentDocuments
 from streams.settings.loader import load_settings
-from streams.store.changelog_codec import LoggedProgress, decode_record
-from streams.store.row_codec import EntryBlock, ProgressRow
 from streams.worker.commit import Observers
 from streams.worker.index_on_kafka import reading_rules
 from streams.worker.log_codec import LogCodec
@@ -74,35 +71,6 @@ _WAIT_SECONDS: Final = 900.0
 _LOOK_SECONDS: Final = 0.005
 _COLLECTED_OBJECTS: Final = 50_000
 """As in a worker."""
-
-
-class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One case. ``longest``: the five longest steps, CPU milliseconds. ``over``: steps over 50."""
-
-    name: str
-    documents: int
-    longest: list[float]
-    over: int
-    steps: int
-    cpu_seconds: float
-    opening_longest: float
-
-
-class Figures(msgspec.Struct, frozen=True):
-    """All of them, and where they were measured."""
-
-    machine: Machine
-    profile: str
-    cases: list[Case]
-
-
-class Sizes(NamedTuple):
-    """``rounds``: packets of each of the raw partitions. ``entries``: before the first delete."""
-
-    packets: int
-    partitions: int
-    rounds: int
-    entries: int
 
 
 class TimedLoop(asyncio.SelectorEventLoop):
@@ -128,7 +96,6 @@ class TimedLoop(asyncio.SelectorEventLoop):
         *args: object,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Time the callback."""
         return super().call_at(when, self._timed, callback, args, context=context)
 
     def _timed(self, callback: Callable[..., object], args: tuple[object, ...]) -> None:
@@ -144,7 +111,6 @@ class _Channel:
         self.queue: asyncio.Queue[None] = asyncio.Queue(1)
 
     async def send(self, *, value: Any) -> None:  # noqa: ANN401 - as Faust's
-        """Wake it."""
         await self.queue.put(value)
 
 
@@ -152,19 +118,18 @@ class Worker:
     """A whole worker on clients in memory; ``packets`` of other workers can be in its log."""
 
     def __init__(self, profile: str, directory: Path, partitions: int, *settings: str) -> None:
-        """``partitions``: of the raw topic."""
         assignments = [f"profile={profile}", f"state_dir={directory}", *settings]
         self.settings = load_settings(assignments=assignments, environ={}).settings
         topics = self.settings.topics
         fingerprinter = Fingerprinter(self.settings.index_profile())
-        self.bits = fingerprinter.scheme.bits
+        bits = fingerprinter.scheme.bits
         identity, reading = fingerprinter.identity, reading_rules(self.settings)
         self.codec = LogCodec(identity)
         self.identity = identity
-        self.stores = DirectoryStores(directory, identity, self.bits)
+        self.stores = DirectoryStores(directory, identity, bits)
         index = MemoryIndexAdmin(identity, reading, partitions)
         self.cluster = MemoryCluster((topics.log, topics.reports), index, self.stores)
-        rules = OutputRules(identity, reading, "benchmark", self.bits, topics, include_body=False)
+        rules = OutputRules(identity, reading, "benchmark", bits, topics, include_body=False)
         self._channels = [_Channel() for _ in range(4)]
         self.failure: FirstseenError | None = None
         self.pipeline = Pipeline(
@@ -182,7 +147,6 @@ class Worker:
         self.failure = error
 
     def chain(self, partition: int) -> Chain:
-        """The chain of a raw partition."""
         return Chain(self.settings.topics.raw, "", partition)
 
     def lead_elsewhere(self, partitions: Sequence[int], previous: int = NO_CONTROL) -> int:
@@ -195,7 +159,6 @@ class Worker:
         return self.cluster.log.append(self.codec.encode(control))
 
     async def open(self, partitions: Sequence[int]) -> None:
-        """Start the stages, and open shards."""
         pipeline = self.pipeline
         stages = (pipeline.fingerprint, pipeline.look_up, pipeline.decide, pipeline.commit)
         for channel, stage in zip(self._channels, stages, strict=True):
@@ -224,7 +187,6 @@ class Worker:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def close(self) -> None:
-        """End the worker."""
         await self.pipeline.close()
         for task in self._tasks:
             task.cancel()
@@ -239,12 +201,12 @@ class Worker:
 
 
 def packets_of_others(worker: Worker, profile: str, packets: int) -> Iterator[Packet]:
-    """Yield packets of one document each, of all workers in turn; many ids come several times."""
+    """Yield packets of one document each, of all workers in turn; the store has the first ids."""
     heads = dict.fromkeys(range(_WORKERS), -1)
     for number in range(packets):
         partition = number % _WORKERS
-        columns = packet_of(profile, number, 1).columns
         last = heads[partition] + 1
+        columns = random_columns(profile, number * PACKET + 1, 1)
         columns = replace(columns, offsets=np.array([last]))
         sender = Sender(f"firstseen.worker-{partition}.1", last)
         yield Packet(worker.chain(partition), sender, last - 1, last, columns)
@@ -252,25 +214,18 @@ def packets_of_others(worker: Worker, profile: str, packets: int) -> Iterator[Pa
 
 
 def fill_store(worker: Worker, profile: str, partition: int, entries: int) -> None:
-    """Fill the store of a shard with random documents."""
+    progress = Progress(worker.chain(partition), entries, 0, NO_CONTROL)
     with closing(worker.stores.open(partition)) as store:
-        count = 0
-        for batch in records_of(profile, entries, worker.identity):
-            count += len(batch)
-            decoded = [decode_record(key, value, "the benchmark's") for key, value in batch]
-            blocks = [each for each in decoded if isinstance(each, EntryBlock)]
-            (logged,) = (each for each in decoded if isinstance(each, LoggedProgress))
-            chain = worker.chain(partition)
-            progress = msgspec.structs.replace(
-                logged.progress, chain=chain, position=0, control=NO_CONTROL
-            )
-            store.load(blocks, ProgressRow(progress, count, 0, logged.identity))
+        from_records(store, profile, entries, worker.identity, progress)
 
 
 def measured(
     name: str, documents: int, worker: Worker, partitions: Sequence[int], work: Callable[[], Any]
-) -> Case:
-    """Open the shards of a worker, do ``work``, and return what its steps took."""
+) -> Figures:
+    """Open the shards of a worker, do ``work``, and return what its steps took.
+
+    ``longest``: the five longest steps, CPU milliseconds. ``over``: steps over 50.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECTED_OBJECTS)
@@ -291,21 +246,18 @@ def measured(
     finally:
         loop.close()
         gc.unfreeze()
-    longest = sorted(steps, reverse=True)[:5]
-    return Case(
-        name=name,
-        documents=documents,
-        longest=[round(each * 1000, 1) for each in longest],
-        over=sum(each > STEP_MAX for each in steps),
-        steps=len(steps),
-        cpu_seconds=round(sum(steps), 2),
-        opening_longest=round(max(opening) * 1000, 1),
-    )
+    return {
+        "name": name,
+        "documents": documents,
+        "longest": [round(each * 1000, 1) for each in sorted(steps, reverse=True)[:5]],
+        "over": sum(each > STEP_MAX for each in steps),
+        "steps": len(steps),
+        "cpu_seconds": round(sum(steps), 2),
+        "opening_longest": round(max(opening) * 1000, 1),
+    }
 
 
-def undecided(
-    profile: str, directory: Path, packets: int, *settings: str, name: str = "undecided"
-) -> Case:
+def undecided(name: str, profile: str, directory: Path, packets: int, *settings: str) -> Figures:
     """Read and report packets that another worker is to decide, and again for its successor."""
     worker = Worker(profile, directory, _WORKERS, *settings)
     fill_store(worker, profile, 1, packets)
@@ -322,7 +274,7 @@ def undecided(
     return measured(name, packets, worker, [1], read_all)
 
 
-def many_partitions(profile: str, directory: Path, partitions: int, rounds: int) -> Case:
+def many_partitions(profile: str, directory: Path, partitions: int, rounds: int) -> Figures:
     """Take in records of many partitions; decide and put them out once another worker reports."""
     worker = Worker(profile, directory, partitions + 1)
     cluster, participant = worker.cluster, worker.pipeline.participant
@@ -347,28 +299,18 @@ def many_partitions(profile: str, directory: Path, partitions: int, rounds: int)
     return measured("partitions", packets, worker, range(partitions), put_out_all)
 
 
-def _raw_records(partitions: int, offset: int) -> Mapping[int, list[RawMessage]]:
-    return {
-        partition: [
-            RawMessage(
-                partition,
-                offset,
-                msgspec.json.encode(
-                    {
-                        "id": f"{partition}-{offset}",
-                        "text": " ".join(
-                            f"word{(partition * 31 + offset * 7 + each) * 7919 % 99_991}"
-                            for each in range(60)
-                        ),
-                    }
-                ),
-            )
-        ]
-        for partition in range(partitions)
-    }
+def _raw_records(partitions: int, offset: int) -> Mapping[int, list[Message]]:
+    def record(partition: int) -> Message:
+        seeds = (partition * 31 + offset * 7 + each for each in range(60))
+        text = " ".join(f"word{seed * 7919 % 99_991}" for seed in seeds)
+        value = msgspec.json.encode({"id": f"{partition}-{offset}", "text": text})
+        time = (1, TIME_MS + offset)
+        return Message(partition=partition, offset=offset, value=value, timestamp=time)
+
+    return {partition: [record(partition)] for partition in range(partitions)}
 
 
-def first_delete(profile: str, directory: Path, entries: int) -> Case:
+def first_delete(profile: str, directory: Path, entries: int) -> Figures:
     """Read the first delete of an index, which then has to find entries by id."""
     worker = Worker(profile, directory, _WORKERS)
     fill_store(worker, profile, 1, entries)
@@ -377,8 +319,7 @@ def first_delete(profile: str, directory: Path, entries: int) -> Case:
     async def delete() -> None:
         (packet,) = packets_of_others(worker, profile, 1)
         deletes = np.array([DELETE], dtype=np.uint8)
-        columns = replace(packet.columns, operations=deletes)
-        packet = replace(packet, columns=columns)
+        packet = replace(packet, columns=replace(packet.columns, operations=deletes))
         worker.cluster.log.append(worker.codec.encode(packet))
         await worker.until(lambda: worker.has_reported)
 
@@ -388,69 +329,51 @@ def first_delete(profile: str, directory: Path, entries: int) -> Case:
 CASES: Final = ("undecided", "replace", "partitions", "first delete")
 
 
-def run(cases: Sequence[str], profile: str, sizes: Sizes, state_dir: Path | None) -> Figures:
-    """Measure cases, one after the other."""
+def run(options: argparse.Namespace) -> Figures:
     found = []
-    for name in cases:
-        with tempfile.TemporaryDirectory(dir=state_dir, prefix="loop-lag-") as made:
-            path = Path(made)
-            if name == "undecided":
-                found.append(undecided(profile, path, sizes.packets))
-            elif name == "replace":
-                replaced = undecided(
-                    profile, path, sizes.packets, "index.same_id=replace", name=name
-                )
-                found.append(replaced)
-            elif name == "partitions":
-                found.append(many_partitions(profile, path, sizes.partitions, sizes.rounds))
+    for name in options.case:
+        with tempfile.TemporaryDirectory(dir=options.state_dir, prefix="loop-lag-") as made:
+            where = options.profile, Path(made)
+            if name == "partitions":
+                case = many_partitions(*where, options.partitions, options.rounds)
+            elif name == "first delete":
+                case = first_delete(*where, options.entries)
             else:
-                found.append(first_delete(profile, path, sizes.entries))
-    return Figures(machine(), profile, found)
+                settings = ["index.same_id=replace"] if name == "replace" else []
+                case = undecided(name, *where, options.packets, *settings)
+            found.append(case)
+    return {"machine": machine(), "profile": options.profile, "cases": found}
 
 
 def tables(figures: Figures) -> list[Table]:
-    """Return the figures for people."""
-    table = new_table(
-        f"steps of the event loop, {figures.profile} (CPU ms)",
-        "case",
-        "documents",
-        "longest",
-        "the next ones",
-        f"over {STEP_MAX * 1000:g}",
-        "steps",
-        "CPU s",
-        "while opening",
-    )
-    for each in figures.cases:
-        table.add_row(
-            each.name,
-            f"{each.documents:,}",
-            f"{each.longest[0]:,.1f}",
-            " ".join(f"{step:,.1f}" for step in each.longest[1:]),
-            f"{each.over:,}",
-            f"{each.steps:,}",
-            f"{each.cpu_seconds:.2f}",
-            f"{each.opening_longest:,.1f}",
-        )
-    return [table]
+    columns = {
+        "case": "{name}",
+        "documents": "{documents:,}",
+        "longest": "{longest[0]:,.1f}",
+        "the next ones": "{longest[1]:,.1f} {longest[2]:,.1f} {longest[3]:,.1f} {longest[4]:,.1f}",
+        f"over {STEP_MAX * 1000:g}": "{over:,}",
+        "steps": "{steps:,}",
+        "CPU s": "{cpu_seconds:.2f}",
+        "while opening": "{opening_longest:,.1f}",
+    }
+    title = f"steps of the event loop, {figures['profile']} (CPU ms)"
+    return [table_of(title, figures["cases"], columns)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the benchmark as the command line says."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = new_parser("benchmarks.loop_lag", __doc__)
     parser.add_argument("--case", nargs="+", choices=CASES, default=CASES)
     parser.add_argument("--profile", choices=list(PROFILES), default="wide")
-    parser.add_argument("--packets", type=int, default=20_000, help="undecided packets")
-    parser.add_argument("--partitions", type=int, default=1_000, help="raw partitions")
-    parser.add_argument("--rounds", type=int, default=4, help="packets of each raw partition")
-    parser.add_argument("--entries", type=int, default=1_000_000, help="before the first delete")
-    parser.add_argument("--state-dir", type=Path, help="where to make stores (a temporary one)")
-    add_json_option(parser)
+    for name, default, what in (
+        ("--packets", 20_000, "undecided packets"),
+        ("--partitions", 1_000, "raw partitions"),
+        ("--rounds", 4, "packets of each raw partition"),
+        ("--entries", 1_000_000, "before the first delete"),
+    ):
+        parser.add_argument(name, type=positive, default=default, help=f"{what} (%(default)s)")
+    add_state_dir(parser)
     options = parser.parse_args(arguments)
-    sizes = Sizes(options.packets, options.partitions, options.rounds, options.entries)
-    if min(sizes) < 1:
-        parser.error("--packets, --partitions, --rounds and --entries must be 1 or more")
-    figures = run(options.case, options.profile, sizes, options.state_dir)
+    figures = run(options)
     publish(figures, tables(figures), options.json)
 
 

@@ -22,7 +22,6 @@ from tests.rigs.brokers.lost_markers import hung_transactions, kafka_version
 
 
 def main() -> int:
-    """Run what the arguments say."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lost_markers")
     parser.add_argument("--rounds", type=int, default=5, help="how often a broker is killed (5)")
     parser.add_argument("--libs", type=Path, help="the jars of the Kafka to try (.kafka/libs)")

@@ -4,6 +4,7 @@ Nothing waits, so that what a step takes is the worker's own; and no answer come
 that asks. Stores are real ones.
 """
 
+# ruff: noqa: ARG002 - clients are told more than these need
 from __future__ import annotations
 
 import asyncio
@@ -11,7 +12,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final
+
+from confluent_kafka import Message
 
 from simhash_core.errors import FirstseenError
 from simhash_core.log.records import NO_CONTROL
@@ -24,47 +27,10 @@ from streams.store.row_codec import StoreIdentity
 from streams.store.shard_directory import open_shard_store
 from streams.store.shard_store import ShardStore
 from streams.worker.clients import ChangelogClient, Deliver, WorkerClients
-from streams.worker.index_on_kafka import Claim, Owned
-
-if TYPE_CHECKING:
-    from confluent_kafka import Message
+from streams.worker.index_on_kafka import Claim
 
 _READ_RECORDS: Final = 500
-_TIME_MS: Final = 1_700_000_000_000
-
-
-class RawMessage:
-    """A raw record, as the consumer hands it over."""
-
-    def __init__(self, partition: int, offset: int, value: bytes) -> None:
-        self._partition = partition
-        self._offset = offset
-        self._value = value
-
-    def __len__(self) -> int:
-        return len(self._value)
-
-    def partition(self) -> int:
-        """The partition."""
-        return self._partition
-
-    def offset(self) -> int:
-        """The offset."""
-        return self._offset
-
-    def key(self) -> None:
-        """No key."""
-
-    def value(self) -> bytes:
-        """The document."""
-        return self._value
-
-    def headers(self) -> None:
-        """No headers."""
-
-    def timestamp(self) -> tuple[int, int]:
-        """Its time: records of all partitions take turns."""
-        return 1, _TIME_MS + self._offset
+TIME_MS: Final = 1_700_000_000_000
 
 
 class MemoryPartition:
@@ -76,7 +42,6 @@ class MemoryPartition:
         self._filled: Callable[[], object] = lambda: None
 
     def append(self, value: bytes) -> int:
-        """Append a record; return its offset."""
         self.values.append(value)
         self._filled()
         return len(self.values) - 1
@@ -84,15 +49,11 @@ class MemoryPartition:
     def open(
         self, filled: Callable[[], object], failed: Callable[[FirstseenError], object]
     ) -> None:
-        """Call ``filled`` with each record from now on."""
-        del failed
         self._filled = filled
 
-    async def close(self) -> None:
-        """Do nothing."""
+    async def close(self) -> None: ...
 
     def seek(self, offset: int) -> None:
-        """Read from an offset."""
         self.position = offset
         self._filled()
 
@@ -101,25 +62,19 @@ class MemoryPartition:
         first = self.position
         values = self.values[first : first + _READ_RECORDS]
         self.position += len(values)
-        records = [(first + number, value, _TIME_MS) for number, value in enumerate(values)]
+        records = [(first + number, value, TIME_MS) for number, value in enumerate(values)]
         return LogRecords(0, records) if records else None
 
     async def offsets(self) -> tuple[int, int]:
-        """Return where it starts and ends."""
         return 0, len(self.values)
 
 
 class MemoryAppender:
-    """Appends to partitions in memory, by topic."""
-
     def __init__(self, partitions: Mapping[str, MemoryPartition]) -> None:
         self._partitions = partitions
 
-    def open(self) -> None:
-        """Do nothing."""
-
-    async def close(self) -> None:
-        """Do nothing."""
+    def open(self) -> None: ...
+    async def close(self) -> None: ...
 
     def append(self, topic: str, value: bytes) -> asyncio.Future[int]:
         """Append; the answer comes in a later step, as from a broker."""
@@ -137,15 +92,10 @@ class MemoryMember:
         self._numbers: dict[int, int] = {}
         self._fetched: deque[Fetched] = deque()
 
-    def send(self, messages: Mapping[int, Sequence[RawMessage]]) -> None:
+    def send(self, messages: Mapping[int, list[Message]]) -> None:
         """Let records of partitions be fetched, all with one poll."""
         runs = [
-            RawRecords(
-                partition,
-                self._numbers[partition],
-                cast("list[Message]", [*records]),
-                sum(map(len, records)),
-            )
+            RawRecords(partition, self._numbers[partition], records, sum(map(len, records)))
             for partition, records in messages.items()
         ]
         self._fetched.append(Fetched(runs, frozenset(messages)))
@@ -153,44 +103,30 @@ class MemoryMember:
         self.events.fetched()
 
     def open(self, events: GroupEvents) -> None:
-        """Join; the benchmark assigns partitions."""
         self.events = events
 
-    async def close(self) -> None:
-        """Do nothing."""
+    async def close(self) -> None: ...
 
     def read(self, partition: int, offset: int, reading: int) -> None:
-        """Note the number of a reading."""
-        del offset
         self._numbers[partition] = reading
 
-    def stop(self, partition: int) -> None:
-        """Do nothing."""
-
-    def pause(self, partitions: Iterable[int], *, paused: bool) -> None:
-        """Do nothing."""
+    def stop(self, partition: int) -> None: ...
+    def pause(self, partitions: Iterable[int], *, paused: bool) -> None: ...
 
     def take(self) -> Fetched | None:
-        """Return what was sent."""
         return self._fetched.popleft() if self._fetched else None
 
-    def gather(self, seconds: float) -> None:
-        """Do nothing."""
+    def gather(self, seconds: float) -> None: ...
 
     async def metadata(self) -> bytes:
-        """Return some metadata."""
         return b""
 
     async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
-        """Return that nothing was committed."""
         return dict.fromkeys(partitions, -1)
 
-    async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:
-        """Do nothing."""
+    async def commit(self, offsets: Mapping[int, int], note: str = "") -> None: ...
 
     async def log_start(self, partition: int) -> int:
-        """Return the first offset."""
-        del partition
         return 0
 
 
@@ -201,11 +137,8 @@ class MemoryCommitter:
         self.offsets: dict[int, int] = {}
         self._ends: dict[int, int] = {}
 
-    async def open(self) -> None:
-        """Do nothing."""
-
-    async def close(self) -> None:
-        """Do nothing."""
+    async def open(self) -> None: ...
+    async def close(self) -> None: ...
 
     async def commit(
         self,
@@ -214,9 +147,7 @@ class MemoryCommitter:
         group_metadata: bytes,
         note: str = "",
     ) -> dict[int, int]:
-        """Take everything; the answer comes in a later step."""
-        await asyncio.sleep(0)
-        del records, group_metadata, note
+        await asyncio.sleep(0)  # the answer comes in a later step
         self.offsets.update(offsets)
         for partition in offsets:
             self._ends[partition] = self._ends.get(partition, 0) + 2
@@ -231,28 +162,18 @@ class MemoryIndexAdmin:
         self._partitions = partitions
 
     async def topic_id(self) -> str:
-        """Return none."""
         return ""
 
     async def partitions(self) -> int:
-        """Return their number."""
         return self._partitions
 
     async def claim(self) -> Claim | None:
-        """Return where the index begins."""
         return self._claim
 
-    async def grow_changelog(self) -> None:
-        """Do nothing."""
-
-    async def note_members(self) -> None:
-        """Do nothing."""
-
-    async def abort_left_open(self, partitions: Iterable[int]) -> None:
-        """Do nothing."""
-
-    async def delete_before(self, offset: int) -> None:
-        """Do nothing."""
+    async def grow_changelog(self) -> None: ...
+    async def note_members(self) -> None: ...
+    async def abort_left_open(self, partitions: Iterable[int]) -> None: ...
+    async def delete_before(self, offset: int) -> None: ...
 
 
 class DirectoryStores:
@@ -267,23 +188,17 @@ class DirectoryStores:
     def open(
         self, partition: int, committed_next: int = 0, interrupted: threading.Event | None = None
     ) -> ShardStore:
-        """Open the store of a shard."""
-        del committed_next, interrupted
         owner = StoreIdentity(self._identity, "benchmark", partition)
         path = self._directory / f"shard-{partition}"
         return open_shard_store(path, owner, self._bits, self._cache)
 
-    def measure(self) -> None:
-        """Do nothing."""
+    def measure(self) -> None: ...
 
     def recoveries(self) -> Mapping[int, Recovery]:
-        """Return none."""
         return {}
 
 
 class MemoryCluster:
-    """All clients of one worker, and what they share."""
-
     def __init__(
         self, topics: tuple[str, str], index: MemoryIndexAdmin, stores: DirectoryStores
     ) -> None:
@@ -300,13 +215,9 @@ class MemoryCluster:
             index=index,
             stores=stores,
             follow=_follow,
-            owners=_owners,
+            owners=lambda: None,
         )
 
 
 def _follow(deliver: Deliver) -> ChangelogClient:
     raise NotImplementedError("a worker of a benchmark keeps no standbys")
-
-
-def _owners() -> Owned | None:
-    return None

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
-STANDARD_OUTPUT: Final = "-"
+from benchmarks.command import STANDARD_OUTPUT
+
+Figures = dict[str, Any]
+"""What a benchmark has measured, as its JSON shows it."""
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -27,16 +29,25 @@ class Spread(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Spread:
-        """Return the spread of at least one value."""
         values = sorted(values)
         return cls(*(round(v, 4) for v in (values[0], statistics.median(values), values[-1])))
 
-    def shown(self, digits: int = 0) -> str:
+    def __format__(self, spec: str) -> str:
         """Return the median, and the least and greatest in brackets."""
         least, median, greatest = (
-            f"{v:,.{digits}f}" for v in (self.least, self.median, self.greatest)
+            format(value, spec) for value in (self.least, self.median, self.greatest)
         )
         return f"{median} ({least} to {greatest})"
+
+
+class Goal(msgspec.Struct, frozen=True, omit_defaults=True):
+    at_most: float | None = None
+    at_least: float | None = None
+
+    def is_met(self, value: float) -> bool:
+        return (self.at_most is None or value <= self.at_most) and (
+            self.at_least is None or value >= self.at_least
+        )
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -50,7 +61,6 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 def machine() -> Machine:
-    """Return what there is to say of this machine without naming it."""
     return Machine(
         python=platform.python_version(),
         system=platform.system(),
@@ -66,25 +76,33 @@ def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> Spread
     return Spread.of(above / below for above, below in pairs)
 
 
-def add_json_option(parser: argparse.ArgumentParser) -> None:
-    """Add ``--json``."""
-    parser.add_argument(
-        "--json",
-        metavar="FILE",
-        help=f"write the figures there as JSON; {STANDARD_OUTPUT} is standard output",
-    )
+def new_table(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for number, head in enumerate(heads):
+        table.add_column(head, no_wrap=number == 0, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
-def show(tables: Iterable[Table], *, on_error: bool = False) -> None:
-    """Print tables, ``on_error`` to standard error."""
-    console = Console(stderr=on_error, highlight=False)
+def table_of(title: str, items: Iterable[Figures], columns: Mapping[str, str]) -> Table:
+    """Return a table with a row for each item.
+
+    ``columns``: the format of a cell, such as ``{seconds:.1f}``, by the head of the column.
+    """
+    rows = ([cell.format_map(each) for cell in columns.values()] for each in items)
+    return new_table(title, columns, rows)
+
+
+def show(tables: Iterable[Table], target: str | None = None) -> None:
+    """Print tables: to standard error where ``target`` of the JSON is standard output."""
+    console = Console(stderr=target == STANDARD_OUTPUT, highlight=False)
     for table in tables:
         console.print(table)
         console.print()
 
 
 def write_json(figures: object, target: str | None) -> None:
-    """Write figures as JSON where ``--json`` says, if it does."""
     if target is None:
         return
     encoded = msgspec.json.format(msgspec.json.encode(figures), indent=2) + b"\n"
@@ -96,15 +114,6 @@ def write_json(figures: object, target: str | None) -> None:
 
 
 def publish(figures: object, tables: Iterable[Table], target: str | None) -> None:
-    """Print tables, and write the JSON; the tables make room where it goes to standard output."""
-    show(tables, on_error=target == STANDARD_OUTPUT)
+    """Print tables, and write the JSON where ``--json`` says, if it does."""
+    show(tables, target)
     write_json(figures, target)
-
-
-def new_table(title: str, first: str, *others: str) -> Table:
-    """Return a table with a column of names and columns of figures."""
-    table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column(first, no_wrap=True)
-    for header in others:
-        table.add_column(header, justify="right")
-    return table

@@ -12,21 +12,17 @@ by its name.
 
 from __future__ import annotations
 
-import argparse
-import gzip
-import json
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 from rich.table import Table
 
-from benchmarks.report import add_json_option, new_table, publish
-from simhash_core.fingerprints.blocks import Bucket
+from benchmarks.candidates import candidates
+from benchmarks.command import new_parser
+from benchmarks.report import Figures, publish, table_of
+from benchmarks.texts import json_lines
 from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.profiles import PROFILES, Profile
@@ -35,73 +31,59 @@ LEAST: Final = (1, 4, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 27, 28, 32)
 
 
 class LabelledPair(NamedTuple):
-    """Two sentences, and whether they mean the same."""
-
     text: str
     other: str
     means_same: bool
 
 
-class AtLeast(msgspec.Struct, frozen=True):
-    """What one ``min_features`` gives.
-
-    ``comparable``: sentences that have a fingerprint. ``near_pairs``: of all pairs of sentences.
-    The others are of the labelled pairs that differ: how many are near, and the share of all.
-    """
-
-    min_features: int
-    comparable: int
-    near_pairs: int
-    near_other_meaning: int
-    near_same_meaning: int
-    near_share: float
-
-
-class Figures(msgspec.Struct, frozen=True):
-    """All that is measured here, by profile."""
-
-    source: str
-    pairs: int
-    sentences: int
-    profiles: dict[str, list[AtLeast]]
-
-
 def run(pairs: Sequence[LabelledPair], names: Sequence[str], source: str) -> Figures:
-    """Measure the profiles of these names."""
-    sentences = dict.fromkeys(text for pair in pairs for text in (pair.text, pair.other))
-    return Figures(
-        source,
-        len(pairs),
-        len(sentences),
-        {name: _curve(PROFILES[name], pairs, list(sentences)) for name in names},
-    )
+    sentences = list(dict.fromkeys(text for pair in pairs for text in (pair.text, pair.other)))
+    return {
+        "source": source,
+        "pairs": len(pairs),
+        "sentences": len(sentences),
+        "profiles": {name: _curve(PROFILES[name], pairs, sentences) for name in names},
+    }
 
 
 def _curve(
     profile: Profile, pairs: Sequence[LabelledPair], sentences: Sequence[str]
-) -> list[AtLeast]:
+) -> list[Figures]:
+    """Return what each ``min_features`` gives.
+
+    ``comparable``: sentences that have a fingerprint. ``near_pairs``: of all pairs of sentences.
+    The others are of the labelled pairs that differ: how many are near, and the share of all.
+    """
     fingerprinter = Fingerprinter(replace(profile, min_features=1))
+
+    def is_confirmed(distance: int, a: Fingerprinted, b: Fingerprinted) -> bool:
+        verifier = fingerprinter.verifier
+        return verifier is None or verifier.similarity(distance, a.sketch, b.sketch) is not None
+
     prints = dict(zip(sentences, fingerprinter.fingerprint_batch(sentences), strict=True))
     near: dict[bool, list[int]] = {True: [], False: []}
     for pair in pairs:
         a, b = prints[pair.text], prints[pair.other]
-        if a.content_digest != b.content_digest and _is_near(fingerprinter, a, b):
+        if a.undecidable or b.undecidable or a.content_digest == b.content_digest:
+            continue
+        distance = distance_bits(a.fingerprint, b.fingerprint)
+        if distance <= profile.distance and is_confirmed(distance, a, b):
             near[pair.means_same].append(min(a.features, b.features))
     distinct = list({each.content_digest: each for each in prints.values()}.values())
     of_all = [
-        min(a.features, b.features)
-        for a, b in _sharing_a_bucket(fingerprinter, distinct)
-        if _is_near(fingerprinter, a, b)
+        min(distinct[a].features, distinct[b].features)
+        for (a, b), distance in candidates(fingerprinter, distinct).items()
+        if is_confirmed(distance, distinct[a], distinct[b])
     ]
     return [
-        AtLeast(
-            least,
-            sum(each.features >= least for each in distinct),
-            _reaching(of_all, least),
-            _reaching(near[False], least),
-            _reaching(near[True], least),
-            round(_reaching(near[False] + near[True], least) / len(pairs), 6),
-        )
+        {
+            "min_features": least,
+            "comparable": sum(each.features >= least for each in distinct),
+            "near_pairs": _reaching(of_all, least),
+            "near_other_meaning": _reaching(near[False], least),
+            "near_same_meaning": _reaching(near[True], least),
+            "near_share": round(_reaching(near[False] + near[True], least) / len(pairs), 6),
+        }
         for least in LEAST
     ]
 
@@ -110,78 +92,38 @@ def _reaching(features: Sequence[int], least: int) -> int:
     return sum(count >= least for count in features)
 
 
-def _is_near(fingerprinter: Fingerprinter, a: Fingerprinted, b: Fingerprinted) -> bool:
-    if a.undecidable or b.undecidable:
-        return False
-    distance = distance_bits(a.fingerprint, b.fingerprint)
-    if distance > fingerprinter.profile.distance:
-        return False
-    verifier = fingerprinter.verifier
-    return verifier is None or verifier.similarity(distance, a.sketch, b.sketch) is not None
-
-
-def _sharing_a_bucket(
-    fingerprinter: Fingerprinter, prints: Sequence[Fingerprinted]
-) -> Iterator[tuple[Fingerprinted, Fingerprinted]]:
-    by_bucket: dict[Bucket, list[int]] = defaultdict(list)
-    for i, each in enumerate(prints):
-        if each.undecidable is None:
-            for bucket in fingerprinter.scheme.buckets(each.fingerprint):
-                by_bucket[bucket].append(i)
-    candidates = {pair for numbers in by_bucket.values() for pair in combinations(numbers, 2)}
-    for a, b in sorted(candidates):
-        yield prints[a], prints[b]
-
-
 def tables(figures: Figures) -> Iterator[Table]:
-    """Show the figures."""
-    for name, curve in figures.profiles.items():
-        yield _table(name, curve, figures)
-
-
-def _table(name: str, curve: Sequence[AtLeast], figures: Figures) -> Table:
-    table = new_table(
-        f"{name}: {figures.pairs:,} pairs of {figures.sentences:,} sentences ({figures.source})",
-        "min_features",
-        "comparable",
-        "near, other meaning",
-        "near, same meaning",
-        "share of pairs",
-        "near of all pairs",
-    )
-    for at in curve:
-        table.add_row(
-            str(at.min_features),
-            f"{at.comparable:,}",
-            f"{at.near_other_meaning:,}",
-            f"{at.near_same_meaning:,}",
-            f"{at.near_share:.3%}",
-            f"{at.near_pairs:,}",
-        )
-    return table
+    what = "{pairs:,} pairs of {sentences:,} sentences ({source})".format_map(figures)
+    columns = {
+        "min_features": "{min_features}",
+        "comparable": "{comparable:,}",
+        "near, other meaning": "{near_other_meaning:,}",
+        "near, same meaning": "{near_same_meaning:,}",
+        "share of pairs": "{near_share:.3%}",
+        "near of all pairs": "{near_pairs:,}",
+    }
+    for name, curve in figures["profiles"].items():
+        yield table_of(f"{name}: {what}", curve, columns)
 
 
 def read_pairs(path: Path) -> list[LabelledPair]:
     """Read the pairs of a file; raises ``SystemExit`` with a message for one that has none."""
-    try:
-        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
-            rows = [json.loads(line) for line in lines]
-        pairs = [LabelledPair(row["text"], row["text2"], row["label"] == 1) for row in rows]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SystemExit(f"{path}: JSON lines of text, text2 and label: {error!r}") from error
+    pairs = list(
+        json_lines(
+            path,
+            "text, text2 and label",
+            lambda row: LabelledPair(row["text"], row["text2"], row["label"] == 1),
+        )
+    )
     if not pairs:
         raise SystemExit(f"{path} has no pairs")
     return pairs
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the measurement as the command line says."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.short_texts", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = new_parser("benchmarks.short_texts", __doc__)
     parser.add_argument("--pairs", type=Path, required=True, metavar="FILE", help="labelled pairs")
     parser.add_argument("--profile", nargs="+", choices=list(PROFILES), default=list(PROFILES))
-    add_json_option(parser)
     options = parser.parse_args(arguments)
     figures = run(read_pairs(options.pairs), options.profile, options.pairs.name)
     publish(figures, tables(figures), options.json)

@@ -6,11 +6,13 @@ import argparse
 import gzip
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, Final
+from typing import Any, Final, TypeVar
 
+from benchmarks.command import positive
+from benchmarks.report import Figures, machine
 from streams.corpus.corpus import generate
 from streams.corpus.generated import CorpusShape
 
@@ -20,30 +22,22 @@ CHARACTERS: Final = 500
 _SPOTS_MOST: Final = 4
 _SPOT_CHARACTERS: Final = 6
 _ARTICLES_MOST: Final = 10_000_000
-_ONLY_ORIGINALS: Final = CorpusShape(
-    chinese=1.0,
-    original=1.0,
-    exact_copy=0.0,
-    typographic=0.0,
-    repost=0.0,
-    edit_1_5=0.0,
-    edit_5_10=0.0,
-    edit_10_20=0.0,
-    truncated=0.0,
-    reordered=0.0,
-    short_post=0.0,
-    emoji=0.0,
-    punctuation=0.0,
-    empty=0.0,
-    broken=0.0,
+_COPIES_AND_OTHERS: Final = (
+    *("exact_copy", "typographic", "repost", "edit_1_5", "edit_5_10", "edit_10_20", "truncated"),
+    *("reordered", "short_post", "emoji", "punctuation", "empty", "broken"),
 )
+_ONLY_ORIGINALS: Final = CorpusShape(
+    chinese=1.0, original=1.0, deepest=1, **dict.fromkeys(_COPIES_AND_OTHERS, 0.0)
+)
+
+_Item = TypeVar("_Item")
 
 
 def add_text_options(parser: argparse.ArgumentParser, documents: int) -> None:
     """Add the options by which ``texts_of`` is asked."""
-    parser.add_argument("--count", type=int, default=documents, help="documents (%(default)s)")
+    parser.add_argument("--count", type=positive, default=documents, help="documents (%(default)s)")
     parser.add_argument(
-        "--characters", type=int, default=CHARACTERS, help="of each document (%(default)s)"
+        "--characters", type=positive, default=CHARACTERS, help="of each document (%(default)s)"
     )
     parser.add_argument(
         "--documents",
@@ -53,24 +47,43 @@ def add_text_options(parser: argparse.ArgumentParser, documents: int) -> None:
     )
 
 
-def texts_of(options: argparse.Namespace) -> list[str]:
-    """Return the documents asked for, at least one.
+def texts_of(options: argparse.Namespace) -> tuple[str, list[str]]:
+    """Return what the documents are called, and the documents: at least one.
 
-    Raises ``SystemExit`` with a message for options and files that do not give any.
+    Raises ``SystemExit`` with a message for a file that does not have any.
     """
-    if options.count < 1 or options.characters < 1:
-        raise SystemExit("--count and --characters must be 1 or more")
     if options.documents is None:
-        return generated_documents(options.count, options.characters)
-    texts = list(islice(file_texts(options.documents, options.characters), options.count))
+        return "generated", generated_documents(options.count, options.characters)
+    read = json_lines(options.documents, "a text", lambda line: line["text"][: options.characters])
+    whole = (text for text in read if len(text) == options.characters)
+    texts = list(islice(whole, options.count))
     if not texts:
         raise SystemExit(f"{options.documents} has no text of {options.characters} characters")
-    return texts
+    return options.documents.name, texts
+
+
+def described(texts: Sequence[str], source: str, rounds: int) -> Figures:
+    return {
+        "machine": machine(),
+        "documents": len(texts),
+        "characters": max(map(len, texts)),
+        "source": source,
+        "rounds": rounds,
+    }
 
 
 def generated_documents(count: int, characters: int) -> list[str]:
-    """Return so many generated documents; the same ones each time."""
-    return list(islice(generated_texts(characters), count))
+    """Write so many Chinese texts, of one article after the other; the same ones each time."""
+    texts, text = list[str](), ""
+    articles = generate(SEED, _ARTICLES_MOST, _ONLY_ORIGINALS)
+    while len(texts) < count:
+        value = next(articles).value
+        assert value is not None
+        text += json.loads(value)["text"]
+        if len(text) >= characters:
+            texts.append(text[:characters])
+            text = ""
+    return texts
 
 
 def with_copies(texts: Sequence[str], share: float) -> list[str]:
@@ -94,30 +107,19 @@ def _edited(chance: random.Random, text: str, other: str) -> str:
     return text
 
 
-def generated_texts(characters: int, seed: int = SEED) -> Iterator[str]:
-    """Write Chinese articles; each text begins with one, and others follow until it is full."""
-    text = ""
-    for record in generate(seed, _ARTICLES_MOST, _ONLY_ORIGINALS):
-        assert record.value is not None
-        text += json.loads(record.value)["text"]
-        if len(text) >= characters:
-            yield text[:characters]
-            text = ""
+def json_lines(path: Path, what: str, read: Callable[[Any], _Item]) -> Iterator[_Item]:
+    """Read something of each line of a file of JSON, packed where it is called so.
 
-
-def file_texts(path: Path, characters: int) -> Iterator[str]:
-    """Read the first characters of each text in a file that is long enough."""
+    Raises ``SystemExit`` with a message where a line does not have ``what``.
+    """
     try:
-        with _open(path) as lines:
+        is_packed = path.suffix == ".gz"
+        with (
+            gzip.open(path, "rt", encoding="utf-8")
+            if is_packed
+            else path.open(encoding="utf-8") as lines
+        ):
             for line in lines:
-                text = json.loads(line)["text"]
-                if len(text) >= characters:
-                    yield text[:characters]
+                yield read(json.loads(line))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SystemExit(f"{path}: JSON lines with a text each are needed: {error!r}") from error
-
-
-def _open(path: Path) -> IO[str]:
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8")
-    return path.open(encoding="utf-8")
+        raise SystemExit(f"{path}: JSON lines with {what} each are needed: {error!r}") from error

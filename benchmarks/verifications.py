@@ -10,24 +10,20 @@ that is near.
 
 from __future__ import annotations
 
-import argparse
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 from rich.table import Table
 
-from benchmarks.report import add_json_option, new_table, publish
+from benchmarks.candidates import candidates
+from benchmarks.command import errors_told, new_parser
+from benchmarks.measures import Stopwatch
+from benchmarks.report import Figures, new_table, publish, table_of
 from simhash_core.analysis.exact_similarity import vector_cosine
 from simhash_core.documents import Content
-from simhash_core.errors import FirstseenError
-from simhash_core.fingerprints.blocks import Bucket
-from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.profiles import BLOCKS_INSTEAD_OF_BANDS, PROFILES, Profile
 from simhash_core.text.verification import NO_VERIFICATION, usual_threshold
@@ -44,7 +40,6 @@ PUBLISHED_DISTANCE: Final = 4
 
 _AGREEMENTS_TIMED: Final = 20_000
 _COSINES_COMPARED: Final = 400
-_MICROSECONDS: Final = 1e6
 
 
 class Case(NamedTuple):
@@ -55,104 +50,47 @@ class Case(NamedTuple):
     without_references: bool = False
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """What a threshold gives; figures as those of ``firstseen evaluate``."""
-
-    at: float
-    recall: float | None
-    caught: float | None
-    precision: float | None
-    f1: float | None
-
-
-class Measured(msgspec.Struct, frozen=True):
-    """One verification. Times are the processor's; ``sketch_us`` comes on top of fingerprinting."""
-
-    case: str
-    candidates: int
-    mean_bytes: float
-    most_bytes: int
-    sketch_us: float
-    agreement_us: float
-    usual: Outcome
-    best: Outcome
-
-
-class CosineError(msgspec.Struct, frozen=True):
-    """How far sketches are from the cosine of whole term vectors, over candidates."""
-
-    pairs: int
-    mean_error: float
-    mean_absolute_error: float
-    greatest_error: float
-
-
-class Figures(msgspec.Struct, frozen=True):
-    """All that is measured here."""
-
-    source: str
-    documents: int
-    verifications: list[Measured]
-    cosine_error: CosineError
-
-
 def cases() -> list[Case]:
-    """Return what is measured: the default profile's fingerprints, and the published ones."""
     # Compared on the same candidates: those of blocks, which all of them can have.
     wide = replace(PROFILES["wide"], distance=BLOCKS_DISTANCE, **BLOCKS_INSTEAD_OF_BANDS)
     classic = replace(PROFILES["classic"], distance=PUBLISHED_DISTANCE)
-    return [
-        *(
-            Case(f"wide, {name}", replace(wide, verify=name))
-            for name in (NO_VERIFICATION, "shingles", "cosine")
-        ),
-        *(
-            Case(f"classic ≤ {PUBLISHED_DISTANCE}, {name}", replace(classic, verify=name))
-            for name in (NO_VERIFICATION, "shingles", "cosine", "metadata")
-        ),
-        Case(
-            f"classic ≤ {PUBLISHED_DISTANCE}, metadata without references",
-            replace(classic, verify="metadata"),
-            without_references=True,
-        ),
+    published = f"classic ≤ {PUBLISHED_DISTANCE}"
+    compared = (NO_VERIFICATION, "shingles", "cosine")
+    of_wide = [Case(f"wide, {name}", replace(wide, verify=name)) for name in compared]
+    of_classic = [
+        Case(f"{published}, {name}", replace(classic, verify=name))
+        for name in (*compared, "metadata")
     ]
+    without = of_classic[-1]._replace(
+        name=f"{published}, metadata without references", without_references=True
+    )
+    return [*of_wide, *of_classic, without]
 
 
 class _Stream:
-    """Documents with their labels, and what is known of them under one case."""
-
     def __init__(self, labelled: Labelled, contents: Sequence[Content], case: Case) -> None:
         self._labelled = labelled
         if case.without_references:
             contents = [replace(content, references=()) for content in contents]
         self.case = case
         self.fingerprinter = Fingerprinter(replace(case.profile, verify_at=0.0))
-        self.made, self.cpu_seconds = _fingerprinted(self.fingerprinter, contents)
-        self.similarity: Callable[[int, bytes, bytes], float] = lambda _distance, _a, _b: 1.0
+        self.fingerprinter.fingerprint_batch(contents[:BATCH])
+        self.made: list[Fingerprinted] = []
+        self.fingerprinting = Stopwatch()
+        with self.fingerprinting:
+            for start in range(0, len(contents), BATCH):
+                self.made += self.fingerprinter.fingerprint_batch(contents[start : start + BATCH])
+        self._similarity: Callable[[int, bytes, bytes], float] = lambda _distance, _a, _b: 1.0
         if self.fingerprinter.verifier is not None:
-            self.similarity = self.fingerprinter.verifier.verification.similarity
-        self.distances = self._candidates()
+            self._similarity = self.fingerprinter.verifier.verification.similarity
+        self.distances = candidates(self.fingerprinter, self.made)
         self.agreements = {
-            (a, b): self.similarity(distance, self.made[a].sketch, self.made[b].sketch)
+            (a, b): self._similarity(distance, self.made[a].sketch, self.made[b].sketch)
             for (a, b), distance in self.distances.items()
         }
 
-    def _candidates(self) -> dict[tuple[int, int], int]:
-        by_bucket: dict[Bucket, list[int]] = defaultdict(list)
-        for number, each in enumerate(self.made):
-            if each.undecidable is None:
-                for bucket in self.fingerprinter.scheme.buckets(each.fingerprint):
-                    by_bucket[bucket].append(number)
-        candidates = {pair for numbers in by_bucket.values() for pair in combinations(numbers, 2)}
-        distances = {
-            (a, b): distance_bits(self.made[a].fingerprint, self.made[b].fingerprint)
-            for a, b in candidates
-        }
-        limit = self.case.profile.distance
-        return {pair: distance for pair, distance in distances.items() if distance <= limit}
-
-    def outcome(self, at: float) -> Outcome:
-        """Go through the documents, confirming at this threshold."""
+    def outcome(self, at: float) -> Figures:
+        """Go through the documents, confirming at this threshold; figures as of ``evaluate``."""
         near: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for (a, b), similarity in self.agreements.items():
             if similarity >= at or self.made[a].content_digest == self.made[b].content_digest:
@@ -165,28 +103,21 @@ class _Stream:
         counts = precision_counts(originals, self._labelled.documents.groups, pairs)
         right = recall(originals, pairs)
         precision = counts.right / counts.judged if counts.judged else None
-        return Outcome(at, right, caught(originals, pairs), precision, f1(right, precision))
+        return {
+            "at": at,
+            "recall": right,
+            "caught": caught(originals, pairs),
+            "precision": precision,
+            "f1": f1(right, precision),
+        }
 
     def agreement_us(self) -> float:
-        """Return the time of one similarity."""
         some = list(self.distances.items())[:_AGREEMENTS_TIMED]
-        begun = time.process_time()
-        for (a, b), distance in some:
-            self.similarity(distance, self.made[a].sketch, self.made[b].sketch)
-        return (time.process_time() - begun) / max(1, len(some)) * _MICROSECONDS
-
-
-def _fingerprinted(
-    fingerprinter: Fingerprinter, contents: Sequence[Content]
-) -> tuple[list[Fingerprinted], float]:
-    fingerprinter.fingerprint_batch(contents[:BATCH])
-    begun = time.process_time()
-    fingerprinted = [
-        each
-        for start in range(0, len(contents), BATCH)
-        for each in fingerprinter.fingerprint_batch(contents[start : start + BATCH])
-    ]
-    return fingerprinted, time.process_time() - begun
+        spent = Stopwatch()
+        with spent:
+            for (a, b), distance in some:
+                self._similarity(distance, self.made[a].sketch, self.made[b].sketch)
+        return spent.us_each(max(1, len(some)))
 
 
 def run(documents: str, pairs: str) -> Figures:
@@ -194,98 +125,100 @@ def run(documents: str, pairs: str) -> Figures:
     settings = Settings()
     labelled = read_labelled(documents, pairs, settings)
     contents = [document.content for document in documents_again(documents, settings)]
-    measured: list[Measured] = []
-    error: CosineError | None = None
+    measured: list[Figures] = []
+    error: Figures = {}
     alone = 0.0
     for case in cases():
         stream = _Stream(labelled, contents, case)
         if case.profile.verify == NO_VERIFICATION:
-            alone = stream.cpu_seconds
-        elif case.profile.verify == "cosine" and error is None:
+            alone = stream.fingerprinting.us_each(len(contents))
+        elif case.profile.verify == "cosine" and not error:
             error = _cosine_error(stream, contents)
         measured.append(_measured(stream, alone))
-    assert error is not None
-    return Figures(Path(documents).name, len(contents), measured, error)
+    return {
+        "source": Path(documents).name,
+        "documents": len(contents),
+        "verifications": measured,
+        "cosine_error": error,
+    }
 
 
-def _measured(stream: _Stream, alone: float) -> Measured:
+def _measured(stream: _Stream, alone_us: float) -> Figures:
+    """Return the figures of one verification.
+
+    Times are the processor's; ``sketch_us`` comes on top of fingerprinting alone.
+    """
     sizes = [len(each.sketch) for each in stream.made]
     usual = stream.outcome(usual_threshold(stream.case.profile.verify))
     outcomes = [usual, *(stream.outcome(at) for at in GRID)]
-    return Measured(
-        stream.case.name,
-        len(stream.distances),
-        round(sum(sizes) / len(sizes), 1),
-        max(sizes),
-        round(max(0.0, stream.cpu_seconds - alone) / len(sizes) * _MICROSECONDS, 1),
-        round(stream.agreement_us(), 1),
-        usual,
-        max(outcomes, key=lambda outcome: outcome.f1 or 0.0),
-    )
+    return {
+        "case": stream.case.name,
+        "candidates": len(stream.distances),
+        "mean_bytes": round(sum(sizes) / len(sizes), 1),
+        "most_bytes": max(sizes),
+        "sketch_us": round(max(0.0, stream.fingerprinting.us_each(len(sizes)) - alone_us), 1),
+        "agreement_us": round(stream.agreement_us(), 1),
+        "usual": usual,
+        "best": max(outcomes, key=lambda outcome: outcome["f1"] or 0.0),
+    }
 
 
-def _cosine_error(stream: _Stream, contents: Sequence[Content]) -> CosineError:
+def _cosine_error(stream: _Stream, contents: Sequence[Content]) -> Figures:
+    """Return how far sketches are from the cosine of whole term vectors, over candidates."""
     some = sorted(stream.agreements)
     some = some[:: max(1, len(some) // _COSINES_COMPARED)]
     errors = []
     for a, b in some:
         vectors = [dict(stream.fingerprinter.weighted_terms(contents[i])) for i in (a, b)]
         errors.append(stream.agreements[a, b] - vector_cosine(*vectors))
-    return CosineError(
-        len(errors),
-        round(sum(errors) / len(errors), 4),
-        round(sum(map(abs, errors)) / len(errors), 4),
-        round(max(map(abs, errors)), 4),
-    )
+    return {
+        "pairs": len(errors),
+        "mean_error": round(sum(errors) / len(errors), 4),
+        "mean_absolute_error": round(sum(map(abs, errors)) / len(errors), 4),
+        "greatest_error": round(max(map(abs, errors)), 4),
+    }
 
 
 def tables(figures: Figures) -> Iterator[Table]:
-    """Show the figures."""
-    table = new_table(
-        f"Verifications on {figures.documents:,} documents ({figures.source})",
-        *("", "candidates", "bytes", "sketch µs", "similarity µs"),
+    yield table_of(
+        "Verifications on {documents:,} documents ({source})".format_map(figures),
+        figures["verifications"],
+        {
+            "": "{case}",
+            "candidates": "{candidates:,}",
+            "bytes": "{mean_bytes:,.0f} (≤ {most_bytes})",
+            "sketch µs": "{sketch_us:,.0f}",
+            "similarity µs": "{agreement_us:,.1f}",
+        },
     )
-    for each in figures.verifications:
-        table.add_row(
-            each.case,
-            f"{each.candidates:,}",
-            f"{each.mean_bytes:,.0f} (≤ {each.most_bytes})",
-            f"{each.sketch_us:,.0f}",
-            f"{each.agreement_us:,.1f}",
-        )
-    yield table
-    table = new_table(
+    of_one = ("recall", "precision", "F1")
+    yield new_table(
         "At the usual threshold, and at the best of some",
-        *("", "at", "recall", "precision", "F1", "best", "recall", "precision", "F1"),
+        ("", "at", *of_one, "best", *of_one),
+        (
+            (each["case"], *_shown(each["usual"]), *_shown(each["best"]))
+            for each in figures["verifications"]
+        ),
     )
-    for each in figures.verifications:
-        table.add_row(each.case, *_shown(each.usual), *_shown(each.best))
-    yield table
-    error = figures.cosine_error
-    table = new_table("Cosine of sketches less that of whole vectors", "", "")
-    for name, value in msgspec.structs.asdict(error).items():
-        table.add_row(name.replace("_", " "), f"{value:g}")
-    yield table
+    yield new_table(
+        "Cosine of sketches less that of whole vectors",
+        ("", ""),
+        ((name.replace("_", " "), f"{value:g}") for name, value in figures["cosine_error"].items()),
+    )
 
 
-def _shown(outcome: Outcome) -> list[str]:
-    figures = (outcome.recall, outcome.precision, outcome.f1)
-    return [f"{outcome.at:g}", *("-" if each is None else f"{each:.3f}" for each in figures)]
+def _shown(outcome: Figures) -> list[str]:
+    shares = (outcome[name] for name in ("recall", "precision", "f1"))
+    return [f"{outcome['at']:g}", *("-" if each is None else f"{each:.3f}" for each in shares)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the measurement as the command line says."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.verifications", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = new_parser("benchmarks.verifications", __doc__)
     parser.add_argument("--documents", required=True, metavar="FILE", help="JSON lines")
     parser.add_argument("--pairs", required=True, metavar="FILE", help="TSV of labels")
-    add_json_option(parser)
     options = parser.parse_args(arguments)
-    try:
+    with errors_told():
         figures = run(options.documents, options.pairs)
-    except FirstseenError as error:
-        raise SystemExit(str(error)) from error
     publish(figures, tables(figures), options.json)
 
 

@@ -24,6 +24,7 @@ from tests.simulation import mutant as protocol_mutant
 from tests.simulation import runs as protocol_runs
 from tests.simulation.mutants import MUTANTS as PROTOCOL_MUTANTS
 from tests.simulation.narration import describe
+from tests.simulation.world import Runs
 from tests.worker_simulation import mutant as worker_mutant
 from tests.worker_simulation import runs as worker_runs
 from tests.worker_simulation.mutants import MUTANTS as WORKER_MUTANTS
@@ -106,7 +107,7 @@ def _told(seed: int, story: list[str], why: str | None) -> int:
 def run_protocol(pool: ProcessPoolExecutor, start: int, seeds: int) -> int:
     """Run seeds of the protocol until one fails, and tell what happened; return how many failed."""
     began = time.monotonic()
-    total = protocol_runs.Runs()
+    total = Runs()
     faults: Counter[str] = Counter()
     say = _progress(f"of {seeds} seeds of the protocol")
     for runs in pool.map(protocol_runs.run_seeds, protocol_runs.chunks(start, seeds)):

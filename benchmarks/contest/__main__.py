@@ -12,22 +12,17 @@ from pathlib import Path
 from typing import Final
 
 from confluent_kafka import KafkaException
-from rich.console import Console
 
-from benchmarks.contest import figures
+from benchmarks.command import add_rounds, errors_told, new_parser, positive
 from benchmarks.contest.broker import running_broker
 from benchmarks.contest.contenders import needs_peers
-from benchmarks.contest.documents import streams
-from benchmarks.contest.errors import ContestError
-from benchmarks.contest.figures import Contest
-from benchmarks.contest.latency import Observed, observe
-from benchmarks.contest.shapes import COPIED_SHARE, DISTINCT, SHAPES, WARM_UP_SHAPES
-from benchmarks.contest.speed import WARM_UP, Run, one_run, race
-from benchmarks.contest.stall import stalls
-from benchmarks.contest.tables import tables
-from benchmarks.peers.environment import PeersUnavailableError, peers_python
-from benchmarks.report import Spread, add_json_option, machine, publish
-from benchmarks.texts import CHARACTERS
+from benchmarks.contest.figures import contest_of, tables
+from benchmarks.contest.service import Observed, observe, stalls
+from benchmarks.contest.shapes import COPIED_SHARE, COPIES, DISTINCT, SHAPES, WARM_UP_SHAPES
+from benchmarks.contest.speed import WARM_UP, one_run, race
+from benchmarks.peers.environment import peers_python
+from benchmarks.report import Figures, machine, publish
+from benchmarks.texts import CHARACTERS, generated_documents, with_copies
 from tests.rigs.brokers.kafka_broker import KafkaBrokerError
 
 DOCUMENTS: Final = 10_000
@@ -39,75 +34,50 @@ KILL: Final = "kill"
 PARTS: Final = (*(shape.name for shape in SHAPES), LATENCY, KILL)
 
 
-class Plan(argparse.Namespace):
-    """What the command line asks for."""
-
-    documents: int
-    rounds: int
-    shard_documents: int
-    only: list[str]
-    json: str | None
-
-
-def run(plan: Plan) -> Contest:
+def run(plan: argparse.Namespace) -> Figures:
     """Run the contest.
 
-    Raises ``ContestError``, ``KafkaBrokerError``, ``KafkaException`` and
-    ``PeersUnavailableError``.
+    Raises ``MeasurementError``, ``KafkaBrokerError`` and ``KafkaException``.
     """
     before = machine()
     shapes = [shape for shape in SHAPES if shape.name in plan.only]
     if any(needs_peers(shape) for shape in shapes):
         peers_python()
-    texts = streams(plan.documents + WARM_UP)
-    runs: dict[str, list[Run]] = {}
+    distinct = generated_documents(plan.documents + WARM_UP, CHARACTERS)
+    texts = {DISTINCT: distinct, COPIES: with_copies(distinct, COPIED_SHARE)}
     observed: dict[int, list[Observed]] = {}
     longest: list[float] = []
-    say = Console(stderr=True, highlight=False).print
-    with tempfile.TemporaryDirectory(prefix="firstseen-contest-") as name:
-        directory = Path(name)
-        with running_broker(directory / "kafka") as broker:
-            for shape in WARM_UP_SHAPES:
-                one_run(shape, f"{shape.name}-warm-up", texts[shape.stream], directory, broker)
-            runs = race(shapes, plan.rounds, texts, directory, broker, say)
-            if LATENCY in plan.only:
-                observed = observe(plan.rounds, texts[DISTINCT], directory, broker, say)
-            if KILL in plan.only:
-                longest = stalls(plan.shard_documents, texts[DISTINCT], directory, broker, say)
-    spreads = figures.speed_ratios(runs)
-    if observed:
-        spreads[figures.IDLE] = figures.idle_share(observed)
-    if longest:
-        spreads[figures.STALL] = Spread.of(longest)
-    return Contest(
-        machine=before,
-        documents=plan.documents,
-        characters=CHARACTERS,
-        copied_share=COPIED_SHARE,
-        rounds=plan.rounds,
-        ratios=figures.summary(spreads),
-        ratio_spreads=spreads,
-        goals=figures.GOALS,
-        latency_ms=figures.latency(observed) if observed else {},
-        latency_goals_ms=figures.LATENCY_GOALS_MS,
-        contenders=[figures.measured(shape, runs[shape.name]) for shape in shapes],
-        stalls=longest,
-        shard_documents=plan.shard_documents,
-    )
+    with (
+        tempfile.TemporaryDirectory(prefix="firstseen-contest-") as directory,
+        running_broker(Path(directory)) as broker,
+    ):
+        for shape in WARM_UP_SHAPES:
+            one_run(shape, f"{shape.name}-warm-up", texts[shape.stream], broker)
+        runs = race(shapes, plan.rounds, texts, broker)
+        if LATENCY in plan.only:
+            observed = observe(plan.rounds, distinct, broker)
+        if KILL in plan.only:
+            longest = stalls(plan.shard_documents, distinct, broker)
+    return {
+        "machine": before,
+        "documents": plan.documents,
+        "characters": CHARACTERS,
+        "copied_share": COPIED_SHARE,
+        "rounds": plan.rounds,
+        "shard_documents": plan.shard_documents,
+        **contest_of(runs, observed, longest),
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the contest as the command line says."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.contest", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = new_parser("benchmarks.contest", __doc__)
     parser.add_argument(
-        "--documents", type=int, default=DOCUMENTS, help="of each run (%(default)s)"
+        "--documents", type=positive, default=DOCUMENTS, help="of each run (%(default)s)"
     )
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="runs of each (%(default)s)")
+    add_rounds(parser, ROUNDS)
     parser.add_argument(
         "--shard-documents",
-        type=int,
+        type=positive,
         default=SHARD_DOCUMENTS,
         metavar="N",
         help="in the index of each shard when a worker is killed (%(default)s)",
@@ -120,14 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         metavar="NAME",
         help=f"some of: {', '.join(PARTS)}",
     )
-    add_json_option(parser)
-    plan = parser.parse_args(arguments, Plan())
-    if min(plan.documents, plan.rounds, plan.shard_documents) < 1:
-        parser.error("--documents, --rounds and --shard-documents must be 1 or more")
-    try:
+    plan = parser.parse_args(arguments)
+    with errors_told(KafkaBrokerError, KafkaException):
         contest = run(plan)
-    except (ContestError, KafkaBrokerError, KafkaException, PeersUnavailableError) as error:
-        raise SystemExit(str(error)) from error
     publish(contest, tables(contest), plan.json)
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from confluent_kafka.cimpl import NewTopic
 
-from benchmarks.contest.errors import ContestError
+from benchmarks.command import MeasurementError
 from benchmarks.contest.processor_time import command_of, cpu_seconds, descendants
 from streams.kafka.clients import AdminClient
 from tests.rigs.brokers.kafka_broker import KafkaBroker
@@ -27,18 +27,17 @@ _ANSWER_SECONDS: Final = 60.0
 class ContestBroker:
     """A running broker. ``address``: where clients connect, ``127.0.0.1:port``."""
 
-    def __init__(self, address: str, data: Path, process: int) -> None:
+    def __init__(self, address: str, directory: Path, process: int) -> None:
+        """``directory``: of its data, and of what its clients keep."""
         self.address = address
+        self.directory = directory
         self.admin = AdminClient({"bootstrap.servers": address, "log_level": 2})
-        self._data = data
         self._process = process
 
     def cpu_seconds(self) -> float:
-        """Return the processor's time that the broker has used."""
         return cpu_seconds(self._process)
 
     def create_topics(self, partitions: Mapping[str, int]) -> None:
-        """Make topics, each with its number of partitions."""
         topics = [NewTopic(name, number, 1) for name, number in partitions.items()]
         for future in self.admin.create_topics(topics).values():
             future.result(_ANSWER_SECONDS)
@@ -60,21 +59,18 @@ class ContestBroker:
         """
         return sum(
             segment.stat().st_size
-            for directory in self._data.iterdir()
-            if directory.is_dir() and _counts(directory.name, topics)
-            for segment in directory.glob("*.log*")
+            for partition in (self.directory / "kafka" / "data").iterdir()
+            if partition.is_dir() and _counts(partition.name, topics)
+            for segment in partition.glob("*.log*")
         )
 
 
 @contextmanager
 def running_broker(directory: Path) -> Iterator[ContestBroker]:
-    """Run a broker with its data in a directory.
-
-    Raises ``KafkaBrokerError`` where it cannot run.
-    """
-    with KafkaBroker(directory, jvm_options=MEASURED_JVM_OPTIONS) as broker:
-        address = broker.bootstrap_servers
-        contest = ContestBroker(address, directory / "data", _java_process(str(directory)))
+    """Run a broker with its data in a directory; raises ``KafkaBrokerError`` where it cannot."""
+    data = directory / "kafka"
+    with KafkaBroker(data, jvm_options=MEASURED_JVM_OPTIONS) as broker:
+        contest = ContestBroker(broker.bootstrap_servers, directory, _java_process(str(data)))
         with contest.admin:
             yield contest
 
@@ -84,12 +80,10 @@ def _java_process(directory: str) -> int:
         command = command_of(process)
         if _MAIN_CLASS in command and "java" in command[0] and directory in command[-1]:
             return process
-    raise ContestError("the process of the broker is not to be found")
+    raise MeasurementError("the process of the broker is not to be found")
 
 
 def _counts(directory: str, topics: Collection[str]) -> bool:
     """Whether a directory of the broker is a partition of a topic that is counted."""
     topic, _, suffix = directory.rpartition("-")
-    if not topic or topic.startswith("__") or suffix == "delete" or not suffix.isdecimal():
-        return False
-    return topic not in topics
+    return bool(topic and suffix.isdecimal() and not topic.startswith("__") and topic not in topics)

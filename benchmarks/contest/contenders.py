@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,20 +18,20 @@ from typing import Final
 
 from confluent_kafka import KafkaException
 
+from benchmarks.command import ROOT, MeasurementError, output_of, own_environment
 from benchmarks.contest.broker import ContestBroker
-from benchmarks.contest.errors import ContestError
 from benchmarks.contest.processor_time import cpu_seconds
 from benchmarks.contest.shapes import FIRSTSEEN, Shape
-from benchmarks.peers.environment import ROOT, peers_python
+from benchmarks.peers.environment import peers_python
 from benchmarks.peers.stream import Stream
+from streams.kafka.errors import becomes_true
 from streams.topics.consumer_group import assigned_partitions, listed_group
 from tests.rigs.brokers import run_until_orphaned
 from tests.rigs.brokers.loopback_ports import free_port
 
 SESSION_SECONDS: Final = 10.0
-"""After which Kafka gives up a worker of Firstseen that was killed: set, though the default."""
+"""After which Kafka gives up a worker of Firstseen that was killed."""
 
-_OURS: Final = "FIRSTSEEN_"
 _WITHOUT_PEERS: Final = frozenset({FIRSTSEEN, "ceiling"})
 """What runs in the environment of Firstseen."""
 _HOST: Final = "127.0.0.1"
@@ -44,8 +43,6 @@ _TAIL_LINES: Final = 12
 
 
 class Contender:
-    """One process of a contender."""
-
     def __init__(self, command: list[str], log: Path, health_port: int | None = None) -> None:
         """``health_port``: of a worker that tells when it is ready."""
         self._command = [sys.executable, run_until_orphaned.__file__, *command]
@@ -55,7 +52,6 @@ class Contender:
 
     def start(self) -> None:
         """Start it, with none of the settings that the environment has for Firstseen."""
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(_OURS)}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command,
@@ -63,38 +59,25 @@ class Contender:
                 stdout=log,
                 stderr=log,
                 cwd=ROOT,
-                env=environment,
+                env=own_environment(),
                 start_new_session=True,
             )
 
-    def await_ready(self) -> None:
-        """Wait until it says that it is ready, if it can; raises ``ContestError``."""
-        deadline = time.monotonic() + _READY_SECONDS
-        while self._health_port is not None and not self._says_ready(self._health_port):
-            self.check()
-            if time.monotonic() > deadline:
-                raise ContestError(f"not ready within {_READY_SECONDS:g} s; {self._tail()}")
-            time.sleep(_POLL_SECONDS)
+    def await_ready(self, seconds: float = _READY_SECONDS) -> None:
+        """Wait until it says that it is ready, if it can; raises ``MeasurementError``."""
+        if not becomes_true(self._is_ready, seconds, _POLL_SECONDS):
+            raise MeasurementError(f"not ready within {seconds:g} s; {self._tail()}")
 
     def check(self) -> None:
-        """Raise ``ContestError`` if it has ended."""
         code = None if self._process is None else self._process.poll()
         if code is not None:
-            raise ContestError(f"it has ended with code {code}; {self._tail()}")
+            raise MeasurementError(f"it has ended with code {code}; {self._tail()}")
 
     def cpu_seconds(self) -> float:
-        """Return the processor's time that it has used."""
         return 0.0 if self._process is None else cpu_seconds(self._process.pid)
 
-    def kill(self) -> None:
-        """End it by SIGKILL."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> None:
-        """End it by SIGTERM, and by SIGKILL if that takes too long."""
-        self._end(signal.SIGTERM)
-
-    def _end(self, number: signal.Signals) -> None:
+    def end(self, number: signal.Signals) -> None:
+        """End it by a signal, and by SIGKILL if that takes too long."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -108,8 +91,11 @@ class Contender:
             process.wait(_STOP_SECONDS)
         process.stdin.close()
 
-    def _says_ready(self, port: int) -> bool:
-        connection = http.client.HTTPConnection(_HOST, port, timeout=_ASK_SECONDS)
+    def _is_ready(self) -> bool:
+        self.check()
+        if self._health_port is None:
+            return True
+        connection = http.client.HTTPConnection(_HOST, self._health_port, timeout=_ASK_SECONDS)
         try:
             connection.request("GET", "/readyz")
             return connection.getresponse().status == http.client.OK
@@ -132,75 +118,72 @@ def needs_peers(shape: Shape) -> bool:
 def running(shape: Shape, stream: Stream, broker: ContestBroker) -> Iterator[list[Contender]]:
     """Make the topics of a stream, and run a contender on it until the end of the block.
 
-    Raises ``ContestError`` where it does not start, ``PeersUnavailableError`` where its environment
-    cannot be made.
+    Raises ``MeasurementError`` where it does not start.
     """
-    stream.directory.mkdir(parents=True)
-    _create_topics(shape, stream, broker)
+    create_topics(shape, stream, broker)
     contenders = [_contender(shape, stream, number) for number in range(shape.workers)]
     with ExitStack() as stack:
         for each in contenders:
-            stack.callback(each.stop)
+            stack.callback(each.end, signal.SIGTERM)
             each.start()
         await_shared(contenders, stream, broker)
         yield contenders
 
 
 def await_shared(contenders: list[Contender], stream: Stream, broker: ContestBroker) -> None:
-    """Wait until all processes are ready, and each has partitions; raises ``ContestError``."""
+    """Wait until all processes are ready, and each has partitions; raises ``MeasurementError``."""
     for each in contenders:
         each.await_ready()
-    deadline = time.monotonic() + _READY_SECONDS
-    while not _is_shared(len(contenders), stream, broker):
+
+    def is_shared() -> bool:
         for each in contenders:
             each.check()
-        if time.monotonic() > deadline:
-            raise ContestError(f"{stream.name}: the partitions are not shared by the processes")
-        time.sleep(_POLL_SECONDS)
+        try:
+            listed = listed_group(broker.admin, stream.name, _ASK_SECONDS)
+        except KafkaException:
+            return False
+        shares = [assigned_partitions(each.assignment, stream.raw) for each in listed.members]
+        return listed.is_stable and len(shares) == len(contenders) and all(shares)
+
+    if not becomes_true(is_shared, _READY_SECONDS, _POLL_SECONDS):
+        raise MeasurementError(f"{stream.name}: the partitions are not shared by the processes")
 
 
-def _is_shared(members: int, stream: Stream, broker: ContestBroker) -> bool:
-    try:
-        listed = listed_group(broker.admin, stream.name, _ASK_SECONDS)
-    except KafkaException:
-        return False
-    shares = [assigned_partitions(each.assignment, stream.raw) for each in listed.members]
-    return listed.is_stable and len(shares) == members and all(shares)
-
-
-def _create_topics(shape: Shape, stream: Stream, broker: ContestBroker) -> None:
-    if shape.contender != FIRSTSEEN:
-        broker.create_topics(
-            dict.fromkeys((stream.raw, stream.unique, stream.duplicates), shape.partitions)
-        )
-        return
-    command = [_firstseen(), "topics", "create", *_options(shape, stream)]
-    command += ["--partitions", str(shape.partitions)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ContestError(f"firstseen topics create: {done.stdout}{done.stderr}")
+def create_topics(shape: Shape, stream: Stream, broker: ContestBroker) -> None:
+    stream.directory.mkdir(parents=True)
+    if shape.contender == FIRSTSEEN:
+        command = ["-m", "streams.cli.main", "topics", "create", *_options(shape, stream)]
+        output_of([sys.executable, *command, "--partitions", str(shape.partitions)])
+    else:
+        topics = (stream.raw, stream.unique, stream.duplicates)
+        broker.create_topics(dict.fromkeys(topics, shape.partitions))
 
 
 def _contender(shape: Shape, stream: Stream, number: int) -> Contender:
+    if shape.contender == FIRSTSEEN:
+        return worker(shape, stream, SESSION_SECONDS, number)
+    python = str(peers_python()) if needs_peers(shape) else sys.executable
+    program = f"benchmarks.peers.{shape.contender}"
     log = stream.directory / f"process-{number}.log"
-    if shape.contender != FIRSTSEEN:
-        python = str(peers_python()) if needs_peers(shape) else sys.executable
-        program = f"benchmarks.peers.{shape.contender}"
-        return Contender([python, "-m", program, *stream.arguments], log)
+    return Contender([python, "-m", program, *stream.arguments], log)
+
+
+def worker(shape: Shape, stream: Stream, session_seconds: float, number: int = 0) -> Contender:
+    """Return a worker of Firstseen, whose state is in the directory ``state-NUMBER``."""
     port = free_port()
     settings = {
         "delivery": shape.delivery,
-        "session_timeout_seconds": f"{SESSION_SECONDS:g}",
+        "session_timeout_seconds": f"{session_seconds:g}",
         "state_dir": str(stream.directory / f"state-{number}"),
         "web.host": _HOST,
         "web.port": str(port),
     }
-    command = [_firstseen(), "worker", *_options(shape, stream), *_assignments(settings)]
-    return Contender(command, log, port)
+    firstseen = str(Path(sys.executable).with_name("firstseen"))
+    command = [firstseen, "worker", *_options(shape, stream), *_assignments(settings)]
+    return Contender(command, stream.directory / f"process-{number}.log", port)
 
 
 def _options(shape: Shape, stream: Stream) -> list[str]:
-    """Return the options that all commands of Firstseen take."""
     topics = {
         "topics.raw": stream.raw,
         "topics.unique": stream.unique,
@@ -213,7 +196,3 @@ def _options(shape: Shape, stream: Stream) -> list[str]:
 
 def _assignments(settings: Mapping[str, str]) -> list[str]:
     return [part for item in settings.items() for part in ("--set", "=".join(item))]
-
-
-def _firstseen() -> str:
-    return str(Path(sys.executable).with_name("firstseen"))

@@ -1,16 +1,18 @@
-"""What the contest comes to: ratios between shapes, round by round, and the goals for them."""
+"""What the contest comes to: ratios between shapes, round by round, the goals for them, tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 from typing import Final
 
 import msgspec
+from rich.table import Table
 
-from benchmarks.contest.latency import Observed, Waits
-from benchmarks.contest.shapes import Shape
+from benchmarks.contest.service import Observed, Waits
+from benchmarks.contest.shapes import SHAPES, Shape
 from benchmarks.contest.speed import Run
-from benchmarks.report import Machine, Spread, ratios
+from benchmarks.report import Figures, Goal, Spread, new_table, ratios, table_of
 
 _TEN_THOUSAND: Final = 10_000
 _DIGITS: Final = 4
@@ -53,23 +55,6 @@ HALF: Final = "half"
 """Names of rates: documents a second, and half of what the same worker can do."""
 
 
-class Goal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A limit, met on one side of it."""
-
-    at_most: float | None = None
-    at_least: float | None = None
-
-    def shown(self) -> str:
-        """Return the limit with its side."""
-        return f"≤ {self.at_most:,g}" if self.at_most is not None else f"≥ {self.at_least:,g}"
-
-    def is_met(self, value: float) -> bool:
-        """Tell whether a figure is on the right side."""
-        return (self.at_most is None or value <= self.at_most) and (
-            self.at_least is None or value >= self.at_least
-        )
-
-
 GOALS: Final[Mapping[str, Goal]] = {
     "wide_1_beside_ceiling": Goal(at_most=1.4),
     "wide_16_beside_1": Goal(at_most=1.15),
@@ -91,54 +76,49 @@ LATENCY_GOALS_MS: Final[Mapping[str, Mapping[str, Goal]]] = {
 }
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of one shape. Seconds of the processor and bytes are for 10,000 documents.
+def contest_of(
+    runs: Mapping[str, Sequence[Run]],
+    observed: Mapping[int, Sequence[Observed]],
+    stalls: Sequence[float],
+) -> Figures:
+    """Return all that the contest has measured. A ratio is None where something was left out.
 
-    ``duplicates``: the share of the documents that were found to be.
+    ``runs``: by the name of the shape; ``observed``: by the number of partitions; ``stalls``:
+    seconds beyond the session, after each kill. Their greatest is among the ratios.
     """
+    spreads = speed_ratios(runs)
+    if observed:
+        spreads[IDLE] = idle_share(observed)
+    if stalls:
+        spreads[STALL] = Spread.of(stalls)
+    return {
+        "ratios": summary(spreads),
+        "ratio_spreads": spreads,
+        "goals": GOALS,
+        "latency_ms": latency(observed) if observed else {},
+        "latency_goals_ms": LATENCY_GOALS_MS,
+        "contenders": [measured(shape, runs[shape.name]) for shape in SHAPES if shape.name in runs],
+        "stalls": stalls,
+    }
 
-    shape: Shape
-    cpu_seconds: Spread
-    documents_per_second: Spread
-    broker_cpu_seconds: Spread
-    internal_bytes: Spread
-    duplicates: float
 
+def measured(shape: Shape, runs: Sequence[Run]) -> Figures:
+    """Return the figures of one shape from at least one run.
 
-class Contest(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the contest has measured. A ratio is None where ``--only`` left something out.
-
-    ``latency_ms``: by rate and number of partitions. ``stalls``: seconds beyond the session, after
-    each kill; their greatest is among the ratios.
+    Seconds of the processor and bytes are for 10,000 documents. ``duplicates``: the share of the
+    documents that were found to be.
     """
-
-    machine: Machine
-    documents: int
-    characters: int
-    copied_share: float
-    rounds: int
-    ratios: dict[str, float | None]
-    ratio_spreads: dict[str, Spread]
-    goals: Mapping[str, Goal]
-    latency_ms: dict[str, dict[str, Waits]]
-    latency_goals_ms: Mapping[str, Mapping[str, Goal]]
-    contenders: list[Measured]
-    stalls: list[float]
-    shard_documents: int
-
-
-def measured(shape: Shape, runs: Sequence[Run]) -> Measured:
-    """Return the figures of one shape from at least one run."""
-    return Measured(
-        shape=shape,
-        cpu_seconds=_for_ten_thousand((run.cpu_seconds, run) for run in runs),
-        documents_per_second=Spread.of(run.documents / run.seconds for run in runs),
-        broker_cpu_seconds=_for_ten_thousand((run.broker_cpu_seconds, run) for run in runs),
-        internal_bytes=_for_ten_thousand((run.internal_bytes, run) for run in runs),
-        duplicates=round(
-            sum(run.duplicates for run in runs) / sum(run.documents for run in runs), _DIGITS
-        ),
-    )
+    names = ("cpu_seconds", "broker_cpu_seconds", "internal_bytes")
+    duplicates = sum(run.duplicates for run in runs) / sum(run.documents for run in runs)
+    return {
+        "shape": shape,
+        "documents_per_second": Spread.of(run.documents / run.seconds for run in runs),
+        **{
+            name: Spread.of(getattr(run, name) / run.documents * _TEN_THOUSAND for run in runs)
+            for name in names
+        },
+        "duplicates": round(duplicates, _DIGITS),
+    }
 
 
 def speed_ratios(runs: Mapping[str, Sequence[Run]]) -> dict[str, Spread]:
@@ -147,17 +127,13 @@ def speed_ratios(runs: Mapping[str, Sequence[Run]]) -> dict[str, Spread]:
     ``runs``: in order of the rounds, by the name of the shape.
     """
     by_name = {}
-    for name, (above, below) in CPU_RATIOS.items():
-        if above in runs and below in runs:
-            by_name[name] = ratios(
-                [run.cpu_seconds for run in runs[above]], [run.cpu_seconds for run in runs[below]]
-            )
-    for name, (above, below) in BROKER_RATIOS.items():
-        if above in runs and below in runs:
-            by_name[name] = ratios(
-                [run.broker_cpu_seconds for run in runs[above]],
-                [run.broker_cpu_seconds for run in runs[below]],
-            )
+    compared = (("cpu_seconds", CPU_RATIOS), ("broker_cpu_seconds", BROKER_RATIOS))
+    for figure, pairs in compared:
+        for name, pair in pairs.items():
+            if all(shape in runs for shape in pair):
+                by_name[name] = ratios(
+                    *([getattr(run, figure) for run in runs[shape]] for shape in pair)
+                )
     for name, shape in INTERNAL_BYTES.items():
         if shape in runs:
             by_name[name] = Spread.of(run.internal_bytes / run.documents for run in runs[shape])
@@ -173,11 +149,17 @@ def idle_share(observed: Mapping[int, Sequence[Observed]]) -> Spread:
 def latency(observed: Mapping[int, Sequence[Observed]]) -> dict[str, dict[str, Waits]]:
     """Return the medians of the rounds, by rate and number of partitions."""
     return {
-        LOW: {str(number): _median(each.low for each in seen) for number, seen in observed.items()},
-        HALF: {
-            str(number): _median(each.half for each in seen) for number, seen in observed.items()
-        },
+        rate: {
+            str(number): _median([getattr(each, name) for each in seen])
+            for number, seen in observed.items()
+        }
+        for rate, name in ((LOW, "low"), (HALF, "half"))
     }
+
+
+def _median(waits: Sequence[Waits]) -> Waits:
+    fields = zip(*map(msgspec.structs.astuple, waits), strict=True)
+    return Waits(*(round(median(values), _DIGITS) for values in fields))
 
 
 def summary(spreads: Mapping[str, Spread]) -> dict[str, float | None]:
@@ -185,20 +167,55 @@ def summary(spreads: Mapping[str, Spread]) -> dict[str, float | None]:
 
     It is the median; of the stalls it is the longest, since only one worker leads.
     """
-    ratios: dict[str, float | None] = dict.fromkeys(RATIOS)
+    figures: dict[str, float | None] = dict.fromkeys(RATIOS)
     for name, spread in spreads.items():
-        ratios[name] = spread.greatest if name == STALL else spread.median
-    return ratios
+        figures[name] = spread.greatest if name == STALL else spread.median
+    return figures
 
 
-def _median(waits: Iterable[Waits]) -> Waits:
-    values = list(waits)
-    return Waits(
-        rate=Spread.of(each.rate for each in values).median,
-        p50=Spread.of(each.p50 for each in values).median,
-        p99=Spread.of(each.p99 for each in values).median,
-    )
+def tables(contest: Figures) -> Iterator[Table]:
+    if contest["contenders"]:
+        yield table_of(
+            "{documents:,} documents of {characters} characters on Apache Kafka, {rounds} rounds: "
+            "CPU s of contender and broker for 10,000 documents, bytes a document on internal "
+            "topics".format_map(contest),
+            [
+                each | {"bytes": each["internal_bytes"].median / _TEN_THOUSAND}
+                for each in contest["contenders"]
+            ],
+            {
+                "shape": "{shape.name}",
+                "CPU s": "{cpu_seconds:,.2f}",
+                "documents/s": "{documents_per_second:,.0f}",
+                "broker's": "{broker_cpu_seconds:,.2f}",
+                "bytes": "{bytes:,.0f}",
+                "duplicates": "{duplicates:.1%}",
+            },
+        )
+    yield new_table("Ratios, within a round", ("ratio", "", "goal", ""), _ratio_rows(contest))
+    if contest["latency_ms"]:
+        heads = ("documents/s", "partitions", "", "", "goal", "")
+        yield new_table("Milliseconds from sent to readable", heads, _latency_rows(contest))
 
 
-def _for_ten_thousand(values: Iterable[tuple[float, Run]]) -> Spread:
-    return Spread.of(value / run.documents * _TEN_THOUSAND for value, run in values)
+def _ratio_rows(contest: Figures) -> Iterator[Sequence[str]]:
+    for name, spread in contest["ratio_spreads"].items():
+        value = contest["ratios"][name]
+        digits = 0 if value >= 100 else 3
+        yield name, f"{spread:,.{digits}f}", *_judged(contest["goals"].get(name), value)
+
+
+def _latency_rows(contest: Figures) -> Iterator[Sequence[str]]:
+    for name, by_partitions in contest["latency_ms"].items():
+        for partitions, waits in by_partitions.items():
+            rate = f"{waits.rate:,.0f}" if name.isdecimal() else f"{waits.rate:,.0f} ({name})"
+            for percentile, value in (("p50", waits.p50), ("p99", waits.p99)):
+                goal = contest["latency_goals_ms"][name].get(percentile)
+                yield rate, partitions, percentile, f"{value:.0f}", *_judged(goal, value)
+
+
+def _judged(goal: Goal | None, value: float) -> tuple[str, str]:
+    if goal is None:
+        return "", ""
+    limit = f"≤ {goal.at_most:,g}" if goal.at_most is not None else f"≥ {goal.at_least:,g}"
+    return limit, "met" if goal.is_met(value) else "missed"

@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from confluent_kafka import KafkaException, Message, TopicPartition
 
-from benchmarks.contest.errors import ContestError
+from benchmarks.command import MeasurementError
 from benchmarks.peers.stream import Stream
 from streams.kafka.clients import Consumer
 
@@ -50,19 +50,17 @@ class Outputs:
         self._thread = threading.Thread(target=self._read, daemon=True)
 
     def __enter__(self) -> Self:
-        """Begin to read."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop reading."""
         self._ends.set()
         self._thread.join(_END_SECONDS)
 
     def await_count(self, count: int, seconds: float) -> bool:
         """Wait until so many documents have an output; tell whether they have.
 
-        Raises ``ContestError`` for a document with two outputs, and for a reader that failed.
+        Raises ``MeasurementError`` for a document with two outputs, and for a reader that failed.
         """
         with self._changed:
             self._changed.wait_for(
@@ -70,9 +68,9 @@ class Outputs:
                 seconds,
             )
         if self._failure is not None:
-            raise ContestError(f"the outputs cannot be read: {self._failure}")
+            raise MeasurementError(f"the outputs cannot be read: {self._failure}")
         if self._repeated:
-            raise ContestError(f"{self._repeated} documents were put out twice")
+            raise MeasurementError(f"{self._repeated} documents were put out twice")
         return len(self.at) >= count
 
     def _read(self) -> None:

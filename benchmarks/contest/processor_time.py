@@ -36,7 +36,6 @@ def cpu_seconds(process: int) -> float:
 
 
 def descendants(process: int) -> list[int]:
-    """Return the processes that one has started, and those that they have started."""
     return [each for each in _tree(process, _processes()) if each != process]
 
 

@@ -7,16 +7,16 @@ the last output can be read everything counts.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
+from benchmarks.command import MeasurementError, say
 from benchmarks.contest.broker import ContestBroker
 from benchmarks.contest.contenders import Contender, running
-from benchmarks.contest.errors import ContestError
 from benchmarks.contest.feed import Feed
 from benchmarks.contest.outputs import Outputs
 from benchmarks.contest.shapes import Shape
@@ -42,44 +42,32 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     duplicates: int
 
 
+@dataclass(frozen=True)
 class Live:
     """A contender at work on a stream of its own, with the feed and the reader of the outputs."""
 
-    def __init__(
-        self,
-        shape: Shape,
-        stream: Stream,
-        broker: ContestBroker,
-        contenders: list[Contender],
-        outputs: Outputs,
-    ) -> None:
-        self.contenders = contenders
-        self.outputs = outputs
-        self.feed = Feed(stream, shape.partitions)
-        self.stream = stream
-        self.broker = broker
-        self._name = shape.name
+    stream: Stream
+    broker: ContestBroker
+    contenders: list[Contender]
+    feed: Feed
+    outputs: Outputs
 
     def cpu_seconds(self) -> float:
-        """Return the processor's time of all processes of the contender."""
         return sum(each.cpu_seconds() for each in self.contenders)
 
     def await_all(self, seconds: float = _ALL_SECONDS) -> None:
-        """Wait until all that was sent has come out; raises ``ContestError``."""
+        """Wait until all that was sent has come out; raises ``MeasurementError``."""
         deadline = time.monotonic() + seconds
         while not self.outputs.await_count(self.feed.sent, _CHECK_SECONDS):
             for each in self.contenders:
                 each.check()
             if time.monotonic() > deadline:
-                raise ContestError(
-                    f"{self._name}: {len(self.outputs.at)} of {self.feed.sent} documents came out "
-                    f"in {seconds:g} s"
-                )
+                came = f"{len(self.outputs.at)} of {self.feed.sent} documents"
+                raise MeasurementError(f"{came} came out in {seconds:g} s")
 
     def work_off(self, texts: Sequence[str]) -> Run:
         """Send documents at once, and measure until all have come out."""
-        public = {self.stream.raw, self.stream.unique, self.stream.duplicates}
-        public.add(self.stream.dead_letters)
+        public = self.stream.topics
         duplicates, stored = self.outputs.duplicates, self.broker.bytes_beside(public)
         cpu, broker_cpu = self.cpu_seconds(), self.broker.cpu_seconds()
         started = time.monotonic()
@@ -99,59 +87,45 @@ class Live:
 
 
 @contextmanager
-def warm(
-    shape: Shape, name: str, directory: Path, broker: ContestBroker, warm_up: Sequence[str]
-) -> Iterator[Live]:
+def warm(shape: Shape, name: str, broker: ContestBroker, warm_up: Sequence[str]) -> Iterator[Live]:
     """Run a contender on topics of its own, which it has begun to work on; all is gone afterwards.
 
     ``name`` must be one that no other stream of the broker has.
     """
-    stream = Stream(broker.address, name, directory / name)
+    stream = Stream(broker.address, name, broker.directory / name)
     try:
         with (
             running(shape, stream, broker) as contenders,
             Outputs(stream, shape.partitions) as outputs,
         ):
-            live = Live(shape, stream, broker, contenders, outputs)
+            live = Live(stream, broker, contenders, Feed(stream, shape.partitions), outputs)
             live.feed.send_all(warm_up)
             live.await_all(_WARM_SECONDS)
             time.sleep(_SETTLE_SECONDS)
             yield live
-    except ContestError as error:
-        raise ContestError(f"{name}: {error}") from error
+    except MeasurementError as error:
+        raise MeasurementError(f"{name}: {error}") from error
     finally:
         broker.delete_topics(name)
 
 
 def race(
-    shapes: Sequence[Shape],
-    rounds: int,
-    texts: Mapping[str, Sequence[str]],
-    directory: Path,
-    broker: ContestBroker,
-    say: Callable[[str], None],
+    shapes: Sequence[Shape], rounds: int, texts: Mapping[str, Sequence[str]], broker: ContestBroker
 ) -> dict[str, list[Run]]:
     """Let all shapes work in turns; return the runs of each, by its name, in order of the rounds.
 
-    ``texts``: the documents of each stream, behind those that warm up. Raises ``ContestError``.
+    ``texts``: the documents of each stream, behind those that warm up. Raises ``MeasurementError``.
     """
     runs: dict[str, list[Run]] = {shape.name: [] for shape in shapes}
     for number in range(1, rounds + 1):
         for shape in shapes if number % 2 else shapes[::-1]:
-            run = one_run(shape, f"{shape.name}-{number}", texts[shape.stream], directory, broker)
+            run = one_run(shape, f"{shape.name}-{number}", texts[shape.stream], broker)
             runs[shape.name].append(run)
-            say(f"round {number} of {rounds}, {shape.name}: {_told(run)}")
+            took = f"{run.cpu_seconds:.2f} s of CPU, {run.documents / run.seconds:,.0f} documents/s"
+            say(f"round {number} of {rounds}, {shape.name}: {took}")
     return runs
 
 
-def one_run(
-    shape: Shape, name: str, texts: Sequence[str], directory: Path, broker: ContestBroker
-) -> Run:
-    """Let one shape work once; ``texts`` as of ``race``."""
-    with warm(shape, name, directory, broker, texts[:WARM_UP]) as live:
+def one_run(shape: Shape, name: str, texts: Sequence[str], broker: ContestBroker) -> Run:
+    with warm(shape, name, broker, texts[:WARM_UP]) as live:
         return live.work_off(texts[WARM_UP:])
-
-
-def _told(run: Run) -> str:
-    rate = run.documents / run.seconds
-    return f"{run.cpu_seconds:.2f} s of CPU, {rate:,.0f} documents/s"

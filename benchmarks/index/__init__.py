@@ -1,7 +1,5 @@
 """The index at up to 100 million documents, beside others: ``python -m benchmarks.index``.
 
-- ``documents``: random documents, uniform, or with one bucket that has 5 % of them
-- ``shard``: a shard on disk: loaded, opened again, looked up in; each in a process of its own
-- ``peers``: the same work by other libraries, in the environment of the peers
+- ``shard``: a shard of random documents: loaded, opened again, looked up in; a process a step
 - ``figures``: what is measured, and the goals
 """

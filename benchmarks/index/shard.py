@@ -9,82 +9,106 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from benchmarks.index.documents import BLOCK, CHAIN, HOT_SHARE, PROBES, blocks_of, columns_of
-from benchmarks.index.flood import flood
-from benchmarks.index.lines import read_lines
+from benchmarks.command import output_of
+from benchmarks.measures import Stopwatch, disk_bytes, memory_bytes
+from benchmarks.random_documents import (
+    CHAIN,
+    HOT_SHARE,
+    IDENTITY,
+    PACKET,
+    SKETCH_BYTES,
+    columns_of,
+    packet_of,
+    random_columns,
+)
 from benchmarks.recovery import from_records
+from simhash_core.document_columns import DocumentColumns
+from simhash_core.documents import Entry, SourcePosition
 from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.look_up import Nearness
 from simhash_core.index.memtable import Rows
-from simhash_core.index.prints import Prints, prints_of
+from simhash_core.index.prints import BAND_KEY_BYTES, Prints, prints_of
 from simhash_core.index.segment import build_segment
-from simhash_core.log.records import Progress, sequence_numbers
+from simhash_core.log.local_decider import LocalDecider, MemoryEntries
+from simhash_core.log.records import Chain, Progress, sequence_numbers
+from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
+from streams.maintenance.exporting import encode_entry
+from streams.maintenance.loading import FileSource, LoadSpool
+from streams.settings.settings import Settings
+from streams.store.changelog_codec import encode_block
 from streams.store.recovery import fill_index, make_missing_files
-from streams.store.rocksdb_store import block_cache
-from streams.store.row_codec import ProgressRow, StoreIdentity
+from streams.store.rocksdb_store import MIB, block_cache
+from streams.store.row_codec import EntryBlock, ProgressRow, StoreIdentity
 from streams.store.shard_directory import open_shard_store
 from streams.store.shard_segments import SegmentOwner, ShardSegments, documents_limit
 from streams.store.shard_store import ShardStore
 
 Figures = dict[str, float]
 
-_IDENTITY: Final = "firstseen-index/1 benchmark"
-_PACKET: Final = 250
+_BLOCK: Final = 65_536
+"""Documents made at one time: those of one offset of the log."""
+_PROBES: Final = 1 << 30
+"""The number of the first block of documents that are looked up."""
 _PACKETS: Final = 40
+_TENTH: Final = 10
+_FLIPPED_SKETCH_BYTES: Final = 5
+_BANDS_LOST: Final = 3
 
 
-def run_step(step: str, path: Path, profile: str, documents: int, *, skewed: bool) -> Figures:
-    """Run a step in a process of its own; return its figures."""
-    command = [sys.executable, "-m", "benchmarks.index.shard", step, str(path), profile]
-    command += [str(documents), *(["--skewed"] if skewed else [])]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    figures: Figures = json.loads(done.stdout.splitlines()[-1])
+def run_step(
+    step: str, path: Path, profile: str, documents: int, *, skewed: bool = False
+) -> Figures:
+    """Run a step in a process of its own; return its figures. Raises ``MeasurementError``."""
+    command = [sys.executable, "-m", "benchmarks.index.shard", step, str(path.resolve()), profile]
+    output = output_of([*command, str(documents), *(["--skewed"] if skewed else [])])
+    figures: Figures = json.loads(output.splitlines()[-1])
     return figures
 
 
 @contextmanager
-def opened(path: Path, profile: str) -> Iterator[tuple[ShardStore, ShardSegments]]:
-    """Open the store of the shard."""
+def _opened(path: Path, profile: str) -> Iterator[tuple[ShardStore, ShardSegments]]:
     scheme = profile_named(profile).scheme()
-    owner = StoreIdentity(_IDENTITY, "benchmark", 0)
+    owner = StoreIdentity(IDENTITY, "benchmark", 0)
     with closing(open_shard_store(path, owner, scheme.bits, block_cache())) as store:
-        segments = ShardSegments(path, SegmentOwner(_IDENTITY, "benchmark", 0), scheme)
+        segments = ShardSegments(path, SegmentOwner(IDENTITY, "benchmark", 0), scheme)
         store.segments = segments
         yield store, segments
 
 
+def _blocks(profile: str, documents: int, *, skewed: bool = False) -> Iterator[EntryBlock]:
+    for number, first in enumerate(range(0, documents, _BLOCK)):
+        count = min(_BLOCK, documents - first)
+        columns = random_columns(profile, first, count, skewed=skewed)
+        yield EntryBlock(CHAIN, sequence_numbers(number, count), columns)
+
+
 def load(path: Path, profile: str, documents: int) -> Figures:
     """Write documents to a new store, as a bulk load does, and its segment files."""
-    making = 0.0
-    with opened(path, profile) as (store, segments):
-        begun = time.process_time()
-        mark = begun
-        for number, block in enumerate(blocks_of(profile, documents), 1):
-            making += time.process_time() - mark
-            progress = Progress(CHAIN, number * BLOCK, number, number)
-            store.load([block], ProgressRow(progress, number))
-            mark = time.process_time()
-        rows = time.process_time() - begun - making
-        begun = time.process_time()
-        make_missing_files(store, segments)
-        files = time.process_time() - begun
-        size = _disk_bytes(path / "segments")
+    rows, files = Stopwatch(), Stopwatch()
+    with _opened(path, profile) as (store, segments):
+        for number, block in enumerate(_blocks(profile, documents), 1):
+            progress = Progress(CHAIN, number * _BLOCK, number, number)
+            with rows:
+                store.load([block], ProgressRow(progress, number))
+        with files:
+            make_missing_files(store, segments)
+        size = disk_bytes(path / "segments")
     return {
-        "rows_cpu_us": rows / documents * 1e6,
-        "files_cpu_us": files / documents * 1e6,
-        "load_per_cpu_second": documents / (rows + files),
+        "rows_cpu_us": rows.us_each(documents),
+        "files_cpu_us": files.us_each(documents),
+        "load_per_cpu_second": documents / (rows.seconds + files.seconds),
         "segment_bytes": size / documents,
-        "peak_memory_mb": _status("VmHWM") / 1024,
+        "peak_memory_mb": memory_bytes("VmHWM") / MIB,
     }
 
 
@@ -93,37 +117,78 @@ def rebuild(path: Path, profile: str, documents: int) -> Figures:
 
     Records are of packets of 250, handed over as they come from Kafka; making them does not count.
     """
-    with opened(path, profile) as (store, segments):
-        begun = time.process_time()
+    spent = Stopwatch()
+    with _opened(path, profile) as (store, segments), spent:
         _, making = from_records(store, profile, documents)
         make_missing_files(store, segments)
-        spent = time.process_time() - begun - making
-    return {"rebuilt_per_cpu_second": documents / spent}
+    return {"rebuilt_per_cpu_second": documents / (spent.seconds - making)}
+
+
+def lines(path: Path, profile: str, documents: int) -> Figures:
+    """Read an export as a load does, and make records of the changelog.
+
+    That is the part of ``firstseen index load`` that is its own. What comes after it is the
+    broker's, and what workers do with any changelog (``rebuild``). Writing the file does not count.
+    """
+    with path.open("wb") as file:
+        for block in _blocks(profile, documents):
+            file.writelines(
+                encode_entry(int(sequence), _entry(block.columns, row), "")
+                for row, sequence in enumerate(block.sequences)
+            )
+    settings = Settings(profile=profile)
+    fingerprinter = Fingerprinter(settings.index_profile())
+    source = FileSource(settings, fingerprinter, str(path), "fingerprints")
+    spent, read = Stopwatch(), 0
+    with spent, LoadSpool() as spool:
+        for run in source.runs(lambda *_: None):
+            spool.write(run)
+        for run in spool.read():
+            numbers = np.arange(read, read + len(run.columns), dtype=np.uint64)
+            encode_block(EntryBlock(Chain(run.topic, "", run.partition), numbers, run.columns))
+            read += len(run.columns)
+    _check_number(read, documents)
+    return {"lines_per_cpu_second": documents / spent.seconds}
+
+
+def _entry(columns: DocumentColumns, row: int) -> Entry:
+    return Entry(
+        SourcePosition(CHAIN.topic, CHAIN.partition, int(columns.offsets[row])),
+        columns.document_id(row),
+        int(columns.times_ms[row]),
+        columns.fingerprints[row].tobytes(),
+        columns.digest(row),
+        columns.sketches[row],
+    )
 
 
 def look_up(path: Path, profile: str, documents: int) -> Figures:
     """Open the shard from its disk, and look new documents up and insert them."""
     index = DocumentIndex(profile_named(profile).scheme())
     slot = index.open_slot()
-    before = _status("RssAnon")
+    before = memory_bytes("RssAnon")
     begun, clock = time.process_time(), time.perf_counter()
-    with opened(path, profile) as (store, segments):
+    with _opened(path, profile) as (store, segments):
         make_missing_files(store, segments)
         for _ in fill_index(index, slot, store):
             pass
         cpu, wall = time.process_time() - begun, time.perf_counter() - clock
-        if len(index) != documents:
-            raise RuntimeError(f"{len(index)} of {documents} documents")
-        size = _disk_bytes(path)
-        figures = _looked_up(index, slot, profile, skewed=False)
+        _check_number(len(index), documents)
+        size = disk_bytes(path)
+        figures = _looked_up(index, slot, profile)
     return figures | {
         "open_seconds": wall,
         "open_cpu_seconds": cpu,
         "disk_bytes": size / documents,
-        "memory_mb": (_status("RssAnon") - before) / 1024,
-        "resident_mb": _status("VmRSS") / 1024,
+        "memory_mb": (memory_bytes("RssAnon") - before) / MIB,
+        "resident_mb": memory_bytes("VmRSS") / MIB,
         "segments": len(index.segments),
     }
+
+
+def _check_number(found: int, documents: int) -> None:
+    if found != documents:
+        raise RuntimeError(f"{found} of {documents} documents")
 
 
 def in_memory(profile: str, documents: int, *, skewed: bool) -> Figures:
@@ -134,10 +199,10 @@ def in_memory(profile: str, documents: int, *, skewed: bool) -> Figures:
     limit = documents_limit(scheme)
     parts: list[tuple[int, Prints]] = []
     size = 0
-    for number, block in enumerate(blocks_of(profile, documents, skewed=skewed)):
+    for number, block in enumerate(_blocks(profile, documents, skewed=skewed)):
         parts.append((number, prints_of(scheme, block.columns)))
         size += len(block)
-        if size >= limit or (number + 1) * BLOCK >= documents:
+        if size >= limit or (number + 1) * _BLOCK >= documents:
             sequences = np.concatenate([sequence_numbers(n, each.documents) for n, each in parts])
             prints = Prints(*map(np.concatenate, zip(*(each for _, each in parts), strict=True)))
             rows = Rows(sequences, np.full(size, slot, dtype=np.uint16), prints)
@@ -147,65 +212,97 @@ def in_memory(profile: str, documents: int, *, skewed: bool) -> Figures:
     return _looked_up(index, slot, profile, skewed=skewed)
 
 
-def _looked_up(index: DocumentIndex, slot: int, profile: str, *, skewed: bool) -> Figures:
+def _looked_up(index: DocumentIndex, slot: int, profile: str, *, skewed: bool = False) -> Figures:
     """Look packets up and insert them, as a worker does with new documents."""
-    scheme = index.scheme
-    columns = columns_of(profile, PROBES, _PACKET * _PACKETS, skewed=skewed)
-    prints = prints_of(scheme, columns)
-    packets = [prints.take(slice(at, at + _PACKET)) for at in range(0, prints.documents, _PACKET)]
+    columns = random_columns(profile, _PROBES * _BLOCK, PACKET * _PACKETS, skewed=skewed)
+    prints = prints_of(index.scheme, columns)
+    packets = [prints.take(slice(at, at + PACKET)) for at in range(0, prints.documents, PACKET)]
     for packet in packets[: _PACKETS // 4]:
         index.pairs(packet)  # pages that were never read come from the disk
     candidates_before = index.candidates_seen
-    looking = inserting = 0.0
+    looking, inserting = Stopwatch(), Stopwatch()
     for number, packet in enumerate(packets):
-        begun = time.process_time()
-        index.pairs(packet)
-        looked = time.process_time()
-        index.add(slot, sequence_numbers(PROBES + number, _PACKET), packet)
-        inserting += time.process_time() - looked
-        looking += looked - begun
+        with looking:
+            index.pairs(packet)
+        with inserting:
+            index.add(slot, sequence_numbers(_PROBES + number, PACKET), packet)
     documents = prints.documents
     return {
-        "look_up_cpu_us": looking / documents * 1e6,
-        "insert_cpu_us": inserting / documents * 1e6,
-        "cpu_us": (looking + inserting) / documents * 1e6,
+        "look_up_cpu_us": looking.us_each(documents),
+        "insert_cpu_us": inserting.us_each(documents),
+        "cpu_us": looking.us_each(documents) + inserting.us_each(documents),
         "candidates": (index.candidates_seen - candidates_before) / documents,
         "hot_share": HOT_SHARE if skewed else 0.0,
     }
 
 
-def _disk_bytes(path: Path) -> int:
-    return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
+def flood(profile: str, documents: int) -> Figures:
+    """Look up and decide near-identical documents in a row, as a worker without a log does.
+
+    All are near the first, which is the only one that the index keeps. The last must cost what the
+    first do. Returns CPU µs a document, of all and of the first and last tenth, and how many were
+    unique. ``documents``: a multiple of ten packets.
+    """
+    entries = MemoryEntries()
+    decider = LocalDecider(Nearness.of(profile_named(profile)), entries)
+    spent = []
+    for number in range(documents // PACKET):
+        packet = packet_of(_near_copies(profile, number))
+        deciding = Stopwatch()
+        with deciding:
+            decision = decider.decide(number, packet)
+            entries.add(decision.new)
+        spent.append(deciding.us_each(PACKET))
+    tenth = max(len(spent) // _TENTH, 1)
+    # The median: what else the machine does falls on single packets.
+    begin, end = (float(np.median(part)) for part in (spent[:tenth], spent[-tenth:]))
+    return {
+        "flood_cpu_us": float(np.mean(spent)),
+        "flood_first_cpu_us": begin,
+        "flood_last_cpu_us": end,
+        "flood_uniques": len(entries),
+    }
 
 
-def _status(name: str) -> float:
-    """Return a line of ``/proc/self/status``, kB."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return float(line.split()[1])
-    return 0.0
+def _near_copies(profile: str, number: int) -> DocumentColumns:
+    """Return near-identical documents: a bit, some of the sketch and some bands differ."""
+    one = random_columns(profile, 0, 1)
+    random = np.random.default_rng([number, PACKET])
+    first, rows = number * PACKET, np.arange(PACKET)
+    fingerprints = np.repeat(one.fingerprints, PACKET, axis=0)
+    bits = random.integers(0, fingerprints.shape[1] * 64, PACKET)
+    fingerprints[rows, bits // 64] ^= np.uint64(1) << (bits % 64).astype(np.uint64)
+    sketches = np.tile(np.frombuffer(one.sketches.joined, dtype=np.uint8), (PACKET, 1))
+    bands = profile_named(profile).bands
+    if bands:
+        at = random.integers(0, SKETCH_BYTES, (PACKET, _FLIPPED_SKETCH_BYTES))
+        sketches[rows[:, None], at] ^= 1
+        keys = SKETCH_BYTES + BAND_KEY_BYTES * random.integers(0, bands, (PACKET, _BANDS_LOST))
+        sketches[rows[:, None], keys] = random.integers(0, 256, keys.shape)
+    times = np.arange(first, first + PACKET, dtype=np.int64)
+    return columns_of(random, first, times, fingerprints, sketches)
+
+
+_ON_DISK: Final[Mapping[str, Callable[[Path, str, int], Figures]]] = {
+    "load": load,
+    "rebuild": rebuild,
+    "lines": lines,
+    "look_up": look_up,
+}
 
 
 def main() -> None:
-    """Run one step."""
     parser = argparse.ArgumentParser()
-    steps = ("load", "rebuild", "lines", "look_up", "in_memory", "flood")
-    parser.add_argument("step", choices=steps)
+    parser.add_argument("step", choices=[*_ON_DISK, "in_memory", "flood"])
     parser.add_argument("path", type=Path)
     parser.add_argument("profile")
     parser.add_argument("documents", type=int)
     parser.add_argument("--skewed", action="store_true")
     options = parser.parse_args()
-    if options.step == "load":
-        figures = load(options.path, options.profile, options.documents)
-    elif options.step == "rebuild":
-        figures = rebuild(options.path, options.profile, options.documents)
-    elif options.step == "lines":
-        figures = read_lines(options.path, options.profile, options.documents)
+    if options.step in _ON_DISK:
+        figures = _ON_DISK[options.step](options.path, options.profile, options.documents)
     elif options.step == "flood":
         figures = flood(options.profile, options.documents)
-    elif options.step == "look_up":
-        figures = look_up(options.path, options.profile, options.documents)
     else:
         figures = in_memory(options.profile, options.documents, skewed=options.skewed)
     print(json.dumps(figures))

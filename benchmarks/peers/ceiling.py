@@ -28,7 +28,6 @@ class _Document(msgspec.Struct):
 
 
 def main(stream: Stream) -> None:
-    """Run until the process is ended."""
     fingerprinter = Fingerprinter(profile_named("wide"))
     decode = msgspec.json.Decoder(_Document).decode
     consumer = Consumer(

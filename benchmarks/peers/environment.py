@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+from benchmarks.command import ROOT, MeasurementError
+
 DIRECTORY: Final = ROOT / ".venv-peers"
 REQUIREMENTS: Final = Path(__file__).with_name("requirements.txt")
 
@@ -16,30 +17,22 @@ _INSTALLED: Final = DIRECTORY / ".installed"
 _INSTALL_SECONDS: Final = 300
 
 
-class PeersUnavailableError(Exception):
-    """The environment cannot be made."""
-
-
 def is_there() -> bool:
-    """Whether the environment has the versions that are asked for."""
     return _INSTALLED.exists() and _INSTALLED.read_bytes() == REQUIREMENTS.read_bytes()
 
 
 def peers_python() -> Path:
     """Return the interpreter of the environment, which is made first where it is not there.
 
-    Raises ``PeersUnavailableError`` where it cannot be made.
+    Raises ``MeasurementError`` where it cannot be made.
     """
     python = DIRECTORY / "bin" / "python"
     if is_there():
         return python
     shutil.rmtree(DIRECTORY, ignore_errors=True)
     pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
-    for command in (
-        [sys.executable, "-m", "venv", str(DIRECTORY)],
-        [*pip, "install", "--quiet", "--requirement", str(REQUIREMENTS)],
-    ):
-        _run(command)
+    _run([sys.executable, "-m", "venv", str(DIRECTORY)])
+    _run([*pip, "install", "--quiet", "--requirement", str(REQUIREMENTS)])
     shutil.copyfile(REQUIREMENTS, _INSTALLED)
     return python
 
@@ -51,7 +44,7 @@ def _run(command: list[str]) -> None:
         )
     except (OSError, subprocess.SubprocessError) as error:
         output = getattr(error, "stderr", None) or str(error)
-        raise PeersUnavailableError(
+        raise MeasurementError(
             f"the environment of the peers, {DIRECTORY.name}, cannot be made; --without-peers does "
             f"without them:\n{output}"
         ) from error

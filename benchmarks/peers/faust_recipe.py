@@ -14,7 +14,6 @@ from benchmarks.peers.stream import Stream, stream_of_arguments
 
 
 def application(stream: Stream) -> faust.App:
-    """Return the program."""
     app = faust.App(
         stream.name,
         broker=f"kafka://{stream.brokers}",
@@ -47,7 +46,6 @@ def application(stream: Stream) -> faust.App:
 
 
 def main(stream: Stream) -> None:
-    """Run until the process is ended."""
     word_simhash.load()
     faust.Worker(application(stream), loglevel="WARNING").execute_from_commandline()
 

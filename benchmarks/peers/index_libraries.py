@@ -21,6 +21,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,31 +39,21 @@ HALF = 0.5
 BANDS = 16
 
 
+@dataclass
 class Library:
-    """A library: ``insert`` and ``look_up`` take what ``make`` returns."""
+    """A library: ``insert`` and ``look_up`` take what ``make`` returns.
 
-    def __init__(
-        self,
-        make: Callable[..., list[Any]],
-        insert: Callable[[str, Any], object],
-        look_up: Callable[[Any], object],
-        server_seconds: Callable[[], float] = lambda: 0.0,
-        fill: Callable[[Iterator[tuple[str, Any]]], object] | None = None,
-    ) -> None:
-        """``fill`` inserts many, where there is a way that is faster than one at a time."""
-        self.make = make
-        self.insert = insert
-        self.look_up = look_up
-        self.server_seconds = server_seconds
-        self.fill = fill or self._fill
+    ``fill`` inserts many, where there is a way that is faster than one at a time.
+    """
 
-    def _fill(self, documents: Iterator[tuple[str, Any]]) -> None:
-        for name, sketch in documents:
-            self.insert(name, sketch)
+    make: Callable[..., list[Any]]
+    insert: Callable[[str, Any], object]
+    look_up: Callable[[Any], object]
+    server_seconds: Callable[[], float] = lambda: 0.0
+    fill: Callable[[Iterator[tuple[str, Any]]], object] | None = None
 
 
 def simhash() -> Library:
-    """1e0ng's index."""
     logging.getLogger().setLevel(logging.ERROR)
     index = SimhashIndex([], f=64, k=3, log=logging.getLogger("quiet"))
 
@@ -78,7 +69,6 @@ def simhash() -> Library:
 def datasketch(
     storage: dict[str, Any] | None = None, server: psutil.Process | None = None
 ) -> Library:
-    """MinHashLSH of datasketch."""
     index = MinHashLSH(threshold=HALF, num_perm=PERMUTATIONS, storage_config=storage)
 
     def make(random: np.random.Generator, count: int, *, skewed: bool) -> list[Any]:
@@ -115,7 +105,6 @@ def datasketch_redis() -> Library:
 
 
 def rensa() -> Library:
-    """RMinHashLSH of rensa."""
     index = RMinHashLSH(threshold=HALF, num_perm=PERMUTATIONS, num_bands=BANDS)
 
     def make(random: np.random.Generator, count: int, *, skewed: bool) -> list[Any]:
@@ -127,11 +116,7 @@ def rensa() -> Library:
             sketches.append(minhash)
         return sketches
 
-    return Library(
-        make,
-        lambda name, sketch: index.insert(int(name), sketch),
-        index.query,
-    )
+    return Library(make, lambda name, sketch: index.insert(int(name), sketch), index.query)
 
 
 LIBRARIES: dict[str, Callable[[], Library]] = {
@@ -143,7 +128,6 @@ LIBRARIES: dict[str, Callable[[], Library]] = {
 
 
 def main() -> None:
-    """Fill an index, then look up and insert."""
     parser = argparse.ArgumentParser()
     parser.add_argument("library", choices=LIBRARIES)
     parser.add_argument("documents", type=int)
@@ -155,8 +139,13 @@ def main() -> None:
     begun = time.perf_counter()
     for first in range(0, options.documents, CHUNK):
         count = min(CHUNK, options.documents - first)
-        documents = library.make(random, count, skewed=options.skewed)
-        library.fill((str(first + number), each) for number, each in enumerate(documents))
+        made = library.make(random, count, skewed=options.skewed)
+        documents = ((str(number), each) for number, each in enumerate(made, first))
+        if library.fill is not None:
+            library.fill(documents)
+            continue
+        for name, sketch in documents:
+            library.insert(name, sketch)
     filled = time.perf_counter() - begun
     new = library.make(random, options.looked_up, skewed=options.skewed)
     cpu = time.process_time() + library.server_seconds()
@@ -166,15 +155,12 @@ def main() -> None:
         library.insert(str(number), each)
     spent = time.process_time() + library.server_seconds() - cpu
     wall = time.perf_counter() - clock
-    print(
-        json.dumps(
-            {
-                "cpu_us": spent / options.looked_up * 1e6,
-                "clock_us": wall / options.looked_up * 1e6,
-                "fill_seconds": filled,
-            }
-        )
-    )
+    figures = {
+        "cpu_us": spent / options.looked_up * 1e6,
+        "clock_us": wall / options.looked_up * 1e6,
+        "fill_seconds": filled,
+    }
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -23,8 +23,6 @@ _COMMIT_SECONDS: Final = 0.5
 
 
 class _OneKey(BytesDeserializer):  # type: ignore[misc]
-    """Reads every key as the same one."""
-
     def __call__(self, value: bytes, ctx: object) -> bytes:  # noqa: ARG002 - what it is called with
         return _ALL
 

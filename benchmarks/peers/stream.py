@@ -21,17 +21,14 @@ class Stream(NamedTuple):
 
     @property
     def raw(self) -> str:
-        """The topic of the documents."""
         return f"{self.name}.raw"
 
     @property
     def unique(self) -> str:
-        """The topic of what was not seen before."""
         return f"{self.name}.unique"
 
     @property
     def duplicates(self) -> str:
-        """The topic of the rest."""
         return f"{self.name}.duplicate-of"
 
     @property
@@ -40,13 +37,15 @@ class Stream(NamedTuple):
         return f"{self.name}.dlq"
 
     @property
+    def topics(self) -> frozenset[str]:
+        return frozenset((self.raw, self.unique, self.duplicates, self.dead_letters))
+
+    @property
     def arguments(self) -> list[str]:
-        """The command line of a program that works on this stream."""
         return [self.brokers, self.name, str(self.directory)]
 
 
 def stream_of_arguments() -> Stream:
-    """Return the stream that this program was started for."""
     if len(sys.argv) != 4:
         raise SystemExit(f"usage: {sys.argv[0]} BROKERS NAME DIRECTORY")
     brokers, name, directory = sys.argv[1:]

@@ -29,12 +29,10 @@ def load() -> None:
 
 
 def fingerprint(text: str) -> int:
-    """Return the 64 bits of a text."""
     return int(Simhash(Counter(jieba.lcut(text))).value)
 
 
 def blocks(value: int) -> list[str]:
-    """Return the names of the blocks of a fingerprint."""
     mask = (1 << _BLOCK_BITS) - 1
     return [f"{block}-{value >> block * _BLOCK_BITS & mask}" for block in range(_BLOCKS)]
 

@@ -14,17 +14,21 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from rich.console import Console
 
-from benchmarks.contender_process import ContenderError
-from benchmarks.peers.environment import PeersUnavailableError
+from benchmarks.command import (
+    STANDARD_OUTPUT,
+    add_rounds,
+    add_without_peers,
+    errors_told,
+    new_parser,
+    say,
+)
 from benchmarks.quality.contest import PEER_THRESHOLDS, SIMHASH_SETS, contest
 from benchmarks.quality.experiments import experiments
 from benchmarks.quality.page import BEGIN, Figures, markdown, with_figures
 from benchmarks.quality.sentences import sentence_figures
 from benchmarks.quality.sets import DIRECTORY_VARIABLE, REAL_DOCUMENTS, SENTENCES, sets_in
-from benchmarks.report import STANDARD_OUTPUT, add_json_option, machine, write_json
-from simhash_core.errors import FirstseenError
+from benchmarks.report import machine, write_json
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import DEFAULT_PROFILE, PROFILES, profile_named
 
@@ -32,95 +36,75 @@ ROUNDS: Final = 3
 PARTS: Final = ("contest", "experiments", "sentences")
 
 
-def run(directory: Path, options: argparse.Namespace, console: Console) -> Figures:
-    """Measure what the directory has; raises ``ContenderError`` and ``PeersUnavailableError``."""
+def run(options: argparse.Namespace) -> Figures:
+    """Measure what the directory has; raises ``MeasurementError``."""
     profiles = [DEFAULT_PROFILE, *(name for name in PROFILES if name != DEFAULT_PROFILE)]
-    sets = sets_in(directory)
-    sentences = directory / SENTENCES
-    contests, outcomes = [], []
-
-    def note(text: str) -> None:
-        console.print(f"{text} …", markup=False)
-
     before = machine()
-    if "contest" in options.only:
-        for each in sets:
+    contests, outcomes, sentences = [], [], []
+    for each in sets_in(options.data):
+        if "contest" in options.only:
             peers = [] if options.without_peers else list(PEER_THRESHOLDS)
             if each.name not in SIMHASH_SETS and "simhash" in peers:
                 peers.remove("simhash")
-            contests.append(contest(each, profiles, peers, options.rounds, note))
-    if "experiments" in options.only:
-        for each in sets:
-            if each.name == REAL_DOCUMENTS:
-                outcomes = experiments(
-                    each, DEFAULT_PROFILE, with_peers=not options.without_peers, note=note
-                )
-    measured_sentences = []
-    if "sentences" in options.only and sentences.exists():
-        note("sentences")
-        measured_sentences = sentence_figures(sentences, profiles)
+            contests.append(contest(each, profiles, peers, options.rounds))
+        if "experiments" in options.only and each.name == REAL_DOCUMENTS:
+            with_peers = not options.without_peers
+            outcomes = experiments(each, DEFAULT_PROFILE, with_peers=with_peers)
+    if "sentences" in options.only and (options.data / SENTENCES).exists():
+        say("sentences …")
+        sentences = sentence_figures(options.data / SENTENCES, profiles)
     return Figures(
         machine=before,
         profiles=profiles,
         indexes=[Fingerprinter(profile_named(name)).identity for name in profiles],
         contests=contests,
         experiments=outcomes,
-        sentences=measured_sentences,
+        sentences=sentences,
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure as the command line says."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.quality", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = new_parser("benchmarks.quality", __doc__)
+    given = os.environ.get(DIRECTORY_VARIABLE)
     parser.add_argument(
         "--data",
         type=Path,
-        default=Path(given) if (given := os.environ.get(DIRECTORY_VARIABLE)) else None,
+        default=Path(given) if given else None,
         help=f"the directory of the labelled sets; else the variable {DIRECTORY_VARIABLE}",
     )
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="turns of each (%(default)s)")
+    add_rounds(parser, ROUNDS)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART")
-    parser.add_argument(
-        "--without-peers", action="store_true", help="do not install and run other libraries"
-    )
+    add_without_peers(parser)
     parser.add_argument(
         "--update", type=Path, metavar="PAGE", help="write the figures into this page"
     )
     parser.add_argument(
         "--figures", type=Path, metavar="FILE", help="do not measure: take what --json has written"
     )
-    add_json_option(parser)
     options = parser.parse_args(arguments)
-    if options.rounds < 1:
-        parser.error("--rounds must be 1 or more")
     if options.update and BEGIN not in options.update.read_text("utf-8"):
         parser.error(f"{options.update} lacks the line {BEGIN}")
-    figures = (
-        msgspec.json.decode(options.figures.read_bytes(), type=Figures)
-        if options.figures
-        else _measured(parser, options)
-    )
+    if options.figures:
+        figures = msgspec.json.decode(options.figures.read_bytes(), type=Figures)
+    else:
+        _check_data(parser, options.data)
+        with errors_told():
+            figures = run(options)
     print(markdown(figures), file=sys.stderr if options.json == STANDARD_OUTPUT else sys.stdout)
     write_json(figures, options.json)
     if options.update:
         options.update.write_text(with_figures(options.update.read_text("utf-8"), figures), "utf-8")
 
 
-def _measured(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Figures:
-    if options.data is None or not options.data.is_dir():
-        where = "" if options.data is None else f" at {options.data}"
+def _check_data(parser: argparse.ArgumentParser, data: Path | None) -> None:
+    if data is None or not data.is_dir():
+        where = "" if data is None else f" at {data}"
         parser.error(
             f"there are no labelled sets{where}: name their directory with --data or "
             f"{DIRECTORY_VARIABLE} (make bench-quality DATA=…; docs/quality.md says what it has)"
         )
-    if not sets_in(options.data):
-        parser.error(f"{options.data} has no NAME/documents.jsonl.gz with a pairs.tsv beside it")
-    try:
-        return run(options.data, options, Console(stderr=True, highlight=False))
-    except (ContenderError, FirstseenError, PeersUnavailableError) as error:
-        raise SystemExit(str(error)) from error
+    if not sets_in(data):
+        parser.error(f"{data} has no NAME/documents.jsonl.gz with a pairs.tsv beside it")
 
 
 if __name__ == "__main__":

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from benchmarks.contender_process import ROOT, ContenderError
+from benchmarks.command import output_of, say
 from benchmarks.peers.environment import peers_python
 from benchmarks.quality.sets import FALSE_DUPLICATES_MAX, LabelledSet
 from benchmarks.report import Spread, ratios
@@ -31,11 +29,6 @@ SIMHASH_SETS: Final = frozenset({"revisions_zh"})
 """Where simhash runs: it takes minutes, and cuts words of Chinese."""
 
 _SECONDS_MAX: Final = 3600.0
-_ONE_THREAD: Final = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
-)
-
-Note = Callable[[str], None]
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,27 +59,23 @@ class Contest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def contest(
-    labelled_set: LabelledSet,
-    profiles: Sequence[str],
-    peers: Iterable[str],
-    rounds: int,
-    note: Note,
+    labelled_set: LabelledSet, profiles: Sequence[str], peers: Iterable[str], rounds: int
 ) -> Contest:
-    """Let all decide the documents of a set; raises ``ContenderError``.
+    """Let all decide the documents of a set; raises ``MeasurementError``.
 
     In the first round each peer goes through its thresholds, and its best is found; in the others
     each works once more at that. The first of ``profiles`` is what peers are compared with.
     """
     labelled = read_labelled(str(labelled_set.documents), str(labelled_set.pairs), Settings())
-    ours = {name: [_ours(labelled_set, name, note)] for name in profiles}
-    runs = {name: peer_qualities(labelled, name, PEER_THRESHOLDS[name], note) for name in peers}
+    ours = {name: [_ours(labelled_set, name)] for name in profiles}
+    runs = {name: peer_qualities(labelled, name, PEER_THRESHOLDS[name]) for name in peers}
     best = {name: best_of(qualities, labelled_set.score) for name, qualities in runs.items()}
     turns = {name: [runs[name][at]] for name, at in best.items()}
     for _ in range(rounds - 1):
         for name, done in ours.items():
-            done.append(_ours(labelled_set, name, note))
+            done.append(_ours(labelled_set, name))
         for name, done in turns.items():
-            done.extend(peer_qualities(labelled, name, [best[name]], note).values())
+            done.extend(peer_qualities(labelled, name, [best[name]]).values())
     first = [_seconds_each(quality) for quality in ours[profiles[0]]]
     standings = [
         Standing(
@@ -100,20 +89,19 @@ def contest(
         for name, done in ours.items()
     ]
     for name, qualities in runs.items():
-        for threshold, quality in qualities.items():
-            is_best = threshold == best[name]
+        for at, quality in qualities.items():
+            is_best = at == best[name]
             done = turns[name] if is_best else [quality]
+            times = ratios([_seconds_each(each) for each in done], first) if is_best else None
             standings.append(
                 Standing(
                     name=name,
-                    threshold=f"{'≤' if name == 'simhash' else '≥'} {threshold:g}",
+                    threshold=f"{'≤' if name == 'simhash' else '≥'} {at:g}",
                     is_ours=False,
                     is_best=is_best,
                     quality=quality,
                     documents_per_cpu_second=_rates(done),
-                    times_as_fast=ratios([_seconds_each(each) for each in done], first)
-                    if is_best
-                    else None,
+                    times_as_fast=times,
                 )
             )
     quality = ours[profiles[0]][0]
@@ -147,52 +135,32 @@ def score_of(quality: Quality, score: str) -> float | None:
     return quality.caught if score == "caught" else quality.f1
 
 
-def _ours(labelled_set: LabelledSet, profile: str, note: Note) -> Quality:
-    note(f"{labelled_set.name}: Firstseen {profile}")
+def _ours(labelled_set: LabelledSet, profile: str) -> Quality:
+    say(f"{labelled_set.name}: Firstseen {profile} …")
     files = ["--documents", str(labelled_set.documents), "--pairs", str(labelled_set.pairs)]
     command = ["-m", "streams.cli.main", "evaluate", *files, "--profile", profile, "--json"]
-    return msgspec.json.decode(_output([sys.executable, *command]), type=Quality)
+    output = output_of([sys.executable, *command], _SECONDS_MAX)
+    return msgspec.json.decode(output, type=Quality)
 
 
 def peer_qualities(
-    labelled: Labelled, name: str, thresholds: Sequence[float], note: Note
+    labelled: Labelled, name: str, thresholds: Sequence[float]
 ) -> dict[float, Quality]:
-    """Let a peer decide the documents at each threshold; raises ``ContenderError``."""
-    note(f"{Path(labelled.file).parent.name}: {name} at {', '.join(map(str, thresholds))}")
+    """Let a peer decide the documents at each threshold; raises ``MeasurementError``."""
+    say(f"{Path(labelled.file).parent.name}: {name} at {', '.join(map(str, thresholds))} …")
     command = ["-m", "benchmarks.quality.peer", name, labelled.file, *map(str, thresholds)]
-    runs = json.loads(_output([str(peers_python()), *command]))
+    runs = json.loads(output_of([str(peers_python()), *command], _SECONDS_MAX))
     named = {each for run in runs for each in named_by(run["originals"])}
     jaccards = exact_jaccards(documents_again(labelled.file, Settings()), named)
-    return {
-        run["threshold"]: quality_of(
-            labelled.documents,
-            labelled.pairs,
-            Decided(
-                array("q", run["originals"]), {}, {}, "", run["cpu_seconds"], run["cpu_seconds"]
-            ),
-            of_pass(jaccards, run["originals"]),
-            name,
+    qualities = {}
+    for run in runs:
+        originals, seconds = run["originals"], run["cpu_seconds"]
+        decided = Decided(array("q", originals), {}, {}, "", seconds, seconds)
+        of_run = of_pass(jaccards, originals)
+        qualities[run["threshold"]] = quality_of(
+            labelled.documents, labelled.pairs, decided, of_run, name
         )
-        for run in runs
-    }
-
-
-def _output(command: Sequence[str]) -> bytes:
-    environment = {key: value for key, value in os.environ.items() if key[:10] != "FIRSTSEEN_"}
-    try:
-        ended = subprocess.run(
-            command,
-            cwd=ROOT,
-            env=environment | _ONE_THREAD,
-            capture_output=True,
-            timeout=_SECONDS_MAX,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise ContenderError(f"{command[2]} took more than {_SECONDS_MAX:g} s") from None
-    if ended.returncode:
-        raise ContenderError(f"{' '.join(command[1:4])}: {ended.stderr.decode()[-2000:]}")
-    return ended.stdout
+    return qualities
 
 
 def _seconds_each(quality: Quality) -> float:

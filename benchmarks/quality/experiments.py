@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Final, NamedTuple
 
-import msgspec
-
-from benchmarks.quality.contest import Note, peer_qualities
+from benchmarks.command import say
+from benchmarks.quality.contest import peer_qualities
 from benchmarks.quality.sets import LabelledSet
+from benchmarks.report import Figures
 from simhash_core.analysis.exact_similarity import exact_jaccard
 from simhash_core.documents import Document
 from simhash_core.text.weighting import WEIGHTINGS
@@ -47,29 +49,18 @@ _SHINGLES: Final = ("datasketch", 0.5)
 
 
 class Method(NamedTuple):
-    """A row of the table: what it is called, and the settings that it is."""
-
     name: str
     settings: Settings
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A method over all topics: the means, and the least of them."""
-
-    method: str
-    topics: int
-    near_duplicates: int
-    unrelated: int
-    precision: float
-    precision_least: float
-    recall: float
-    recall_least: float
-    f1: float
-
-
-def methods(default_profile: str) -> list[Method]:
+def methods(profile: str) -> list[Method]:
     """Return the profile to show, then the papers' weights at 64 bits, beside plain SimHash."""
-    rows = [Method(f"Firstseen {default_profile}", Settings(profile=default_profile))]
+
+    def classic(name: str, weighting: str) -> Method:
+        index = IndexSettings(weighting=weighting)
+        return Method(f"{name}, 64 bits ≤ 3", Settings(profile="classic", index=index))
+
+    rows = [Method(f"Firstseen {profile}", Settings(profile=profile))]
     named = (
         ("tfidf-length", "Wang and Wang: tf-idf × term length"),
         ("tfidf-roles", "improved weights: part of speech, length, cue terms, title"),
@@ -77,59 +68,51 @@ def methods(default_profile: str) -> list[Method]:
     for weighting, name in named:
         if weighting in WEIGHTINGS:
             index = IndexSettings(weighting=weighting)
-            rows += [
-                Method(f"{name}, 64 bits ≤ 3", Settings(profile="classic", index=index)),
-                Method(
-                    f"{name}, in {default_profile}",
-                    Settings(profile=default_profile, index=index),
-                ),
-            ]
-    plain = IndexSettings(weighting="tf")
-    rows.append(Method("plain SimHash: tf, 64 bits ≤ 3", Settings(profile="classic", index=plain)))
-    return rows
+            in_profile = Method(f"{name}, in {profile}", Settings(profile=profile, index=index))
+            rows += [classic(name, weighting), in_profile]
+    return [*rows, classic("plain SimHash: tf", "tf")]
 
 
 def experiments(
-    labelled_set: LabelledSet, default_profile: str, *, with_peers: bool, note: Note
-) -> list[Outcome]:
-    """Run all methods on all topics; raises ``ContenderError``."""
+    labelled_set: LabelledSet, default_profile: str, *, with_peers: bool
+) -> list[Figures]:
+    """Run all methods on all topics; raises ``MeasurementError``."""
     articles = _articles(labelled_set)
-    by_topic = _by_topic(articles)
-    results: dict[str, list[Quality]] = {}
+    results: dict[str, list[Quality]] = defaultdict(list)
     remembered = RememberedFingerprints()
     with tempfile.TemporaryDirectory(prefix="firstseen-") as directory:
-        for number, (topic, members) in enumerate(by_topic.items()):
+        for number, (topic, members) in enumerate(_by_topic(articles).items()):
             files = _written(Path(directory), articles, members, SEED + number)
             labelled = read_labelled(str(files[0]), str(files[1]), Settings())
             for method in methods(default_profile):
-                note(f"{topic}: {method.name}")
+                say(f"{topic}: {method.name} …")
                 evaluated = evaluate(labelled, method.settings, remembered.fingerprinter)
-                results.setdefault(method.name, []).append(evaluated.quality)
+                results[method.name].append(evaluated.quality)
             if with_peers:
                 name, threshold = _SHINGLES
-                note(f"{topic}: {name}")
-                quality = peer_qualities(labelled, name, [threshold], note)[threshold]
-                shown = f"shingles: {name} MinHash LSH ≥ {threshold:g}"
-                results.setdefault(shown, []).append(quality)
+                say(f"{topic}: {name} …")
+                quality = peer_qualities(labelled, name, [threshold])[threshold]
+                results[f"shingles: {name} MinHash LSH ≥ {threshold:g}"].append(quality)
     return [_outcome(name, qualities, len(articles)) for name, qualities in results.items()]
 
 
-def _outcome(name: str, qualities: Sequence[Quality], articles: int) -> Outcome:
-    def each(of: Callable[[Quality], float | None]) -> list[float]:
-        return [of(quality) or 0.0 for quality in qualities]
-
-    precisions, recalls = each(lambda q: q.precision), each(lambda q: q.recall)
-    return Outcome(
-        method=name,
-        topics=len(qualities),
-        near_duplicates=sum(quality.positives for quality in qualities),
-        unrelated=articles,
-        precision=sum(precisions) / len(qualities),
-        precision_least=min(precisions),
-        recall=sum(recalls) / len(qualities),
-        recall_least=min(recalls),
-        f1=sum(each(lambda q: q.f1)) / len(qualities),
+def _outcome(method: str, qualities: Sequence[Quality], articles: int) -> Figures:
+    """Return the figures of a method over all topics: the means, and the least of them."""
+    precisions, recalls, f1s = (
+        [getattr(quality, name) or 0.0 for quality in qualities]
+        for name in ("precision", "recall", "f1")
     )
+    return {
+        "method": method,
+        "topics": len(qualities),
+        "near_duplicates": sum(quality.positives for quality in qualities),
+        "unrelated": articles,
+        "precision": fmean(precisions),
+        "precision_least": min(precisions),
+        "recall": fmean(recalls),
+        "recall_least": min(recalls),
+        "f1": fmean(f1s),
+    }
 
 
 def _articles(labelled_set: LabelledSet) -> list[Document]:

@@ -1,4 +1,4 @@
-"""The figures as tables: on a terminal, and in Markdown for docs/quality.md, between two marks."""
+"""The figures as tables in Markdown, for a terminal and for docs/quality.md, between two marks."""
 
 from __future__ import annotations
 
@@ -8,41 +8,39 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from benchmarks import report
 from benchmarks.quality.contest import Contest, Standing, score_of
-from benchmarks.quality.experiments import Outcome
-from benchmarks.quality.sentences import SentenceFigures
 from benchmarks.quality.sets import FALSE_DUPLICATES_MAX
 from benchmarks.report import Machine
-
-_EQUAL_FALSE: Final = 0.0005
-"""How many more false duplicates count as equally many: what three digits do not show."""
+from streams.evaluation.evaluation import Quality
 
 BEGIN: Final = "<!-- figures: begin; written by make bench-quality -->"
 END: Final = "<!-- figures: end -->"
 
+_EQUAL_FALSE: Final = 0.0005
+"""How many more false duplicates count as equally many: what three digits do not show."""
+_QUALITY: Final = ("", "recall", "precision", "F1", "caught", "false")
+
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is measured here."""
-
     machine: Machine
     profiles: list[str]
     indexes: list[str]
     contests: list[Contest]
-    experiments: list[Outcome]
-    sentences: list[SentenceFigures]
+    experiments: list[report.Figures]
+    sentences: list[report.Figures]
 
 
 class QualityTable(NamedTuple):
-    """A table in words; ``notes`` stand below it."""
+    """A table in words; ``note`` stands below it."""
 
     title: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    notes: Sequence[str] = ()
+    note: str = ""
 
 
 def tables(figures: Figures) -> Iterator[QualityTable]:
-    """Yield all tables, in the order of the page."""
     for contest in figures.contests:
         yield _contest(contest)
         yield _bands(contest)
@@ -56,22 +54,19 @@ def tables(figures: Figures) -> Iterator[QualityTable]:
 
 
 def markdown(figures: Figures) -> str:
-    """Return all tables, and what was measured on what."""
     machine = figures.machine
+    indexes = zip(figures.profiles, figures.indexes, strict=True)
     where = f"Python {machine.python}, {machine.system} on {machine.architecture}"
     lines = [
         f"{where}, {machine.processors} processors, load {machine.load:g} before it began.",
         "",
-        *(
-            f"- `{profile}`: `{index}`"
-            for profile, index in zip(figures.profiles, figures.indexes, strict=True)
-        ),
     ]
+    lines += [f"- `{profile}`: `{index}`" for profile, index in indexes]
     for table in tables(figures):
-        lines += ["", f"### {table.title}", "", _row(table.head)]
-        lines.append(_row(["---"] + ["---:"] * (len(table.head) - 1)))
-        lines += [_row(row) for row in table.rows]
-        lines += [line for note in table.notes for line in ("", note)]
+        rule = ["---"] + ["---:"] * (len(table.head) - 1)
+        lines += ["", f"### {table.title}", ""]
+        lines += ["| " + " | ".join(cells) + " |" for cells in (table.head, rule, *table.rows)]
+        lines += ["", table.note] if table.note else []
     return "\n".join(lines)
 
 
@@ -87,47 +82,31 @@ def with_figures(page: str, figures: Figures) -> str:
 def _contest(contest: Contest) -> QualityTable:
     rows = []
     for each in contest.standings:
-        quality = each.quality
         name = f"**{each.name}**" if each.is_best else each.name
-        faster = each.times_as_fast
-        rows.append(
-            [
-                f"{name} {each.threshold}".strip(),
-                *map(_share, (quality.recall, quality.precision, quality.f1, quality.caught)),
-                _share(quality.false_duplicates),
-                f"{each.documents_per_cpu_second.median:,.0f}",
-                "" if faster is None else f"{faster.median:.1f}",
-            ]
-        )
-    note = (
-        "Bold: Firstseen, and each other library at the threshold with its highest "
-        f"{contest.score} among those with at most {FALSE_DUPLICATES_MAX:.0%} false duplicates (or "
-        "the fewest). "
-        f"Speed is in documents per CPU second, the median of the turns (rounds: {contest.rounds})."
-    )
+        faster = "" if each.times_as_fast is None else f"{each.times_as_fast.median:.1f}"
+        rate = f"{each.documents_per_cpu_second.median:,.0f}"
+        rows.append([f"{name} {each.threshold}".strip(), *_shares(each.quality), rate, faster])
     return QualityTable(
         f"{contest.set}: {contest.documents:,} documents, {contest.positives:,} labelled positives",
-        ["", "recall", "precision", "F1", "caught", "false", "documents/s", "ours is × as fast"],
+        [*_QUALITY, "documents/s", "ours is × as fast"],
         rows,
-        [note],
+        "Bold: Firstseen, and each other library at the threshold with its highest "
+        f"{contest.score} among those with at most {FALSE_DUPLICATES_MAX:.0%} false duplicates (or "
+        "the fewest). Speed is in documents per CPU second, the median of the turns (rounds: "
+        f"{contest.rounds}).",
     )
 
 
 def _bands(contest: Contest) -> QualityTable:
-    shown: list[Standing] = [each for each in contest.standings if each.is_best or each.is_ours]
+    shown = [each for each in contest.standings if each.is_best or each.is_ours]
     bands = list(shown[0].quality.recall_by_jaccard)
     counts = shown[0].quality.positives_by_jaccard
-    return QualityTable(
-        f"{contest.set}: recall by Jaccard of the pair",
-        ["", *(f"{band} ({counts[band]:,})" for band in bands)],
-        [
-            [
-                f"{each.name} {each.threshold}".strip(),
-                *(_share(each.quality.recall_by_jaccard[band]) for band in bands),
-            ]
-            for each in shown
-        ],
-    )
+    rows = []
+    for each in shown:
+        recalls = (_share(each.quality.recall_by_jaccard[band]) for band in bands)
+        rows.append([_named(each), *recalls])
+    heads = (f"{band} ({counts[band]:,})" for band in bands)
+    return QualityTable(f"{contest.set}: recall by Jaccard of the pair", ["", *heads], rows)
 
 
 def at_equal_false(contests: Sequence[Contest]) -> QualityTable:
@@ -135,29 +114,22 @@ def at_equal_false(contests: Sequence[Contest]) -> QualityTable:
     rows = []
     for contest in contests:
         ours = next(each for each in contest.standings if each.is_ours and each.is_best)
-        allowed = (ours.quality.false_duplicates or 0.0) + _EQUAL_FALSE
+        allowed = _false(ours) + _EQUAL_FALSE
         best: dict[str, Standing] = {ours.name: ours}
         for each in contest.standings:
-            if each.is_ours or (each.quality.false_duplicates or 0.0) > allowed:
+            if each.is_ours or _false(each) > allowed:
                 continue
             known = best.get(each.name)
-            score = score_of(each.quality, contest.score) or 0.0
-            if known is None or score > (score_of(known.quality, contest.score) or 0.0):
+            if known is None or _score(each, contest) > _score(known, contest):
                 best[each.name] = each
-        for each in best.values():
-            quality = each.quality
-            rows.append(
-                [
-                    f"{contest.set}: {each.name} {each.threshold}".strip(),
-                    *map(_share, (quality.recall, quality.precision, quality.f1, quality.caught)),
-                    _share(quality.false_duplicates),
-                ]
-            )
+        rows += [
+            [f"{contest.set}: {_named(each)}", *_shares(each.quality)] for each in best.values()
+        ]
     return QualityTable(
         "At equal false duplicates",
-        ["", "recall", "precision", "F1", "caught", "false"],
+        _QUALITY,
         rows,
-        ["Each other library has its best threshold with no more false duplicates than ours."],
+        "Each other library has its best threshold with no more false duplicates than ours.",
     )
 
 
@@ -168,118 +140,88 @@ def at_one_threshold(contests: Sequence[Contest]) -> QualityTable:
         for each in contest.standings:
             runs.setdefault(each.name, {}).setdefault(each.threshold, []).append(each)
     rows = []
-    for name, by_threshold in runs.items():
-        whole = {
-            at: standings
-            for at, standings in by_threshold.items()
-            if len(standings) == len(contests)
-        }
-        at = _best_for_all(whole, contests)
-        if at is not None:
-            scored = zip(whole[at], contests, strict=True)
-            rows.append(
-                [
-                    f"{name} {at}".strip(),
-                    *(
-                        figure
-                        for each, contest in scored
-                        for figure in (
-                            _share(score_of(each.quality, contest.score)),
-                            _share(each.quality.false_duplicates),
-                        )
-                    ),
-                ]
-            )
-    note = (
-        "Each library has the threshold with the highest mean among those with at most "
-        f"{FALSE_DUPLICATES_MAX:.0%} false duplicates on every set: "
-        "a stream has only one threshold."
-    )
+    for by_threshold in runs.values():
+        whole = [each for each in by_threshold.values() if len(each) == len(contests)]
+        best = _best_for_all(whole, contests)
+        if best:
+            cells = [_named(best[0])]
+            for each, contest in zip(best, contests, strict=True):
+                cells.append(_share(score_of(each.quality, contest.score)))
+                cells.append(_share(each.quality.false_duplicates))
+            rows.append(cells)
     heads = [head for each in contests for head in (f"{each.set}: {each.score}", "false")]
     return QualityTable(
         "One threshold for all sets",
         ["", *heads],
         rows,
-        [note],
+        "Each library has the threshold with the highest mean among those with at most "
+        f"{FALSE_DUPLICATES_MAX:.0%} false duplicates on every set: "
+        "a stream has only one threshold.",
     )
 
 
 def _best_for_all(
-    whole: Mapping[str, Sequence[Standing]], contests: Sequence[Contest]
-) -> str | None:
+    whole: Sequence[Sequence[Standing]], contests: Sequence[Contest]
+) -> Sequence[Standing]:
     """Return the best threshold that keeps false duplicates low on every set; ours has but one."""
     allowed = [
-        at
-        for at, standings in whole.items()
-        if standings[0].is_ours
-        or all((each.quality.false_duplicates or 0.0) <= FALSE_DUPLICATES_MAX for each in standings)
+        each for each in whole if each[0].is_ours or max(map(_false, each)) <= FALSE_DUPLICATES_MAX
     ]
-
-    def mean(at: str) -> float:
-        scored = zip(whole[at], contests, strict=True)
-        return fmean(score_of(each.quality, contest.score) or 0.0 for each, contest in scored)
-
-    return max(allowed, key=mean, default=None)
+    return max(allowed, key=lambda each: fmean(map(_score, each, contests)), default=())
 
 
-def _experiments(outcomes: Sequence[Outcome]) -> QualityTable:
-    first = outcomes[0]
+def _experiments(outcomes: Sequence[Mapping[str, float]]) -> QualityTable:
+    row = (
+        "{method}",
+        "{precision:.3f}",
+        "{precision_least:.3f}",
+        "{recall:.3f}",
+        "{recall_least:.3f}",
+        "{f1:.3f}",
+    )
+    title = "{topics} topics, {near_duplicates:,} edited copies among {unrelated:,} articles"
     return QualityTable(
-        f"{first.topics} topics, {first.near_duplicates:,} edited copies among "
-        f"{first.unrelated:,} articles",
+        title.format_map(outcomes[0]),
         ["", "precision", "lowest", "recall", "lowest", "F1"],
-        [
-            [
-                each.method,
-                *map(
-                    _share,
-                    (
-                        each.precision,
-                        each.precision_least,
-                        each.recall,
-                        each.recall_least,
-                        each.f1,
-                    ),
-                ),
-            ]
-            for each in outcomes
-        ],
-        ["Means over the topics, and the lowest values. The papers report .94/.92 and .953/.940."],
+        [[cell.format_map(each) for cell in row] for each in outcomes],
+        "Means over the topics, and the lowest values. The papers report .94/.92 and .953/.940.",
     )
 
 
-def _sentences(figures: Sequence[SentenceFigures]) -> QualityTable:
+def _sentences(figures: Sequence[Mapping[str, float]]) -> QualityTable:
+    columns = (
+        ("", "Firstseen {profile}"),
+        ("undecidable", "{undecidable:,}"),
+        ("exact repeats", "{exact:,}"),
+        ("near another", "{near:,}"),
+        ("of pairs", "{near_share:.3%}"),
+        ("different pairs joined", "{near_pairs:,}"),
+        ("of pairs", "{near_pairs_share:.3%}"),
+        ("no paraphrases", "{near_pairs_apart:,}"),
+    )
     return QualityTable(
-        f"sentences_zh: {figures[0].pairs:,} pairs of short sentences, in one stream",
-        [
-            "",
-            "undecidable",
-            "exact repeats",
-            "near another",
-            "of pairs",
-            "different pairs joined",
-            "of pairs",
-            "no paraphrases",
-        ],
-        [
-            [
-                f"Firstseen {each.profile}",
-                f"{each.undecidable:,}",
-                f"{each.exact:,}",
-                f"{each.near:,}",
-                f"{each.near_share:.3%}",
-                f"{each.near_pairs:,}",
-                f"{each.near_pairs_share:.3%}",
-                f"{each.near_pairs_apart:,}",
-            ]
-            for each in figures
-        ],
+        f"sentences_zh: {figures[0]['pairs']:,} pairs of short sentences, in one stream",
+        [head for head, _ in columns],
+        [[cell.format_map(each) for _, cell in columns] for each in figures],
     )
+
+
+def _named(standing: Standing) -> str:
+    return f"{standing.name} {standing.threshold}".strip()
+
+
+def _false(standing: Standing) -> float:
+    return standing.quality.false_duplicates or 0.0
+
+
+def _score(standing: Standing, contest: Contest) -> float:
+    return score_of(standing.quality, contest.score) or 0.0
+
+
+def _shares(quality: Quality) -> list[str]:
+    shares = (quality.recall, quality.precision, quality.f1, quality.caught)
+    return [*map(_share, shares), _share(quality.false_duplicates)]
 
 
 def _share(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"

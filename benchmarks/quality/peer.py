@@ -34,7 +34,6 @@ Index = Callable[[float], Callable[[int, Any], int]]
 
 
 def texts_in(path: str) -> Iterator[str]:
-    """Yield the text of each line."""
     opened = gzip.open(path, "rt", encoding="utf-8") if path.endswith(".gz") else open(path)  # noqa: SIM115, PTH123 - closed by the loop below
     with opened as lines:
         for line in lines:
@@ -43,14 +42,12 @@ def texts_in(path: str) -> Iterator[str]:
 
 
 def grams(text: str) -> set[str]:
-    """Return the character 5-grams of a text without its white space."""
     text = "".join(text.split())
     last = max(1, len(text) - GRAM_CHARACTERS + 1)
     return {text[at : at + GRAM_CHARACTERS] for at in range(last)}
 
 
 def datasketch() -> tuple[Sketch, Index]:
-    """Return how datasketch sketches and looks up."""
     library: Any = import_module("datasketch")
 
     def sketch(text: str) -> Any:  # noqa: ANN401 - what the library makes
@@ -58,25 +55,13 @@ def datasketch() -> tuple[Sketch, Index]:
         sketch.update_batch([gram.encode("utf-8", "surrogatepass") for gram in grams(text)])
         return sketch
 
-    def index(threshold: float) -> Callable[[int, Any], int]:
-        lsh = library.MinHashLSH(threshold=threshold, num_perm=PERMUTATIONS)
-        kept: dict[int, Any] = {}
+    def lsh(threshold: float) -> Any:  # noqa: ANN401
+        return library.MinHashLSH(threshold=threshold, num_perm=PERMUTATIONS)
 
-        def decide(number: int, sketch: Any) -> int:  # noqa: ANN401
-            original = _most_alike(sketch, {key: kept[key] for key in lsh.query(sketch)}, threshold)
-            if original is not None:
-                return original
-            lsh.insert(number, sketch)
-            kept[number] = sketch
-            return number
-
-        return decide
-
-    return sketch, index
+    return sketch, _most_alike_by(lsh)
 
 
 def rensa() -> tuple[Sketch, Index]:
-    """Return how rensa sketches and looks up."""
     library: Any = import_module("rensa")
 
     def sketch(text: str) -> Any:  # noqa: ANN401 - what the library makes
@@ -84,14 +69,24 @@ def rensa() -> tuple[Sketch, Index]:
         sketch.update(list(grams(text)))
         return sketch
 
-    def index(threshold: float) -> Callable[[int, Any], int]:
+    def lsh(threshold: float) -> Any:  # noqa: ANN401
         bands = _bands_for(threshold)
-        lsh = library.RMinHashLSH(threshold=threshold, num_perm=PERMUTATIONS, num_bands=bands)
+        return library.RMinHashLSH(threshold=threshold, num_perm=PERMUTATIONS, num_bands=bands)
+
+    return sketch, _most_alike_by(lsh)
+
+
+def _most_alike_by(lsh_at: Callable[[float], Any]) -> Index:
+    """Return an index that decides for the candidate with the highest estimate of Jaccard."""
+
+    def index(threshold: float) -> Callable[[int, Any], int]:
+        lsh = lsh_at(threshold)
         kept: dict[int, Any] = {}
 
         def decide(number: int, sketch: Any) -> int:  # noqa: ANN401
-            original = _most_alike(sketch, {key: kept[key] for key in lsh.query(sketch)}, threshold)
-            if original is not None:
+            alike = [(-sketch.jaccard(kept[key]), key) for key in lsh.query(sketch)]
+            best, original = min(alike, default=(0.0, -1))
+            if original >= 0 and -best >= threshold:
                 return original
             lsh.insert(number, sketch)
             kept[number] = sketch
@@ -99,7 +94,7 @@ def rensa() -> tuple[Sketch, Index]:
 
         return decide
 
-    return sketch, index
+    return index
 
 
 def simhash() -> tuple[Sketch, Index]:
@@ -138,13 +133,6 @@ PEERS: dict[str, Callable[[], tuple[Sketch, Index]]] = {
 }
 
 
-def _most_alike(sketch: Any, candidates: dict[int, Any], threshold: float) -> int | None:  # noqa: ANN401
-    """Return the candidate with the highest estimate, the earliest of equals."""
-    alike = [(-sketch.jaccard(other), key) for key, other in candidates.items()]
-    best = min(alike, default=(0.0, -1))
-    return best[1] if best[1] >= 0 and -best[0] >= threshold else None
-
-
 def _bands_for(threshold: float) -> int:
     """Return the most even bands that catch what the threshold wants: (1/b)^(1/r) is below it."""
     divisors = [bands for bands in range(1, PERMUTATIONS + 1) if PERMUTATIONS % bands == 0]
@@ -154,7 +142,6 @@ def _bands_for(threshold: float) -> int:
 
 
 def run(name: str, path: str, thresholds: Sequence[float]) -> list[dict[str, object]]:
-    """Deduplicate a file at each threshold."""
     sketch, index = PEERS[name]()
     begun = time.process_time()
     sketches = [sketch(text) for text in texts_in(path)]

@@ -30,20 +30,16 @@ FALSE_DUPLICATES_MAX: Final = 0.02
 
 
 class LabelledSet(NamedTuple):
-    """A set, by its files."""
-
     name: str
     documents: Path
     pairs: Path
 
     @property
     def score(self) -> str:
-        """The figure that is to be high."""
         return SCORES.get(self.name, "f1")
 
 
 def sets_in(directory: Path) -> list[LabelledSet]:
-    """Return the sets of a directory, by name."""
     sets = [
         LabelledSet(path.parent.name, path, path.with_name("pairs.tsv"))
         for path in sorted(directory.glob("*/documents.jsonl.gz"))

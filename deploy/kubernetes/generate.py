@@ -47,10 +47,7 @@ def kafka_topics() -> list[dict[str, Any]]:
         {
             "apiVersion": "kafka.strimzi.io/v1",
             "kind": "KafkaTopic",
-            "metadata": {
-                "name": plan.name,
-                "labels": {**_LABELS, "strimzi.io/cluster": "kafka"},
-            },
+            "metadata": {"name": plan.name, "labels": {**_LABELS, "strimzi.io/cluster": "kafka"}},
             "spec": {
                 "partitions": plan.partitions,
                 "replicas": REPLICAS,

@@ -141,9 +141,47 @@ SLOTS_LIMIT: Final = 1 << 16
 _MERGED_SEGMENTS: Final = 4
 
 
+class SegmentMerge:
+    """Segments that should become one, as they are now; ``build`` may run in another thread."""
+
+    def __init__(
+        self,
+        scheme: BlockScheme,
+        segments: Sequence[KeptSegment],
+        live: Sequence[NDArray[np.bool_]],
+    ) -> None:
+        """``live`` says for each segment which rows are to stay."""
+        self.segments = segments
+        self._scheme = scheme
+        self._live = live
+
+    def build(self) -> Segment | None:
+        """Return the merged segment, or None if no row is live."""
+        rows = zip((each.segment.rows() for each in self.segments), self._live, strict=True)
+        whole = joined([part.take(live) for part, live in rows])
+        return build_segment(self._scheme, whole) if whole.documents else None
+
+    def hide_what_is_gone(self, merged: KeptSegment) -> None:
+        """Hide the rows that were hidden in the segments after this merge began."""
+        for kept, live in zip(self.segments, self._live, strict=True):
+            if kept.hidden is None:
+                continue
+            gone = np.flatnonzero(kept.hidden & live)
+            slots = kept.segment.slots[gone]
+            sequences = kept.segment.sequences.take(gone)
+            for slot in np.unique(slots):
+                rows = merged.segment.sequences.rows_of(sequences[slots == slot])
+                merged.hide(rows[merged.segment.slots[rows] == slot])
+
+
 class DocumentIndex:
     def __init__(self, scheme: BlockScheme, window_ms: int | None = None) -> None:
-        """Documents are pairs only if their times are at most ``window_ms`` apart."""
+        """Documents are pairs only if their times are at most ``window_ms`` apart.
+
+        Segments of up to ``inline_documents`` are merged at once, larger ones by whoever asks for
+        ``next_merge``: by default none are larger.
+        """
+        self.inline_documents = SEGMENT_DOCUMENTS_LIMIT
         self.scheme = scheme
         self._window_ms = window_ms
         self._segments: list[KeptSegment] = []
@@ -337,18 +375,23 @@ class DocumentIndex:
         if kept.documents < memtable.documents:
             self._memtable.clear()
             self._memtable.append(kept)
-        segments, self._segments = self._segments, []
-        for each in segments:
-            if each.slot is not None:
-                if self._live[each.slot] and each.left:
-                    self._segments.append(each)
-                continue
-            live = int(np.count_nonzero(self._live_rows(each)))
-            if 2 * live > len(each.segment):
-                self._segments.append(each)
-            elif live:
-                left = build_segment(self.scheme, self._live_part(each))
-                self._segments.append(KeptSegment(left))
+        self._segments = [each for each in self._segments if self._has_live_rows(each)]
+        for each in list(self._segments):
+            if self._is_mostly_hidden(each) and len(each.segment) <= self.inline_documents:
+                self._merge_now([each])
+
+    def _has_live_rows(self, kept: KeptSegment) -> bool:
+        if kept.slot is not None:
+            return bool(self._live[kept.slot]) and kept.left > 0
+        return bool(self._live_rows(kept).any())
+
+    def _is_mostly_hidden(self, kept: KeptSegment) -> bool:
+        documents = len(kept.segment)
+        if kept.slot is not None:
+            return False
+        if 2 * kept.left > documents and all(self._live[slot] for slot in kept.slots()):
+            return False  # the usual case, without counting rows
+        return 2 * int(np.count_nonzero(self._live_rows(kept))) <= documents
 
     def _live_rows(self, kept: KeptSegment) -> NDArray[np.bool_]:
         live: NDArray[np.bool_] = self._live[kept.segment.slots]
@@ -361,32 +404,58 @@ class DocumentIndex:
         if not part.documents:
             return
         self._segments.append(KeptSegment(build_segment(self.scheme, part)))
-        while (first := self._first_to_merge()) is not None:
-            whole = self._joined(self._segments[first:])
-            merged = [KeptSegment(build_segment(self.scheme, whole))] if whole.documents else []
-            self._segments[first:] = merged
+        while (run := self._run_to_merge(len(self._segments))) and (
+            _documents(run) <= self.inline_documents
+        ):
+            self._merge_now(run)
 
-    def _joined(self, segments: Sequence[KeptSegment]) -> Rows:
-        return joined([self._live_part(each) for each in segments])
+    def next_merge(self) -> SegmentMerge | None:
+        """Return segments to be merged, if there are any; ``merged`` takes the result."""
+        for each in self._segments:
+            if self._is_mostly_hidden(each):
+                return self._merge_of([each])
+        for end in range(len(self._segments), 0, -1):
+            if run := self._run_to_merge(end):
+                return self._merge_of(run)
+        return None
 
-    def _first_to_merge(self) -> int | None:
-        """Return the first of the last segments that should become one, or None."""
+    def merged(self, merge: SegmentMerge, segment: Segment | None) -> None:
+        """Replace the segments of a merge, unless one of them is gone by now."""
+        if any(each not in self._segments for each in merge.segments):
+            return
+        first = self._segments.index(merge.segments[0])
+        kept = [] if segment is None else [KeptSegment(segment)]
+        for each in kept:
+            merge.hide_what_is_gone(each)
+        self._segments[first : first + len(merge.segments)] = kept
+
+    def _merge_of(self, segments: Sequence[KeptSegment]) -> SegmentMerge:
+        return SegmentMerge(self.scheme, segments, [self._live_rows(each) for each in segments])
+
+    def _merge_now(self, segments: Sequence[KeptSegment]) -> None:
+        merge = self._merge_of(segments)
+        self.merged(merge, merge.build())
+
+    def _run_to_merge(self, end: int) -> Sequence[KeptSegment]:
+        """Return the segments before ``end`` that should become one, or none."""
+        if not end:
+            return []
         segments = self._segments
-        if not segments:
-            return None
-        size = _magnitude(len(segments[-1].segment))
-        first = len(segments)
+        size = _magnitude(len(segments[end - 1].segment))
+        first = end
         while (
             first
             and segments[first - 1].slot is None
             and _magnitude(len(segments[first - 1].segment)) <= size
         ):
             first -= 1
-        run = segments[first:]
-        documents = sum(len(each.segment) for each in run)
-        if len(run) < _MERGED_SEGMENTS or documents > SEGMENT_DOCUMENTS_LIMIT:
-            return None
-        return first
+        run = segments[first:end]
+        is_one = len(run) >= _MERGED_SEGMENTS and _documents(run) <= SEGMENT_DOCUMENTS_LIMIT
+        return run if is_one else []
+
+
+def _documents(segments: Sequence[KeptSegment]) -> int:
+    return sum(len(each.segment) for each in segments)
 
 
 def _between(part: Rows, slot: int, first: int, last: int) -> Rows:

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from simhash_core.errors import UsageError
-from streams.cli.options import json_option, with_local_settings, write_blocks
-
-if TYPE_CHECKING:
-    from streams.settings.settings import Settings
+from streams.cli import options
 
 
 @click.command(short_help="Ask the index, through a running worker, about a text.")
@@ -21,22 +15,15 @@ if TYPE_CHECKING:
     metavar="URL",
     help="Address of the pages of any worker of the index. [default: by web.host and web.port]",
 )
-@click.option(
-    "--nearest",
-    type=click.IntRange(0, 50),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Nearest documents to list.",
-)
+@options.number_option("--nearest", click.IntRange(0, 50), "Nearest documents to list.", default=10)
 @click.option("--scope", default="", help="Scope of the text, where the index has scopes.")
-@json_option
+@options.json_option
 @click.option(
     "--exit-code", "by_verdict", is_flag=True, help="Exit with code 3 if the text is a duplicate."
 )
-@with_local_settings
+@options.with_local_settings
 def command(
-    settings: Settings,
+    settings: options.Settings,
     *,
     file: str | None,
     text: str | None,
@@ -61,14 +48,9 @@ def command(
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from streams.cli.text_views import check_view, exit_code_of_answer
     from streams.errors import ExitCode
-    from streams.files.text_files import read_text
     from streams.ops_page.text_check import CheckRequest, ask_worker, own_url
 
-    if (file is None) == (text is None):
-        raise UsageError("give either a FILE (- is standard input) or --text")
-    if file is not None:
-        text = read_text(file, settings.max_record_bytes)
-    request = CheckRequest(text or "", scope=scope, nearest=nearest)
+    request = CheckRequest(options.given_text(file, text, settings), scope=scope, nearest=nearest)
     answer = ask_worker(url or own_url(settings.web), settings.web, request)
-    write_blocks("check", answer, check_view(answer), as_json=as_json)
+    options.write_blocks("check", answer, check_view(answer), as_json=as_json)
     return exit_code_of_answer(answer) if by_verdict else ExitCode.OK

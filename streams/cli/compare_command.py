@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.errors import UsageError
-from streams.cli.options import ProfileCommand, json_option, with_profile_settings, write_blocks
+from streams.cli import options
 
 if TYPE_CHECKING:
     from streams.offline.comparison import Comparison
-    from streams.settings.settings import Settings
     from streams.terminal.layout import Block
 
 
-@click.command(cls=ProfileCommand, short_help="Compare two texts by three measures.")
+@click.command(cls=options.ProfileCommand, short_help="Compare two texts by three measures.")
 @click.argument("a")
 @click.argument("b")
-@json_option
-@with_profile_settings
-def command(settings: Settings, *, a: str, b: str, as_json: bool) -> None:
+@options.json_option
+@options.with_profile_settings
+def command(settings: options.Settings, *, a: str, b: str, as_json: bool) -> None:
     """Compare the texts in files A and B: SimHash of 64 and of 128 bits, and cosine of the words.
 
     A and B are UTF-8 (gzip if they end in .gz; - is standard input, for one of them). The profile
@@ -39,7 +38,7 @@ def command(settings: Settings, *, a: str, b: str, as_json: bool) -> None:
         raise UsageError("A and B cannot both be standard input: name a file for one")
     texts = [read_text(name, settings.max_record_bytes) for name in (a, b)]
     compared = compare(settings.index_profile(), *texts)
-    write_blocks("compare", compared, _view(compared, a, b), as_json=as_json)
+    options.write_blocks("compare", compared, _view(compared, a, b), as_json=as_json)
 
 
 def _view(compared: Comparison, a: str, b: str) -> list[Block]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import json_option, with_loaded_settings, write_json
+from streams.cli import options
 
 if TYPE_CHECKING:
     from streams.settings.loader import LoadedSettings
@@ -23,8 +23,8 @@ def command() -> None:
 
 
 @command.command(short_help="Show all settings, and where each value comes from.")
-@with_loaded_settings
-@json_option
+@options.with_loaded_settings
+@options.json_option
 def show(loaded: LoadedSettings, *, as_json: bool) -> None:
     """Show all settings, and where each value comes from. Secrets are shown as "(set)".
 
@@ -58,11 +58,11 @@ def show(loaded: LoadedSettings, *, as_json: bool) -> None:
         }
         for row in rows(loaded)
     }
-    write_json("config", {"settings": content, "index": digest, "identity": identity})
+    options.write_json("config", {"settings": content, "index": digest, "identity": identity})
 
 
 @command.command(short_help="Check the configuration.")
-@with_loaded_settings
+@options.with_loaded_settings
 def validate(loaded: LoadedSettings) -> None:
     """Check the configuration. Exit code 0 if it is valid; 78 with all problems if not.
 

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from streams.cli.options import announce, json_line, json_option, timeout_option, with_settings
+from streams.cli import options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from streams.kafka.topic_follower import ReadRecord
-    from streams.settings.settings import Settings
 
 _NAMES: Final = {
     "unique": "unique",
@@ -51,26 +50,20 @@ def topic_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: st
     show_default=True,
     help="Keep reading, or read from the beginning to the current end of the topics and stop.",
 )
-@click.option(
-    "--max-messages",
-    "--limit",
-    "limit",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Stop after N records.",
+@options.number_option(
+    "--max-messages --limit limit", click.IntRange(min=1), "Stop after N records."
 )
-@click.option(
-    "--idle-exit",
-    "idle_seconds",
-    type=click.FloatRange(0.1, 86_400),
+@options.number_option(
+    "--idle-exit idle_seconds",
+    click.FloatRange(0.1, 86_400),
+    "Stop after this time without a record; the wait for the first record is a minute.",
     metavar="SECONDS",
-    help="Stop after this time without a record; the wait for the first record is a minute.",
 )
-@timeout_option
-@json_option
-@with_settings
+@options.timeout_option
+@options.json_option
+@options.with_settings
 def command(
-    settings: Settings,
+    settings: options.Settings,
     *,
     topics: tuple[str, ...],
     from_beginning: bool,
@@ -103,7 +96,7 @@ def command(
     names = [
         str(getattr(settings.topics, _NAMES[name])) if name in _NAMES else name for name in topics
     ] or list(settings.output_topics)
-    admin = connect_admin(settings, timeout_seconds, announce)
+    admin = connect_admin(settings, timeout_seconds, options.announce)
     partitions = partitions_of(admin, names)
     missing = [name for name in names if name not in partitions]
     if missing:
@@ -113,25 +106,27 @@ def command(
     write = _json_writer() if as_json else _line_writer(settings)
     left = sys.maxsize if limit is None else limit
     with TopicFollower(
-        settings, partitions, from_beginning=from_beginning or not follow, announce=announce
+        settings, partitions, from_beginning=from_beginning or not follow, announce=options.announce
     ) as follower:
         idle_until, seen = math.inf, 0
         if idle_seconds is not None:
             idle_until = time.monotonic() + max(idle_seconds, _FIRST_RECORD_SECONDS)
         for records in follower.batches(None if follow else follower.ends()):
-            write(records[:left])
+            for record in records[:left]:
+                write(record)
+            sys.stdout.flush()
             left -= len(records[:left])
             if records and idle_seconds is not None:
                 idle_until = time.monotonic() + idle_seconds
             seen += len(records)
             is_idle = time.monotonic() >= idle_until
             if is_idle and not seen:
-                announce(f"no record in {_FIRST_RECORD_SECONDS:g} s: does a worker run?")
+                options.announce(f"no record in {_FIRST_RECORD_SECONDS:g} s: does a worker run?")
             if is_idle or not left:
                 return
 
 
-def _line_writer(settings: Settings) -> Callable[[Sequence[ReadRecord]], None]:
+def _line_writer(settings: options.Settings) -> Callable[[ReadRecord], None]:
     from rich.console import Console
 
     from streams.terminal.record_lines import RecordLines
@@ -139,27 +134,17 @@ def _line_writer(settings: Settings) -> Callable[[Sequence[ReadRecord]], None]:
     console = Console(highlight=False, soft_wrap=True)
     width = console.width if console.is_terminal else _PIPED_CELLS
     lines = RecordLines(settings, width)
-
-    def write(records: Sequence[ReadRecord]) -> None:
-        for record in records:
-            console.print(lines.line(record))
-        sys.stdout.flush()
-
-    return write
+    return lambda record: console.print(lines.line(record))
 
 
-def _json_writer() -> Callable[[Sequence[ReadRecord]], None]:
+def _json_writer() -> Callable[[ReadRecord], None]:
+    import msgspec
+
     from streams.documents.output_records import record_view
 
-    def write(records: Sequence[ReadRecord]) -> None:
-        for record in records:
-            position = {
-                "topic": record.position.topic,
-                "partition": record.position.partition,
-                "offset": record.position.offset,
-            }
-            view = record_view(record.key, record.value, record.timestamp_ms, record.headers)
-            sys.stdout.write(json_line("record", position | view) + "\n")
-        sys.stdout.flush()
+    def write(record: ReadRecord) -> None:
+        view = record_view(record.key, record.value, record.timestamp_ms, record.headers)
+        line = options.json_line("record", msgspec.structs.asdict(record.position) | view)
+        sys.stdout.write(line + "\n")
 
     return write

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.errors import UsageError
-from streams.cli.options import json_option, with_local_settings, write_blocks
+from streams.cli import options
 
 if TYPE_CHECKING:
     from streams.offline.local_dedup import LocalDedup
-    from streams.settings.settings import Settings
 
 
 @click.command(short_help="Split files into unique documents and duplicates, without Kafka.")
@@ -32,18 +31,16 @@ if TYPE_CHECKING:
     help="Keep the index in this directory, for later runs and to resume an interrupted one.",
 )
 @click.option("--abandon", is_flag=True, help="Discard an interrupted run of another command.")
-@click.option(
+@options.number_option(
     "--jobs",
-    type=click.IntRange(1, 256),
-    metavar="N",
-    help="Number of fingerprint processes; the result does not depend on it. [default: one per "
-    "core]",
+    click.IntRange(1, 256),
+    "Number of fingerprint processes; the result does not depend on it. [default: one per core]",
 )
 @click.option("--force", is_flag=True, help="Overwrite outputs that exist.")
-@json_option
-@with_local_settings
+@options.json_option
+@options.with_local_settings
 def command(
-    settings: Settings,
+    settings: options.Settings,
     files: tuple[str, ...],
     *,
     state: Path | None,
@@ -101,7 +98,7 @@ def command(
             state=state,
         )
     is_output = "-" in outputs.values()
-    write_blocks("dedup", report, summary(report), as_json=as_json, stderr=is_output)
+    options.write_blocks("dedup", report, summary(report), as_json=as_json, stderr=is_output)
     if report.dead_letters and not report.documents:
         click.echo("firstseen: no line is a document: the dead letters say why", err=True)
         return ExitCode.RUNTIME

@@ -7,24 +7,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import profile_option, write_json
+from streams.cli import options
 
 if TYPE_CHECKING:
     from streams.demo.request import DemoRequest
 
 
 @click.command(short_help="Watch a stream being deduplicated, with no set-up.")
-@click.option(
+@options.number_option(
     "--documents",
-    type=click.IntRange(1, 1_000_000),
-    metavar="N",
-    help="How many records: 3,000 generated ones, or all of --input, unless given.",
+    click.IntRange(1, 1_000_000),
+    "How many records: 3,000 generated ones, or all of --input, unless given.",
 )
-@click.option(
-    "--seed", type=click.IntRange(0), metavar="S", help="Seed of the generated stream. [default: 1]"
+@options.number_option(
+    "--seed", click.IntRange(0), "Seed of the generated stream. [default: 1]", metavar="S"
 )
 @click.option("--input", "input_", metavar="FILE", help="Your own documents, as JSON lines.")
-@profile_option
+@options.profile_option
 @click.option(
     "--set",
     "assignments",
@@ -115,7 +114,7 @@ def _run(request: DemoRequest, page: Path | None, *, plain: bool, as_json: bool)
     from streams.terminal.layout import output_console
 
     if page is not None:
-        _check_writable(page)
+        options.open_page(page, "a").close()
     console = output_console(stderr=as_json)
     with shown(console, _title(request), plain=plain) as view, running_demo(request, view) as demo:
         report = demo.play(view)
@@ -131,7 +130,7 @@ def _run(request: DemoRequest, page: Path | None, *, plain: bool, as_json: bool)
         if not request.keep_running:
             print_next(console)
         if as_json:
-            write_json("demo", report)
+            options.write_json("demo", report)
         code = ExitCode.OK if report.is_whole else ExitCode.RUNTIME
         if request.keep_running:
             print_addresses(
@@ -142,15 +141,6 @@ def _run(request: DemoRequest, page: Path | None, *, plain: bool, as_json: bool)
             except KeyboardInterrupt:
                 click.echo("Stopping …", err=True)
     return code
-
-
-def _check_writable(page: Path) -> None:
-    try:
-        page.open("a").close()
-    except OSError as error:
-        raise click.BadParameter(
-            f"cannot write {page}: {error.strerror}", param_hint="--report"
-        ) from None
 
 
 def _title(request: DemoRequest) -> str:

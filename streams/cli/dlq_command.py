@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simhash_core.verdicts import RejectionReason
-from streams.cli.options import announce, json_option, timeout_option, with_settings, write_blocks
+from streams.cli import options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from streams.dead_letters.replay import Account, Selection
     from streams.dead_letters.topic import DeadLetterTopics
     from streams.kafka.topic_follower import ReadRecord
-    from streams.settings.settings import Settings
 
 _REASONS = click.Choice([reason.value for reason in RejectionReason])
 
@@ -29,33 +28,25 @@ def command() -> None:
 _reason_option = click.option(
     "--reason", "reasons", type=_REASONS, multiple=True, help="Only of this reason; repeatable."
 )
-_redeliveries_option = click.option(
-    "--max-redeliveries",
-    "redeliveries_max",
-    type=click.IntRange(1, 1000),
+_redeliveries_option = options.number_option(
+    "--max-redeliveries redeliveries_max",
+    click.IntRange(1, 1000),
+    "Skip records that were already sent again N times.",
     default=3,
-    show_default=True,
-    metavar="N",
-    help="Skip records that were already sent again N times.",
 )
 
 
 @command.command("list", short_help="Count dead letters, and show the newest.")
-@with_settings
-@json_option
-@timeout_option
+@options.with_settings
+@options.json_option
+@options.timeout_option
 @_reason_option
 @_redeliveries_option
-@click.option(
-    "--limit",
-    type=click.IntRange(0, 100_000),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Show the newest N; 0 shows only the counts.",
+@options.number_option(
+    "--limit", click.IntRange(0, 100_000), "Show the newest N; 0 shows only the counts.", default=20
 )
 def list_(
-    settings: Settings,
+    settings: options.Settings,
     *,
     reasons: tuple[str, ...],
     redeliveries_max: int,
@@ -82,7 +73,7 @@ def list_(
     with closing(ReplayMemory(settings, topics)) as memory:
         done = memory.read()
     summary = summarise(
-        read_all(settings, topics, announce),
+        read_all(settings, topics, options.announce),
         raw_topic=topics.raw,
         done=done,
         redeliveries_max=redeliveries_max,
@@ -91,25 +82,27 @@ def list_(
     )
     content = summary_object(topics.dead_letters, summary)
     blocks = summary_view(topics.dead_letters, summary)
-    write_blocks("dead-letters", content, blocks, as_json=as_json)
+    options.write_blocks("dead-letters", content, blocks, as_json=as_json)
 
 
 @command.command(short_help="Show one dead letter whole.")
-@with_settings
-@json_option
-@timeout_option
-@click.option(
-    "--bytes",
-    "bytes_max",
-    type=click.IntRange(0, 64 * 1024 * 1024),
+@options.with_settings
+@options.json_option
+@options.timeout_option
+@options.number_option(
+    "--bytes bytes_max",
+    click.IntRange(0, 64 * 1024 * 1024),
+    "Show N bytes of the value, the key and each header; --json shows all.",
     default=4096,
-    show_default=True,
-    metavar="N",
-    help="Show N bytes of the value, the key and each header; --json shows all.",
 )
 @click.argument("position")
 def show(
-    settings: Settings, *, position: str, bytes_max: int, timeout_seconds: float, as_json: bool
+    settings: options.Settings,
+    *,
+    position: str,
+    bytes_max: int,
+    timeout_seconds: float,
+    as_json: bool,
 ) -> None:
     """Show the dead letter at POSITION, such as dlq.raw-documents/0@7, or 0@7 for short.
 
@@ -131,22 +124,22 @@ def show(
     if letter is None:
         raise UsageError(f"the record at {record.position} is no dead letter: 'firstseen consume'")
     blocks = letter_view(letter, bytes_max)
-    write_blocks("dead-letter", letter_object(letter), blocks, as_json=as_json)
+    options.write_blocks("dead-letter", letter_object(letter), blocks, as_json=as_json)
 
 
 @command.command(short_help="Send dead letters back to the raw topic.")
-@with_settings
-@json_option
-@timeout_option
+@options.with_settings
+@options.json_option
+@options.timeout_option
 @click.option("--all", "everything", is_flag=True, help="All that can be sent.")
 @_reason_option
 @_redeliveries_option
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Send N at most.")
+@options.number_option("--limit", click.IntRange(min=1), "Send N at most.")
 @click.option("--again", is_flag=True, help="Include those that were replayed before.")
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, without sending.")
 @click.argument("positions", nargs=-1)
 def replay(  # noqa: PLR0913 - one for each option
-    settings: Settings,
+    settings: options.Settings,
     *,
     positions: tuple[str, ...],
     everything: bool,
@@ -181,7 +174,7 @@ def replay(  # noqa: PLR0913 - one for each option
         raise click.UsageError("say which: --all, --reason REASON, or positions")
     topics = _topics(settings, timeout_seconds, sends=not dry_run)
     at = [position_on(topics, position) for position in positions]
-    records = read_positions(settings, at) if at else read_all(settings, topics, announce)
+    records = read_positions(settings, at) if at else read_all(settings, topics, options.announce)
     account = Account()
     is_complete = False
     try:
@@ -194,14 +187,16 @@ def replay(  # noqa: PLR0913 - one for each option
         click.get_current_context().exit(1)
 
 
-def _topics(settings: Settings, timeout_seconds: float, *, sends: bool = False) -> DeadLetterTopics:
+def _topics(
+    settings: options.Settings, timeout_seconds: float, *, sends: bool = False
+) -> DeadLetterTopics:
     """Connect and look up the topics; ``sends`` requires what the delivery mode needs."""
     from streams.dead_letters.topic import dead_letter_topics
     from streams.kafka.connection import connect_admin
     from streams.settings.settings import Delivery
     from streams.topics.admin import TopicsError, can_administer
 
-    admin = connect_admin(settings, timeout_seconds, announce)
+    admin = connect_admin(settings, timeout_seconds, options.announce)
     if sends and settings.delivery is Delivery.EXACTLY_ONCE and not can_administer(admin):
         raise TopicsError(
             "delivery is exactly_once, but this broker has no transactions (librdkafka's "
@@ -211,7 +206,7 @@ def _topics(settings: Settings, timeout_seconds: float, *, sends: bool = False) 
 
 
 def _replay(
-    settings: Settings,
+    settings: options.Settings,
     topics: DeadLetterTopics,
     selection: Selection,
     account: Account,
@@ -241,4 +236,4 @@ def _show(
 
     content = account_object(account, topics.raw, dry_run=dry_run, is_complete=is_complete)
     blocks = account_view(account, topics.raw, dry_run=dry_run, is_complete=is_complete)
-    write_blocks("replay", content, blocks, as_json=as_json)
+    options.write_blocks("replay", content, blocks, as_json=as_json)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from streams.cli.options import ProfileCommand, json_option, with_profile_settings, write_blocks
-
-if TYPE_CHECKING:
-    from streams.settings.settings import Settings
+from streams.cli import options
 
 
 @click.command(
-    cls=ProfileCommand, short_help="Measure recall and precision on documents you have labelled."
+    cls=options.ProfileCommand,
+    short_help="Measure recall and precision on documents you have labelled.",
 )
 @click.option(
     "--documents",
@@ -34,10 +31,10 @@ if TYPE_CHECKING:
     metavar="PAGE",
     help="Write a page with distances, thresholds, misses and false joins: one HTML file.",
 )
-@json_option
-@with_profile_settings
+@options.json_option
+@options.with_profile_settings
 def command(
-    settings: Settings, *, documents: str, pairs: str, report: Path | None, as_json: bool
+    settings: options.Settings, *, documents: str, pairs: str, report: Path | None, as_json: bool
 ) -> None:
     """Deduplicate labelled documents in file order, and compare the result with the labels.
 
@@ -62,17 +59,8 @@ def command(
             labelled = read_labelled(documents, pairs, settings)
             quality = evaluate(labelled, settings, watch=watch).quality
         else:
-            with _opened(report) as page:
+            with options.open_page(report, "w") as page:
                 content = report_content((documents, pairs), settings, watch)
                 page.write(report_page(content))
             quality = content.quality
-    write_blocks("evaluate", quality, evaluation_view(quality, documents), as_json=as_json)
-
-
-def _opened(page: Path) -> TextIO:
-    try:
-        return page.open("w", encoding="utf-8")
-    except OSError as error:
-        raise click.BadParameter(
-            f"cannot write {page}: {error.strerror}", param_hint="--report"
-        ) from None
+    options.write_blocks("evaluate", quality, evaluation_view(quality, documents), as_json=as_json)

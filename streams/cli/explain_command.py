@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from simhash_core.errors import UsageError
-from streams.cli.options import json_option, top_option, with_local_settings, write_blocks
-
-if TYPE_CHECKING:
-    from streams.settings.settings import Settings
+from streams.cli import options
 
 
 @click.command(short_help="Show why two texts are, or are not, near duplicates.")
@@ -23,11 +18,11 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="A and B are ids of documents in FILE, one JSON object a line; repeatable.",
 )
-@top_option("Features and bits to list.")
-@json_option
-@with_local_settings
+@options.top_option("Features and bits to list.")
+@options.json_option
+@options.with_local_settings
 def command(
-    settings: Settings,
+    settings: options.Settings,
     texts: tuple[str, ...],
     *,
     text_a: str | None,
@@ -60,14 +55,14 @@ def command(
     explained = explain(fingerprinter, pairs[0][1], pairs[1][1])
     content = explanation_object(explained, fingerprinter, names, top)
     blocks = explanation_view(explained, fingerprinter, names, top)
-    write_blocks("explain", content, blocks, as_json=as_json)
+    options.write_blocks("explain", content, blocks, as_json=as_json)
 
 
 def _named_texts(
     names: tuple[str, ...],
     inline: tuple[str | None, str | None],
     documents: tuple[str, ...],
-    settings: Settings,
+    settings: options.Settings,
 ) -> list[tuple[str, str]]:
     """Return name and text of A and of B; raise ``UsageError`` unless there are two."""
     from streams.files.text_files import find_documents, read_text

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from simhash_core.errors import UsageError
 from simhash_core.text.profiles import index_digest
-from streams.cli.options import (
-    json_option,
-    top_option,
-    with_local_settings,
-    write_blocks,
-    write_json,
-)
-
-if TYPE_CHECKING:
-    from streams.settings.settings import Settings
+from streams.cli import options
 
 
 @click.command(short_help="Show the fingerprint of a text, or of each document of a file.")
 @click.argument("file", metavar="[FILE]", required=False)
 @click.option("--text", metavar="TEXT", help="This text, instead of a file.")
 @click.option("--jsonl", is_flag=True, help="FILE has a JSON document a line: one line for each.")
-@top_option("Heaviest terms to show.")
-@json_option
-@with_local_settings
+@options.top_option("Heaviest terms to show.")
+@options.json_option
+@options.with_local_settings
 def command(
-    settings: Settings, *, file: str | None, text: str | None, jsonl: bool, top: int, as_json: bool
+    settings: options.Settings,
+    *,
+    file: str | None,
+    text: str | None,
+    jsonl: bool,
+    top: int,
+    as_json: bool,
 ) -> None:
     """Show the fingerprint of the text in FILE (- is standard input), its blocks, and its terms.
 
@@ -43,23 +38,18 @@ def command(
       firstseen fingerprint --jsonl news.jsonl.gz --profile classic
       firstseen fingerprint article.txt --json | jq -r .fingerprint
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    if (file is None) == (text is None):
-        raise UsageError("give either a FILE (- is standard input) or --text")
-    if jsonl:
-        if file is None:
-            raise UsageError("--jsonl is for a FILE of documents: give one, or leave it away")
+    if jsonl and file is None and text is not None:
+        raise UsageError("--jsonl is for a FILE of documents: give one, or leave it away")
+    if jsonl and file is not None and text is None:
         _show_documents(file, settings, as_json=as_json)
     else:
-        _show_text(file, text or "", settings, top, as_json=as_json)
+        _show_text(options.given_text(file, text, settings), settings, top, as_json=as_json)
 
 
-def _show_text(file: str | None, text: str, settings: Settings, top: int, *, as_json: bool) -> None:
+def _show_text(text: str, settings: options.Settings, top: int, *, as_json: bool) -> None:
     from simhash_core.text.fingerprinter import Fingerprinter
     from streams.cli.text_views import fingerprint_object, fingerprint_view
-    from streams.files.text_files import read_text
 
-    if file is not None:
-        text = read_text(file, settings.max_record_bytes)
     fingerprinter = Fingerprinter(settings.index_profile())
     fingerprinted = fingerprinter.fingerprint(text)
     terms = fingerprinter.weighted_terms(text)
@@ -68,10 +58,10 @@ def _show_text(file: str | None, text: str, settings: Settings, top: int, *, as_
     shown["terms"] = [term._asdict() for term in terms[:top]]
     shown["profile"] = settings.profile
     shown["index"] = index_digest(fingerprinter.identity)
-    write_blocks("fingerprint", shown, blocks, as_json=as_json)
+    options.write_blocks("fingerprint", shown, blocks, as_json=as_json)
 
 
-def _show_documents(file: str, settings: Settings, *, as_json: bool) -> None:
+def _show_documents(file: str, settings: options.Settings, *, as_json: bool) -> None:
     from simhash_core.text.fingerprinter import Fingerprinter
     from streams.cli.text_views import fingerprint_object
     from streams.files.text_files import Unreadable, documents_in
@@ -85,7 +75,7 @@ def _show_documents(file: str, settings: Settings, *, as_json: bool) -> None:
         fingerprinted = fingerprinter.fingerprint(line.text)
         if as_json:
             shown = {"id": line.id, **fingerprint_object(fingerprinter, fingerprinted)}
-            write_json("fingerprint", shown)
+            options.write_json("fingerprint", shown)
         else:
             last = fingerprinted.undecidable or str(fingerprinted.features)
             click.echo(f"{one_line(line.id)}\t{fingerprinted.fingerprint.hex() or '-'}\t{last}")

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from streams.cli.options import with_local_settings
-
-if TYPE_CHECKING:
-    from streams.settings.settings import Settings
+from streams.cli import options
 
 
 @click.command(short_help="Ask a worker whether it is healthy, for container probes.")
@@ -19,8 +14,8 @@ if TYPE_CHECKING:
     help="Address of the worker's pages. [default: by web.host and web.port]",
 )
 @click.option("--ready", is_flag=True, help="Ask whether its shards have caught up (/readyz).")
-@with_local_settings
-def command(settings: Settings, *, url: str | None, ready: bool) -> int:
+@options.with_local_settings
+def command(settings: options.Settings, *, url: str | None, ready: bool) -> int:
     """Ask a worker whether it is healthy. Exit code 0 if it is; 1 with the reason if not.
 
     If the pages need a token, the command takes it from web.token or web.token_file.

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import json_option, with_local_settings, write_json
-
-if TYPE_CHECKING:
-    from streams.settings.settings import Settings
+from streams.cli import options
 
 _TERMS_MAX = 1_000_000
 _DOCUMENTS_MIN = 2
@@ -36,28 +32,23 @@ def command() -> None:
     metavar="NAME",
     help="Name of the model in the index identity. [default: the file name of MODEL]",
 )
-@click.option(
-    "--terms",
-    "terms_max",
-    type=click.IntRange(1, 5_000_000),
+@options.number_option(
+    "--terms terms_max",
+    click.IntRange(1, 5_000_000),
+    "Maximum number of terms counted at a time, about 150 bytes of memory each.",
     default=_TERMS_MAX,
-    show_default=True,
-    metavar="N",
-    help="Maximum number of terms counted at a time, about 150 bytes of memory each.",
 )
-@click.option(
+@options.number_option(
     "--least",
-    type=click.IntRange(1, 1_000_000),
+    click.IntRange(1, 1_000_000),
+    "Leave out terms that occur in fewer documents.",
     default=_DOCUMENTS_MIN,
-    show_default=True,
-    metavar="N",
-    help="Leave out terms that occur in fewer documents.",
 )
 @click.option("--force", is_flag=True, help="Replace a MODEL that exists.")
-@json_option
-@with_local_settings
+@options.json_option
+@options.with_local_settings
 def train(
-    settings: Settings,
+    settings: options.Settings,
     *,
     files: tuple[str, ...],
     output: Path,
@@ -110,16 +101,14 @@ def train(
     write_model(output, data)
     if corpus.size.unreadable:
         click.echo(f"firstseen: {corpus.size.unreadable:,} lines are no documents", err=True)
-    if as_json:
-        write_json("idf", model_object(data))
-    else:
-        click.echo(f"{output}: {header_text(data)}")
+    text = f"{output}: {header_text(data)}"
+    options.write_answer("idf", model_object(data), text, as_json=as_json)
 
 
 @command.command(short_help="Show the origin of a model, and the idf of terms.")
 @click.argument("model", metavar="MODEL")
 @click.argument("terms", metavar="[TERM]...", nargs=-1)
-@json_option
+@options.json_option
 def show(model: str, *, terms: tuple[str, ...], as_json: bool) -> None:
     """Show the origin of MODEL, verify its checksum, and print the idf of each TERM.
 
@@ -136,7 +125,7 @@ def show(model: str, *, terms: tuple[str, ...], as_json: bool) -> None:
     decoded = decode_idf(data)
     idf_of = {term: decoded.idf(normalize(term)) for term in terms}
     if as_json:
-        write_json("idf", {**model_object(data), "idf": idf_of})
+        options.write_json("idf", {**model_object(data), "idf": idf_of})
         return
     click.echo(f"{model}: {header_text(data)}")
     for term, idf in idf_of.items():

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from streams.cli.options import (
-    announce,
-    json_option,
-    shard_option,
-    timeout_option,
-    with_settings,
-    write_answer,
-)
+from streams.cli import options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +18,6 @@ if TYPE_CHECKING:
     from streams.maintenance.loading import LoadAccount
     from streams.maintenance.new_log import NewLog
     from streams.maintenance.verification import Verified
-    from streams.settings.settings import Settings
 
 
 def load_text(account: LoadAccount) -> str:
@@ -113,10 +105,10 @@ def _counted(number: int, noun: str) -> str:
 
 
 @click.command(short_help="Show figures of an index: documents, buckets, bytes, times.")
-@with_settings
-@shard_option
-@json_option
-def stats(settings: Settings, *, shards: tuple[int, ...], as_json: bool) -> None:
+@options.with_settings
+@options.shard_option
+@options.json_option
+def stats(settings: options.Settings, *, shards: tuple[int, ...], as_json: bool) -> None:
     """Show figures of the shards on this machine: documents, buckets, bytes, times, progress.
 
     The command reads local files only. Buckets are counted over all these shards together. A large
@@ -143,16 +135,16 @@ def stats(settings: Settings, *, shards: tuple[int, ...], as_json: bool) -> None
             settings.index.window,
             show,
         )
-    write_answer("index-stats", figures, stats_text(figures), as_json=as_json)
+    options.write_answer("index-stats", figures, stats_text(figures), as_json=as_json)
 
 
 @click.command(short_help="Compare disk, changelog and log of an index.")
-@with_settings
-@shard_option
-@timeout_option
-@json_option
+@options.with_settings
+@options.shard_option
+@options.timeout_option
+@options.json_option
 def verify(
-    settings: Settings, *, shards: tuple[int, ...], timeout_seconds: float, as_json: bool
+    settings: options.Settings, *, shards: tuple[int, ...], timeout_seconds: float, as_json: bool
 ) -> None:
     """Compare the stores on this machine with the changelog, and both with the log.
 
@@ -173,21 +165,23 @@ def verify(
     from streams.terminal.layout import progress_bar
 
     local = local_shards(settings, shards)
-    admin = connect_admin(settings, timeout_seconds, announce)
+    admin = connect_admin(settings, timeout_seconds, options.announce)
     identity = Fingerprinter(settings.index_profile()).identity
     with progress_bar() as show:
         verified = verify_index(settings, admin, identity, local, show)
-    write_answer("index-verify", verified, verify_text(verified), as_json=as_json)
+    options.write_answer("index-verify", verified, verify_text(verified), as_json=as_json)
     if verified.findings:
         click.get_current_context().exit(1)
 
 
 @click.command(short_help="Write the entries of an index as lines of JSON.")
-@with_settings
+@options.with_settings
 @click.argument("file")
-@shard_option
-@json_option
-def export(settings: Settings, file: str, *, shards: tuple[int, ...], as_json: bool) -> None:
+@options.shard_option
+@options.json_option
+def export(
+    settings: options.Settings, file: str, *, shards: tuple[int, ...], as_json: bool
+) -> None:
     """Write the entries of the shards on this machine to FILE, as JSON lines.
 
     The first line names the index. FILE is written as gzip if it ends in .gz; - is
@@ -210,13 +204,13 @@ def export(settings: Settings, file: str, *, shards: tuple[int, ...], as_json: b
         count = export_entries(settings.application_id, local, output, show)
     content = {"file": file, "documents": count, "shards": [each.partition for each in local]}
     if as_json:
-        write_answer("index-export", content, "", as_json=True)
+        options.write_answer("index-export", content, "", as_json=True)
     else:
         click.echo(f"Wrote {count:,} entries to {file}.", err=file == "-")
 
 
 @click.command(short_help="Load documents into an index.")
-@with_settings
+@options.with_settings
 @click.argument("file", required=False)
 @click.option("--topic", metavar="NAME", help="Load all documents of a topic, such as unique.")
 @click.option(
@@ -226,11 +220,10 @@ def export(settings: Settings, file: str, *, shards: tuple[int, ...], as_json: b
     show_default=True,
     help="Form of the lines of FILE; auto decides by the first line.",
 )
-@click.option(
+@options.number_option(
     "--jobs",
-    type=click.IntRange(1, 256),
-    metavar="N",
-    help="Processes that fingerprint the texts of FILE; one for each core unless given.",
+    click.IntRange(1, 256),
+    "Processes that fingerprint the texts of FILE; one for each core unless given.",
 )
 @click.option("--add", "adds", is_flag=True, help="Add to an index that has documents.")
 @click.option(
@@ -239,10 +232,10 @@ def export(settings: Settings, file: str, *, shards: tuple[int, ...], as_json: b
     help="Where workers start to read the raw topic: earliest, latest, or an application id, to "
     "continue from its committed offsets. Required if the raw topic has records.",
 )
-@timeout_option
-@json_option
+@options.timeout_option
+@options.json_option
 def load(  # noqa: PLR0913 - one for each option
-    settings: Settings,
+    settings: options.Settings,
     *,
     file: str | None,
     topic: str | None,
@@ -278,7 +271,7 @@ def load(  # noqa: PLR0913 - one for each option
 
     if (file is None) == (topic is None):
         raise click.UsageError("say what to load: a FILE, or --topic NAME")
-    admin = connect_admin(settings, timeout_seconds, announce)
+    admin = connect_admin(settings, timeout_seconds, options.announce)
     fingerprinter = Fingerprinter(settings.index_profile())
     loading = Loading(settings, admin, fingerprinter.identity, adds=adds, begin=begin)
     source: LoadSource
@@ -299,12 +292,12 @@ def load(  # noqa: PLR0913 - one for each option
         "log_offset": account.log_offset,
         "seconds": account.seconds,
     }
-    write_answer("index-load", content, load_text(account), as_json=as_json)
+    options.write_answer("index-load", content, load_text(account), as_json=as_json)
 
 
 @click.command(short_help="Delete stores of shards, or a whole index.")
-@with_settings
-@shard_option
+@options.with_settings
+@options.shard_option
 @click.option(
     "--everything",
     is_flag=True,
@@ -312,10 +305,10 @@ def load(  # noqa: PLR0913 - one for each option
     "that was seen is forgotten.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@timeout_option
-@json_option
+@options.timeout_option
+@options.json_option
 def drop(
-    settings: Settings,
+    settings: options.Settings,
     *,
     shards: tuple[int, ...],
     everything: bool,
@@ -351,20 +344,22 @@ def drop(
     if not yes:
         click.confirm(f"Delete {what}?", abort=True, err=True)
     if everything:
-        admin = connect_admin(settings, timeout_seconds, announce)
+        admin = connect_admin(settings, timeout_seconds, options.announce)
         with progress_bar() as show:
             dropped = drop_index(settings, admin, local, show)
     else:
         dropped = drop_stores(settings, local)
-    write_answer("index-drop", dropped, drop_text(dropped), as_json=as_json)
+    options.write_answer("index-drop", dropped, drop_text(dropped), as_json=as_json)
 
 
 @click.command("new-log", short_help="Start a new log after the old one was lost or truncated.")
-@with_settings
+@options.with_settings
 @click.option("--force", is_flag=True, help="Although the log that is there will do.")
-@timeout_option
-@json_option
-def new_log(settings: Settings, *, force: bool, timeout_seconds: float, as_json: bool) -> None:
+@options.timeout_option
+@options.json_option
+def new_log(
+    settings: options.Settings, *, force: bool, timeout_seconds: float, as_json: bool
+) -> None:
     """Start a new log from the state of the shards, after the old log was lost or truncated.
 
     Committed outputs stay. Documents in flight are sent and decided again. So a duplicate on the
@@ -380,20 +375,20 @@ def new_log(settings: Settings, *, force: bool, timeout_seconds: float, as_json:
     from streams.maintenance.new_log import begin_new_log
     from streams.terminal.layout import progress_bar
 
-    admin = connect_admin(settings, timeout_seconds, announce)
+    admin = connect_admin(settings, timeout_seconds, options.announce)
     identity = Fingerprinter(settings.index_profile()).identity
     with progress_bar() as show:
         begun = begin_new_log(settings, admin, identity, show, force=force)
-    write_answer("index-new-log", begun, new_log_text(begun), as_json=as_json)
+    options.write_answer("index-new-log", begun, new_log_text(begun), as_json=as_json)
 
 
 @click.command(short_help="Copy the stores of shards, to restore them later.")
-@with_settings
+@options.with_settings
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
-@shard_option
-@json_option
+@options.shard_option
+@options.json_option
 def checkpoint(
-    settings: Settings, directory: Path, *, shards: tuple[int, ...], as_json: bool
+    settings: options.Settings, directory: Path, *, shards: tuple[int, ...], as_json: bool
 ) -> None:
     """Copy the stores of the shards on this machine to DIRECTORY.
 
@@ -414,17 +409,22 @@ def checkpoint(
         ]
     content = {"directory": str(directory), "checkpoints": checkpoints}
     text = checkpoints_text(f"Copied to {directory}:", checkpoints)
-    write_answer("index-checkpoint", content, text, as_json=as_json)
+    options.write_answer("index-checkpoint", content, text, as_json=as_json)
 
 
 @click.command(short_help="Restore stores from copies.")
-@with_settings
+@options.with_settings
 @click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--force", is_flag=True, help="Replace existing stores.")
-@shard_option
-@json_option
+@options.shard_option
+@options.json_option
 def restore(
-    settings: Settings, directory: Path, *, force: bool, shards: tuple[int, ...], as_json: bool
+    settings: options.Settings,
+    directory: Path,
+    *,
+    force: bool,
+    shards: tuple[int, ...],
+    as_json: bool,
 ) -> None:
     """Replace the stores on this machine with the copies in DIRECTORY.
 
@@ -448,7 +448,7 @@ def restore(
     content = {"directory": str(directory), "checkpoints": restored}
     head = "Restored; workers read everything newer from the changelog:"
     text = checkpoints_text(head, restored)
-    write_answer("index-restore", content, text, as_json=as_json)
+    options.write_answer("index-restore", content, text, as_json=as_json)
 
 
 @click.group()

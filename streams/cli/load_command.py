@@ -3,43 +3,25 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import json_option, timeout_option, with_settings, write_json
-
-if TYPE_CHECKING:
-    from streams.settings.settings import Settings
+from streams.cli import options
 
 _NUMBER_MAX = 100_000_000
 
 
 @click.command(short_help="Send generated documents to the raw topic.")
-@click.option(
-    "--documents",
-    type=click.IntRange(1, _NUMBER_MAX),
-    default=3_000,
-    show_default=True,
-    metavar="N",
-    help="How many.",
+@options.number_option("--documents", click.IntRange(1, _NUMBER_MAX), "How many.", default=3_000)
+@options.number_option("--rate", click.FloatRange(0.001, 1e6), "Maximum documents per second.")
+@options.number_option(
+    "--seed", click.IntRange(0), "Seed of the generated documents.", default=1, metavar="S"
 )
-@click.option(
-    "--rate", type=click.FloatRange(0.001, 1e6), metavar="N", help="Maximum documents per second."
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=1,
-    show_default=True,
-    metavar="S",
-    help="Seed of the generated documents.",
-)
-@timeout_option
-@json_option
-@with_settings
+@options.timeout_option
+@options.json_option
+@options.with_settings
 def command(
-    settings: Settings,
+    settings: options.Settings,
     *,
     documents: int,
     rate: float | None,
@@ -59,18 +41,11 @@ def command(
       firstseen load
       firstseen load --documents 100000 --rate 500 --seed 2 --broker kafka-1:9092
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from streams.cli.produce_command import raw_sender
     from streams.corpus.corpus import generate
-    from streams.kafka.connection import connect_admin
-    from streams.kafka.document_sender import DocumentSender
-    from streams.topics.admin import TopicsError, can_administer, partitions_of
 
     topic = settings.topics.raw
-    admin = connect_admin(settings, timeout_seconds, lambda text: click.echo(text, err=True))
-    is_embedded = not can_administer(admin)
-    if not is_embedded and not partitions_of(admin, [topic]):
-        raise TopicsError(f"topic {topic} is missing: run 'firstseen topics create'")
-    began = time.monotonic()
-    with DocumentSender(settings, topic, paced=is_embedded, per_second=rate) as sender:
+    with raw_sender(settings, topic, rate, timeout_seconds) as (sender, began):
         for record in generate(seed, documents):
             # A record without a value would be a tombstone, not a document.
             if record.value is not None:
@@ -78,17 +53,15 @@ def command(
         sender.finish()
     seconds = time.monotonic() - began
     per_second = sender.acknowledged / max(seconds, 1e-3)
-    if as_json:
-        summary = {
-            "topic": topic,
-            "documents": sender.acknowledged,
-            "seconds": round(seconds, 3),
-            "documents_per_second": round(per_second, 1),
-            "seed": seed,
-        }
-        write_json("load", summary)
-    else:
-        click.echo(
-            f"{sender.acknowledged:,} generated documents sent to {topic} in {seconds:.1f} s "
-            f"({per_second:,.0f} a second)"
-        )
+    summary = {
+        "topic": topic,
+        "documents": sender.acknowledged,
+        "seconds": round(seconds, 3),
+        "documents_per_second": round(per_second, 1),
+        "seed": seed,
+    }
+    text = (
+        f"{sender.acknowledged:,} generated documents sent to {topic} in {seconds:.1f} s "
+        f"({per_second:,.0f} a second)"
+    )
+    options.write_answer("load", summary, text, as_json=as_json)

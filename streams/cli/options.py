@@ -19,14 +19,17 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, cast
 
 import click
+
+from simhash_core.errors import UsageError
 
 if TYPE_CHECKING:
     import msgspec
 
     from streams.settings.loader import LoadedSettings
+    from streams.settings.settings import Settings as Settings  # noqa: PLC0414 - for commands
     from streams.terminal.layout import Block
 
 
@@ -82,7 +85,42 @@ def announce(text: str) -> None:
     click.echo(f"firstseen: {text}", err=True)
 
 
+def open_page(page: Path, mode: str) -> TextIO:
+    """Open the page of ``--report``; raise ``click.BadParameter`` if that is not possible."""
+    try:
+        return cast("TextIO", page.open(mode, encoding="utf-8"))
+    except OSError as error:
+        raise click.BadParameter(
+            f"cannot write {page}: {error.strerror}", param_hint="--report"
+        ) from None
+
+
+def given_text(file: str | None, text: str | None, settings: Settings) -> str:
+    """Return ``--text``, or the text of a file; raise ``UsageError`` unless one is given."""
+    from streams.files.text_files import read_text
+
+    if file is not None and text is None:
+        return read_text(file, settings.max_record_bytes)
+    if file is None and text is not None:
+        return text
+    raise UsageError("give either a FILE (- is standard input) or --text")
+
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def number_option(
+    names: str,
+    numbers: click.IntRange | click.FloatRange,
+    text: str,
+    metavar: str = "N",
+    **others: Any,  # noqa: ANN401 - of click's option
+) -> Callable[[_Command], _Command]:
+    """Return an option for a number; ``names`` is as in ``--limit limit``."""
+    if "default" in others:
+        others["show_default"] = True
+    return click.option(*names.split(), type=numbers, metavar=metavar, help=text, **others)
+
 
 _FLAGS: Final[Mapping[str, str]] = {
     "broker": "--broker",
@@ -121,14 +159,12 @@ _set_option: Final = click.option(
 json_option: Final = click.option(
     "--json", "as_json", is_flag=True, help="Write the answer as JSON, one object a line."
 )
-timeout_option: Final = click.option(
-    "--timeout",
-    "timeout_seconds",
-    type=click.FloatRange(0.1, 300),
+timeout_option: Final = number_option(
+    "--timeout timeout_seconds",
+    click.FloatRange(0.1, 300),
+    "Longest wait for a broker.",
     default=15.0,
-    show_default=True,
     metavar="SECONDS",
-    help="Longest wait for a broker.",
 )
 shard_option: Final = click.option(
     "--shard",
@@ -157,14 +193,7 @@ _KAFKA_OPTIONS: Final = (
 
 
 def top_option(shown: str) -> Callable[[_Command], _Command]:
-    return click.option(
-        "--top",
-        type=click.IntRange(0, 10_000),
-        default=10,
-        show_default=True,
-        metavar="N",
-        help=shown,
-    )
+    return number_option("--top", click.IntRange(0, 10_000), shown, default=10)
 
 
 def with_settings(function: _Command) -> _Command:

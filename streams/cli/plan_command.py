@@ -2,44 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from streams.cli.options import ProfileCommand, json_option, with_planned_settings, write_blocks
+from streams.cli import options
 
 if TYPE_CHECKING:
-    from streams.settings.settings import Settings
+    from streams.offline.index_plan import IndexPlan
+    from streams.terminal.layout import Block
+
+
+_STEP: Final = 1024
+_UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+_BARS: Final = 20
 
 
 @click.command(
-    cls=ProfileCommand, short_help="Size an index, and see what it would find, beforehand."
+    cls=options.ProfileCommand, short_help="Size an index, and see what it would find, beforehand."
 )
-@click.option(
+@options.number_option(
     "--documents",
-    type=click.IntRange(0, 10**15),
+    click.IntRange(0, 10**15),
+    "Unique documents that the index will hold.",
     required=True,
-    metavar="N",
-    help="Unique documents that the index will hold.",
 )
-@click.option(
+@options.number_option(
     "--partitions",
-    type=click.IntRange(1, 4096),
+    click.IntRange(1, 4096),
+    "Raw partitions, each of which is a shard. [default: a suggested number]",
     metavar="P",
-    help="Raw partitions, each of which is a shard. [default: a suggested number]",
 )
-@click.option(
+@options.number_option(
     "--workers",
-    type=click.IntRange(1, 4096),
+    click.IntRange(1, 4096),
+    "Workers that share memory and candidates.",
     default=1,
-    show_default=True,
     metavar="W",
-    help="Workers that share memory and candidates.",
 )
-@json_option
-@with_planned_settings
+@options.json_option
+@options.with_planned_settings
 def command(
-    settings: Settings, *, documents: int, partitions: int | None, workers: int, as_json: bool
+    settings: options.Settings,
+    *,
+    documents: int,
+    partitions: int | None,
+    workers: int,
+    as_json: bool,
 ) -> None:
     """Estimate candidates, bytes on disk and in memory, partitions and recall of an index.
 
@@ -53,8 +62,101 @@ def command(
       firstseen plan --documents 17179869184 --bits 64 --blocks 4 --distance 3
       firstseen plan --documents 5000000 --bits 256 --blocks 21 --block-bits 12 --distance 56 --json
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.cli.plan_view import plan_view
     from streams.offline.index_plan import plan_index
 
     plan = plan_index(documents, settings.index_profile(), partitions, workers)
-    write_blocks("plan", plan, plan_view(plan), as_json=as_json)
+    options.write_blocks("plan", plan, _view(plan), as_json=as_json)
+
+
+def _view(plan: IndexPlan) -> list[Block]:
+    from streams.terminal.layout import table
+
+    cuts = " in each of 2 cuts" if plan.buckets_per_document - plan.bands > plan.blocks else ""
+    cuts_of = [f"{plan.blocks} blocks of {plan.block_bits}{cuts}"] if plan.blocks else []
+    cuts_of += [f"{plan.bands} bands"] if plan.bands else []
+    head = (
+        f"{plan.documents:,} unique documents, {plan.bits} bits, "
+        f"{', '.join(cuts_of)}, near up to {plan.distance} bits"
+    )
+    confirmed = (
+        [f"confirmed by {plan.verify} at {plan.verify_at:g} (a sketch: {plan.sketch_bytes} bytes)"]
+        if plan.sketch_bytes
+        else []
+    )
+    cost = [
+        *(
+            [("candidates in a block", f"{plan.candidates_per_block:,}", "of random fingerprints")]
+            if plan.blocks
+            else []
+        ),
+        ("candidates a look-up", f"{plan.candidates_per_lookup:,}", "more for similar texts"),
+        *_of_each_worker(
+            plan, "candidates", f"{plan.candidates_per_worker:,}", "in its part of the index"
+        ),
+        ("a look-up", f"{plan.lookup_us:,} µs", "of CPU time on each worker"),
+        ("log, changelog", f"{plan.wire_bytes_per_document:,} bytes", "a document, uncompressed"),
+        ("state a document", f"{plan.state_bytes_per_document:,} bytes", "on disk"),
+        ("state", _bytes_in_words(plan.state_bytes), "on disk"),
+        ("buckets a document", f"{plan.memory_bytes_per_document:,} bytes", "of these"),
+        ("buckets", _bytes_in_words(plan.memory_bytes), "fast while they fit in the page cache"),
+        *_of_each_worker(plan, "buckets", _bytes_in_words(plan.memory_bytes_per_worker), ""),
+        (
+            "partitions",
+            f"{plan.partitions:,}",
+            f"of {_bytes_in_words(plan.state_bytes_per_partition)} each"
+            + (
+                ""
+                if plan.partitions == plan.partitions_suggested
+                else f"; {plan.partitions_suggested:,} are suggested"
+            ),
+        ),
+    ]
+    promise = (
+        "Guaranteed: any two within the distance share a block."
+        if plan.guaranteed
+        else "Not guaranteed: pairs within the distance share a block with this chance."
+        if plan.blocks
+        else "Not guaranteed: the chance that a pair shares a band depends on its similarity."
+    )
+    distances = [
+        (f"{each.distance} bits", f"{each.recall:.1%}", _bar(each.recall))
+        for each in plan.recall_by_distance
+    ]
+    jaccards = [
+        (f"{each.jaccard:g}", f"{each.recall:.1%}", _bar(each.recall))
+        for each in plan.recall_by_jaccard
+    ]
+    return [
+        head,
+        *confirmed,
+        table(cost, "<><", "  "),
+        *(["", f"Candidates are too many: {plan.advice}."] if plan.advice else []),
+        "",
+        promise,
+        *([table(distances, ">><", "  ")] if distances else []),
+        "",
+        (
+            "Expected recall before the second check, by Jaccard of character 5-grams, for "
+            "evenly spread edits of single characters (the hardest kind; 'firstseen evaluate' "
+            "measures your documents):"
+        ),
+        table(jaccards, ">><", "  "),
+    ]
+
+
+def _bytes_in_words(size: float) -> str:
+    unit = 0
+    while size >= _STEP and unit < len(_UNITS) - 1:
+        size /= _STEP
+        unit += 1
+    return f"{size:,.0f} {_UNITS[0]}" if unit == 0 else f"{size:,.1f} {_UNITS[unit]}"
+
+
+def _of_each_worker(
+    plan: IndexPlan, what: str, share: str, note: str
+) -> list[tuple[str, str, str]]:
+    return [(f"{what} a worker", share, note)] if plan.workers > 1 else []
+
+
+def _bar(recall: float) -> str:
+    return "█" * round(recall * _BARS)

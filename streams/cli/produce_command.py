@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import json_option, timeout_option, with_settings, write_json
+from streams.cli import options
 
 if TYPE_CHECKING:
-    from streams.files.document_files import InputDocuments, InputRecord
-    from streams.settings.settings import Settings
+    from collections.abc import Iterator
+
+    from streams.files.document_files import InputDocuments
+    from streams.kafka.document_sender import DocumentSender
 
 _SHOWN_MAX = 3
 
@@ -19,15 +22,13 @@ _SHOWN_MAX = 3
 @click.command(short_help="Send files, folders or standard input to the raw topic.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
 @click.option("--topic", metavar="NAME", help="Target topic. [default: topics.raw]")
-@click.option(
-    "--rate", type=click.FloatRange(0.001, 1e6), metavar="N", help="Maximum documents per second."
-)
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N documents.")
-@timeout_option
-@json_option
-@with_settings
+@options.number_option("--rate", click.FloatRange(0.001, 1e6), "Maximum documents per second.")
+@options.number_option("--limit", click.IntRange(min=1), "Stop after N documents.")
+@options.timeout_option
+@options.json_option
+@options.with_settings
 def command(
-    settings: Settings,
+    settings: options.Settings,
     *,
     files: tuple[str, ...],
     topic: str | None,
@@ -56,27 +57,20 @@ def command(
       firstseen produce news.jsonl --topic other-topic --limit 10 --json
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from streams.files.document_files import InputDocuments
-    from streams.kafka.connection import connect_admin
-    from streams.kafka.document_sender import DocumentSender, longest_value_bytes
+    from streams.kafka.document_sender import longest_value_bytes
     from streams.terminal.layout import counted, progress_bar
-    from streams.topics.admin import TopicsError, can_administer, partitions_of
 
     topic = topic or settings.topics.raw
     documents = InputDocuments(files, settings.fields, longest_value_bytes(settings))
-    admin = connect_admin(settings, timeout_seconds, lambda text: click.echo(text, err=True))
-    is_embedded = not can_administer(admin)
-    if not is_embedded and not partitions_of(admin, [topic]):
-        raise TopicsError(f"topic {topic} is missing: run 'firstseen topics create'")
     too_large: list[str] = []
     value_bytes = count = 0
-    began = time.monotonic()
     with (
-        DocumentSender(settings, topic, paced=is_embedded, per_second=rate) as sender,
+        raw_sender(settings, topic, rate, timeout_seconds) as (sender, began),
         progress_bar() as move,
     ):
         for record in documents:
             if record.value is None:
-                too_large.append(_too_large(record))
+                too_large.append(f"{record.where}: {record.size_bytes:,} bytes")
                 continue
             sender.send(record.key, record.value, record.where)
             value_bytes += record.size_bytes
@@ -99,7 +93,7 @@ def command(
         "too_large": len(too_large),
     }
     if as_json:
-        write_json("produce", summary)
+        options.write_json("produce", summary)
     else:
         _show(topic, sender.acknowledged, seconds, documents)
     if too_large:
@@ -108,8 +102,22 @@ def command(
         click.get_current_context().exit(1)
 
 
-def _too_large(record: InputRecord) -> str:
-    return f"{record.where}: {record.size_bytes:,} bytes"
+@contextmanager
+def raw_sender(
+    settings: options.Settings, topic: str, rate: float | None, timeout_seconds: float
+) -> Iterator[tuple[DocumentSender, float]]:
+    """Yield a sender to an existing topic, and the time at which sending begins."""
+    from streams.kafka.connection import connect_admin
+    from streams.kafka.document_sender import DocumentSender
+    from streams.topics.admin import TopicsError, can_administer, partitions_of
+
+    admin = connect_admin(settings, timeout_seconds, lambda text: click.echo(text, err=True))
+    is_embedded = not can_administer(admin)
+    if not is_embedded and not partitions_of(admin, [topic]):
+        raise TopicsError(f"topic {topic} is missing: run 'firstseen topics create'")
+    began = time.monotonic()
+    with DocumentSender(settings, topic, paced=is_embedded, per_second=rate) as sender:
+        yield sender, began
 
 
 def _show(topic: str, sent: int, seconds: float, documents: InputDocuments) -> None:

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streams.cli.options import json_option, timeout_option, with_settings, write_json
+from streams.cli import options
 from streams.terminal.layout import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from streams.kafka.clients import AdminClient
-    from streams.settings.settings import Settings
     from streams.topics.checking import Checked, TopicState
     from streams.topics.open_transactions import OpenTransaction
 
@@ -27,9 +26,9 @@ def command() -> None:
 
 
 @command.command(short_help="Create missing topics.")
-@with_settings
-@json_option
-@timeout_option
+@options.with_settings
+@options.json_option
+@options.timeout_option
 @click.option(
     "--partitions",
     type=_PARTITIONS,
@@ -37,14 +36,14 @@ def command() -> None:
     help="Partitions of new topics; required if the raw topic is new. Each raw partition is a "
     "shard, so this is the maximum number of workers. You can add partitions later.",
 )
-@click.option(
+@options.number_option(
     "--replication-factor",
-    type=click.IntRange(1, 32),
+    click.IntRange(1, 32),
+    "Copies of each partition. [default: 3, or the number of brokers if lower]",
     metavar="R",
-    help="Copies of each partition. [default: 3, or the number of brokers if lower]",
 )
 def create(
-    settings: Settings,
+    settings: options.Settings,
     *,
     partitions: int | None,
     replication_factor: int | None,
@@ -89,7 +88,7 @@ def create(
     ]
     checked = check_topics(admin, plans)
     if as_json:
-        write_json("topics", {"topics": rows, **_as_content(checked)})
+        options.write_json("topics", {"topics": rows, **_as_content(checked)})
     else:
         show([table(map(_row, rows), "<<<")])
         _echo_notes(checked.notes)
@@ -97,10 +96,10 @@ def create(
 
 
 @command.command(short_help="Check the topics and their configuration.")
-@with_settings
-@json_option
-@timeout_option
-def check(settings: Settings, *, timeout_seconds: float, as_json: bool) -> None:
+@options.with_settings
+@options.json_option
+@options.timeout_option
+def check(settings: options.Settings, *, timeout_seconds: float, as_json: bool) -> None:
     """Check the topics and their configuration. Changes nothing.
 
     The output shows for each topic its partitions, their copies, min.insync.replicas and the
@@ -132,7 +131,9 @@ def check(settings: Settings, *, timeout_seconds: float, as_json: bool) -> None:
             {**each.partition._asdict(), "offset": each.offset, "end": each.end} for each in is_open
         ]
         content = _as_content(checked)
-        write_json("topics", {"topics": states, **content, "open_transactions": transactions})
+        options.write_json(
+            "topics", {"topics": states, **content, "open_transactions": transactions}
+        )
     else:
         show([Listing(_HEADINGS, [*map(_state_row, checked.states)], "<>>>>")])
         if not checked.differences:
@@ -149,7 +150,7 @@ def check(settings: Settings, *, timeout_seconds: float, as_json: bool) -> None:
 
 
 def _open_transactions(
-    settings: Settings, admin: AdminClient, topics: Sequence[str], timeout_seconds: float
+    settings: options.Settings, admin: AdminClient, topics: Sequence[str], timeout_seconds: float
 ) -> list[OpenTransaction]:
     """Return the transactions that stay open, in partitions for which a broker answers."""
     from streams.kafka.client_config import admin_config

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from simhash_core.errors import UsageError
-from streams.cli.options import ProfileCommand, json_option, with_profile_settings, write_blocks
-
-if TYPE_CHECKING:
-    from streams.settings.settings import Settings
+from streams.cli import options
 
 
 @click.command(
-    cls=ProfileCommand, short_help="Find profile and threshold for a precision that you want."
+    cls=options.ProfileCommand,
+    short_help="Find profile and threshold for a precision that you want.",
 )
 @click.option(
     "--documents",
@@ -25,21 +21,18 @@ if TYPE_CHECKING:
 @click.option(
     "--pairs", metavar="FILE", help="Labelled pairs. Without them, the command makes edited copies."
 )
-@click.option(
+@options.number_option(
     "--precision",
-    type=click.FloatRange(0.5, 0.9999),
+    click.FloatRange(0.5, 0.9999),
+    "Share of joined pairs that must be right.",
     default=0.99,
-    show_default=True,
     metavar="P",
-    help="Share of joined pairs that must be right.",
 )
-@click.option(
+@options.number_option(
     "--sample",
-    type=click.IntRange(10, 20_000),
+    click.IntRange(10, 20_000),
+    "Number of documents to draw if there are no pairs.",
     default=1_000,
-    show_default=True,
-    metavar="N",
-    help="Number of documents to draw if there are no pairs.",
 )
 @click.option(
     "--seed",
@@ -49,10 +42,10 @@ if TYPE_CHECKING:
     metavar="N",
     help="Seed of the draw and the edits.",
 )
-@json_option
-@with_profile_settings
+@options.json_option
+@options.with_profile_settings
 def command(
-    settings: Settings,
+    settings: options.Settings,
     *,
     documents: str,
     pairs: str | None,
@@ -110,4 +103,4 @@ def command(
     if counts is not None:
         del counts["labelled"]
     content = {**msgspec.structs.asdict(tuned), "injected": counts}
-    write_blocks("tune", content, tuned_view(tuned, injected), as_json=as_json)
+    options.write_blocks("tune", content, tuned_view(tuned, injected), as_json=as_json)

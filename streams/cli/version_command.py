@@ -7,13 +7,13 @@ from importlib.metadata import version
 
 import click
 
-from streams.cli.options import json_option, write_blocks
+from streams.cli import options
 
 _PARTS = ("firstseen", "faust-streaming", "confluent-kafka", "rocksdict", "rjieba")
 
 
 @click.command()
-@json_option
+@options.json_option
 def command(*, as_json: bool) -> None:
     """Show the versions that a bug report should include.
 
@@ -29,4 +29,4 @@ def command(*, as_json: bool) -> None:
     versions = {name: version(name) for name in _PARTS}
     versions["librdkafka"] = str(confluent_kafka.libversion()[0])
     versions["python"] = platform.python_version()
-    write_blocks("version", versions, [table(versions.items(), "<<")], as_json=as_json)
+    options.write_blocks("version", versions, [table(versions.items(), "<<")], as_json=as_json)

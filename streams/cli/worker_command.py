@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.options import with_settings
-
-if TYPE_CHECKING:
-    from streams.settings.settings import Settings
+from streams.cli import options
 
 
 @click.command()
-@with_settings
-def command(settings: Settings) -> int:
+@options.with_settings
+def command(settings: options.Settings) -> int:
     """Run a worker of the stream.
 
     You can start up to one worker for each raw partition; they share the work. SIGTERM or Ctrl-C

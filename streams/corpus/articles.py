@@ -6,7 +6,6 @@ import json
 import random
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -20,29 +19,18 @@ from streams.corpus.language import Language, Pattern, Topic, chapters, expand, 
 # place, people, offices, companies, and a dozen of the topic's nouns, one of them the subject), and
 # its sentences use that cast alone.
 
-_PARAGRAPHS: tuple[tuple[str, ...], ...] = (
-    ("fact", "figure"),
-    ("scene", "quote"),
-    ("problem", "turn"),
-    ("quote", "fact"),
-    ("fact", "fact", "quote"),
-    ("history", "turn"),
-    ("problem", "quote", "turn"),
-    ("figure", "quote"),
-    ("history", "fact", "figure"),
-    ("turn", "figure", "quote"),
-    ("scene", "fact"),
-    ("outlook", "quote"),
-    ("fact", "problem"),
-    ("outlook", "fact"),
-)
+_PLANS: Final = """
+fact figure, scene quote, problem turn, quote fact, fact fact quote, history turn,
+problem quote turn, figure quote, history fact figure, turn figure quote, scene fact,
+outlook quote, fact problem, outlook fact
+"""
+_PARAGRAPHS: Final = tuple(tuple(plan.split()) for plan in _PLANS.split(","))
 _SPEAKERS = 3
 _MIN_PATTERNS = 5
 _MIN_ENTRIES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Article:
+class Article(NamedTuple):
     title: str
     text: str
     keywords: tuple[str, ...]
@@ -94,9 +82,7 @@ class Cast:
             return self._role(f"{slot}s")
         if slot in self._language.actions:
             return self._language.actions[slot](self._role("actions"))
-        if slot in self._language.phrases:
-            return self._written(pick_skewed(self._rng, self._language.phrases[slot]))
-        raise KeyError(f"the slot {{{slot}}} is filled by nothing in {self._language.code!r}")
+        return self._written(pick_skewed(self._rng, self._language.phrases[slot]))
 
     def _speaker(self) -> str:
         actor, name = self._speakers.draw()
@@ -123,11 +109,10 @@ class Cast:
     def _entries(self, role: str) -> Sequence[Pattern]:
         """Return the topic's own entries, or some of them and as many commonplaces."""
         own = self._topic.roles[role]
-        common = self._language.commonplaces.get(role)
-        if common is None:
+        if role not in self._language.commonplaces:
             return own
         chosen = shuffled(self._rng, own)[: max(_MIN_ENTRIES, len(own) * 2 // 3)]
-        return chosen + shuffled(self._rng, common)[: len(chosen)]
+        return chosen + shuffled(self._rng, self._language.commonplaces[role])[: len(chosen)]
 
     def _written(self, pattern: Pattern) -> str:
         return expand(pattern, self._rng, self.fill)
@@ -157,13 +142,12 @@ class _Writer:
             self.paragraphs.append(self._language.space.join(sentences))
 
     def _sentence(self, section: str) -> str:
-        deck = self._sections.get(section)
-        if deck is None:
+        if section not in self._sections:
             # Like real authors, each article uses only half of a section's patterns.
             patterns = shuffled(self._rng, self._voice[section])
             usual = patterns[: max(_MIN_PATTERNS, len(patterns) // 2)]
-            deck = self._sections[section] = Deck(self._rng, usual)
-        sentence = expand(deck.draw(), self._rng, self.cast.fill)
+            self._sections[section] = Deck(self._rng, usual)
+        sentence = expand(self._sections[section].draw(), self._rng, self.cast.fill)
         if not sentence.endswith(self._language.closed):
             sentence += self._language.stop
         return capitalised(sentence)

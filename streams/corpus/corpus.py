@@ -12,10 +12,9 @@ import json
 import random
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import accumulate
-from typing import Final
+from typing import Final, NamedTuple
 
 from streams.corpus.articles import PostBox, broken_value, write_article
 from streams.corpus.draws import chance, integer, log_uniform, pick
@@ -49,8 +48,7 @@ _COPIED_AGAIN = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Published:
+class _Published(NamedTuple):
     id: str
     root: str | None
     depth: int
@@ -114,23 +112,21 @@ class _Stream:
     def _article(self, doc_id: str) -> _Published:
         language = self._language()
         topic = pick(self._rng, language.topics)
-        article = write_article(self._rng, language, topic)
         return _Published(
-            doc_id, None, 0, language, topic, article.title, article.text, article.keywords
+            doc_id, None, 0, language, topic, *write_article(self._rng, language, topic)
         )
 
     def _copy(self, doc_id: str, kind: EditKind) -> GeneratedRecord:
         age = log_uniform(self._rng, 1, len(self._published))
         parent = self._published[(self._next - age) % len(self._published)]
-        copy = replace(
-            parent,
+        copy = parent._replace(
             id=doc_id,
             root=parent.root or parent.id,
             depth=parent.depth + 1,
             text=self._copied_text(kind, parent),
         )
         if kind is EditKind.REPOST and chance(self._rng, 0.3):
-            copy = replace(copy, title=TITLE_MARKS[parent.language.code] + copy.title, keywords=())
+            copy = copy._replace(title=TITLE_MARKS[parent.language.code] + copy.title, keywords=())
         if kind in _COPIED_AGAIN and copy.depth < self._shape.deepest:
             self._remember(copy)
         return self._record(kind, copy, parent.id, Outcome.DUPLICATE)
@@ -163,14 +159,14 @@ class _Stream:
         post = self._posts.post(doc_id, kind, self._language().code)
         value = self._encoded(self._fields(doc_id, "", post.text))
         expected = Outcome.UNIQUE if post.root is None else Outcome.DUPLICATE
-        return self._generated(kind, doc_id, value, post.root, post.root, expected)
+        return self._generated(kind, doc_id, value, expected, post.root, post.root)
 
     def _broken(self, doc_id: str, kind: EditKind) -> GeneratedRecord:
         if kind is EditKind.NULL_RECORD:
-            return self._generated(kind, None, None, None, None, Outcome.DEAD_LETTER)
+            return self._generated(kind, None, None)
         article = self._article(doc_id)
         value = broken_value(self._rng, kind, self._fields(doc_id, article.title, article.text))
-        return self._generated(kind, doc_id, value, None, None, Outcome.DEAD_LETTER)
+        return self._generated(kind, doc_id, value)
 
     def _record(
         self, kind: EditKind, article: _Published, parent: str | None, expected: Outcome
@@ -181,16 +177,16 @@ class _Stream:
         if chance(self._rng, 0.5):
             fields["lang"] = article.language.code
         value = self._encoded(fields)
-        return self._generated(kind, article.id, value, article.root, parent, expected)
+        return self._generated(kind, article.id, value, expected, article.root, parent)
 
     def _generated(
         self,
         kind: EditKind,
         doc_id: str | None,
         value: bytes | None,
-        root: str | None,
-        parent: str | None,
-        expected: Outcome,
+        expected: Outcome = Outcome.DEAD_LETTER,
+        root: str | None = None,
+        parent: str | None = None,
     ) -> GeneratedRecord:
         key = None if doc_id is None else doc_id.encode()
         return GeneratedRecord(key, value, doc_id, kind, root, parent, expected, self._time_ms)

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from streams.corpus.draws import chance, integer, pick, shuffled
 from streams.corpus.language import (
@@ -20,6 +20,7 @@ from streams.corpus.language import (
     chapters,
     expand,
     patterns_by_section,
+    plain_words,
 )
 
 # ---- Interchangeable words, taken from the grammar of the articles.
@@ -84,9 +85,7 @@ def _groups(language: Language, topic: Topic) -> Iterator[tuple[str, ...]]:
     for lists in (roles, language.commonplaces):
         for entries in lists.values():
             patterns.extend(entries)
-            yield tuple(
-                entry[0] for entry in entries if len(entry) == 1 and isinstance(entry[0], str)
-            )
+            yield plain_words(entries)
     for lists in (*language.voices, language.phrases):
         for entries in lists.values():
             patterns.extend(entries)
@@ -96,11 +95,8 @@ def _groups(language: Language, topic: Topic) -> Iterator[tuple[str, ...]]:
 
 @cache
 def thesaurus_of(language_code: str, topic_name: str) -> Thesaurus:
-    """Return the thesaurus of a topic; raise ``ValueError`` for an unknown language or topic."""
-    language = LANGUAGES.get(language_code)
-    topics = {topic.name: topic for topic in language.topics} if language else {}
-    if language is None or topic_name not in topics:
-        raise ValueError(f"no topic {topic_name!r} in the language {language_code!r}")
+    language = LANGUAGES[language_code]
+    topics = {topic.name: topic for topic in language.topics}
     return Thesaurus(language, topics[topic_name])
 
 
@@ -164,12 +160,10 @@ class _Edit:
         old = self.units[index]
         if index in self._changed:
             return
-        if old.alternatives:
-            others = [word for word in old.alternatives if word != old.text]
-            new = pick(self.rng, others)
-        else:
-            new = _other_number(self.rng, old.text)
-        if self._spend(self._difference(old.text, new)):
+        others = [word for word in old.alternatives if word != old.text]
+        new = pick(self.rng, others) if others else _other_number(self.rng, old.text)
+        split = str.split if self.language.space else list
+        if self._spend(_changed_items(split(old.text), split(new))):
             self.units[index] = Unit(new, ())
             self._changed.add(index)
 
@@ -207,10 +201,6 @@ class _Edit:
             return False
         self.touched += amount
         return True
-
-    def _difference(self, old: str, new: str) -> int:
-        split = str.split if self.language.space else list
-        return _changed_items(split(old), split(new))
 
 
 def _changed_items(old: list[str], new: list[str]) -> int:
@@ -302,39 +292,19 @@ def repost(rng: random.Random, language: Language, title: str, text: str) -> str
     return "\n".join((*above, text, *below))
 
 
-def _quoted(text: str, opening: str, closing: str) -> str:
-    return text.replace("“", opening).replace("”", closing)
+def _lines(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line]
 
 
-def _corner_quotes(rng: random.Random, text: str) -> str:
-    return _quoted(text, *pick(rng, (("「", "」"), ("『", "』"), ('"', '"'))))
-
-
-def _straight_quotes(rng: random.Random, text: str) -> str:
-    sign = pick(rng, ('"', "'", "''"))
-    return _quoted(text, sign, sign)
-
-
-def _full_width(_rng: random.Random, text: str) -> str:
-    return text.translate(_FULL_WIDTH)
-
-
-def _spaced_numbers(_rng: random.Random, text: str) -> str:
+def _spaced_numbers(text: str) -> str:
     """Put a space between Chinese characters and numbers, as many style guides ask for."""
     text = re.sub(r"(?<=[\u4e00-\u9fff])(?=\d)", " ", text)
     return re.sub(r"(?<=[\d%])(?=[\u4e00-\u9fff])", " ", text)
 
 
-def _lines(text: str) -> list[str]:
-    return [line for line in text.split("\n") if line]
-
-
-def _blank_lines(_rng: random.Random, text: str) -> str:
-    return "\n\n".join(_lines(text))
-
-
-def _one_paragraph(_rng: random.Random, text: str) -> str:
-    return text.replace("\n", " ")
+def _quoted(rng: random.Random, text: str, *pairs: str) -> str:
+    opening, closing = pick(rng, pairs).split(" ")
+    return text.replace("“", opening).replace("”", closing)
 
 
 def _folded(rng: random.Random, text: str) -> str:
@@ -342,27 +312,35 @@ def _folded(rng: random.Random, text: str) -> str:
     return "\n\n".join(textwrap.fill(line, width) for line in _lines(text))
 
 
-_TYPOGRAPHY: dict[str, tuple[Callable[[random.Random, str], str], ...]] = {
+_Change: TypeAlias = Callable[[random.Random, str], str]
+_IN_BOTH: Final[tuple[_Change, ...]] = (
+    lambda rng, text: _quoted(rng, text, "「 」", "『 』", '" "'),
+    lambda _, text: text.translate(_FULL_WIDTH),
+    lambda _, text: text.replace("\n", " "),
+    lambda _, text: "\n\n".join(_lines(text)),
+)
+_CORNER_QUOTES, _WIDE, _ONE_PARAGRAPH, _BLANK_LINES = _IN_BOTH
+_TYPOGRAPHY: Final[dict[str, tuple[_Change, ...]]] = {
     "zh": (
-        lambda _rng, text: text.translate(_ASCII_SIGNS),
-        _corner_quotes,
-        _full_width,
-        _spaced_numbers,
-        lambda _rng, text: "\n".join("\u3000\u3000" + line for line in _lines(text)),
-        _one_paragraph,
-        lambda _rng, text: re.sub(r"([，。；：,;:.!?])(?=[^\d\s])", r"\1 ", text),
+        lambda _, text: text.translate(_ASCII_SIGNS),
+        _CORNER_QUOTES,
+        _WIDE,
+        lambda _, text: _spaced_numbers(text),
+        lambda _, text: "\n".join("\u3000\u3000" + line for line in _lines(text)),
+        _ONE_PARAGRAPH,
+        lambda _, text: re.sub(r"([，。；：,;:.!?])(?=[^\d\s])", r"\1 ", text),
         lambda rng, text: text.replace("——", pick(rng, ("--", "—", " - "))),
-        _blank_lines,
+        _BLANK_LINES,
     ),
     "en": (
-        _straight_quotes,
-        _corner_quotes,
-        lambda _rng, text: text.upper(),
-        lambda _rng, text: text.lower(),
+        lambda rng, text: _quoted(rng, text, '" "', "' '", "'' ''"),
+        _CORNER_QUOTES,
+        lambda _, text: text.upper(),
+        lambda _, text: text.lower(),
         lambda rng, text: text.replace(". ", pick(rng, (".  ", ".\u00a0", ".   "))),
         _folded,
-        _full_width,
-        _one_paragraph,
-        _blank_lines,
+        _WIDE,
+        _ONE_PARAGRAPH,
+        _BLANK_LINES,
     ),
 }

@@ -8,6 +8,8 @@ from enum import StrEnum
 
 
 class EditKind(StrEnum):
+    """The kinds of records: original, copies, posts, broken records."""
+
     ORIGINAL = "original"
     EXACT_COPY = "exact_copy"  # same title and text, other id
     TYPOGRAPHIC = "typographic"  # other signs, widths, case or white space
@@ -30,28 +32,12 @@ class EditKind(StrEnum):
     NULL_RECORD = "null_record"  # neither key nor value
 
 
-COPIES = (
-    EditKind.EXACT_COPY,
-    EditKind.TYPOGRAPHIC,
-    EditKind.REPOST,
-    EditKind.EDIT_1_5,
-    EditKind.EDIT_5_10,
-    EditKind.EDIT_10_20,
-    EditKind.TRUNCATED,
-    EditKind.REORDERED,
-)
+_KINDS = tuple(EditKind)
+COPIES = _KINDS[1 : _KINDS.index(EditKind.SHORT_POST)]
 """Copies of an article."""
-POSTS = (EditKind.SHORT_POST, EditKind.EMOJI, EditKind.PUNCTUATION, EditKind.EMPTY)
+POSTS = _KINDS[_KINDS.index(EditKind.SHORT_POST) : _KINDS.index(EditKind.NOT_JSON)]
 """Texts too short for near duplicates: a repeat has exactly equal content."""
-BROKEN = (
-    EditKind.NOT_JSON,
-    EditKind.TRUNCATED_JSON,
-    EditKind.JSON_ARRAY,
-    EditKind.TEXT_MISSING,
-    EditKind.TEXT_NUMBER,
-    EditKind.INVALID_UTF8,
-    EditKind.NULL_RECORD,
-)
+BROKEN = _KINDS[_KINDS.index(EditKind.NOT_JSON) :]
 """Records that cannot be read as documents."""
 
 
@@ -102,19 +88,18 @@ class CorpusShape:
                 raise ValueError(f"{name} is {probability}; a probability is from 0 to 1")
         if self.deepest < 1:
             raise ValueError(f"deepest is {self.deepest}; set it to 1 or more")
-        shares = {name: getattr(self, name) for name in _SHARES}
-        for name, share in shares.items():
+        shares = [getattr(self, name) for name in _SHARES]
+        for name, share in zip(_SHARES, shares, strict=True):
             if not (math.isfinite(share) and share >= 0):
                 raise ValueError(f"the share {name} is {share}; set it to 0 or more")
-        if sum(shares.values()) == 0:
+        if sum(shares) == 0:
             raise ValueError("every share is 0; give at least one kind of record a share")
 
     def weights(self) -> tuple[tuple[EditKind, float], ...]:
         """Return each occurring kind with its part of the stream; the parts add up to one."""
         total = sum(getattr(self, name) for name in _SHARES)
-        weights = [
-            (EditKind(name), getattr(self, name) / total) for name in _SHARES if name != "broken"
-        ]
+        own = ((EditKind(name), getattr(self, name)) for name in _SHARES if name != "broken")
+        weights = [(kind, share / total) for kind, share in own]
         weights += [(kind, self.broken / total / len(BROKEN)) for kind in BROKEN]
         return tuple((kind, weight) for kind, weight in weights if weight > 0)
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
-from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from streams.corpus.draws import chance, pick, pick_skewed
@@ -24,31 +22,27 @@ from streams.corpus.draws import chance, pick, pick_skewed
 _MARKS = re.compile(r"[\[\]|]|\{[^{}]*\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number from ``low`` to ``high`` with ``digits`` digits after the point."""
-
+class Number(NamedTuple):
     low: float
     high: float
-    digits: int
+    digits: int  # after the point
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     options: tuple[Pattern, ...]
 
 
-Pattern: TypeAlias = "tuple[str | Slot | Number | Choice, ...]"
+Part: TypeAlias = "str | Slot | Number | Choice"
+Pattern: TypeAlias = "tuple[Part, ...]"
 
 
 def parse(text: str) -> Pattern:
     """Read a pattern; raise ``ValueError`` for an unmatched bracket or an invalid number range."""
-    stack: list[list[list[str | Slot | Number | Choice]]] = [[[]]]
+    stack: list[list[list[Part]]] = [[[]]]
     end = 0
     for mark in _MARKS.finditer(text):
         if mark.start() > end:
@@ -63,7 +57,7 @@ def parse(text: str) -> Pattern:
             stack[-1].append([])
         elif sign == "]":
             options = stack.pop()
-            stack[-1][-1].append(Choice(tuple(tuple(option) for option in options)))
+            stack[-1][-1].append(Choice(tuple(map(tuple, options))))
         else:
             stack[-1][-1].append(_slot(sign[1:-1], text))
     if len(stack) > 1:
@@ -78,8 +72,7 @@ def _slot(name: str, text: str) -> Slot | Number:
         return Slot(name)
     low, _dash, high = name[1:].partition("-")
     try:
-        digits = len(low.partition(".")[2])
-        return Number(float(low), float(high), digits)
+        return Number(float(low), float(high), len(low.partition(".")[2]))
     except ValueError:
         hint = "write {#low-high}, such as {#3-40}"
         raise ValueError(f"pattern {text!r} has the number range {name!r}; {hint}") from None
@@ -91,36 +84,31 @@ def expand(pattern: Pattern, rng: random.Random, fill: Callable[[str], str]) -> 
         if isinstance(part, str):
             parts.append(part)
         elif isinstance(part, Choice):
-            option = part.options[int(rng.random() * len(part.options))]
-            # Most alternatives are one plain word: avoid the recursion.
-            plain = option[0] if len(option) == 1 else None
-            parts.append(plain if isinstance(plain, str) else expand(option, rng, fill))
+            parts.append(expand(pick(rng, part.options), rng, fill))
         elif isinstance(part, Slot):
             parts.append(fill(part.name))
         else:
-            parts.append(_number(part, rng))
+            step = 10**part.digits
+            span = round((part.high - part.low) * step) + 1
+            drawn = round(part.low * step) + int(rng.random() * span)
+            parts.append(f"{drawn / step:.{part.digits}f}")
     return "".join(parts)
 
 
-def _number(part: Number, rng: random.Random) -> str:
-    step = 10**part.digits
-    span = round((part.high - part.low) * step) + 1
-    drawn = round(part.low * step) + int(rng.random() * span)
-    return f"{drawn / step:.{part.digits}f}"
+def plain_words(options: tuple[Pattern, ...]) -> tuple[str, ...]:
+    """Return those of some patterns that are one plain word."""
+    return tuple(each[0] for each in options if len(each) == 1 and isinstance(each[0], str))
 
 
 def alternatives(pattern: Pattern) -> Iterator[tuple[str, ...]]:
     """Yield each set of plain words that a pattern treats as interchangeable."""
     for part in pattern:
-        if not isinstance(part, Choice):
-            continue
-        plain = tuple(
-            option[0] for option in part.options if len(option) == 1 and isinstance(option[0], str)
-        )
-        if len(plain) > 1:
-            yield plain
-        for option in part.options:
-            yield from alternatives(option)
+        if isinstance(part, Choice):
+            plain = plain_words(part.options)
+            if len(plain) > 1:
+                yield plain
+            for option in part.options:
+                yield from alternatives(option)
 
 
 # ---- Word lists under ``words/``.
@@ -130,6 +118,7 @@ def alternatives(pattern: Pattern) -> Iterator[tuple[str, ...]]:
 
 Sections: TypeAlias = Mapping[str, tuple[str, ...]]
 """The entries of each section of a chapter, in file order."""
+PatternLists: TypeAlias = Mapping[str, tuple[Pattern, ...]]
 
 
 @cache
@@ -140,8 +129,8 @@ def chapters(language: str, file: str) -> Mapping[str, Sections]:
 
 def read_chapters(text: str, name: str) -> Mapping[str, Sections]:
     """Read a word list; raise ``ValueError``, with ``name``, for an entry before a chapter."""
-    chapters: dict[str, dict[str, list[str]]] = {}
-    sections: dict[str, list[str]] | None = None
+    chapters: dict[str, dict[str, tuple[str, ...]]] = {}
+    sections: dict[str, tuple[str, ...]] | None = None
     section = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if not line or line.startswith(">"):
@@ -153,118 +142,19 @@ def read_chapters(text: str, name: str) -> Mapping[str, Sections]:
         elif line.startswith("## "):
             section = line[3:]
         else:
-            sections.setdefault(section, []).append(line)
-    return {
-        chapter: {section: tuple(entries) for section, entries in sections.items()}
-        for chapter, sections in chapters.items()
-    }
+            sections[section] = (*sections.get(section, ()), line)
+    return chapters
 
 
 def patterns(entries: tuple[str, ...]) -> tuple[Pattern, ...]:
     return tuple(map(parse, entries))
 
 
-def patterns_by_section(sections: Sections) -> Mapping[str, tuple[Pattern, ...]]:
+def patterns_by_section(sections: Sections) -> PatternLists:
     return {section: patterns(entries) for section, entries in sections.items()}
 
 
-# ---- English verb forms: close, closing, closed, (has) closed. Only the first word changes.
-#
-# Irregular verbs, and those that double their last letter, are in the chapter ``verbs`` of
-# words/en/words.txt.
-
-
-@cache
-def _irregular() -> Mapping[str, tuple[str, str]]:
-    forms = (line.split() for line in chapters("en", "words")["verbs"]["irregular"])
-    return {base: (past_form, participle_form) for base, past_form, participle_form in forms}
-
-
-@cache
-def _doubling() -> frozenset[str]:
-    return frozenset(" ".join(chapters("en", "words")["verbs"]["doubling"]).split())
-
-
-def _doubled(verb: str) -> str:
-    return verb + verb[-1] if verb in _doubling() else verb
-
-
-def _regular_past(verb: str) -> str:
-    if verb.endswith("e"):
-        return verb + "d"
-    if verb.endswith("y") and verb[-2] not in "aeiou":
-        return verb[:-1] + "ied"
-    return _doubled(verb) + "ed"
-
-
-def gerund(action: str) -> str:
-    verb, space, rest = action.partition(" ")
-    stem = verb[:-1] if verb.endswith("e") else _doubled(verb)
-    return f"{stem}ing{space}{rest}"
-
-
-def past(action: str) -> str:
-    return _past_form(action, 0)
-
-
-def participle(action: str) -> str:
-    return _past_form(action, 1)
-
-
-def _past_form(action: str, form: int) -> str:
-    verb, space, rest = action.partition(" ")
-    forms = _irregular().get(verb)
-    return (_regular_past(verb) if forms is None else forms[form]) + space + rest
-
-
-# ---- Names of people, places and companies, made of parts; none is meant to be real.
-
-
-class ChineseNames:
-    def __init__(self, parts: Sections) -> None:
-        characters = {name: "".join(lines) for name, lines in parts.items()}
-        self._parts: Final = characters
-        self._ranks: Final = " ".join(parts["place_ranks"]).split()
-
-    def person(self, rng: random.Random) -> str:
-        name = pick_skewed(rng, self._parts["surnames"]) + pick(rng, self._parts["given"])
-        return name + pick(rng, self._parts["given"]) if chance(rng, 0.8) else name
-
-    def place(self, rng: random.Random) -> str:
-        """Return a place name with its rank, such as county."""
-        parts = self._parts
-        name = pick(rng, parts["place_first"]) + pick(rng, parts["place_second"])
-        return name + pick_skewed(rng, self._ranks)
-
-    def brand(self, rng: random.Random) -> str:
-        """Return a trade name, without the line of business."""
-        return pick(rng, self._parts["brand_first"]) + pick(rng, self._parts["brand_second"])
-
-
-class EnglishNames:
-    def __init__(self, parts: Sections) -> None:
-        self._parts: Final = {name: " ".join(lines).split() for name, lines in parts.items()}
-
-    def person(self, rng: random.Random) -> str:
-        return f"{pick(rng, self._parts['given'])} {pick(rng, self._parts['surnames'])}"
-
-    def place(self, rng: random.Random) -> str:
-        return pick(rng, self._parts["place_first"]) + pick_skewed(rng, self._parts["place_second"])
-
-    def brand(self, rng: random.Random) -> str:
-        """Return a trade name, without the line of business."""
-        if chance(rng, 0.5):
-            surnames = self._parts["surnames"]
-            return f"{pick(rng, surnames)} & {pick(rng, surnames)}"
-        return pick(rng, self._parts["brand_first"]) + pick(rng, self._parts["brand_second"])
-
-
-CHINESE_NAMES: Final = ChineseNames(chapters("zh", "words")["names"])
-ENGLISH_NAMES: Final = EnglishNames(chapters("en", "words")["names"])
-
-
-Voice: TypeAlias = Mapping[str, tuple[Pattern, ...]]
-"""Sentence patterns by section: lede, fact, figure, quote, scene, problem, turn, and so on."""
+# ---- Topics.
 
 _ROLES: Final[Mapping[str, int]] = {
     "things": 24,  # nouns (English: plural), the subjects of articles
@@ -291,21 +181,59 @@ class Topic(NamedTuple):
     """
 
     name: str
-    roles: Mapping[str, tuple[Pattern, ...]]
+    roles: PatternLists
 
 
 def read_topic(name: str, sections: Sections) -> Topic:
     """Build a topic; raise ``ValueError`` for a role that is missing or has too few entries."""
     for role, minimum in _ROLES.items():
-        if role not in sections:
-            raise ValueError(f"topic {name!r} lacks the role {role!r}; add its word list")
-        if len(sections[role]) < minimum:
-            shown = f"topic {name!r} has {len(sections[role])} entries of {role!r}"
-            raise ValueError(f"{shown}; an article needs at least {minimum}")
+        if len(sections.get(role, ())) < minimum:
+            raise ValueError(f"topic {name!r} needs at least {minimum} entries of {role!r}")
     return Topic(name, {role: patterns(sections[role]) for role in _ROLES})
 
 
-@dataclass(frozen=True, slots=True)
+# ---- English verb forms: close, closing, closed, (has) closed. Only the first word changes.
+#
+# Irregular verbs, and those that double their last letter, are in the chapter ``verbs`` of
+# words/en/words.txt.
+
+
+def inflected(action: str, form: str) -> str:
+    """Return an action in the form ``doing``, ``did`` or ``done``."""
+    verb, space, rest = action.partition(" ")
+    irregular, doubling = _verbs()
+    stem = verb + verb[-1] if verb in doubling else verb
+    if form == "doing":
+        changed = (verb[:-1] if verb.endswith("e") else stem) + "ing"
+    elif verb in irregular:
+        changed = irregular[verb][form == "done"]
+    elif verb.endswith("y") and verb[-2] not in "aeiou":
+        changed = verb[:-1] + "ied"
+    else:
+        changed = stem + ("d" if verb.endswith("e") else "ed")
+    return changed + space + rest
+
+
+@cache
+def _verbs() -> tuple[Mapping[str, tuple[str, str]], frozenset[str]]:
+    verbs = chapters("en", "words")["verbs"]
+    irregular = {base: (did, done) for base, did, done in map(str.split, verbs["irregular"])}
+    return irregular, frozenset(" ".join(verbs["doubling"]).split())
+
+
+# ---- Chinese and English, from their word lists.
+
+Voice: TypeAlias = PatternLists
+"""Sentence patterns by section: lede, fact, figure, quote, scene, problem, turn, and so on."""
+
+_NEWS: Final = "news"
+_VOICES: Final = {
+    "zh": ((_NEWS,),),
+    "en": ((_NEWS,), ("bulletin", _NEWS), ("column", _NEWS), ("column", "bulletin")),
+}
+"""The ways of writing in sentences.txt that each voice mixes."""
+
+
 class Language:
     """One language of the demo stream.
 
@@ -313,83 +241,74 @@ class Language:
     segmenter, and the demo must not share one with what it tests.
     """
 
-    code: str  # zh or en
-    topics: tuple[Topic, ...]
-    commonplaces: Mapping[str, tuple[Pattern, ...]]  # by role, for every topic; may lack roles
-    voices: tuple[Voice, ...]  # ways of writing, each with all sections
-    titles: tuple[Pattern, ...]
-    phrases: Mapping[str, tuple[Pattern, ...]]  # slots without a topic: dates, times, money
-    actions: Mapping[str, Callable[[str], str]]  # by slot name, from the base form of an action
-    person: Callable[[random.Random], str]
-    place: Callable[[random.Random], str]
-    brand: Callable[[random.Random], str]
-    space: str  # between words and between sentences
-    stop: str
-    closed: tuple[str, ...]  # sentence ends instead of a full stop
-    shortest: int  # length of an article, as measured
-    longest: int
-    measure: Callable[[str], int]  # length in characters (zh) or words (en)
+    def __init__(self, code: str) -> None:
+        words = chapters(code, "words")
+        is_chinese = code == "zh"
+        self.code = code
+        self.topics = tuple(read_topic(*topic) for topic in chapters(code, "topics").items())
+        # For every topic, by role.
+        self.commonplaces = patterns_by_section(words.get("commonplaces", {}))
+        self.voices = tuple(_voice(code, ways) for ways in _VOICES[code])
+        self.titles = patterns(words["titles"][""])
+        # Slots without a topic: dates, times, money.
+        self.phrases = patterns_by_section(words["phrases"])
+        # By slot name, from the base form of an action.
+        self.actions: Mapping[str, Callable[[str], str]] = (
+            {"action": str}
+            if is_chinese
+            else {"do": str}
+            | {form: partial(inflected, form=form) for form in ("doing", "did", "done")}
+        )
+        self.space = "" if is_chinese else " "  # between words and between sentences
+        self.stop = "。" if is_chinese else "."
+        # Sentence ends instead of a full stop.
+        self.closed = ("。", "！", "？", "”") if is_chinese else (".", "!", "?", "”")
+        # Lengths of an article, as measured.
+        self.shortest, self.longest = (150, 1500) if is_chinese else (100, 500)
+        self._names = {
+            name: list("".join(lines)) if is_chinese else " ".join(lines).split()
+            for name, lines in words["names"].items()
+        }
+        if is_chinese:
+            self._names["place_ranks"] = " ".join(words["names"]["place_ranks"]).split()
 
+    def measure(self, text: str) -> int:
+        """Return the length in characters (zh) or words (en)."""
+        return len(text.split()) if self.space else len(text)
 
-# ---- Chinese and English, from their word lists.
+    # Names are made of parts; none is meant to be real.
 
-_NEWS: Final = "news"
-_ENGLISH_VOICES: Final = ((_NEWS,), ("bulletin", _NEWS), ("column", _NEWS), ("column", "bulletin"))
-"""The ways of writing in words/en/sentences.txt that each English voice mixes."""
+    def person(self, rng: random.Random) -> str:
+        names = self._names
+        if self.space:
+            return f"{pick(rng, names['given'])} {pick(rng, names['surnames'])}"
+        name = pick_skewed(rng, names["surnames"]) + pick(rng, names["given"])
+        return name + pick(rng, names["given"]) if chance(rng, 0.8) else name
 
+    def place(self, rng: random.Random) -> str:
+        """Return a place name, in Chinese with its rank, such as county."""
+        names = self._names
+        if self.space:
+            return pick(rng, names["place_first"]) + pick_skewed(rng, names["place_second"])
+        name = pick(rng, names["place_first"]) + pick(rng, names["place_second"])
+        return name + pick_skewed(rng, names["place_ranks"])
 
-def _topics(code: str) -> tuple[Topic, ...]:
-    return tuple(read_topic(name, roles) for name, roles in chapters(code, "topics").items())
+    def brand(self, rng: random.Random) -> str:
+        """Return a trade name, without the line of business."""
+        names = self._names
+        if self.space and chance(rng, 0.5):
+            return f"{pick(rng, names['surnames'])} & {pick(rng, names['surnames'])}"
+        return pick(rng, names["brand_first"]) + pick(rng, names["brand_second"])
 
 
 def _voice(code: str, ways: tuple[str, ...]) -> Voice:
     """Mix ways of writing; a section that none of them has is that of the news."""
     by_way = chapters(code, "sentences")
-    return {
-        section: tuple(
-            pattern
-            for entries in [by_way[way][section] for way in ways if section in by_way[way]]
-            or [news]
-            for pattern in patterns(entries)
-        )
-        for section, news in by_way[_NEWS].items()
-    }
+    voice = {}
+    for section, news in by_way[_NEWS].items():
+        mixed = [entry for way in ways for entry in by_way[way].get(section, ())]
+        voice[section] = patterns(tuple(mixed) or news)
+    return voice
 
 
-_ZH: Final = Language(
-    code="zh",
-    topics=_topics("zh"),
-    commonplaces={},
-    voices=(_voice("zh", (_NEWS,)),),
-    titles=patterns(chapters("zh", "words")["titles"][""]),
-    phrases=patterns_by_section(chapters("zh", "words")["phrases"]),
-    actions={"action": str},
-    person=CHINESE_NAMES.person,
-    place=CHINESE_NAMES.place,
-    brand=CHINESE_NAMES.brand,
-    space="",
-    stop="。",
-    closed=("。", "！", "？", "”"),
-    shortest=150,
-    longest=1500,
-    measure=len,
-)
-_EN: Final = Language(
-    code="en",
-    topics=_topics("en"),
-    commonplaces=patterns_by_section(chapters("en", "words")["commonplaces"]),
-    voices=tuple(_voice("en", ways) for ways in _ENGLISH_VOICES),
-    titles=patterns(chapters("en", "words")["titles"][""]),
-    phrases=patterns_by_section(chapters("en", "words")["phrases"]),
-    actions={"do": str, "doing": gerund, "did": past, "done": participle},
-    person=ENGLISH_NAMES.person,
-    place=ENGLISH_NAMES.place,
-    brand=ENGLISH_NAMES.brand,
-    space=" ",
-    stop=".",
-    closed=(".", "!", "?", "”"),
-    shortest=100,
-    longest=500,
-    measure=lambda text: len(text.split()),
-)
-LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType({"zh": _ZH, "en": _EN})
+LANGUAGES: Final[Mapping[str, Language]] = {code: Language(code) for code in ("zh", "en")}

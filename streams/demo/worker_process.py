@@ -24,7 +24,7 @@ _ASK_SECONDS: Final = 15.0
 _BETWEEN_SECONDS: Final = 0.1
 _TAIL_LINES: Final = 12
 _TAIL_BYTES: Final = 16 * 1024
-_OUR_VARIABLES: Final = "FIRSTSEEN_"
+OUR_VARIABLES: Final = "FIRSTSEEN_"
 
 
 class WorkerProcessError(FirstseenError):
@@ -56,7 +56,7 @@ class WorkerProcess:
         self.stop()
 
     def start(self) -> None:
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(_OUR_VARIABLES)}
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(OUR_VARIABLES)}
         command = [sys.executable, "-m", "streams.cli.worker_launcher", *self._options]
         with self.log.open("ab") as log:
             # A session of its own: Ctrl-C reaches only the demo, which stops things in order.

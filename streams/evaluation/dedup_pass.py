@@ -41,7 +41,7 @@ def named_by(originals: Sequence[int]) -> list[Named]:
 def exact_jaccards(
     documents: Iterable[Document],
     named: Iterable[Named],
-    watch: Callable[[int], None] | None = None,
+    watch: Callable[[int], None] = lambda _: None,
 ) -> dict[Named, float]:
     """Return the exact Jaccard of each of ``named``, in one pass through all documents.
 
@@ -61,8 +61,7 @@ def exact_jaccards(
                 del waiting[original]
         if number in last_duplicate:
             waiting[number] = document.text
-        if watch is not None:
-            watch(number + 1)
+        watch(number + 1)
     return jaccards
 
 
@@ -108,7 +107,7 @@ def decide(
     settings: Settings,
     documents: LabelledDocuments,
     fingerprinter_of: Callable[[Profile], Fingerprinter] = Fingerprinter,
-    watch: Watch | None = None,
+    watch: Watch = lambda _inputs, _progress: None,
 ) -> Decided:
     """Deduplicate ``file`` in order, with the settings with which ``documents`` were read.
 
@@ -121,8 +120,7 @@ def decide(
         with launched(settings, request, fingerprinter_of) as run:
             clock, cpu = time.perf_counter(), time.process_time()
             for progress in run.dedup.run(run.inputs):
-                if watch is not None:
-                    watch(run.inputs, progress)
+                watch(run.inputs, progress)
             seconds, cpu_seconds = time.perf_counter() - clock, time.process_time() - cpu
             counts, identity = run.dedup.progress.counts, run.identity
         originals = array("q", range(len(documents.ids)))

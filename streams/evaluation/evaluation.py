@@ -10,7 +10,7 @@ import msgspec
 
 from simhash_core.documents import Content, Document
 from simhash_core.fingerprints.fingerprint import distance_bits
-from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
+from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import Profile, index_digest
 from streams.evaluation import figures
 from streams.evaluation.dedup_pass import Decided, decide, exact_jaccards, named_by, of_pass
@@ -111,6 +111,10 @@ def rounded(value: float | None) -> float | None:
 Watch = Callable[[str, int, int], None]  # called with a step, the amount done, and the total
 
 
+def unwatched(_step: str, _done: int, _total: int) -> None:
+    """Watch nothing."""
+
+
 class Labelled(NamedTuple):
     file: str
     documents: LabelledDocuments
@@ -134,28 +138,23 @@ def evaluate(
     labelled: Labelled,
     settings: Settings,
     fingerprinter_of: Callable[[Profile], Fingerprinter] = Fingerprinter,
-    watch: Watch | None = None,
+    watch: Watch = unwatched,
 ) -> Evaluated:
     file, documents, pairs = labelled
     count = len(documents.ids)
-
-    def watch_step(step: str, done: int) -> None:
-        if watch is not None:
-            watch(step, done, count)
-
-    watch_step("deduplicating", 0)
+    watch("deduplicating", 0, count)
     decided = decide(
         file,
         settings,
         documents,
         fingerprinter_of,
-        lambda _, progress: watch_step("deduplicating", progress.documents),
+        lambda _, progress: watch("deduplicating", progress.documents, count),
     )
     jaccards = of_pass(
         exact_jaccards(
             documents_again(file, settings),
             named_by(decided.originals),
-            lambda done: watch_step("comparing with originals", done),
+            lambda done: watch("comparing with originals", done, count),
         ),
         decided.originals,
     )
@@ -192,8 +191,8 @@ def pair_distances(
     labelled: Labelled,
     settings: Settings,
     fingerprinter: Fingerprinter,
-    others: Iterable[tuple[int, int]] = (),
-    watch: Callable[[int], None] | None = None,
+    others: Iterable[tuple[int, int]],
+    watch: Callable[[int], None],
 ) -> PairDistances:
     """Compare labelled pairs, random pairs and ``others``; undecidable ones are left out."""
     pairs = [pair for pair in labelled.pairs if pair.label in (POSITIVE, NEGATIVE)]
@@ -235,19 +234,15 @@ def _fingerprints(
     settings: Settings,
     fingerprinter: Fingerprinter,
     wanted: set[int],
-    watch: Callable[[int], None] | None,
+    watch: Callable[[int], None],
 ) -> dict[int, bytes]:
     prints: dict[int, bytes] = {}
     batch: list[tuple[int, Content]] = []
 
     def make() -> None:
-        fingerprinted: list[Fingerprinted] = fingerprinter.fingerprint_batch(
-            [each for _, each in batch]
-        )
-        prints.update(
-            (number, each.fingerprint)
-            for (number, _), each in zip(batch, fingerprinted, strict=True)
-        )
+        made = fingerprinter.fingerprint_batch([each for _, each in batch])
+        for (number, _), each in zip(batch, made, strict=True):
+            prints[number] = each.fingerprint
         batch.clear()
 
     for number, document in enumerate(documents_again(file, settings)):
@@ -255,8 +250,7 @@ def _fingerprints(
             batch.append((number, document.content))
         if len(batch) >= _BATCH:
             make()
-        if watch is not None:
-            watch(number + 1)
+        watch(number + 1)
     make()
     return prints
 

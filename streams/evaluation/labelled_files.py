@@ -101,12 +101,8 @@ def read_pairs(file: str, documents: LabelledDocuments) -> list[LabelledPair]:
             pair = _pair(file, line, fields, columns, numbers)
             earlier = pairs.setdefault((pair.first, pair.second), (pair, line))
             if earlier[0].label != pair.label:
-                _refuse(
-                    file,
-                    line,
-                    f"the label is {pair.label}, and in line {earlier[1].number + 1} the same "
-                    f"pair has {earlier[0].label}",
-                )
+                before = f"in line {earlier[1].number + 1} the same pair has {earlier[0].label}"
+                _refuse(file, line, f"the label is {pair.label}, and {before}")
     if columns is None:
         raise LabelledFileError(f"{file} is empty: its first line must name {_wanted()}")
     if not pairs:
@@ -145,12 +141,8 @@ def _header(file: str, line: Line, fields: list[str]) -> dict[str, int]:
     columns = {name.strip(): at for at, name in enumerate(fields)}
     missing = [name for name in _COLUMNS if name not in columns]
     if missing:
-        _refuse(
-            file,
-            line,
-            f"the header names no {' and no '.join(missing)}: it must name {_wanted()}, "
-            f"separated by tabs",
-        )
+        wanted = f"it must name {_wanted()}, separated by tabs"
+        _refuse(file, line, f"the header names no {' and no '.join(missing)}: {wanted}")
     return columns
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from html import escape
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -22,6 +21,7 @@ from streams.evaluation.evaluation import (
     pair_distances,
     read_labelled,
     texts_of,
+    unwatched,
 )
 from streams.evaluation.figures import (
     BANDS,
@@ -40,24 +40,12 @@ from streams.evaluation.tuning import (
     sweep,
     threshold_of,
 )
-from streams.offline.pages import ShownText, page, text_pair
+from streams.offline.pages import ShownText, page, part, text_pair
 from streams.settings.settings import Settings
 
-# ---- Charts as inline SVG: histogram, lines, bars.
-#
-# Colours are CSS variables of the page (``--series-1`` …, ``--ink``, ``--grid``), for light and
-# dark pages. For screen readers, each chart has a title and a description, and marks have their
-# values as titles. Text stays readable down to a width of about 340 pixels.
+# ---- Charts: histogram, lines, bars.
 
-WIDTH: Final = 440
-HEIGHT: Final = 270
-_LEFT: Final = 46
-_RIGHT: Final = 12
-_TOP: Final = 14
-_BOTTOM: Final = 44
-_GRID_LINES: Final = 4
-_LABELS_MAX: Final = 8
-_LABEL_SHARE: Final = 0.15  # minimum height of a bar that holds its label, of the plot's
+_CHARTS: Final = "charts.html"
 
 
 class Series(NamedTuple):
@@ -80,190 +68,57 @@ class Chart(NamedTuple):
 
 def histogram(
     chart: Chart, labels: Sequence[str], series: Sequence[Series], mark: float | None = None
-) -> str:
+) -> Markup:
     """Draw shares by bin, series side by side; ``mark``: a line at this many bins."""
-    top = _ceiling(series)
-    step = _plot_width() / len(labels)
-    each = step * 0.86 / len(series)
-    bars = [
-        _bar(
-            _LEFT + step * at + step * 0.07 + each * number,
-            value / top,
-            each,
-            row.colour,
-            f"{row.name}, {labels[at]}: {value:.1%}",
-        )
-        for number, row in enumerate(series)
-        for at, value in enumerate(row.values)
-        if value
-    ]
-    parts = [*_grid(0.0, top), *bars, *_x_labels(labels, step, step / 2)]
-    if mark is not None:
-        parts.append(_mark(_LEFT + step * mark))
-    return _svg(chart, parts)
+    largest = max((value for row in series for value in row.values if value), default=0.0)
+    steps = (0.04, 0.08, 0.12, 0.2, 0.4, 0.6, 0.8, 1.0)
+    top = next((step for step in steps if largest <= step), 1.0)
+    return part(_CHARTS, "histogram", chart, labels, series, top, mark)
 
 
 def lines(
     chart: Chart, xs: Sequence[float], series: Sequence[Series], mark: float | None = None
-) -> str:
+) -> Markup:
     """Draw values over ascending ``xs``, up to 1; ``mark``: a line at this x."""
     values = [value for row in series for value in row.values if value is not None]
-    low = _floor(min(values, default=0.0))
-    span = (xs[-1] - xs[0]) or 1.0
-    at = [_LEFT + (x - xs[0]) / span * _plot_width() for x in xs]
-    parts = list(_grid(low, 1.0))
-    if mark is not None:
-        parts.append(_mark(_LEFT + (mark - xs[0]) / span * _plot_width()))
-    for row in series:
-        points = [
-            (x, _y((value - low) / (1 - low)), value, left)
-            for x, value, left in zip(at, row.values, xs, strict=True)
-            if value is not None
-        ]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _, _ in points)
-        parts.append(
-            f'<polyline points="{path}" fill="none" stroke="var(--series-{row.colour})" '
-            'stroke-width="2.5" stroke-linejoin="round"/>'
-        )
-        parts += [
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.4" fill="var(--series-{row.colour})">'
-            f"<title>{escape(row.name)} at {left:g}: {value:.2%}</title></circle>"
-            for x, y, value, left in points
-        ]
-    parts += [
-        _text(x, HEIGHT - _BOTTOM + 17, f"{left:g}", "middle")
-        for number, (x, left) in enumerate(zip(at, xs, strict=True))
-        if _is_labelled(number, len(xs))
-    ]
-    return _svg(chart, parts)
+    lowest = min(values, default=0.0)
+    low = next((step for step in (0.9, 0.8, 0.6, 0.5) if lowest >= step), 0.0)
+    return part(_CHARTS, "lines", chart, xs, series, low, mark)
 
 
-def bars(chart: Chart, labels: Sequence[str], row: Series) -> str:
+def bars(chart: Chart, labels: Sequence[str], row: Series) -> Markup:
     """Draw a bar for each label, with its value; the axis is from 0 to 1."""
-    step = _plot_width() / len(labels)
-    parts = list(_grid(0.0, 1.0))
-    for at, value in enumerate(row.values):
-        middle = _LEFT + step * (at + 0.5)
-        if value is None:
-            parts.append(_text(middle, _y(0) - 6, "none", "middle"))
-            continue
-        title = f"{labels[at]}: {value:.2%}"
-        parts.append(_bar(_LEFT + step * (at + 0.18), value, step * 0.64, row.colour, title))
-        # A label fits inside a high bar; above it, it could leave the picture.
-        inside = value > _LABEL_SHARE
-        y = _y(value) + 18 if inside else _y(value) - 6
-        parts.append(_text(middle, y, f"{value:.1%}", "middle", "on-bar" if inside else "value"))
-    parts += _x_labels(labels, step, step / 2)
-    return _svg(chart, parts)
+    return part(_CHARTS, "bars", chart, labels, row)
 
 
-def legend(series: Sequence[Series]) -> str:
-    items = "".join(
-        f'<li><span class="swatch" style="background:var(--series-{row.colour})"></span>'
-        f"{escape(row.name)}</li>"
-        for row in series
-    )
-    return f'<ul class="legend">{items}</ul>'
-
-
-def _svg(chart: Chart, parts: Sequence[str]) -> str:
-    key = escape(chart.key)
-    middle = _LEFT + _plot_width() / 2
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-labelledby="{key}-title {key}-description">'
-        f'<title id="{key}-title">{escape(chart.title)}</title>'
-        f'<desc id="{key}-description">{escape(chart.description)}</desc>'
-        + "".join(parts)
-        + _text(middle, HEIGHT - 6, chart.x, "middle", "axis")
-        + f'<text class="axis" text-anchor="middle" transform="translate(11 '
-        f'{_TOP + _plot_height() / 2:.1f}) rotate(-90)">{escape(chart.y)}</text></svg>'
-    )
-
-
-def _grid(low: float, high: float) -> Iterator[str]:
-    for step in range(_GRID_LINES + 1):
-        share = step / _GRID_LINES
-        value = low + (high - low) * share
-        digits = 0 if round((high - low) * 100) % _GRID_LINES == 0 else 1
-        yield (
-            f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{_y(share):.1f}" y2="{_y(share):.1f}" '
-            'stroke="var(--grid)"/>'
-        )
-        yield _text(_LEFT - 5, _y(share) + 4, f"{value:.{digits}%}", "end")
-
-
-def _bar(x: float, share: float, width: float, colour: int, title: str) -> str:
-    top = _y(min(1.0, share))
-    return (
-        f'<rect x="{x:.1f}" y="{top:.1f}" width="{width:.1f}" '
-        f'height="{_y(0) - top:.1f}" fill="var(--series-{colour})">'
-        f"<title>{escape(title)}</title></rect>"
-    )
-
-
-def _mark(x: float) -> str:
-    return (
-        f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_y(0):.1f}" stroke="var(--ink)" '
-        'stroke-width="1.5" stroke-dasharray="5 4"><title>in force</title></line>'
-    )
-
-
-def _x_labels(labels: Sequence[str], step: float, first: float) -> list[str]:
-    return [
-        _text(_LEFT + first + step * at, HEIGHT - _BOTTOM + 17, label, "middle")
-        for at, label in enumerate(labels)
-        if _is_labelled(at, len(labels))
-    ]
-
-
-def _is_labelled(at: int, count: int) -> bool:
-    return at % -(-count // _LABELS_MAX) == 0
-
-
-def _text(x: float, y: float, text: str, anchor: str, kind: str = "tick") -> str:
-    return (
-        f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
-    )
-
-
-def _ceiling(series: Sequence[Series]) -> float:
-    largest = max((value for row in series for value in row.values if value), default=0.0)
-    steps = (0.04, 0.08, 0.12, 0.2, 0.4, 0.6, 0.8, 1.0)
-    return next((step for step in steps if largest <= step), 1.0)
-
-
-def _floor(lowest: float) -> float:
-    return next((step for step in (0.9, 0.8, 0.6, 0.5) if lowest >= step), 0.0)
-
-
-def _y(share: float) -> float:
-    return _TOP + _plot_height() * (1 - share)
-
-
-def _plot_width() -> float:
-    return WIDTH - _LEFT - _RIGHT
-
-
-def _plot_height() -> float:
-    return HEIGHT - _TOP - _BOTTOM
+def legend(series: Sequence[Series]) -> Markup:
+    return part(_CHARTS, "legend", series)
 
 
 CASES_MAX: Final = 8  # number of misses, and of false joins, that are shown with their texts
 
 
-class Case(NamedTuple):
-    """Two documents that were judged wrongly; ``why`` says how.
+class ShownCase(NamedTuple):
+    """Two documents that were judged wrongly, as the page shows them."""
 
-    ``distance`` is None if one has no fingerprint, ``jaccard`` if it is unknown.
-    """
+    facts: str
+    first: ShownText
+    second: ShownText
 
-    first: Document
-    second: Document
-    groups: tuple[str | None, str | None]
-    distance: int | None
-    jaccard: float | None
-    why: str
+
+class CaseGroup(NamedTuple):
+    """The worst of ``total`` cases of one kind; ``key`` is unique on the page."""
+
+    title: str
+    key: str
+    text: str
+    total: int
+    cases: Sequence[ShownCase]
+
+    @property
+    def shown(self) -> str:
+        some = f"{len(self.cases)} of " if self.total > len(self.cases) else ""
+        return f"{some}{self.total:,}"
 
 
 class ReportContent(NamedTuple):
@@ -277,10 +132,7 @@ class ReportContent(NamedTuple):
     distances: PairDistances
     by_distance: Sequence[SweepPoint]
     by_verification: Sequence[SweepPoint]
-    misses: Sequence[Case]
-    miss_count: int
-    false_joins: Sequence[Case]
-    false_join_count: int
+    groups: Sequence[CaseGroup]
 
 
 class _Wrong(NamedTuple):
@@ -291,7 +143,7 @@ class _Wrong(NamedTuple):
 
 
 def report_content(
-    names: tuple[str, str], settings: Settings, watch: Watch | None = None
+    names: tuple[str, str], settings: Settings, watch: Watch = unwatched
 ) -> ReportContent:
     labelled = read_labelled(*names, settings)
     count = len(labelled.documents.ids)
@@ -310,7 +162,7 @@ def report_content(
         settings,
         remembered.fingerprinter(profile),
         ends,
-        lambda done: watch("comparing pairs", done, count) if watch else None,
+        lambda done: watch("comparing pairs", done, count),
     )
     thresholds = [distances_around(settings), confirmations_around(settings)]
     at = threshold_of(settings)
@@ -335,10 +187,22 @@ def report_content(
         distances=distances,
         by_distance=by_distance,
         by_verification=by_verification,
-        misses=cases[:kept],
-        miss_count=len(misses),
-        false_joins=cases[kept:],
-        false_join_count=len(false_joins),
+        groups=[
+            CaseGroup(
+                "Worst misses",
+                "miss",
+                "Labelled positives with two different originals, the most similar first.",
+                len(misses),
+                cases[:kept],
+            ),
+            CaseGroup(
+                "Worst false joins",
+                "join",
+                "Duplicates that differ from the original that they name, the least similar first.",
+                len(false_joins),
+                cases[kept:],
+            ),
+        ],
     )
 
 
@@ -389,16 +253,17 @@ def _case(
     evaluated: Evaluated,
     documents: Mapping[int, Document],
     distances: Mapping[tuple[int, int], int],
-) -> Case:
-    groups = evaluated.labelled.documents.groups
-    return Case(
-        documents[wrong.first],
-        documents[wrong.second],
-        (groups[wrong.first], groups[wrong.second]),
-        distances.get((wrong.first, wrong.second)),
-        wrong.jaccard,
+) -> ShownCase:
+    ends = (wrong.first, wrong.second)
+    facts = [
+        f"distance {distances[ends]}" if ends in distances else "no fingerprint",
+        f"Jaccard {wrong.jaccard:.3f}" if wrong.jaccard is not None else "",
         wrong.why,
-    )
+    ]
+    groups = (evaluated.labelled.documents.groups[number] for number in ends)
+    first, second = (None if group is None else f"group {group}" for group in groups)
+    pair = text_pair(documents[wrong.first], documents[wrong.second], (first, second))
+    return ShownCase(" · ".join(filter(None, facts)), *pair)
 
 
 _BINS: Final = 24
@@ -412,38 +277,7 @@ class _Figure(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
-class _ShownCase(NamedTuple):
-    facts: str
-    first: ShownText
-    second: ShownText
-
-
-class _Group(NamedTuple):
-    title: str
-    key: str
-    text: str
-    total: int
-    shown: str
-    cases: Sequence[_ShownCase]
-
-
 def report_page(content: ReportContent) -> str:
-    groups = [
-        _group(
-            "Worst misses",
-            "miss",
-            "Labelled positives with two different originals, the most similar first.",
-            content.misses,
-            content.miss_count,
-        ),
-        _group(
-            "Worst false joins",
-            "join",
-            "Duplicates that differ from the original that they name, the least similar first.",
-            content.false_joins,
-            content.false_join_count,
-        ),
-    ]
     return page(
         "evaluation.html",
         f"Evaluation of {Path(content.names[0]).name}",
@@ -454,7 +288,7 @@ def report_page(content: ReportContent) -> str:
             "pair_figures": [_distances(content), *_bands(content)],
             "threshold_figures": _thresholds(content),
             "documents_max": f"{DOCUMENTS_MAX:,}",
-            "groups": groups,
+            "groups": content.groups,
         },
     )
 
@@ -502,7 +336,7 @@ def _distances(content: ReportContent) -> _Figure:
         "share of pairs",
     )
     picture = histogram(chart, labels, series, (content.distance + 1) / width)
-    return _figure(
+    return _Figure(
         "Distances",
         "Compared directly, pair by pair. The broken line is the distance in force, "
         f"{content.distance}: beyond it nothing is called a duplicate.",
@@ -521,26 +355,14 @@ def _distances(content: ReportContent) -> _Figure:
 def _thresholds(content: ReportContent) -> list[_Figure]:
     if not content.by_distance:
         return []
-    figures = [
-        _curve(
-            "by-distance",
-            "Figures by distance threshold",
-            "distance threshold in bits",
-            content.by_distance,
-            [point.at.distance for point in content.by_distance],
-            content.distance,
-        )
-    ]
+    by_distance = [point.at.distance for point in content.by_distance]
+    title, x = "Figures by distance threshold", "distance threshold in bits"
+    figures = [_curve("by-distance", title, x, content.by_distance, by_distance, content.distance)]
     if content.by_verification:
+        ats = [point.at.verify_at for point in content.by_verification]
+        title, x = "Figures by similarity threshold", "minimum similarity (verify_at)"
         figures.append(
-            _curve(
-                "by-confirmation",
-                "Figures by similarity threshold",
-                "minimum similarity (verify_at)",
-                content.by_verification,
-                [point.at.verify_at for point in content.by_verification],
-                content.verify_at,
-            )
+            _curve("by-confirmation", title, x, content.by_verification, ats, content.verify_at)
         )
     return figures
 
@@ -548,11 +370,8 @@ def _thresholds(content: ReportContent) -> list[_Figure]:
 def _curve(
     key: str, title: str, x: str, points: Sequence[SweepPoint], xs: Sequence[float], mark: float
 ) -> _Figure:
-    series = [
-        Series("recall", [point.quality.recall for point in points], 1),
-        Series("precision", [point.quality.precision for point in points], 2),
-        Series("F1", [point.quality.f1 for point in points], 3),
-    ]
+    recall, precision, f1, *_ = zip(*map(_figures_of, points), strict=True)
+    series = [Series("recall", recall, 1), Series("precision", precision, 2), Series("F1", f1, 3)]
     best = max(
         (value, left)
         for value, left in zip(series[2].values, xs, strict=True)
@@ -564,24 +383,18 @@ def _curve(
     )
     picture = lines(Chart(key, title, description, x, ""), xs, series, mark)
     rows = [
-        [
-            f"{left:g}{' (in force)' if left == mark else ''}",
-            *map(
-                _percent,
-                (
-                    point.quality.recall,
-                    point.quality.precision,
-                    point.quality.f1,
-                    point.quality.caught,
-                    point.quality.false_duplicates,
-                ),
-            ),
-        ]
+        [f"{left:g}{' (in force)' if left == mark else ''}", *map(_percent, _figures_of(point))]
         for left, point in zip(xs, points, strict=True)
     ]
     note = f"In force: {mark:g}, the broken line. F1 is highest at {best[1]:g}."
     head = ["threshold", "recall", "precision", "F1", "caught", "false duplicates"]
-    return _figure(title, note, legend(series) + picture, head, rows)
+    return _Figure(title, note, legend(series) + picture, head, rows)
+
+
+def _figures_of(point: SweepPoint) -> tuple[float | None, ...]:
+    quality = point.quality
+    shares = (quality.recall, quality.precision, quality.f1)
+    return *shares, quality.caught, quality.false_duplicates
 
 
 def _bands(content: ReportContent) -> list[_Figure]:
@@ -599,7 +412,7 @@ def _bands(content: ReportContent) -> list[_Figure]:
     chart = Chart(
         "bands", "Recall by Jaccard band", "; ".join(known), "Jaccard of the pair", "recall"
     )
-    drawn = _figure(
+    drawn = _Figure(
         "Recall by likeness",
         "Labelled positives that are joined, by the Jaccard that the file of pairs gives.",
         bars(chart, labels, row),
@@ -610,28 +423,6 @@ def _bands(content: ReportContent) -> list[_Figure]:
         ],
     )
     return [drawn]
-
-
-def _group(title: str, key: str, text: str, cases: Sequence[Case], count: int) -> _Group:
-    shown = f"{len(cases)} of {count:,}" if count > len(cases) else f"{count:,}"
-    return _Group(title, key, text, count, shown, [_case_view(case) for case in cases])
-
-
-def _case_view(case: Case) -> _ShownCase:
-    facts = [
-        f"distance {case.distance}" if case.distance is not None else "no fingerprint",
-        f"Jaccard {case.jaccard:.3f}" if case.jaccard is not None else "",
-        case.why,
-    ]
-    notes = [None if group is None else f"group {group}" for group in case.groups]
-    pair = text_pair(case.first, case.second, (notes[0], notes[1]))
-    return _ShownCase(" · ".join(filter(None, facts)), *pair)
-
-
-def _figure(
-    title: str, note: str, picture: str, head: Sequence[str], rows: Sequence[Sequence[str]]
-) -> _Figure:
-    return _Figure(title, note, Markup(picture), head, rows)  # noqa: S704
 
 
 def _shares(values: Sequence[int], width: int, bins: int) -> list[float | None]:

@@ -24,7 +24,7 @@ from streams.evaluation.dedup_pass import (
     named_by,
     of_pass,
 )
-from streams.evaluation.evaluation import Labelled, Quality, Watch, quality_of, rounded
+from streams.evaluation.evaluation import Labelled, Quality, Watch, quality_of, rounded, unwatched
 from streams.evaluation.figures import POSITIVE
 from streams.evaluation.labelled_files import documents_again
 from streams.offline.index_plan import sketch_bytes, state_bytes_per_document
@@ -89,13 +89,12 @@ def sweep(
     settings: Settings,
     thresholds: Sequence[Threshold],
     fingerprinter_of: Callable[[Profile], Fingerprinter],
-    watch: Watch | None = None,
+    watch: Watch = unwatched,
 ) -> dict[Threshold, SweepPoint]:
     """Return the figures at each threshold; ``fingerprinter_of`` should cache."""
     passes: dict[Threshold, Decided] = {}
     for done, at in enumerate(thresholds):
-        if watch is not None:
-            watch("other thresholds", done, len(thresholds))
+        watch("other thresholds", done, len(thresholds))
         if at not in passes:
             passes[at] = decide(
                 labelled.file, with_threshold(settings, at), labelled.documents, fingerprinter_of
@@ -153,7 +152,7 @@ def tune(
     labelled: Labelled,
     profiles: Sequence[tuple[str, Settings]],
     precision_wanted: float,
-    watch: Watch | None = None,
+    watch: Watch = unwatched,
 ) -> Tuned:
     """Try each profile at thresholds around its own.
 
@@ -163,8 +162,7 @@ def tune(
     for name, settings in profiles:
 
         def watch_named(step: str, done: int, total: int, name: str = name) -> None:
-            if watch is not None:
-                watch(f"{name}: {step}", done, total)
+            watch(f"{name}: {step}", done, total)
 
         curve += _tried(labelled, name, settings, precision_wanted, watch_named)
     recommended = best(curve, precision_wanted, _positives(labelled))

@@ -223,15 +223,16 @@ class TransactionalProducer:
     def _judge(self, step: str, producer: Producer, reason: KafkaError) -> NoReturn:
         if reason.code() in _FENCED:
             self._drop(producer)
-            if step == _COMMIT:
-                # The broker may have committed it, and only the answer is lost: the next owner of
-                # a shard, or a late request of this client's own opening, may have fenced since.
-                raise UnansweredError(f"{self._id}: fenced, so it is unknown what is committed")
-            raise FencedError(
+            why = (
                 f"{self._id}: another worker uses the same transactional id, or the broker "
                 f"aborted a transaction that took longer than "
                 f"{self._config['transaction.timeout.ms'] / 1000:g} s"
             )
+            if step == _COMMIT:
+                # The broker may have committed it, and only the answer is lost: the next owner of
+                # a shard, or a late request of this client's own opening, may have fenced since.
+                raise UnansweredError(f"{why}; it is unknown what is committed")
+            raise FencedError(why)
         if reason.txn_requires_abort() and step != _ABORT:
             kind = StaleGenerationError if reason.code() in STALE_GENERATION else AbortedError
             self._abort(producer, kind(f"{self._id}: cannot {step}: {reason.str()}"))

@@ -12,45 +12,26 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from streams.monitoring import metric_definitions as defined
+from streams.monitoring.metric_definitions import PREFIX
 from streams.monitoring.metrics import Metrics
 
 EVERY_SECONDS: Final = 2.0
 _SAMPLES: Final = 151  # five minutes
 
-_PROCESS_CPU: Final = "process_cpu_seconds"
-PROCESS_CPU: Final = f"{_PROCESS_CPU}_total"
+PROCESS_CPU: Final = "process_cpu_seconds_total"
 PROCESS_MEMORY: Final = "process_resident_memory_bytes"
 
-_FAMILIES: Final = frozenset((_PROCESS_CPU, PROCESS_MEMORY)) | frozenset(
-    definition.name.removesuffix("_total")
-    for definition in (
-        defined.DOCUMENTS,
-        defined.LATENCY,
-        defined.DISTANCE,
-        defined.CANDIDATES,
-        defined.CONSUMER_LAG,
-        defined.LOG_POSITION,
-        defined.LOG_END,
-        defined.UNDECIDED_DOCUMENTS,
-        defined.UNDECIDED_AGE,
-        defined.REPORT_MISSING,
-        defined.PACKETS_SKIPPED,
-        defined.CONTROL_REFUSED,
-        defined.FOREIGN_RECORDS,
-        defined.IN_FLIGHT_DOCUMENTS,
-        defined.IN_FLIGHT_BYTES,
-        defined.BROKER_UP,
-        defined.STATE_DISK_FREE,
-        defined.STATE_DISK_SIZE,
-        defined.SKIPPED,
-        defined.DEAD_LETTERS,
-        defined.ERRORS,
-        defined.REBALANCES,
-        defined.TRANSACTIONS,
-    )
+_NAMES: Final = """
+documents_total end_to_end_latency_seconds distance_bits candidates_per_lookup consumer_lag_messages
+log_position_offset log_end_offset undecided_documents undecided_oldest_seconds report_missing
+packets_skipped_total control_records_refused_total foreign_records_total in_flight_documents
+in_flight_bytes broker_up state_disk_free_bytes state_disk_size_bytes skipped_messages_total
+dead_letters_total errors_total rebalances_total transactions_total
+"""
+_FAMILIES: Final = frozenset(
+    name.removesuffix("_total")
+    for name in (PROCESS_CPU, PROCESS_MEMORY, *(PREFIX + name for name in _NAMES.split()))
 )
-
 _SERIES: Final = frozenset(
     family + suffix
     for family in _FAMILIES
@@ -68,6 +49,7 @@ class Sample(NamedTuple):
     values: Mapping[tuple[str, Labels], float]
 
     def by_label(self, name: str) -> dict[Labels, float]:
+        assert name in _SERIES, name
         return {labels: value for (each, labels), value in self.values.items() if each == name}
 
     def total(self, name: str) -> float:
@@ -95,7 +77,7 @@ class MetricHistory:
         return Sample(
             self._clock(),
             {
-                (sample.name, tuple(sample.labels.values())): (sample.value)
+                (sample.name, tuple(sample.labels.values())): sample.value
                 for family in self._registry.collect()
                 for sample in family.samples
             },

@@ -1,4 +1,4 @@
-"""The metrics of a worker, on its own registry; ``metric_definitions`` explains them."""
+"""The metrics of a worker, on its own registry; ``metrics.toml`` explains them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from itertools import product
-from types import MappingProxyType
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from prometheus_client import (
@@ -36,13 +35,9 @@ from prometheus_client.utils import floatToGoString
 
 from simhash_core.errors import ErrorReason
 from simhash_core.verdicts import RejectionReason
-from streams.monitoring import metric_definitions as defined
-from streams.monitoring.metric_definitions import MetricDefinition, MetricKind
+from streams.monitoring.metric_definitions import DEFINED, MetricDefinition, MetricKind
 from streams.monitoring.metric_labels import (
     DEAD_LETTER,
-    OUTPUTS,
-    REJECTION_REASONS,
-    VERDICTS,
     InternalTopic,
     Stage,
     TransactionOutcome,
@@ -51,57 +46,13 @@ from streams.monitoring.metric_labels import (
 )
 from streams.registry.schemas import FetchOutcome
 
-# ---- From definitions to the client library's metrics, with every series at 0.
-
-_Family = TypeVar("_Family", bound=MetricWrapperBase)
-
-
-def counter(definition: MetricDefinition, registry: CollectorRegistry) -> Counter:
-    assert definition.kind is MetricKind.COUNTER
-    family = Counter(definition.name, definition.help, list(definition.labels), registry=registry)
-    return _begun(family, definition)
-
-
-def gauge(definition: MetricDefinition, registry: CollectorRegistry) -> Gauge:
-    assert definition.kind is MetricKind.GAUGE
-    assert not definition.labels
-    return Gauge(definition.name, definition.help, registry=registry)
-
-
-def histogram(definition: MetricDefinition, registry: CollectorRegistry) -> Histogram:
-    assert definition.kind is MetricKind.HISTOGRAM
-    family = Histogram(
-        definition.name,
-        definition.help,
-        list(definition.labels),
-        buckets=definition.buckets,
-        registry=registry,
-    )
-    return _begun(family, definition)
-
-
-def info(
-    definition: MetricDefinition, registry: CollectorRegistry, values: Mapping[str, str]
-) -> None:
-    assert definition.kind is MetricKind.INFO
-    assert values.keys() == definition.labels.keys()
-    name = definition.name.removesuffix("_info")
-    Info(name, definition.help, registry=registry).info(dict(values))
-
-
-def _begun(family: _Family, definition: MetricDefinition) -> _Family:
-    """Create every labelled series: an alert does not see one that first appears at 1."""
-    if definition.labels:
-        for values in product(*definition.labels.values()):
-            family.labels(*values)
-    return family
+# ---- What the client library lacks.
 
 
 class TotalsSummary(Collector):
     """Sum and count of batches; the client library's ``Summary`` takes single values."""
 
     def __init__(self, definition: MetricDefinition, registry: CollectorRegistry) -> None:
-        assert definition.kind is MetricKind.SUMMARY
         self._definition = definition
         self._sum = 0
         self._count = 0
@@ -125,11 +76,9 @@ class BatchHistogram(Collector):
     """A histogram of batches; the client library's takes single values, at a microsecond each."""
 
     def __init__(self, definition: MetricDefinition, registry: CollectorRegistry) -> None:
-        assert definition.kind is MetricKind.HISTOGRAM
-        assert not definition.labels
         self._definition = definition
-        self._bounds = np.array(definition.buckets, dtype=np.float64)
-        self._counts = np.zeros(len(definition.buckets) + 1, dtype=np.int64)
+        self._bounds = np.array(self._definition.buckets, dtype=np.float64)
+        self._counts = np.zeros(len(self._bounds) + 1, dtype=np.int64)
         self._sum = 0.0
         self._lock = threading.Lock()
         registry.register(self)
@@ -148,8 +97,8 @@ class BatchHistogram(Collector):
         with self._lock:
             cumulative, total = np.cumsum(self._counts).tolist(), self._sum
         bounds = [*self._definition.buckets, float("inf")]
-        name: Callable[[float], str] = floatToGoString
-        buckets = [(name(bound), count) for bound, count in zip(bounds, cumulative, strict=True)]
+        text: Callable[[float], str] = floatToGoString
+        buckets = [(text(bound), count) for bound, count in zip(bounds, cumulative, strict=True)]
         yield HistogramMetricFamily(
             self._definition.name, self._definition.help, buckets=buckets, sum_value=total
         )
@@ -159,7 +108,6 @@ class PartitionGauge(Collector):
     """A gauge whose series come and go, as of assigned partitions."""
 
     def __init__(self, definition: MetricDefinition, registry: CollectorRegistry) -> None:
-        assert definition.kind is MetricKind.GAUGE
         self._definition = definition
         self._series: dict[tuple[str, ...], float] = {}
         registry.register(self)
@@ -185,169 +133,93 @@ class PartitionGauge(Collector):
         yield family
 
 
-# ---- The metrics of the log, its leader, and documents in flight.
+# ---- From definitions to metrics, with every series at 0.
+
+Labels: TypeAlias = tuple[str, ...]
 
 
-class OrderingMetrics:
+class MetricFamilies:
+    """All metrics of ``metrics.toml`` but the infos, by name, on one registry."""
+
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._log_position = gauge(defined.LOG_POSITION, registry)
-        self._log_end = gauge(defined.LOG_END, registry)
-        self._undecided_documents = gauge(defined.UNDECIDED_DOCUMENTS, registry)
-        self._undecided_age = gauge(defined.UNDECIDED_AGE, registry)
-        self._leader = gauge(defined.LEADER, registry)
-        self._report_missing = PartitionGauge(defined.REPORT_MISSING, registry)
-        self._control_refused = counter(defined.CONTROL_REFUSED, registry)
-        self._packets_skipped = counter(defined.PACKETS_SKIPPED, registry)
-        self._in_flight_documents = gauge(defined.IN_FLIGHT_DOCUMENTS, registry)
-        self._in_flight_bytes = gauge(defined.IN_FLIGHT_BYTES, registry)
-        internal_bytes = counter(defined.INTERNAL_BYTES, registry)
-        self._internal_bytes = {name: internal_bytes.labels(name) for name in InternalTopic}
-        foreign = counter(defined.FOREIGN_RECORDS, registry)
-        self._foreign = {name: foreign.labels(name) for name in InternalTopic}
+        self.registry = registry
+        self.gauges: dict[str, Gauge] = {}
+        self.series: dict[str, PartitionGauge] = {}
+        self.counters: dict[str, dict[Labels, Counter]] = {}
+        self.histograms: dict[str, BatchHistogram] = {}
+        self.timers: dict[str, dict[Labels, Histogram]] = {}
+        self.summaries: dict[str, TotalsSummary] = {}
+        for name, definition in DEFINED.items():
+            self._make(name, definition)
 
-    def log_position(self, position: int, end: int) -> None:
-        self._log_position.set(position)
-        self._log_end.set(max(position, end))
+    def _make(self, name: str, definition: MetricDefinition) -> None:
+        full, text, labels = definition.name, definition.help, list(definition.labels)
+        match definition.kind:
+            case MetricKind.GAUGE if labels:
+                self.series[name] = PartitionGauge(definition, self.registry)
+            case MetricKind.GAUGE:
+                self.gauges[name] = Gauge(full, text, registry=self.registry)
+            case MetricKind.COUNTER:
+                counter = Counter(full, text, labels, registry=self.registry)
+                self.counters[name] = _children(counter, definition)
+            case MetricKind.HISTOGRAM if labels:
+                timer = Histogram(
+                    full, text, labels, buckets=definition.buckets, registry=self.registry
+                )
+                self.timers[name] = _children(timer, definition)
+            case MetricKind.HISTOGRAM:
+                self.histograms[name] = BatchHistogram(definition, self.registry)
+            case MetricKind.SUMMARY:
+                self.summaries[name] = TotalsSummary(definition, self.registry)
 
-    def undecided(self, documents: int, oldest_seconds: float) -> None:
-        self._undecided_documents.set(documents)
-        self._undecided_age.set(oldest_seconds if documents else 0)
+    def info(self, name: str, values: Mapping[str, str]) -> None:
+        definition = DEFINED[name]
+        assert values.keys() == definition.labels.keys()
+        info = Info(definition.name.removesuffix("_info"), definition.help, registry=self.registry)
+        info.info(dict(values))
 
-    def leader(self, is_leader: bool) -> None:  # noqa: FBT001 - the one thing that it says
-        """A worker that does not lead waits for no report."""
-        self._leader.set(is_leader)
-        if not is_leader:
-            self.reports_missing(())
+    def set(self, name: str, value: float) -> None:
+        self.gauges[name].set(value)
 
-    def reports_missing(self, shards: Collection[int]) -> None:
-        self._report_missing.replace({(str(shard),): 1 for shard in shards})
+    def count(self, name: str, amount: float = 1, *labels: str) -> None:
+        """Count; raise ``KeyError`` for labels that are not in the list."""
+        self.counters[name][labels].inc(amount)
 
-    def control_refused(self, records: int = 1) -> None:
-        self._control_refused.inc(records)
-
-    def packet_skipped(self, packets: int = 1) -> None:
-        self._packets_skipped.inc(packets)
-
-    def foreign_record(self, topic: str) -> None:
-        """``topic`` is of ``InternalTopic``."""
-        self._foreign[named(InternalTopic, topic)].inc()
-
-    def in_flight(self, documents: int, size_bytes: int) -> None:
-        self._in_flight_documents.set(documents)
-        self._in_flight_bytes.set(size_bytes)
-
-    def internal_bytes(self, topic: str, size_bytes: int) -> None:
-        self._internal_bytes[named(InternalTopic, topic)].inc(size_bytes)
+    def observe(self, name: str, values: Collection[float]) -> None:
+        self.histograms[name].observe(values)
 
 
-# ---- The metrics of a worker's shards.
-
-_MILLISECONDS: Final = 1000
-
-STORE_FIGURES: Final[Mapping[str, MetricDefinition]] = MappingProxyType(
-    {
-        "files_bytes": defined.STORE_BYTES,
-        "memtable_bytes": defined.MEMTABLES,
-        "table_reader_bytes": defined.TABLE_READERS,
-        "pending_compaction_bytes": defined.PENDING_COMPACTION,
-        "running_compactions": defined.RUNNING_COMPACTIONS,
-        "level0_files": defined.LEVEL0_FILES,
-        "stopped_shards": defined.STOPPED_WRITES,
-        "background_errors": defined.BACKGROUND_ERRORS,
-        "cache_bytes": defined.BLOCK_CACHE,
-        "cache_pinned_bytes": defined.BLOCK_CACHE_PINNED,
-        "cache_capacity_bytes": defined.BLOCK_CACHE_CAPACITY,
-    }
-)
-"""For ``streams.store.rocksdb_store.StoreStatistics``."""
+_Family = TypeVar("_Family", bound=MetricWrapperBase)
 
 
-class ShardMetrics:
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._lock = threading.Lock()
-        self._recovering: dict[int, int] = {}
-        self._store_documents = PartitionGauge(defined.STORE_DOCUMENTS, registry)
-        self._waiting_documents = PartitionGauge(defined.WAITING_DOCUMENTS, registry)
-        self._deletes = counter(defined.DELETES, registry)
-        removed = counter(defined.REMOVED_ENTRIES, registry)
-        self._removed = {reason: removed.labels(reason) for reason in ("deleted", "expired")}
-        self._oldest_entry = gauge(defined.OLDEST_ENTRY, registry)
-        self._watermark = gauge(defined.WATERMARK, registry)
-        self._store_figures = {
-            name: gauge(definition, registry) for name, definition in STORE_FIGURES.items()
-        }
-        self._disk_free = gauge(defined.STATE_DISK_FREE, registry)
-        self._disk_size = gauge(defined.STATE_DISK_SIZE, registry)
-        self._assigned_shards = gauge(defined.ASSIGNED_SHARDS, registry)
-        self._opening_shards = gauge(defined.OPENING_SHARDS, registry)
-        self._standby_shards = gauge(defined.STANDBY_SHARDS, registry)
-        self._standby_lag = gauge(defined.STANDBY_LAG, registry)
-        self._recovery_remaining = gauge(defined.RECOVERY_REMAINING, registry)
-        self._recovery_duration = BatchHistogram(defined.RECOVERY_DURATION, registry)
+def _children(family: _Family, definition: MetricDefinition) -> dict[Labels, _Family]:
+    """Create every labelled series: an alert does not see one that first appears at 1.
 
-    def assigned_shards(self, shards: int) -> None:
-        with self._lock:
-            if shards == 0:
-                self._store_documents.replace({})
-                self._waiting_documents.replace({})
-                self._recovering.clear()
-                self._recovery_remaining.set(0)
-            self._assigned_shards.set(shards)
-
-    def shard_state(self, partition: int, entries: int, waiting: int) -> None:
-        self._store_documents.set((str(partition),), entries)
-        self._waiting_documents.set((str(partition),), waiting)
-
-    def removed(self, deletes: int, deleted: int, expired: int) -> None:
-        self._deletes.inc(deletes)
-        self._removed["deleted"].inc(deleted)
-        self._removed["expired"].inc(expired)
-
-    def window(self, oldest_ms: int | None, watermark_ms: int | None) -> None:
-        """Set the oldest entry's time and the watermark; 0 for none or before 1970."""
-        self._oldest_entry.set(max(0, oldest_ms or 0) / _MILLISECONDS)
-        self._watermark.set(max(0, watermark_ms or 0) / _MILLISECONDS)
-
-    def forget_shard(self, partition: int) -> None:
-        self._store_documents.remove((str(partition),))
-        self._waiting_documents.remove((str(partition),))
-        self.recovery_remaining(partition, 0)
-
-    def open_shards(self, entries: Mapping[int, int]) -> None:
-        """Replace the open shards; one without outputs does not report its state itself."""
-        noted = {int(partition) for (partition,) in self._store_documents.labels()}
-        for partition in noted - entries.keys():
-            self.forget_shard(partition)
-        for partition in entries.keys() - noted:
-            self.shard_state(partition, entries[partition], waiting=0)
-
-    def recovery_remaining(self, partition: int, messages: int) -> None:
-        with self._lock:
-            self._recovering[partition] = messages
-            self._recovery_remaining.set(sum(self._recovering.values()))
-
-    def opening_shards(self, shards: int) -> None:
-        self._opening_shards.set(shards)
-
-    def standbys(self, shards: int, lag: int) -> None:
-        self._standby_shards.set(shards)
-        self._standby_lag.set(lag)
-
-    def recovered(self, seconds: float) -> None:
-        self._recovery_duration.observe((seconds,))
-
-    def store(self, figures: Mapping[str, int]) -> None:
-        for name, figure in figures.items():
-            self._store_figures[name].set(figure)
-
-    def state_disk(self, free_bytes: int, size_bytes: int) -> None:
-        self._disk_free.set(free_bytes)
-        self._disk_size.set(size_bytes)
+    Without labels, or with values that are not known beforehand, return the family under ``()``.
+    """
+    if not definition.labels or () in definition.labels.values():
+        return {(): family}
+    return {labels: family.labels(*labels) for labels in product(*definition.labels.values())}
 
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
+STORE_FIGURES: Final[Mapping[str, str]] = {
+    "files_bytes": "store_bytes",
+    "memtable_bytes": "rocksdb_memtable_bytes",
+    "table_reader_bytes": "rocksdb_table_reader_bytes",
+    "pending_compaction_bytes": "rocksdb_pending_compaction_bytes",
+    "running_compactions": "rocksdb_running_compactions",
+    "level0_files": "rocksdb_level0_files",
+    "stopped_shards": "rocksdb_stopped_shards",
+    "background_errors": "rocksdb_background_errors",
+    "cache_bytes": "rocksdb_block_cache_bytes",
+    "cache_pinned_bytes": "rocksdb_block_cache_pinned_bytes",
+    "cache_capacity_bytes": "rocksdb_block_cache_capacity_bytes",
+}
+"""Metrics by the fields of ``streams.store.rocksdb_store.StoreStatistics``."""
 
+_MILLISECONDS: Final = 1000
 _BITS_LIMIT: Final = 512
 
 
@@ -361,7 +233,7 @@ class IndexInfo(NamedTuple):
     mode: str = ""
 
 
-class Metrics(OrderingMetrics, ShardMetrics):
+class Metrics:
     """All metrics of one worker; thread-safe."""
 
     def __init__(
@@ -375,90 +247,209 @@ class Metrics(OrderingMetrics, ShardMetrics):
             # With names, so that ``metric_history`` can collect some metrics only.
             registry = CollectorRegistry(auto_describe=True)
             ProcessCollector(registry=registry)
-        OrderingMetrics.__init__(self, registry)
-        ShardMetrics.__init__(self, registry)
         self.registry = registry
-        self._newest_lock = threading.Lock()
-        self._newest_ms = 0
-
-        self._input_bytes = counter(defined.INPUT_BYTES, registry)
-        self._skipped = counter(defined.SKIPPED, registry)
-        self._lag = PartitionGauge(defined.CONSUMER_LAG, registry)
-        self._stalled_partitions = gauge(defined.STALLED_PARTITIONS, registry)
-        self._broker_up = gauge(defined.BROKER_UP, registry)
-        self._open_transaction = gauge(defined.OPEN_TRANSACTION, registry)
-        self._last_record = gauge(defined.LAST_RECORD, registry)
-        self._latency = BatchHistogram(defined.LATENCY, registry)
-        self._event_loop_lag = histogram(defined.EVENT_LOOP_LAG, registry)
-        self._candidates = TotalsSummary(defined.CANDIDATES, registry)
-        self._distance = BatchHistogram(defined.DISTANCE, registry)
         self.distance_counts = [0] * (_BITS_LIMIT + 1)
         """Duplicates by distance in bits; the metric's buckets are wider."""
-        self._bucket_documents = BatchHistogram(defined.BUCKET_DOCUMENTS, registry)
-        self._rebalances = counter(defined.REBALANCES, registry)
-        self._registry_waiting = gauge(defined.REGISTRY_WAITING, registry)
-        index_labels = {
-            label: str(value) for label, value in (index or IndexInfo())._asdict().items()
-        }
-        info(defined.INDEX_INFO, registry, index_labels)
+        self._lock = threading.Lock()
+        self._recovering: dict[int, int] = {}
+        self._newest_ms = 0
+        families = self._families = MetricFamilies(registry)
+        families.info("index_info", (index or IndexInfo())._asdict())
         build = {"version": version("firstseen"), "python_version": platform.python_version()}
-        info(defined.BUILD_INFO, registry, build)
-
-        documents = counter(defined.DOCUMENTS, registry)
-        self._by_verdict = {name: documents.labels(name) for name in VERDICTS}
-        dead_letters = counter(defined.DEAD_LETTERS, registry)
-        self._by_rejection = {name: dead_letters.labels(name) for name in REJECTION_REASONS}
-        stages = histogram(defined.STAGE_DURATION, registry)
-        stages_cpu = counter(defined.STAGE_CPU, registry)
-        self._stage_duration = {name: stages.labels(name) for name in Stage}
-        self._stage_cpu = {name: stages_cpu.labels(name) for name in Stage}
-        expired = counter(defined.EXPIRED_OUTPUTS, registry)
-        self._expired_by_output = {name: expired.labels(name) for name in OUTPUTS}
-        fetches = counter(defined.SCHEMA_FETCHES, registry)
-        self._by_fetch = {name: fetches.labels(name) for name in FetchOutcome}
-        transactions = counter(defined.TRANSACTIONS, registry)
-        self._by_outcome = {name: transactions.labels(name) for name in TransactionOutcome}
-        errors = counter(defined.ERRORS, registry)
-        self._by_error = {
-            (stage, reason): errors.labels(stage, reason)
-            for stage in Stage
-            for reason in ErrorReason
-        }
+        families.info("build_info", build)
+        self._set, self._count = families.set, families.count
+        self._observe = families.observe
+        self._documents = families.series["store_documents"]
+        self._waiting = families.series["waiting_documents"]
 
     def exposition(self) -> bytes:
         return generate_latest(self.registry)
 
+    # ---- Records, verdicts, outputs.
+
+    def input_bytes(self, size_bytes: int) -> None:
+        self._count("input_bytes_total", size_bytes)
+
     def verdict(self, name: str, documents: int = 1) -> None:
-        self._by_verdict[name].inc(documents)
+        self._count("documents_total", documents, name)
 
     def verdicts(self, documents: Mapping[str, int]) -> None:
         """Count documents by their verdict, of ``VERDICT_NAMES``."""
         for name, count in documents.items():
-            self._by_verdict[name].inc(count)
+            self.verdict(name, count)
 
     def dead_letter(self, reason: RejectionReason) -> None:
-        self._by_rejection[reason].inc()
-        self._by_verdict[DEAD_LETTER].inc()
+        self._count("dead_letters_total", 1, reason)
+        self.verdict(DEAD_LETTER)
 
-    def input_bytes(self, size_bytes: int) -> None:
-        self._input_bytes.inc(size_bytes)
-
-    def error(self, stage: str, reason: str) -> None:
-        """Count a failure; raise ``UnknownNameError`` unless of ``Stage`` and ``ErrorReason``."""
-        self._by_error[named(Stage, stage), named(ErrorReason, reason)].inc()
+    def expired_output(self, output: str) -> None:
+        """Count a record that its topic deletes soon; ``output`` is of ``OUTPUTS``."""
+        self._count("expired_outputs_total", 1, output)
 
     def last_record(self, timestamp_ms: int) -> None:
-        with self._newest_lock:
+        with self._lock:
             self._newest_ms = max(self._newest_ms, timestamp_ms)
-            self._last_record.set(self._newest_ms / 1000)
+            self._set("last_record_timestamp_seconds", self._newest_ms / _MILLISECONDS)
 
     def latencies(self, seconds: Sequence[float]) -> None:
         """Observe latencies; a negative one, from clocks that disagree, counts as 0."""
-        self._latency.observe([max(0.0, each) for each in seconds])
+        self._observe("end_to_end_latency_seconds", [max(0.0, each) for each in seconds])
+
+    # ---- The index: look-ups, buckets, distances.
+
+    def candidates(self, count: int, lookups: int) -> None:
+        self._families.summaries["candidates_per_lookup"].add(count, lookups)
+
+    def distances(self, bits: Sequence[int]) -> None:
+        self._observe("distance_bits", bits)
+        for each in bits:
+            self.distance_counts[each] += 1
+
+    def bucket_documents(self, sizes: Collection[int]) -> None:
+        self._observe("bucket_documents", sizes)
+
+    # ---- The log, its leader, and documents in flight.
+
+    def log_position(self, position: int, end: int) -> None:
+        self._set("log_position_offset", position)
+        self._set("log_end_offset", max(position, end))
+
+    def undecided(self, documents: int, oldest_seconds: float) -> None:
+        self._set("undecided_documents", documents)
+        self._set("undecided_oldest_seconds", oldest_seconds if documents else 0)
+
+    def leader(self, is_leader: bool) -> None:  # noqa: FBT001 - the one thing that it says
+        """A worker that does not lead waits for no report."""
+        self._set("leader", is_leader)
+        if not is_leader:
+            self.reports_missing(())
+
+    def reports_missing(self, shards: Collection[int]) -> None:
+        missing = self._families.series["report_missing"]
+        missing.replace({(str(shard),): 1 for shard in shards})
+
+    def control_refused(self, records: int = 1) -> None:
+        self._count("control_records_refused_total", records)
+
+    def packet_skipped(self, packets: int = 1) -> None:
+        self._count("packets_skipped_total", packets)
+
+    def foreign_record(self, topic: str) -> None:
+        """``topic`` is of ``InternalTopic``."""
+        self._count("foreign_records_total", 1, named(InternalTopic, topic))
+
+    def in_flight(self, documents: int, size_bytes: int) -> None:
+        self._set("in_flight_documents", documents)
+        self._set("in_flight_bytes", size_bytes)
+
+    def internal_bytes(self, topic: str, size_bytes: int) -> None:
+        self._count("internal_bytes_total", size_bytes, named(InternalTopic, topic))
+
+    def transaction(self, outcome: TransactionOutcome) -> None:
+        self._count("transactions_total", 1, outcome)
+
+    # ---- The worker's shards.
+
+    def assigned_shards(self, shards: int) -> None:
+        with self._lock:
+            if shards == 0:
+                self._documents.replace({})
+                self._waiting.replace({})
+                self._recovering.clear()
+                self._set("recovery_remaining_messages", 0)
+            self._set("assigned_shards", shards)
+
+    def shard_state(self, partition: int, entries: int, waiting: int) -> None:
+        self._documents.set((str(partition),), entries)
+        self._waiting.set((str(partition),), waiting)
+
+    def forget_shard(self, partition: int) -> None:
+        self._documents.remove((str(partition),))
+        self._waiting.remove((str(partition),))
+        self.recovery_remaining(partition, 0)
+
+    def open_shards(self, entries: Mapping[int, int]) -> None:
+        """Replace the open shards; one without outputs does not report its state itself."""
+        noted = {int(partition) for (partition,) in self._documents.labels()}
+        for partition in noted - entries.keys():
+            self.forget_shard(partition)
+        for partition in entries.keys() - noted:
+            self.shard_state(partition, entries[partition], waiting=0)
+
+    def removed(self, deletes: int, deleted: int, expired: int) -> None:
+        self._count("deletes_total", deletes)
+        self._count("removed_entries_total", deleted, "deleted")
+        self._count("removed_entries_total", expired, "expired")
+
+    def window(self, oldest_ms: int | None, watermark_ms: int | None) -> None:
+        """Set the oldest entry's time and the watermark; 0 for none or before 1970."""
+        self._set("oldest_entry_timestamp_seconds", max(0, oldest_ms or 0) / _MILLISECONDS)
+        self._set("watermark_timestamp_seconds", max(0, watermark_ms or 0) / _MILLISECONDS)
+
+    def recovery_remaining(self, partition: int, messages: int) -> None:
+        with self._lock:
+            self._recovering[partition] = messages
+            self._set("recovery_remaining_messages", sum(self._recovering.values()))
+
+    def recovered(self, seconds: float) -> None:
+        self._observe("recovery_duration_seconds", (seconds,))
+
+    def opening_shards(self, shards: int) -> None:
+        self._set("opening_shards", shards)
+
+    def standbys(self, shards: int, lag: int) -> None:
+        self._set("standby_shards", shards)
+        self._set("standby_lag_messages", lag)
+
+    def store(self, figures: Mapping[str, int]) -> None:
+        for name, figure in figures.items():
+            self._set(STORE_FIGURES[name], figure)
+
+    def state_disk(self, free_bytes: int, size_bytes: int) -> None:
+        self._set("state_disk_free_bytes", free_bytes)
+        self._set("state_disk_size_bytes", size_bytes)
+
+    # ---- The group, the broker, the registry.
+
+    def lag(self, messages: Mapping[tuple[str, int], int]) -> None:
+        lags = self._families.series["consumer_lag_messages"]
+        lags.replace({(topic, str(part)): lag for (topic, part), lag in messages.items()})
+
+    def watched(self, topic: str, partition: int) -> None:
+        """Begin to count skipped offsets of a raw partition, at 0."""
+        self.skipped(topic, partition, 0)
+
+    def skipped(self, topic: str, partition: int, offsets: int) -> None:
+        counters = self._families.counters["skipped_messages_total"]
+        counters[()].labels(topic, str(partition)).inc(offsets)
+
+    def stalled_partitions(self, partitions: int) -> None:
+        self._set("stalled_partitions", partitions)
+
+    def broker_up(self, *, up: bool) -> None:
+        self._set("broker_up", up)
+
+    def open_transaction(self, seconds: float) -> None:
+        """Set for how long the oldest transaction has been open; 0 for none."""
+        self._set("open_transaction_seconds", seconds)
+
+    def rebalance(self) -> None:
+        self._count("rebalances_total")
+
+    def registry_waiting(self, *, waiting: bool) -> None:
+        self._set("registry_waiting", waiting)
+
+    def schema_fetch(self, outcome: FetchOutcome) -> None:
+        self._count("schema_fetches_total", 1, outcome)
+
+    # ---- Steps, their time and their failures.
 
     def event_loop_lag(self, seconds: Collection[float]) -> None:
-        for each in seconds:  # nearly always one: an array would cost more
-            self._event_loop_lag.observe(each)
+        self._observe("event_loop_lag_seconds", seconds)
+
+    def error(self, stage: str, reason: str) -> None:
+        """Count a failure; raise ``UnknownNameError`` unless of ``Stage`` and ``ErrorReason``."""
+        self._count("errors_total", 1, named(Stage, stage), named(ErrorReason, reason))
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -467,18 +458,18 @@ class Metrics(OrderingMetrics, ShardMetrics):
         CPU time is that of the calling thread, so a coroutine must not wait inside: see
         ``waiting``. Raises ``UnknownNameError``.
         """
-        cpu = self._stage_cpu[named(Stage, name)]
+        stage = named(Stage, name)
         started = time.thread_time()
         try:
             with self.waiting(name):
                 yield
         finally:
-            cpu.inc(time.thread_time() - started)
+            self._count("stage_cpu_seconds_total", time.thread_time() - started, stage)
 
     @contextmanager
     def waiting(self, name: str) -> Iterator[None]:
         """Like ``stage``, without CPU time, for a step that waits for others."""
-        duration = self._stage_duration[named(Stage, name)]
+        duration = self._families.timers["stage_duration_seconds"][(named(Stage, name),)]
         started = time.perf_counter()
         try:
             with self.failures(name):
@@ -496,50 +487,3 @@ class Metrics(OrderingMetrics, ShardMetrics):
         except Exception as error:
             self.error(stage, reason_of(error))
             raise
-
-    def watched(self, topic: str, partition: int) -> None:
-        """Begin to count skipped offsets of a raw partition, at 0."""
-        self._skipped.labels(topic, str(partition))
-
-    def skipped(self, topic: str, partition: int, offsets: int) -> None:
-        self._skipped.labels(topic, str(partition)).inc(offsets)
-
-    def expired_output(self, output: str) -> None:
-        """Count a record that its topic deletes soon; ``output`` is of ``OUTPUTS``."""
-        self._expired_by_output[output].inc()
-
-    def candidates(self, count: int, lookups: int) -> None:
-        self._candidates.add(count, lookups)
-
-    def distances(self, bits: Sequence[int]) -> None:
-        self._distance.observe(bits)
-        for each in bits:
-            self.distance_counts[each] += 1
-
-    def bucket_documents(self, sizes: Collection[int]) -> None:
-        self._bucket_documents.observe(sizes)
-
-    def lag(self, messages: Mapping[tuple[str, int], int]) -> None:
-        self._lag.replace({(topic, str(part)): lag for (topic, part), lag in messages.items()})
-
-    def stalled_partitions(self, partitions: int) -> None:
-        self._stalled_partitions.set(partitions)
-
-    def broker_up(self, *, up: bool) -> None:
-        self._broker_up.set(up)
-
-    def open_transaction(self, seconds: float) -> None:
-        """Set for how long the oldest transaction has been open; 0 for none."""
-        self._open_transaction.set(seconds)
-
-    def rebalance(self) -> None:
-        self._rebalances.inc()
-
-    def registry_waiting(self, *, waiting: bool) -> None:
-        self._registry_waiting.set(waiting)
-
-    def schema_fetch(self, outcome: FetchOutcome) -> None:
-        self._by_fetch[outcome].inc()
-
-    def transaction(self, outcome: TransactionOutcome) -> None:
-        self._by_outcome[outcome].inc()

@@ -44,9 +44,11 @@ class RecentDuplicate(NamedTuple):
     original: RawRecord | None
 
 
-class RecentRejection(NamedTuple):
-    decided_ms: int
-    source: SourcePosition
+class DeadLetterView(msgspec.Struct, frozen=True):
+    """A dead letter, as it is shown; ``excerpt`` is of the record's value."""
+
+    decided: str
+    source: Position
     reason: RejectionReason
     detail: str
     excerpt: str
@@ -73,7 +75,7 @@ class RecentDocuments:
         self._duplicates: deque[RecentDuplicate] = deque()
         self._duplicates_bytes = 0
         self._count = 0
-        self._rejections: dict[RejectionReason, deque[RecentRejection]] = {}
+        self._rejections: dict[RejectionReason, deque[DeadLetterView]] = {}
         self._rejections_count = 0
         self._lock = threading.Lock()
 
@@ -87,14 +89,15 @@ class RecentDocuments:
                     self._keep(each.source, each.record)
 
     def note_rejections(self, rejections: Iterable[Rejection], now_ms: int) -> None:
+        decided = format_rfc3339(now_ms)
         with self._lock:
             for each in rejections:
                 kept = self._rejections.setdefault(each.reason, deque(maxlen=REJECTIONS_LIMIT))
-                excerpt = self._excerpt(each.record)
-                kept.append(RecentRejection(now_ms, each.source, each.reason, each.detail, excerpt))
+                source, excerpt = position_of(each.source), self._excerpt(each.record)
+                kept.append(DeadLetterView(decided, source, each.reason, each.detail, excerpt))
                 self._rejections_count += 1
 
-    def rejections(self) -> list[RecentRejection]:
+    def rejections(self) -> list[DeadLetterView]:
         with self._lock:
             return [each for kept in self._rejections.values() for each in reversed(kept)]
 
@@ -193,14 +196,6 @@ class DuplicateList(msgspec.Struct, frozen=True):
     schema: str = DUPLICATES_SCHEMA
 
 
-class DeadLetterView(msgspec.Struct, frozen=True):
-    decided: str
-    source: Position
-    reason: RejectionReason
-    detail: str
-    excerpt: str
-
-
 class DeadLetterList(msgspec.Struct, frozen=True):
     dead_letters: list[DeadLetterView]
     schema: str = DEAD_LETTERS_SCHEMA
@@ -230,18 +225,7 @@ class DuplicateViews:
         return DuplicateList([self._view(each) for each in self._recent.duplicates()])
 
     def dead_letters(self) -> DeadLetterList:
-        return DeadLetterList(
-            [
-                DeadLetterView(
-                    format_rfc3339(each.decided_ms),
-                    position_of(each.source),
-                    each.reason,
-                    each.detail,
-                    each.excerpt,
-                )
-                for each in self._recent.rejections()
-            ]
-        )
+        return DeadLetterList(self._recent.rejections())
 
     def texts(self, number: int) -> DuplicateTexts | None:
         """Return a duplicate with its texts, or None if it is not kept any more."""

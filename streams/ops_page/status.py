@@ -18,7 +18,6 @@ import msgspec
 
 from simhash_core.text.profiles import Profile
 from streams.documents.timestamps import format_rfc3339
-from streams.monitoring import metric_definitions as defined
 from streams.monitoring.group_watch import GroupWatch
 from streams.monitoring.health import Health
 from streams.monitoring.metric_history import (
@@ -290,7 +289,7 @@ class StatusReport:
     def status(self) -> Status:
         parts, samples = self._parts, self._history.samples()
         last = samples[-1]
-        documents = _by_label(last, defined.DOCUMENTS.name)
+        documents = _by_label(last, "firstseen_documents_total")
         return Status(
             worker=ThisWorker(parts.name, socket.gethostname(), format_rfc3339(self._started_ms)),
             version=version("firstseen"),
@@ -302,22 +301,22 @@ class StatusReport:
             why_dead=parts.health.why_dead(),
             why_not_ready=parts.view.why_not_ready(),
             why_waiting=parts.health.why_waiting(),
-            broker_up=bool(last.total(defined.BROKER_UP.name)),
-            disk_free_bytes=int(last.total(defined.STATE_DISK_FREE.name)),
-            disk_size_bytes=int(last.total(defined.STATE_DISK_SIZE.name)),
+            broker_up=bool(last.total("firstseen_broker_up")),
+            disk_free_bytes=int(last.total("firstseen_state_disk_free_bytes")),
+            disk_size_bytes=int(last.total("firstseen_state_disk_size_bytes")),
             documents=documents,
             throughput=_throughput(samples),
             latency=_latency(samples),
             lag=[
                 Lag(topic, int(partition), int(messages))
                 for (topic, partition), messages in sorted(
-                    last.by_label(defined.CONSUMER_LAG.name).items()
+                    last.by_label("firstseen_consumer_lag_messages").items()
                 )
             ],
             ordering=_ordering(last, parts.view),
             in_flight=InFlight(
-                documents=int(last.total(defined.IN_FLIGHT_DOCUMENTS.name)),
-                bytes=int(last.total(defined.IN_FLIGHT_BYTES.name)),
+                documents=int(last.total("firstseen_in_flight_documents")),
+                bytes=int(last.total("firstseen_in_flight_bytes")),
             ),
             shards=self._shards(),
             candidates=_candidates(samples, parts.fullest.fullest()),
@@ -413,19 +412,19 @@ def _ordering(last: Sample, view: WorkerView) -> Ordering:
     return Ordering(
         leads=view.leads,
         leader=view.leader,
-        log_position=int(last.total(defined.LOG_POSITION.name)),
-        log_end=int(last.total(defined.LOG_END.name)),
-        undecided_documents=int(last.total(defined.UNDECIDED_DOCUMENTS.name)),
-        undecided_oldest_seconds=round(last.total(defined.UNDECIDED_AGE.name), 3),
-        reports_missing=sorted(int(p) for (p,) in last.by_label(defined.REPORT_MISSING.name)),
-        packets_skipped=int(last.total(defined.PACKETS_SKIPPED.name)),
-        control_records_refused=int(last.total(defined.CONTROL_REFUSED.name)),
-        foreign_records=int(last.total(defined.FOREIGN_RECORDS.name)),
+        log_position=int(last.total("firstseen_log_position_offset")),
+        log_end=int(last.total("firstseen_log_end_offset")),
+        undecided_documents=int(last.total("firstseen_undecided_documents")),
+        undecided_oldest_seconds=round(last.total("firstseen_undecided_oldest_seconds"), 3),
+        reports_missing=sorted(int(p) for (p,) in last.by_label("firstseen_report_missing")),
+        packets_skipped=int(last.total("firstseen_packets_skipped_total")),
+        control_records_refused=int(last.total("firstseen_control_records_refused_total")),
+        foreign_records=int(last.total("firstseen_foreign_records_total")),
     )
 
 
 def _throughput(samples: Sequence[Sample]) -> Throughput:
-    name = defined.DOCUMENTS.name
+    name = "firstseen_documents_total"
     return Throughput(
         sample_seconds=EVERY_SECONDS,
         documents=[round(rate, 2) for rate in rates(samples, name, lambda _: True)],
@@ -437,7 +436,7 @@ def _throughput(samples: Sequence[Sample]) -> Throughput:
 
 def _latency(samples: Sequence[Sample]) -> Latency:
     last, first = samples[-1], since(samples, _LATELY_SECONDS)
-    buckets = counts(defined.LATENCY.name, last, first)
+    buckets = counts("firstseen_end_to_end_latency_seconds", last, first)
     quantiles = {name: quantile(buckets, share) for name, share in _QUANTILES.items()}
     return Latency(
         over_seconds=round(last.at - first.at, 1),
@@ -459,7 +458,7 @@ def _distances(metrics: Metrics, profile: Profile) -> Distances:
 
 def _candidates(samples: Sequence[Sample], fullest: int | None) -> Candidates:
     last, first = samples[-1], samples[0]
-    name = defined.CANDIDATES.name
+    name = "firstseen_candidates_per_lookup"
     lookups = last.total(f"{name}_count") - first.total(f"{name}_count")
     candidates = last.total(f"{name}_sum") - first.total(f"{name}_sum")
     mean = round(candidates / lookups, 2) if lookups else None
@@ -477,14 +476,14 @@ def _process(samples: Sequence[Sample]) -> Process:
 
 
 def _troubles(last: Sample) -> Troubles:
-    errors = last.by_label(defined.ERRORS.name)
-    dead_letters = _by_label(last, defined.DEAD_LETTERS.name)
+    errors = last.by_label("firstseen_errors_total")
+    dead_letters = _by_label(last, "firstseen_dead_letters_total")
     return Troubles(
         errors={"/".join(labels): int(count) for labels, count in errors.items() if count},
         dead_letters={reason: count for reason, count in dead_letters.items() if count},
-        skipped=int(last.total(defined.SKIPPED.name)),
-        rebalances=int(last.total(defined.REBALANCES.name)),
-        transactions=_by_label(last, defined.TRANSACTIONS.name),
+        skipped=int(last.total("firstseen_skipped_messages_total")),
+        rebalances=int(last.total("firstseen_rebalances_total")),
+        transactions=_by_label(last, "firstseen_transactions_total"),
     )
 
 

@@ -8,7 +8,9 @@ need cannot be overridden.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -77,51 +79,12 @@ def _unescaped(text: str, line: int) -> str:
 MASK: Final = "(set)"
 
 _SECRET_PARTS: Final = (
-    "password",
-    "passphrase",
-    "secret",
-    "token",
-    "jaas",
-    "key.pem",
-    "keystore.key",
-    "oauthbearer.config",
+    *("password", "passphrase", "secret", "token"),
+    *("jaas", "key.pem", "keystore.key", "oauthbearer.config"),
 )
-
-_OFFSETS = "Firstseen commits offsets itself, together with the outputs"
-_ORDER = "outputs and internal records must keep their order and must not be repeated"
-_GROUP = "it follows from application_id, which names the consumer group"
-
-RESERVED: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "bootstrap.servers": "set brokers instead (FIRSTSEEN_BROKERS, --broker)",
-        "metadata.broker.list": "set brokers instead (FIRSTSEEN_BROKERS, --broker)",
-        "acks": "all in-sync replicas must acknowledge each send, or a crash could lose documents",
-        "request.required.acks": "all in-sync replicas must acknowledge each send",
-        "enable.idempotence": _ORDER,
-        "enable.gapless.guarantee": _ORDER,
-        "max.in.flight": _ORDER,
-        "max.in.flight.requests.per.connection": _ORDER,
-        "transactional.id": "it follows from application_id and the worker",
-        "isolation.level": "records of aborted transactions must never be read",
-        "group.id": _GROUP,
-        "group.instance.id": "set group_instance_id instead",
-        "group.protocol": _GROUP,
-        "group.remote.assignor": _GROUP,
-        "session.timeout.ms": "set session_timeout_seconds instead",
-        "heartbeat.interval.ms": "it follows from session_timeout_seconds: set that",
-        "partition.assignment.strategy": "other partitions must continue during a rebalance",
-        "enable.auto.commit": _OFFSETS,
-        "enable.auto.offset.store": _OFFSETS,
-        "auto.commit.interval.ms": _OFFSETS,
-        "auto.offset.reset": "a new application must begin with the earliest record",
-        "message.max.bytes": "it follows from max_record_bytes and batch.*: set those",
-        "max.request.size": "it follows from max_record_bytes and batch.*: set those",
-        "message.timeout.ms": "set send_timeout_seconds instead",
-        "delivery.timeout.ms": "set send_timeout_seconds instead",
-        "test.mock.num.brokers": "it would put a broker of its own in each client's place; "
-        "'firstseen demo' runs on an in-process broker",
-    }
-)
+_REFUSED: Final = tomllib.loads((files(__package__) / "refused_properties.toml").read_text("utf-8"))
+RESERVED: Final[Mapping[str, str]] = MappingProxyType(_REFUSED["reserved"])
+"""Properties that Firstseen's guarantees need, and why they cannot be overridden."""
 
 _PEM: Final = (
     "only Java reads such a store. Convert it to PEM files (keytool -importkeystore "
@@ -130,42 +93,22 @@ _PEM: Final = (
 _PEM_IS_OPEN: Final = "a PEM file has no store password; a key's is ssl.key.password"
 _NO_JAVA: Final = "it names Java code; leave it out"
 
-_JAVA_REFUSED: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "sasl.jaas.config": "give its user name and password as sasl.username and sasl.password",
-        "ssl.keystore.key": "give the key as a PEM file, by ssl.key.location",
-        "ssl.keystore.certificate.chain": "give the certificate as a PEM file, by "
-        "ssl.certificate.location",
-        "ssl.protocol": "the newest protocol that both sides know is used; leave it out",
-        "ssl.enabled.protocols": "the newest protocol that both sides know is used; leave it out",
-        "buffer.memory": "librdkafka's name is queue.buffering.max.kbytes, in KiB",
-        "max.poll.records": "set batch.documents instead",
-    }
-)
-_JAVA_STORES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "ssl.truststore": ("ssl.ca.location",),
-        "ssl.keystore": ("ssl.certificate.location", "ssl.key.location"),
-    }
-)
-_RENAMED: Final[Mapping[str, str]] = MappingProxyType(
-    {"sasl.mechanisms": "sasl.mechanism", "ssl.truststore.certificates": "ssl.ca.pem"}
-)
-_SPELLING: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType(
-    {
-        "security.protocol": str.upper,
-        "sasl.mechanism": str.upper,
-        # In Java an empty value disables the check of the broker's name in its certificate.
-        "ssl.endpoint.identification.algorithm": lambda value: value.lower() or "none",
-    }
-)
-_KIND_BY_SUFFIX: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        **dict.fromkeys((".pem", ".crt", ".cer", ".key"), "PEM"),
-        **dict.fromkeys((".p12", ".pfx", ".pkcs12"), "PKCS12"),
-        ".jks": "JKS",
-    }
-)
+_JAVA_STORES: Final[Mapping[str, tuple[str, ...]]] = {
+    "ssl.truststore": ("ssl.ca.location",),
+    "ssl.keystore": ("ssl.certificate.location", "ssl.key.location"),
+}
+_RENAMED: Final = {"sasl.mechanisms": "sasl.mechanism", "ssl.truststore.certificates": "ssl.ca.pem"}
+_SPELLING: Final[Mapping[str, Callable[[str], str]]] = {
+    "security.protocol": str.upper,
+    "sasl.mechanism": str.upper,
+    # In Java an empty value disables the check of the broker's name in its certificate.
+    "ssl.endpoint.identification.algorithm": lambda value: value.lower() or "none",
+}
+_KIND_BY_SUFFIX: Final = {
+    **dict.fromkeys((".pem", ".crt", ".cer", ".key"), "PEM"),
+    **dict.fromkeys((".p12", ".pfx", ".pkcs12"), "PKCS12"),
+    ".jks": "JKS",
+}
 _SUFFIXES_OF_CLASSES: Final = (".class", ".classes", ".serializer", ".deserializer", ".reporters")
 
 
@@ -239,8 +182,8 @@ def _kind(store: str, properties: Mapping[str, str]) -> str:
 def _why_refused(name: str) -> str:
     if name in RESERVED:
         return f"this property cannot be overridden: {RESERVED[name]}"
-    if name in _JAVA_REFUSED:
-        return f"this property is the Java client's: {_JAVA_REFUSED[name]}"
+    if name in _REFUSED["java"]:
+        return f"this property is the Java client's: {_REFUSED['java'][name]}"
     if name.endswith(_SUFFIXES_OF_CLASSES):
         return f"this property is the Java client's: {_NO_JAVA}"
     return ""

@@ -16,102 +16,27 @@ from streams.documents.schema_framing import KEY, SCHEMA_FORMATS, VALUE
 
 _EXTRA: Final = ("attrs", "authlib", "cachetools", "certifi", "fastavro", "google.protobuf")
 _JSON_SCHEMA: Final = ("jsonschema", "referencing")
-_TEXT: Final = {"expected": "text", "default": "none"}
-_PATH: Final = {"expected": "a path", "default": "none"}
 
 
 class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A registry with the API of Confluent's, such as Karapace, Apicurio or Redpanda."""
 
-    url: Annotated[
-        str | None,
-        Meta(
-            extra={
-                "expected": "URLs that begin with http:// or https://, with commas between them",
-                "default": "none",
-            },
-            description="Where the schema registry is, for fields.format=avro, protobuf or "
-            "json-schema.",
-        ),
-    ] = None
-    username: Annotated[
-        str | None,
-        Meta(extra={"expected": "text without a colon", "default": "none"}),
-        Meta(description="User for basic authentication; of Confluent Cloud the API key."),
-    ] = None
-    password: Annotated[
-        str | None,
-        Meta(extra=_TEXT),
-        Meta(description="Its password; of Confluent Cloud the API secret. Secret."),
-    ] = None
-    password_file: Annotated[
-        str | None,
-        Meta(
-            extra=_PATH, description="A file that holds the password, instead of registry.password."
-        ),
-    ] = None
-    oauth_token_url: Annotated[
-        str | None,
-        Meta(
-            extra={"expected": "a URL that begins with http:// or https://", "default": "none"},
-            description="OAuth instead of a password: where the identity provider gives tokens "
-            "for client credentials.",
-        ),
-    ] = None
-    oauth_client_id: Annotated[
-        str | None,
-        Meta(extra={"expected": "text", "default": "none"}, description="Client of OAuth."),
-    ] = None
-    oauth_client_secret: Annotated[
-        str | None, Meta(extra=_TEXT), Meta(description="Secret of that client. Secret.")
-    ] = None
-    oauth_client_secret_file: Annotated[
-        str | None,
-        Meta(extra=_PATH),
-        Meta(description="A file that holds the secret, instead of registry.oauth_client_secret."),
-    ] = None
-    oauth_scope: Annotated[
-        str | None,
-        Meta(extra=_TEXT),
-        Meta(description="Scope that a token is asked for, where the identity provider needs one."),
-    ] = None
-    oauth_cluster: Annotated[
-        str | None,
-        Meta(extra=_TEXT),
-        Meta(description="Id of the registry's cluster (lsrc-…), for OAuth with Confluent Cloud."),
-    ] = None
-    oauth_identity_pool: Annotated[
-        str | None,
-        Meta(extra=_TEXT),
-        Meta(description="Identity pool (pool-…), for OAuth with Confluent Cloud."),
-    ] = None
-    ca_file: Annotated[
-        str | None,
-        Meta(
-            extra=_PATH | {"default": "the usual authorities"},
-            description="Certificate authorities that the certificates of the registry and of the "
-            "identity provider are checked against: a file of PEM, or a directory of such.",
-        ),
-    ] = None
-    certificate_file: Annotated[
-        str | None, Meta(extra=_PATH, description="Client certificate for mutual TLS, PEM.")
-    ] = None
-    key_file: Annotated[
-        str | None, Meta(extra=_PATH, description="Its private key, PEM, not encrypted.")
-    ] = None
-    timeout_seconds: Annotated[
-        float,
-        Meta(ge=0.1, le=60),
-        Meta(description="Longest wait for an answer of the registry, before the next try."),
-    ] = 5.0
-    validate: Annotated[
-        bool,
-        Meta(
-            description="With fields.format=json-schema: whether a record that its schema does not "
-            "allow is a dead letter. Without it a record needs to be JSON only, which takes a "
-            "fraction of the time."
-        ),
-    ] = True
+    url: str | None = None
+    username: str | None = None
+    password: str | None = None
+    password_file: str | None = None
+    oauth_token_url: str | None = None
+    oauth_client_id: str | None = None
+    oauth_client_secret: str | None = None
+    oauth_client_secret_file: str | None = None
+    oauth_scope: str | None = None
+    oauth_cluster: str | None = None
+    oauth_identity_pool: str | None = None
+    ca_file: str | None = None
+    certificate_file: str | None = None
+    key_file: str | None = None
+    timeout_seconds: Annotated[float, Meta(ge=0.1, le=60)] = 5.0
+    validate: bool = True
 
     def __repr__(self) -> str:
         secrets = ("password", "oauth_client_secret")

@@ -6,9 +6,11 @@ Each leaf of the tree is a ``SettingField``. ``kafka`` is not in the list: its n
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, get_args, get_type_hints
@@ -28,24 +30,7 @@ KAFKA: Final = "kafka"
 
 TEXT_LENGTH_MAX: Final = 4096  # the longest text of any setting, in characters
 
-_FIELDS_HELP: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "fields.text": "Field that holds the text; a dotted name is a path into nested objects.",
-        "fields.id": "Field that holds the document's id.",
-        "fields.title": "Field that holds the title.",
-        "fields.keywords": "Field that holds keywords.",
-        "fields.tags": "Field that holds tags.",
-        "fields.references": "Field that holds references to other documents.",
-        "fields.timestamp": "Field that holds the document's own time.",
-        "fields.scope": "Field that holds the scope, such as a tenant or a language: documents of "
-        "different scopes are never compared. Empty: no scopes.",
-        "fields.format": "How a value is read: auto goes by the content type, and by JSON else; "
-        "avro, protobuf and json-schema take its schema from registry.url.",
-        "fields.key_format": "How a key is read where it serves as the id: as text, or by a schema "
-        "from registry.url.",
-    }
-)
-"""Help for ``streams.documents.fields.FieldSettings``."""
+_TEXTS_FILE: Final = "texts.toml"
 
 
 class SettingField(NamedTuple):
@@ -94,17 +79,21 @@ def _fields_of(
         if isinstance(default, msgspec.Struct):
             yield from _fields_of(type(default), default, f"{name}.")
         elif name != KAFKA:
-            meta = item.type if isinstance(item.type, inspect.Metadata) else None
-            extra = (meta and meta.extra) or {}
-            schema = (meta and meta.extra_json_schema) or {}
+            texts = _texts()[name]
             yield SettingField(
                 name,
                 environment_name(name),
-                str(extra.get("expected") or _expected(item.type)),
-                str(extra.get("default") or shown(default)),
-                str(schema.get("description") or _FIELDS_HELP.get(name, "")),
+                texts.get("expected") or _expected(item.type),
+                texts.get("default") or shown(default),
+                texts["help"],
                 hints[item.name],
             )
+
+
+@cache
+def _texts() -> Mapping[str, Mapping[str, str]]:
+    """Return what people read about each setting: help and, where it differs, the rest."""
+    return tomllib.loads((files(__package__) / _TEXTS_FILE).read_text("utf-8"))
 
 
 def environment_name(setting: str) -> str:

@@ -1,8 +1,8 @@
-"""Makes and merges segment files while the worker runs: one step at a time, in a thread.
+"""Merges segments, and makes segment files, while the worker runs: one step at a time, in a thread.
 
-New documents of a shard are in memory; enough of them become a file, and files of similar size are
-merged. The event loop copies the rows, which takes milliseconds; a thread sorts and writes them;
-then the index replaces them by the file.
+New documents of a shard are in memory, in segments that are merged as they become many; enough of
+them become a file, and files of similar size are merged. The event loop copies the rows, which
+takes milliseconds; a thread sorts and writes them; then the index replaces them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.memtable import Rows
@@ -55,17 +55,28 @@ class _Work(NamedTuple):
     gone: Sequence[int]
 
 
+INLINE_DOCUMENTS: Final = 4096
+"""Segments that the event loop merges itself, in 25 ms."""
+
+
 class SegmentKeeper:
     def __init__(self, index: DocumentIndex) -> None:
+        """From now on ``step`` does the merges of ``index`` that take long."""
         self._index = index
+        index.inline_documents = INLINE_DOCUMENTS
         self._is_at_work = False
 
     async def step(self, shards: Callable[[], Iterable[KeptShard]]) -> bool:
-        """Make at most one file; return whether one was made. ``shards`` returns open ones."""
+        """Merge, and make at most one file; return whether one was made.
+
+        ``shards`` returns open ones.
+        """
         if self._is_at_work:
             return False
         self._is_at_work = True
         try:
+            if (merge := self._index.next_merge()) is not None:
+                self._index.merged(merge, await asyncio.to_thread(merge.build))
             work = next(filter(None, map(self._next_work, shards())), None)
             return work is not None and await self._made(work, shards)
         except StoreClosedError:

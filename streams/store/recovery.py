@@ -51,6 +51,7 @@ from streams.topics.plans import STANDSTILL_MS
 logger = logging.getLogger(__name__)
 
 _NO_SLOT: Final = 0
+_FILLED_TOGETHER: Final = 2048  # documents added to an index in one step, which takes 12 ms
 
 
 def make_missing_files(
@@ -88,9 +89,8 @@ def fill_index(index: DocumentIndex, slot: int, store: ShardStore) -> Iterator[N
     """Add a shard's documents to an empty slot, a part at a time. Raises ``StoreError``."""
     segments = store.segments
     if segments is None:
-        for sequences, prints in store.prints(index.scheme.bands):
-            index.add(slot, sequences, prints)
-            yield
+        for part in store.prints(index.scheme.bands):
+            yield from _add(index, slot, part)
         return
     for file in list(segments.files):
         try:
@@ -103,10 +103,16 @@ def fill_index(index: DocumentIndex, slot: int, store: ShardStore) -> Iterator[N
         index.attach(slot, segment, file.head.first, file.head.last)
         yield
     while segments.tail:
-        sequences, prints = segments.tail.pop(0)
-        index.add(slot, sequences, prints)
-        yield
+        yield from _add(index, slot, segments.tail.pop(0))
     index.remove(slot, np.array(store.gone(), dtype=np.uint64))
+
+
+def _add(index: DocumentIndex, slot: int, part: EntryPrints) -> Iterator[None]:
+    sequences, prints = part
+    for first in range(0, len(sequences), _FILLED_TOGETHER):
+        rows = slice(first, first + _FILLED_TOGETHER)
+        index.add(slot, sequences[rows], prints.take(rows))
+        yield
 
 
 def _written(segments: ShardSegments, part: EntryPrints) -> bool:

@@ -118,15 +118,15 @@ def ended(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     good = short_documents(random.Random(5), 10 * len(CASES))
     directory = tmp_path_factory.mktemp("bad-input")
     options = [f"max_record_bytes={MAX_RECORD_BYTES}"]
-    with Stream(broker, directory, raw_partitions=1, options=options) as stream:
+    # Compressed, since the embedded broker keeps five megabytes of a partition.
+    with Stream(broker, directory, raw_partitions=1, options=options, compression="zstd") as stream:
         records: list[Raw] = []
         for case in CASES.values():
             following = next(raw for raw in good if raw.value != b'{"text": ')
             time_ms = case.timestamp_ms or int(time.time() * 1000)
             records.append(Raw(case.key, case.value, timestamp_ms=time_ms))
             records.append(following)
-        # Compressed, since the embedded broker keeps five megabytes of a partition.
-        places = stream.send(records, compression_type="zstd")
+        places = stream.send(records)
         worker = stream.started()
         outputs = stream.settle()
         outputs.read_to_ends()

@@ -1,18 +1,25 @@
-"""A broker that answers nothing for a while, as in a long pause of its JVM or a rolling restart."""
+"""A broker that answers nothing for a while, as in a long pause of its JVM, or is away."""
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from streams.errors import ExitCode
+from streams.errors import BrokerUnavailableError, ExitCode
+from streams.kafka.clients import AdminClient
+from streams.settings.loader import load_settings
+from streams.topics.shard_topics import TopicIdResolver, TopicIds, topic_id
+from streams.worker import process
+from tests.kafka.stream_changes import admin_of, kafka_server
 from tests.rigs.brokers.broker import Broker
-from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.rigs.brokers.loopback_ports import free_port
 from tests.rigs.workers.faulty_worker import faulty
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import Stream
@@ -20,14 +27,16 @@ from tests.rigs.workers.stream_harness import Stream
 STILL_SECONDS = 9.0
 STOP_SECONDS = 30.0
 OUT_OF_SERVICE_SECONDS = 2.5
-TIMEOUT_SECONDS = 4
+AWAY_SECONDS = 2.0
+WAIT_SECONDS = 120.0
+TIMEOUT = "send_timeout_seconds=4"
+LONG_SESSION = "session_timeout_seconds=30"
+"""So long that the group does not miss a worker while its broker stands still."""
 
 
 @contextmanager
 def standing_still(broker: Broker) -> Iterator[None]:
-    """Let the broker stand still."""
-    server = broker.server
-    assert isinstance(server, KafkaBroker)
+    server = kafka_server(broker)
     server.send_signal(signal.SIGSTOP)
     try:
         yield
@@ -36,12 +45,10 @@ def standing_still(broker: Broker) -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_sends_and_commits_are_done_again(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given a worker in a transaction, when its broker stands still for longer than a send may
-    take, then it lives, takes its shards over again, and goes on: nothing is lost or repeated.
-    """
-    # The group does not miss it so soon: this is about sends alone.
-    options = [f"send_timeout_seconds={TIMEOUT_SECONDS}", "session_timeout_seconds=30"]
+def test_a_transaction_that_a_broker_does_not_end_in_time_is_made_again(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    options = [TIMEOUT, LONG_SESSION]
     with Stream(kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
         worker = stream.worker()
         worker.start_as(faulty("slow_commit=1"))
@@ -59,11 +66,11 @@ def test_sends_and_commits_are_done_again(kafka_broker: Broker, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_worker_that_starts_waits(own_kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given a worker that begins to open its shards, when its broker stands still and then has no
-    leaders for a moment, then the shards are opened all the same.
-    """
-    options = ["session_timeout_seconds=30"]
+def test_shards_open_though_the_broker_stands_still_meanwhile(
+    own_kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """It has no leaders for a moment after that."""
+    options = [LONG_SESSION]
     with Stream(own_kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
         stream.send(keyed_documents(3, 100))
         worker = stream.worker()
@@ -79,10 +86,7 @@ def test_a_worker_that_starts_waits(own_kafka_broker: Broker, tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_changelog_that_is_silent_is_read_again(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given a worker that has taken over its shards and is about to read their changelogs, when its
-    broker stands still for longer than an answer may take, then they are opened once more.
-    """
-    options = [f"send_timeout_seconds={TIMEOUT_SECONDS}", "session_timeout_seconds=30"]
+    options = [TIMEOUT, LONG_SESSION]
     with Stream(kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
         stream.send(keyed_documents(7, 100))
         worker = stream.worker()
@@ -91,19 +95,15 @@ def test_a_changelog_that_is_silent_is_read_again(kafka_broker: Broker, tmp_path
         with standing_still(kafka_broker):
             time.sleep(STILL_SECONDS)
         stream.judge_all()
-
-        said = worker.log_text()
-        assert "does not return the ends of the changelog" in said
+        assert "does not return the ends of the changelog" in worker.log_text()
         worker.stop_gently()
 
 
 @pytest.mark.slow
-def test_a_worker_can_be_stopped(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given a worker at work whose broker stands still, when it gets SIGTERM, then it ends within
-    the time of one send and a little more, though its group does not let it go.
-    """
-    options = [f"send_timeout_seconds={TIMEOUT_SECONDS}"]
-    with Stream(kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
+def test_a_worker_at_work_stops_while_its_broker_stands_still(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    with Stream(kafka_broker, tmp_path, raw_partitions=2, options=[TIMEOUT]) as stream:
         worker = stream.started()
         stream.send(keyed_documents(5, 20_000))
         time.sleep(1.0)
@@ -114,3 +114,90 @@ def test_a_worker_can_be_stopped(kafka_broker: Broker, tmp_path: Path) -> None:
         again = stream.started()
         stream.judge_all()
         again.stop_gently()
+
+
+@pytest.mark.slow
+def test_a_worker_at_rest_stops_while_its_broker_is_away(
+    own_kafka_broker: Broker, tmp_path: Path
+) -> None:
+    with Stream(own_kafka_broker, tmp_path) as stream:
+        running = stream.started()
+        kafka_server(own_kafka_broker).kill()
+        time.sleep(1.0)  # it has noticed
+        started = time.monotonic()
+        running.stop_gently()
+        assert time.monotonic() - started < STOP_SECONDS
+
+
+def test_a_broker_that_goes_away_during_the_start_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_await_topics", lambda _: None)
+    settings = load_settings(
+        flags={"--broker": f"127.0.0.1:{free_port()}"},
+        assignments=[f"state_dir={tmp_path}", "web.enabled=false", "send_timeout_seconds=2"],
+        environ={},
+    ).settings
+    with pytest.raises(BrokerUnavailableError, match="is it reachable"):
+        process.run_worker(settings)
+
+
+# ---- the ids of topics
+
+
+@pytest.mark.slow
+def test_the_id_of_a_topic_is_told_once_the_broker_is_back(own_kafka_broker: Broker) -> None:
+    """The event loop runs on meanwhile."""
+    server = kafka_server(own_kafka_broker)
+    own_kafka_broker.create_topics({"raw": 1})
+    ask = partial(topic_id, admin_of(own_kafka_broker))
+    before = ask("raw")
+    server.kill()
+
+    async def ask_while_it_comes_back() -> tuple[str, int]:
+        asked = asyncio.create_task(TopicIds(ask, WAIT_SECONDS).of("raw"))
+        await asyncio.sleep(AWAY_SECONDS)
+        started = asyncio.create_task(asyncio.to_thread(server.start))
+        turns = 0
+        while not asked.done():
+            await asyncio.sleep(0.05)
+            turns += 1
+        await started
+        return asked.result(), turns
+
+    after, turns = asyncio.run(ask_while_it_comes_back())
+    assert after == before
+    assert turns > AWAY_SECONDS / 0.05, "the event loop stood still"
+
+
+def test_the_wait_for_the_id_of_a_topic_has_an_end() -> None:
+    def ask(_topic: str) -> str:
+        raise BrokerUnavailableError("the Kafka broker does not answer")
+
+    with pytest.raises(BrokerUnavailableError):
+        asyncio.run(asyncio.wait_for(TopicIds(ask, wait_seconds=0.2).of("raw"), timeout=10.0))
+
+
+def test_a_broker_that_once_had_ids_is_not_taken_for_one_without(broker: Broker) -> None:
+    topic = broker.new_topic("raw")
+    admin = admin_of(broker)
+    ask = TopicIdResolver(lambda: admin, has_ids=False)
+    assert ask(topic) == ask(topic)
+    assert bool(ask(topic)) == broker.supports_transactions
+    with pytest.raises(BrokerUnavailableError):
+        TopicIdResolver(client_of_nobody, has_ids=True)(topic)
+
+
+def test_a_client_that_gets_no_answer_is_replaced(kafka_broker: Broker) -> None:
+    """It may wait for a controller that was there once."""
+    topic = kafka_broker.new_topic("raw")
+    admin = admin_of(kafka_broker)
+    clients = [client_of_nobody(), admin]
+    ask = TopicIdResolver(lambda: clients.pop(0), has_ids=True)
+    told = [asyncio.run(TopicIds(ask, WAIT_SECONDS).of(topic)) for _ in range(2)]
+    assert told == [topic_id(admin, topic)] * 2
+    assert not clients
+
+
+def client_of_nobody() -> AdminClient:
+    return AdminClient({"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": 0})

@@ -1,4 +1,4 @@
-"""Whole workers forget: windows, tombstones, documents that replace others; and scopes."""
+"""Whole workers forget, keep scopes apart, and let short texts pass."""
 
 from __future__ import annotations
 
@@ -10,24 +10,31 @@ from simhash_core.documents import SourcePosition
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.rigs.workers.stream_outputs import Output, Raw
+from tests.rigs.workers.worker_metrics import value
 from tests.unit.ops_page.live_worker import ask
 
+SHORT = ("👍", "好的，谢谢！", "", "See you tomorrow.")
+LONG = (
+    "市图书馆新馆周末试运行，首批开放的阅览室有三千个座位，读者可凭身份证直接入馆，外借图书每人最多二十册。"
+    "地下一层为少儿馆，每周二闭馆；自习区凭预约进入，停车场前两小时免费，公交七路和地铁三号线可以到达。"
+)
+REPEATS = 3
 START_MS = 1_714_536_000_000
 DAY_MS = 86_400_000
 SNOW = "北京今天下了第一场雪，地铁照常运行，学校下午停课，气象部门提醒市民出门注意防滑。"
 TEA = "今年春茶的产量比去年高出两成，茶农忙着采摘，收购价却比往年低了不少，合作社正在想办法。"
+U = "unique"
 CHESS = "两位棋手下了六个小时，最后以和棋结束，观众起立鼓掌，赛后他们一起复盘了关键的几步。"
 
 
 def document(name: str, text: str, *, days: float = 0, tenant: str = "") -> Raw:
     """A record under the key that is its id, all of them in one partition."""
     fields = {"id": name, "text": text, "timestamp": START_MS + int(days * DAY_MS)}
-    value = json.dumps(fields | ({"tenant": tenant} if tenant else {}), ensure_ascii=False)
-    return Raw(name.encode(), value.encode(), timestamp_ms=START_MS, partition=0)
+    encoded = json.dumps(fields | ({"tenant": tenant} if tenant else {}), ensure_ascii=False)
+    return Raw(name.encode(), encoded.encode(), timestamp_ms=START_MS, partition=0)
 
 
 def tombstone(name: str) -> Raw:
-    """A record that takes the document with this id out."""
     return Raw(name.encode(), None, timestamp_ms=START_MS, partition=0)
 
 
@@ -58,10 +65,8 @@ def original_of(worker: Worker, text: str, scope: str) -> str | None:
     return None if found is None else str(found["id"])
 
 
-def test_a_window_and_scopes(broker: Broker, tmp_path: Path) -> None:
-    """Given a window and tenants, then a copy is a duplicate within the window and the tenant, and
-    unique beyond either.
-    """
+def test_documents_repeat_within_a_window_and_a_scope(broker: Broker, tmp_path: Path) -> None:
+    """A copy is a duplicate within the window and its tenant alone."""
     options = ("index.window=30d", "index.lateness=1d", "fields.scope=tenant")
     with Stream(broker, tmp_path, options=options) as stream:
         worker = stream.started()
@@ -79,18 +84,13 @@ def test_a_window_and_scopes(broker: Broker, tmp_path: Path) -> None:
             ]
         )
 
-        assert verdicts(stream, sent) == [
-            *("unique", "unique", "a", "unique", "b", "unique", "unique", "f", "unique")
-        ]
+        assert verdicts(stream, sent) == [U, U, "a", U, "b", U, U, "f", U]
         assert original_of(worker, SNOW, "x") == "i"
         assert original_of(worker, SNOW, "y") is None, "it is of 89 days ago"
 
 
-def test_tombstones(broker: Broker, tmp_path: Path) -> None:
-    """Given tombstones, then the documents are taken out from there on, and a tombstone is on
-    ``unique`` behind them where they were there. So it stays when the worker is killed, and its
-    state is lost where the broker keeps the changelog.
-    """
+def test_tombstones_take_documents_out(broker: Broker, tmp_path: Path) -> None:
+    """The document is taken out, also after a kill, and a tombstone follows it where it was."""
     with Stream(broker, tmp_path) as stream:
         worker = stream.started()
         sent = stream.send(
@@ -107,7 +107,7 @@ def test_tombstones(broker: Broker, tmp_path: Path) -> None:
             ]
         )
 
-        assert verdicts(stream, sent) == ["unique", "a", "unique", "unique", "unique"]
+        assert verdicts(stream, sent) == [U, "a", U, U, U]
         first, gone = on_unique(stream, "a")
         assert (first.record.value, gone.record.value) == (stream.sent[sent[0]].value, None)
         assert dict(gone.record.headers)["firstseen-verdict"] == b"deleted"
@@ -121,13 +121,12 @@ def test_tombstones(broker: Broker, tmp_path: Path) -> None:
         stream.started()
         again = stream.send([document("d", SNOW), tombstone("c"), document("e", SNOW)])
 
-        assert verdicts(stream, again) == ["c", "unique"]
+        assert verdicts(stream, again) == ["c", U]
 
 
-def test_documents_that_replace_others(broker: Broker, tmp_path: Path) -> None:
-    """Given ``index.same_id=replace``, then a document takes the place of the one with its id: of
-    the old text nothing is a duplicate any more, and where the new text repeats another document, a
-    tombstone follows on ``unique``.
+def test_a_document_replaces_the_one_with_its_id(broker: Broker, tmp_path: Path) -> None:
+    """Of the old text nothing is a duplicate any more; where the new one repeats another document,
+    a tombstone follows.
     """
     with Stream(broker, tmp_path, options=("index.same_id=replace",)) as stream:
         stream.started()
@@ -143,10 +142,40 @@ def test_documents_that_replace_others(broker: Broker, tmp_path: Path) -> None:
             ]
         )
 
-        assert verdicts(stream, sent) == [
-            *("unique", "unique", "unique", "unique", "unique", "a", "unique")
-        ]
+        assert verdicts(stream, sent) == [U, U, U, U, U, "a", U]
         assert [each.record.value is None for each in on_unique(stream, "a")] == [False, False]
         unique, gone = on_unique(stream, "c")
         assert (unique.said.source, gone.said.source) == (sent[4], sent[5])
         assert dict(gone.record.headers)["firstseen-verdict"] == b"replaced"
+
+
+def as_text(text: str) -> bytes:
+    return json.dumps({"text": text}).encode()
+
+
+def test_repeats_of_short_texts_pass(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Also after a kill; each takes an entry of the index."""
+    with Stream(kafka_broker, tmp_path, options=["index.short_texts=pass"]) as stream:
+        worker = stream.started()
+        for round_ in range(REPEATS):
+            stream.send(
+                Raw(b"%d-%d-%d" % (round_, partition, place), as_text(text), partition=partition)
+                for partition in range(2)
+                for place, text in enumerate((*SHORT, LONG))
+            )
+            stream.settle()
+            if round_ == 0:
+                worker.kill()
+                worker = stream.started()
+        outputs = stream.settle()
+        sent = 2 * REPEATS * len(SHORT)
+        headers = [dict(each.record.headers) for each in outputs.uniques.values()]
+
+        assert stream.judge.conserved(stream.sent, outputs) == 0
+        assert sorted(each["firstseen-verdict"] or b"" for each in headers) == [
+            b"undecidable"
+        ] * sent + [b"unique"]
+        assert len({each["firstseen-id"] for each in headers}) == sent + 1
+        assert len(outputs.duplicates) == 2 * REPEATS - 1
+        entries = [value(worker, "firstseen_store_documents", partition=p) for p in ("0", "1")]
+        assert sum(entries) == sent + 1

@@ -37,10 +37,8 @@ def read(consumer: Consumer, seen: Counter[str], wanted: int) -> list[tuple[byte
     return values
 
 
-def test_each_record_once(kafka_broker: Broker) -> None:
-    """Given records on three topics, two of them by a pattern; when the example is killed on the
-    way and started again, then each record is on the one topic once, unchanged, and committed.
-    """
+def test_each_record_is_forwarded_once(kafka_broker: Broker) -> None:
+    """From three topics, two of them by a pattern, though it is killed on the way."""
     name = kafka_broker.unique("forward")
     sources = [f"{name}-feeds", f"{name}-crawl-a", f"{name}-crawl-b"]
     target = f"{name}.raw"
@@ -76,8 +74,7 @@ def test_each_record_once(kafka_broker: Broker) -> None:
     assert Counter(values) == Counter(sent)
 
 
-def test_a_circle() -> None:
-    """Given a pattern that the target has too, then it says so, and forwards nothing."""
+def test_a_pattern_that_matches_the_target_is_refused() -> None:
     arguments = ["127.0.0.1:1", "crawl-all", "^crawl-.*"]
     found = subprocess.run(
         [sys.executable, str(EXAMPLE), *arguments],
@@ -85,7 +82,6 @@ def test_a_circle() -> None:
         check=False,
         timeout=SECONDS,
     )
-
     assert found.returncode == 1
     assert b"again and again" in found.stderr
 

@@ -1,4 +1,4 @@
-"""A running worker meets a limit: of time, of the size of records, of the disk, of its version.
+"""A running worker meets a limit: of time, size, disk, version, or of how long topics keep records.
 
 It goes on, or it ends and says what to do; then it goes on where it was. Nothing is skipped.
 """
@@ -7,27 +7,31 @@ from __future__ import annotations
 
 import random
 import resource
+import time
 from pathlib import Path
 
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+import pytest
 
 from simhash_core.log.records import NO_CONTROL, Control
 from simhash_core.text.fingerprinter import Fingerprinter
 from streams.errors import ExitCode
-from streams.kafka.clients import AdminClient, Producer
+from streams.kafka.clients import Producer
 from streams.worker.log_codec import LOG_VERSION, LogCodec
+from tests.kafka.stream_changes import ANSWER_SECONDS, admin_of, put_out, set_topic_config
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.workers.faulty_worker import faulty
 from tests.rigs.workers.short_documents import keyed_documents
-from tests.rigs.workers.stream_harness import Stream, Worker
+from tests.rigs.workers.stream_harness import Stream
 from tests.rigs.workers.stream_outputs import Raw
+from tests.rigs.workers.worker_metrics import await_that, value
 
-ANSWER_SECONDS = 60.0
 TRANSACTION_SECONDS = 4
 SLOW_SECONDS = 7.0
 KIB = 1024
 LARGE_CHARACTERS = 200_000
+DAY_MS = 86_400_000
+EXPIRED = "firstseen_expired_outputs_total"
 
 
 def large_documents(seed: int, count: int) -> list[Raw]:
@@ -37,29 +41,17 @@ def large_documents(seed: int, count: int) -> list[Raw]:
     return [Raw(None, b'{"text": "%s"}' % text[:LARGE_CHARACTERS].encode()) for text in texts]
 
 
-def set_largest(stream: Stream, topic: str, size_bytes: int) -> None:
-    """Set the ``max.message.bytes`` of a topic."""
-    admin = AdminClient({"bootstrap.servers": stream.broker.bootstrap_servers})
-    entry = ConfigEntry(
-        "max.message.bytes", str(size_bytes), incremental_operation=AlterConfigOpType.SET
-    )
-    changed = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    admin.incremental_alter_configs([changed])[changed].result(ANSWER_SECONDS)
-
-
 def test_a_log_of_another_version_ends_a_running_worker(broker: Broker, tmp_path: Path) -> None:
-    """Given a worker at work, when a record of a version to come is put on its log, then it ends,
-    and names the record and both versions; so does the next one, which skips nothing.
-    """
+    """And the next one, which skips nothing."""
     with Stream(broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
         stream.send(keyed_documents(1, 40))
         identity = Fingerprinter(stream.settings.index_profile()).identity
         control = Control(NO_CONTROL, "x", leads=True, decisions=[], heads=[], next=0)
-        value = LogCodec(identity).encode(control)
+        encoded = LogCodec(identity).encode(control)
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         log = stream.settings.topics.log
-        producer.produce(log, bytes((LOG_VERSION + 1,)) + value[1:], partition=0)
+        producer.produce(log, bytes((LOG_VERSION + 1,)) + encoded[1:], partition=0)
         assert producer.flush(ANSWER_SECONDS) == 0
 
         assert worker.await_end() == ExitCode.RUNTIME
@@ -72,37 +64,32 @@ def test_a_log_of_another_version_ends_a_running_worker(broker: Broker, tmp_path
             assert f"has format version {LOG_VERSION + 1}, this program reads {LOG_VERSION}" in said
 
 
-def test_a_transaction_that_takes_too_long_is_done_again(
-    kafka_required: None,  # noqa: ARG001 - skips
-    tmp_path: Path,
-) -> None:
-    """Given a broker that ends transactions after four seconds, when a batch takes seven, then what
-    it sent is never seen, the worker says why, and does it again: nothing is lost or repeated.
-    """
+@pytest.mark.usefixtures("kafka_required")
+def test_a_transaction_that_takes_too_long_is_done_again(tmp_path: Path) -> None:
+    """What it sent is never seen, and the worker says why."""
     soon = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
-    with KafkaBroker(tmp_path / "kafka", properties=soon) as server:
-        options = [f"send_timeout_seconds={TRANSACTION_SECONDS}"]
-        broker = Broker("kafka", server)
-        with Stream(broker, tmp_path, raw_partitions=1, options=options) as stream:
-            worker = stream.worker()
-            worker.start_as(faulty(f"slow_commit={SLOW_SECONDS}"))
-            worker.await_ready()
-            stream.send(keyed_documents(2, 60))
-            stream.judge_all()
+    options = [f"send_timeout_seconds={TRANSACTION_SECONDS}"]
+    with (
+        KafkaBroker(tmp_path / "kafka", properties=soon) as server,
+        Stream(Broker("kafka", server), tmp_path, raw_partitions=1, options=options) as stream,
+    ):
+        worker = stream.worker()
+        worker.start_as(faulty(f"slow_commit={SLOW_SECONDS}"))
+        worker.await_ready()
+        stream.send(keyed_documents(2, 60))
+        stream.judge_all()
 
-            said = worker.log_text()
-            assert said.count("sleeping in a transaction") == 1
-            assert f"took longer than {TRANSACTION_SECONDS} s" in said
-            assert 'firstseen_transactions_total{outcome="aborted"} 0.0' not in worker.metrics()
-            worker.stop_gently()
+        said = worker.log_text()
+        assert said.count("sleeping in a transaction") == 1
+        assert f"took longer than {TRANSACTION_SECONDS} s" in said
+        assert 'firstseen_transactions_total{outcome="unanswered"} 0.0' not in worker.metrics()
+        worker.stop_gently()
 
 
 def test_a_batch_larger_than_a_request_is_sent_in_several(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    """Given topics and clients that take less than a megabyte at once, when one batch of documents
-    has two, then all of it comes out.
-    """
+    """Topics and clients take less than a megabyte at once, and the batch has two."""
     options = [f"max_record_bytes={LARGE_CHARACTERS + KIB}"]
     with Stream(kafka_broker, tmp_path, raw_partitions=1, options=options) as stream:
         stream.send(large_documents(3, 12))
@@ -111,54 +98,78 @@ def test_a_batch_larger_than_a_request_is_sent_in_several(
         worker.stop_gently()
 
 
-def test_a_document_larger_than_a_topic_takes_is_named(
+def test_a_document_larger_than_a_topic_takes_ends_the_worker_which_names_it(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    """Given a worker at work and a topic whose limit was lowered meanwhile, when a document is
-    larger, then the worker ends at once, names document, topic, size and limit; with the limit as
-    it was, the next worker puts that document out, and those around it.
-    """
+    """With the limit as it was, the next worker puts it out, and those around it."""
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
-        name = stream.settings.topics.unique
-        stream.started()
-        stream.send(keyed_documents(4, 20))
-        stream.settle()
-        set_largest(stream, name, 20 * KIB)
+        name, admin = stream.settings.topics.unique, admin_of(kafka_broker)
+        worker = stream.started()
+        put_out(stream, keyed_documents(4, 20))
+        set_topic_config(admin, name, "max.message.bytes", 20 * KIB)
         (large,) = stream.send(large_documents(5, 1))
         stream.send(keyed_documents(6, 20))
 
-        assert stream.workers[-1].await_end() == ExitCode.RUNTIME
-        said = stream.workers[-1].log_text().splitlines()[-1]
-        assert f"{name} refuses a record of 2" in said
-        assert str(large) in said
-        assert "max.message.bytes" in said
-        set_largest(stream, name, 4 * KIB * KIB)
+        assert worker.await_end() == ExitCode.RUNTIME
+        said = worker.log_text().splitlines()[-1]
+        for part in (f"{name} refuses a record of 2", str(large), "max.message.bytes"):
+            assert part in said
+        set_topic_config(admin, name, "max.message.bytes", 4 * KIB * KIB)
         worker = stream.started()
         stream.judge_all()
         worker.stop_gently()
 
 
-def check_ended_for_want_of_room(stream: Stream, full: Worker, state: str) -> None:
-    """Fail unless the worker has ended by itself, said why, and left something to do."""
-    assert full.await_end() == ExitCode.RUNTIME
-    said = full.log_text().splitlines()[-1]
-    assert str(stream.directory / state) in said
-    assert "Make room on the disk" in said
-    assert "nothing is lost" in said
-    assert stream.open > 0, "nothing was left to do: no test"
-
-
-def test_a_limit_on_the_size_of_files(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given a worker at work that may write no file of more than 64 KB from now on, as on a disk
-    without room, then it ends, and names the path and the fix; without the limit, the next one does
-    what was left: nothing is skipped, nothing put out twice.
-    """
+def test_a_worker_that_may_write_no_larger_file_ends_and_the_next_one_goes_on(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """As on a disk without room: it names the path and the fix."""
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
         assert worker._process is not None
         resource.prlimit(worker._process.pid, resource.RLIMIT_FSIZE, (64 * KIB, 64 * KIB))
         stream.send(keyed_documents(9, 1_200))
-        check_ended_for_want_of_room(stream, worker, "state")
+        assert worker.await_end() == ExitCode.RUNTIME
+        said = worker.log_text().splitlines()[-1]
+        for part in (str(stream.directory / "state"), "Make room on the disk", "nothing is lost"):
+            assert part in said
+        assert stream.open > 0, "nothing was left to do: no test"
         worker = stream.started()
         stream.judge_all()
         worker.stop_gently()
+
+
+def document(text: str, time_ms: int) -> Raw:
+    return Raw(None, b'{"text": "%s"}' % text.encode(), timestamp_ms=time_ms)
+
+
+def test_documents_older_than_their_topic_keeps_them_are_counted_and_the_first_is_logged(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """The topic of unique documents keeps a week, as the worker says when it starts."""
+    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
+        unique = stream.settings.topics.unique
+        set_topic_config(admin_of(kafka_broker), unique, "retention.ms", 7 * DAY_MS)
+        now_ms = round(time.time() * 1000)
+        year_ago_ms = now_ms - 365 * DAY_MS
+        worker = stream.started()
+        old = "an old story about the bridge over the river and its builders"
+        stream.send(
+            [
+                document(old, year_ago_ms),
+                document("prices of rice rose again in the markets of the capital", year_ago_ms),
+                document("tonight the final of the cup is played under new lights", now_ms),
+                Raw(None, b"{", timestamp_ms=year_ago_ms),
+            ]
+        )
+        await_that(
+            "the dead letter is counted",
+            lambda: value(worker, "firstseen_documents_total", verdict="dead_letter") == 1,
+            worker,
+        )
+
+        assert value(worker, EXPIRED, output="unique") == 2
+        assert value(worker, EXPIRED, output="dead_letter") == 0
+        lines = worker.log_text().splitlines()
+        assert sum(f"{unique} deletes records 7 days after" in line for line in lines) == 1
+        assert sum(f"{unique} deletes records that are older than" in line for line in lines) == 1

@@ -15,8 +15,5 @@ def test_a_broker_that_was_away_gets_the_end_of_a_transaction(
     kafka_required: None,  # noqa: ARG001 - skips
     tmp_path: Path,
 ) -> None:
-    """Given a transaction on the partitions of two brokers, when one of them is killed before the
-    commit and started after it, then its partition can be read to its end. A Kafka with
-    KAFKA-20734 (4.3.0, 4.3.1, 4.4.0) fails here.
-    """
+    """A Kafka with KAFKA-20734 (4.3.0, 4.3.1, 4.4.0) fails here."""
     assert hung_transactions(tmp_path, rounds=1) == 0

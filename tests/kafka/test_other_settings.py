@@ -5,13 +5,9 @@ another one has sent all the same is passed over.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from functools import partial
-from itertools import chain
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
 
 from simhash_core.documents import Document, SourcePosition
 from simhash_core.log.columns import document_columns
@@ -19,10 +15,10 @@ from simhash_core.log.records import Chain, Control, LogRecord, Packet, Report, 
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import DEFAULT_PROFILE, profile_named
 from streams.errors import ExitCode
-from streams.kafka.clients import AdminClient, Consumer, Producer
+from streams.kafka.clients import Producer
 from streams.settings.loader import load_settings
-from streams.topics.consumer_group import listed_group
 from streams.worker.log_codec import LogCodec
+from tests.kafka.stream_changes import put_out, start_together, stop_gently
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import END_SECONDS, SEND_SECONDS, Stream, Worker
@@ -37,35 +33,18 @@ OTHERS = {
     "fields.text=body": "fields.text: there text, here body",
     "max_record_bytes=2048": "max_record_bytes: there 1048576, here 2048",
 }
-"""Settings that an index depends on, with what a worker says of each; ``test_index_identity`` has
+"""Settings that an index depends on, with what a worker says of each; ``test_index_on_kafka`` has
 all of them."""
 
 
-def ends(stream: Stream) -> dict[str, int]:
-    """The ends of the log and of the reports."""
-    topics = stream.settings.topics
-    consumer = Consumer(stream.broker.consumer_settings(stream.broker.unique("ends")))
-    try:
-        return {
-            topic: consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=SEND_SECONDS)[1]
-            for topic in (topics.log, topics.reports)
-        }
-    finally:
-        consumer.close()
-
-
-def test_it_ends_before_it_joins_or_sends(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given two workers at work under load; when four others start, each with another setting that
-    the index depends on, then each ends with 78 and names that setting alone; the group never
-    rebalances, no record of theirs is in the log or among the reports, and the first workers go
-    on, before and after a restart.
-    """
+def test_a_worker_with_other_settings_ends_before_it_joins_or_sends(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """Each setting is named alone, and the workers of the index notice nothing."""
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
-        workers = [stream.started(state="first"), stream.started(state="second")]
+        workers = start_together(stream)
         stream.send(keyed_documents(71, 100))
         stream.judge_all()
-        for each in workers:
-            await_that("shared", partial(_has_one_shard, each), each)
         rebalances = [value(each, "firstseen_rebalances_total") for each in workers]
         others = [
             stream.worker(option, state=f"other-{number}") for number, option in enumerate(OTHERS)
@@ -84,9 +63,8 @@ def test_it_ends_before_it_joins_or_sends(kafka_broker: Broker, tmp_path: Path) 
         stream.judge_all()
         assert [value(each, "firstseen_rebalances_total") for each in workers] == rebalances
         assert sum(map(foreign_records, workers)) == 0
-        for worker in workers:
-            worker.stop_gently()
-        worker = stream.started(state="first")
+        stop_gently(workers)
+        worker = stream.started(state="machine-0")
         stream.send(keyed_documents(79, 50))
         stream.judge_all()
         worker.stop_gently()
@@ -98,19 +76,14 @@ def foreign_records(worker: Worker) -> float:
     return sum(number for (found, _), number in samples(worker).items() if found == name)
 
 
-def _has_one_shard(worker: Worker) -> bool:
-    return value(worker, "firstseen_assigned_shards") == 1
-
-
 def has_ended(worker: Worker) -> bool:
     """Whether it has ended by itself."""
     return worker._process is not None and worker._process.poll() is not None
 
 
-def test_two_that_start_at_once(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given an index that does not exist yet; when two workers with different settings start on it
-    at the same moment, then one of them ends with 78, and the other one does all the work.
-    """
+def test_one_of_two_workers_with_different_settings_ends_when_both_begin_an_index(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
     for number in range(ROUNDS):
         directory = tmp_path / str(number)
         directory.mkdir()
@@ -126,81 +99,21 @@ def test_two_that_start_at_once(kafka_broker: Broker, tmp_path: Path) -> None:
             refused, other = workers if has_ended(workers[0]) else workers[::-1]
             assert refused.await_end() == ExitCode.CONFIGURATION
             other.await_ready()
-            outputs = stream.settle()
-            stream.send(keyed_documents(82, 50))
             stream.settle()
+            outputs = put_out(stream, keyed_documents(82, 50))
             outputs.read_to_ends()
             stream.judge.conserved(stream.sent, outputs)
             other.stop_gently()
-
-
-def test_only_the_first_shard_begins_an_index(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given an index that does not exist yet, and a member of the group that keeps its first shard
-    closed; when a worker gets the second one, then it waits and commits nothing, as other settings
-    may be those of the index; when it gets the first one too, then it does all the work.
-    """
-    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
-        members = [_member(stream), _member(stream)]
-        _poll_until(members, lambda: all(_held(each) for each in members))
-        worker = stream.worker()
-        worker.start()
-        _poll_until(members, lambda: _settled(stream) == len(members) + 1)
-        first, second = sorted(members, key=_held)
-        assert (_held(first), _held(second)) == ([0], [1])
-        second.close()
-        waits = "shards wait until shard 0 has begun the new index: 1"
-        _poll_until([first], lambda: waits in worker.log_text())
-        waits_until = time.monotonic() + 3.0  # it tries again each second
-        _poll_until([first], lambda: time.monotonic() > waits_until)
-        changelog = TopicPartition(stream.settings.topics.changelog, 1)
-        assert first.get_watermark_offsets(changelog, timeout=SEND_SECONDS) == (0, 0)
-
-        first.close()
-        worker.await_ready()
-        stream.send(keyed_documents(83, 50))
-        stream.judge_all()
-        worker.stop_gently()
-
-
-def _member(stream: Stream) -> Consumer:
-    """A member of the workers' group that does no work."""
-    settings = stream.broker.consumer_settings(stream.settings.application_id)
-    member = Consumer({**settings, "partition.assignment.strategy": "cooperative-sticky"})
-    member.subscribe([stream.settings.topics.raw])
-    return member
-
-
-def _settled(stream: Stream) -> int:
-    """The number of members of the workers' group; 0 while it rebalances."""
-    admin = AdminClient({"bootstrap.servers": stream.broker.bootstrap_servers})
-    group = listed_group(admin, stream.settings.application_id, SEND_SECONDS)
-    return len(group.members) if group.is_stable else 0
-
-
-def _held(member: Consumer) -> list[int]:
-    return [each.partition for each in member.assignment()]
-
-
-def _poll_until(members: list[Consumer], holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + END_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        for member in members:
-            member.poll(0.1)
 
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_records_of_another_index_are_passed_over(
     broker: Broker, tmp_path: Path, *, restarted: bool
 ) -> None:
-    """Given packets, control records and reports of another index on the internal topics, as a
-    worker that looked too late would leave them; when documents come before and after them, then
-    all are passed over, counted, and nobody's verdict is another.
-    """
+    """Counted, as a worker that looked too late would leave them."""
     with Stream(broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
-        stream.send(keyed_documents(91, 40))
-        stream.settle()
+        put_out(stream, keyed_documents(91, 40))
         if restarted:
             worker.stop_gently()
         records = send_foreign(stream)
@@ -231,10 +144,10 @@ def send_foreign(stream: Stream) -> int:
         Packet(raw, Sender("foreign", 0), 39, 40, columns),
         Control(-1, "foreign", leads=True, decisions=[], heads=[], next=0),
     ]
-    values = [(stream.settings.topics.log, codec.encode(record)) for record in records]
-    report = codec.encode_report(Report("foreign", [0], [], {0: 0}))
     producer = Producer({"bootstrap.servers": stream.broker.bootstrap_servers})
-    for topic, encoded in chain(values, [(stream.settings.topics.reports, report)]):
-        producer.produce(topic, encoded, partition=0)
+    for record in records:
+        producer.produce(stream.settings.topics.log, codec.encode(record), partition=0)
+    report = codec.encode_report(Report("foreign", [0], [], {0: 0}))
+    producer.produce(stream.settings.topics.reports, report, partition=0)
     assert producer.flush(SEND_SECONDS) == 0
     return len(records)

@@ -1,4 +1,4 @@
-"""The raw topic is the user's: it is shortened, deleted and made again, while workers run or not.
+"""The raw topic is the user's, who shortens it, deletes and remakes it, or adds partitions to it.
 
 What is lost is said; nothing else is lost, and nothing is taken for what an earlier record was.
 """
@@ -19,13 +19,21 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from streams.errors import ExitCode
-from streams.kafka.clients import AdminClient
+from tests.kafka.stream_changes import (
+    ANSWER_SECONDS,
+    admin_of,
+    delete_topic,
+    grow,
+    put_out,
+    start_together,
+    stop_gently,
+)
 from tests.rigs.brokers.broker import Broker
-from tests.rigs.workers.short_documents import short_documents
+from tests.rigs.workers.short_documents import keyed_documents, short_documents
 from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.rigs.workers.stream_outputs import Raw
+from tests.rigs.workers.worker_metrics import await_shared
 
-ANSWER_SECONDS = 60.0
 ALL_SECONDS = 90.0
 SILENT_SECONDS = 1.0
 FETCH_SECONDS = 1.0
@@ -39,7 +47,6 @@ def documents(seed: int, count: int) -> list[Raw]:
 
 
 def on_two_partitions(seed: int, count: int) -> list[Raw]:
-    """So many records, half of them for partition 1."""
     return [raw._replace(partition=n % 2) for n, raw in enumerate(documents(seed, count))]
 
 
@@ -57,8 +64,7 @@ def suspended(worker: Worker) -> Iterator[None]:
 
 def shorten(stream: Stream, before: int) -> None:
     """Delete the records of raw partition 0 before an offset, as retention does."""
-    admin = AdminClient({"bootstrap.servers": stream.broker.bootstrap_servers})
-    place = TopicPartition(stream.settings.topics.raw, 0, before)
+    place, admin = TopicPartition(stream.settings.topics.raw, 0, before), admin_of(stream.broker)
     admin.delete_records([place])[place].result(ANSWER_SECONDS)
     for source in [each for each in stream.sent if each.offset < before]:
         if source in stream.outputs.awaited:
@@ -66,35 +72,28 @@ def shorten(stream: Stream, before: int) -> None:
             del stream.sent[source]
 
 
-def delete_raw(stream: Stream) -> None:
-    """Delete the raw topic."""
-    admin = AdminClient({"bootstrap.servers": stream.broker.bootstrap_servers})
-    raw = stream.settings.topics.raw
-    admin.delete_topics([raw], operation_timeout=ANSWER_SECONDS)[raw].result(ANSWER_SECONDS)
-
-
 def make_again(stream: Stream) -> None:
     """Make the raw topic that was deleted again."""
     raw = stream.settings.topics.raw
     stream.broker.create_topics({raw: stream.raw_partitions}, {"retention.ms": "-1"})
-    stream._producers.clear()  # they know the partitions that it had
+    stream.reconnect()
 
 
-def distinct_keys(stream: Stream) -> set[bytes | None]:
-    """The keys of all outputs so far."""
-    return {output.record.key for output in stream.outputs.records}
+def keys_put_out(stream: Stream) -> Counter[bytes | None]:
+    stream.outputs.read()
+    return Counter(output.record.key for output in stream.outputs.records)
 
 
 def check_each_key_once(stream: Stream, sent: list[Raw], *, repeats_allowed: bool = False) -> None:
     """Fail unless each record has exactly one output; positions do not tell them apart here."""
     expected = Counter(raw.key for raw in sent)
     deadline = time.monotonic() + ALL_SECONDS
-    while len(distinct_keys(stream)) < len(expected) and time.monotonic() < deadline:
-        stream.outputs.read()
+    found = keys_put_out(stream)
+    while len(found) < len(expected) and time.monotonic() < deadline:
+        found = keys_put_out(stream)
     silent = time.monotonic() + SILENT_SECONDS
     while time.monotonic() < silent:
-        stream.outputs.read()
-    found = Counter(output.record.key for output in stream.outputs.records)
+        found = keys_put_out(stream)
     assert not expected - found, f"{expected - found} lost"
     assert repeats_allowed or found == expected, f"{found - expected} repeated"
 
@@ -103,15 +102,12 @@ def check_each_key_once(stream: Stream, sent: list[Raw], *, repeats_allowed: boo
 def test_records_that_were_deleted_unread_are_told(
     kafka_broker: Broker, tmp_path: Path, state: str
 ) -> None:
-    """Given a worker that is stopped, or only too slow, when retention deletes records that it has
-    not read, then it says which offsets are lost and why, counts them, and goes on behind them.
-    """
+    """The worker says which offsets are lost and why, counts them, and goes on behind them."""
     first, lost, rest = documents(1, 20), documents(2, 15), documents(3, 15)
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         raw = stream.settings.topics.raw
         worker = stream.started()
-        stream.send(first)
-        stream.settle()
+        put_out(stream, first)
         if state == "stopped":
             worker.stop_gently()
             stream.send([*lost, *rest])
@@ -134,18 +130,15 @@ def test_records_that_were_deleted_unread_are_told(
 def test_a_topic_that_was_made_again_while_the_worker_was_stopped(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    """Given a worker that has read 30 records of one partition and was stopped, when the raw topic
-    is deleted, and made again with three, whose offsets begin at 0, then each record comes out.
-    """
+    """With more partitions than it had."""
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         before = documents(4, 30)
         after = [raw._replace(partition=n % 3) for n, raw in enumerate(documents(5, 120))]
         worker = stream.started()
-        stream.send(before)
-        stream.settle()
+        put_out(stream, before)
         worker.stop_gently()
         stream.raw_partitions = 3
-        delete_raw(stream)
+        delete_topic(stream, stream.settings.topics.raw)
         make_again(stream)
         stream.send(after)
         stream.started()
@@ -157,17 +150,13 @@ def test_a_topic_that_was_made_again_while_the_worker_was_stopped(
 def test_a_topic_that_was_made_again_while_the_worker_stood_still(
     kafka_broker: Broker, tmp_path: Path, again: int
 ) -> None:
-    """Given a worker that has read 30 records of two partitions, when the raw topic is deleted and
-    made again, so fast that the worker could go on reading in the middle; then each record of the
-    new topic has its output, those at offsets that it has read before too.
-    """
+    """So fast that the worker could go on reading in the middle."""
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         before, after = on_two_partitions(6, 30), on_two_partitions(7, again)
         worker = stream.started()
-        stream.send(before)
-        stream.settle()
+        put_out(stream, before)
         with suspended(worker):
-            delete_raw(stream)
+            delete_topic(stream, stream.settings.topics.raw)
             make_again(stream)
             stream.send(after)
 
@@ -177,19 +166,15 @@ def test_a_topic_that_was_made_again_while_the_worker_stood_still(
         worker.stop_gently()
 
 
-def test_a_topic_that_is_missing_while_the_worker_runs(
+def test_a_topic_that_is_deleted_while_the_worker_runs(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    """Given a worker that runs, when the raw topic is deleted, then it says so and ends; when the
-    topic is there again and the worker is started again, as its supervisor does, then each record
-    of the new topic has its output.
-    """
+    """The worker ends; once the topic is there again, the next one puts out all of it."""
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         before, after = on_two_partitions(8, 30), on_two_partitions(9, 8)
         worker = stream.started()
-        stream.send(before)
-        stream.settle()
-        delete_raw(stream)
+        put_out(stream, before)
+        delete_topic(stream, stream.settings.topics.raw)
         assert worker.await_end() == ExitCode.RUNTIME
         assert f"{stream.settings.topics.raw} no longer exists" in worker.log_text()
 
@@ -199,3 +184,28 @@ def test_a_topic_that_is_missing_while_the_worker_runs(
         check_each_key_once(stream, before + after)
         worker.await_log("was deleted and created again")
         worker.stop_gently()
+
+
+def test_partitions_are_added_while_documents_flow(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Copies of earlier documents come to the new partitions; no worker is restarted."""
+    documents = keyed_documents(61, 1_200)
+    with Stream(kafka_broker, tmp_path, raw_partitions=4) as stream:
+        workers = start_together(stream)
+        for start in range(0, 600, 50):
+            if start == 300:
+                grow(stream, 8)
+            stream.send(documents[start : start + 50])
+        await_shared(workers, 8)
+        stream.send(documents[600:])
+        stream.judge_all()
+        stop_gently(workers)
+        again = stream.started(state="machine-0")
+        stream.send(keyed_documents(62, 100))
+        stream.judge_all()
+        again.stop_gently()
+
+        changelog = stream.settings.topics.changelog
+        admin = admin_of(kafka_broker)
+        described = admin.list_topics(changelog, timeout=ANSWER_SECONDS).topics[changelog]
+        assert len(described.partitions) == 8
+    assert {source.partition for source in stream.sent} == set(range(8))

@@ -14,6 +14,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from streams.corpus.corpus import generate
 from streams.errors import ExitCode
+from tests.kafka.stream_changes import put_out
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.registry.schema_registry import SchemaRegistry
 from tests.rigs.registry.serialized_records import SERIALIZERS
@@ -24,7 +25,6 @@ from tests.rigs.workers.worker_metrics import await_that, value
 DOCUMENTS = 200
 UNKNOWN = b"\x00\x00\x00\x03\xe7"
 """The id of a schema that nobody has registered."""
-UNAVAILABLE = HTTPStatus.SERVICE_UNAVAILABLE
 TIME_MS = 1_714_536_000_000
 LONG = 200
 """Characters of a text that is long enough to have a fingerprint."""
@@ -33,7 +33,6 @@ WAITING = "firstseen_registry_waiting"
 
 @pytest.fixture
 def registry() -> Iterator[SchemaRegistry]:
-    """A registry without schemas."""
     with SchemaRegistry() as opened:
         yield opened
 
@@ -49,24 +48,26 @@ def articles(count: int) -> list[dict[str, Any]]:
         if isinstance(content, dict) and isinstance(content.get("text"), str) and record.id:
             title = content.get("title")
             article = {"id": record.id, "text": content["text"], "keywords": ["k"], "tenant": "t"}
-            title = title if isinstance(title, str) else ""
-            made.append({**article, "title": title, "time_ms": TIME_MS + len(made)})
+            article["title"] = title if isinstance(title, str) else ""
+            made.append({**article, "time_ms": TIME_MS + len(made)})
     return made[:count]
 
 
 def options(registry: SchemaRegistry, value_format: str) -> list[str]:
-    """Settings of a worker that reads records of a registry."""
     return [f"fields.format={value_format}", f"registry.url={registry.url}"]
+
+
+def check_all_are_documents(stream: Stream) -> None:
+    outputs = stream.settle()
+    assert outputs.dead_letters == {}
+    assert stream.judge.conserved(stream.sent, outputs) == 0
 
 
 @pytest.mark.parametrize("value_format", SERIALIZERS)
 def test_a_stream_of_each_format(
     broker: Broker, registry: SchemaRegistry, tmp_path: Path, value_format: str
 ) -> None:
-    """Given articles that Confluent's serializer made, and records that are bad in each way; when a
-    worker has run, then each has its one output: uniques are the raw bytes, duplicates name a near
-    unique, and each bad record is a dead letter for its reason, unchanged.
-    """
+    """Records that are bad in each way are dead letters for their reasons, unchanged."""
     serialize = SERIALIZERS[value_format](registry.client)
     records = [
         Raw(each["id"].encode(), serialize(each), timestamp_ms=TIME_MS)
@@ -88,11 +89,8 @@ def test_a_stream_of_each_format(
     records += [Raw(key, content, timestamp_ms=TIME_MS) for key, (content, _) in bad.items()]
     with Stream(broker, tmp_path, options=options(registry, value_format)) as stream:
         stream.started()
-        stream.send(records)
-        outputs = stream.settle()
-        asked = registry.asked[f"GET /schemas/ids/{number}"]
-
-        assert asked == 1  # however many records there are
+        outputs = put_out(stream, records)
+        assert registry.asked[f"GET /schemas/ids/{number}"] == 1
         assert stream.judge.conserved(stream.sent, outputs) == 0
         assert stream.judge.unchanged(stream.sent, outputs) == len(outputs.uniques)
         assert stream.judge.grounded(stream.sent, outputs) == len(outputs.duplicates)
@@ -109,14 +107,10 @@ def test_a_stream_of_each_format(
             assert output.record.value == stream.sent[source].value
 
 
-def test_a_registry_that_is_away(
+def test_a_registry_that_is_away_is_waited_for(
     embedded_broker: Broker, registry: SchemaRegistry, tmp_path: Path
 ) -> None:
-    """Given a registry that is away, then answers with errors; when records with a schema come that
-    the worker does not have, then it waits, says why, and is alive; those whose schema it has go
-    on before them; and once the registry answers, each record has its output, and none is a dead
-    letter.
-    """
+    """Records whose schema the worker has go on; for others it waits, says why, and is alive."""
     serialize = SERIALIZERS["avro"](registry.client)
     values = [serialize(each) for each in articles(30)]
     known = [Raw(None, each, partition=0) for each in values[:10]]
@@ -128,11 +122,9 @@ def test_a_registry_that_is_away(
     settings = [*options(registry, "avro"), "stall_seconds=2"]
     with Stream(embedded_broker, tmp_path, options=settings, raw_partitions=1) as stream:
         worker = stream.started()
-        stream.send(known)
-        stream.settle()
+        put_out(stream, known)
         registry.close()
-        stream.send(known)
-        stream.settle()
+        put_out(stream, known)
         stream.send(others)
         worker.await_log("the schema registry does not answer")
         await_that("it waits", lambda: value(worker, WAITING) == 1, worker)
@@ -142,26 +134,20 @@ def test_a_registry_that_is_away(
         # Longer than stall_seconds: each wait is twice the one before.
         await_that("it asks again", lambda: registry.asked[asked] > 3, worker)
         status, why = worker._get("/readyz")
-        assert (status, "the schema registry does not answer" in why) == (UNAVAILABLE, True)
+        assert status == HTTPStatus.SERVICE_UNAVAILABLE
+        assert "the schema registry does not answer" in why
         assert worker._get("/healthz")[0] == HTTPStatus.OK
         assert stream.open == len(others)
         registry.broken = 0
-        outputs = stream.settle()
-
-        assert outputs.dead_letters == {}
-        assert stream.judge.conserved(stream.sent, outputs) == 0
+        check_all_are_documents(stream)
         worker.await_log("the schema registry answers again")
         assert value(worker, WAITING) == 0
         worker.stop_gently()
 
 
-def test_a_worker_that_is_stopped_while_it_waits(
+def test_a_worker_that_waits_for_a_registry_can_be_stopped_and_killed(
     kafka_broker: Broker, registry: SchemaRegistry, tmp_path: Path
 ) -> None:
-    """Given a registry that is away, and a worker that waits for it; when the worker is told to
-    stop, then it ends in good order; one that is killed, and the next one, which finds the
-    registry again, leave each record with its output.
-    """
     serialize = SERIALIZERS["avro"](registry.client)
     records = [Raw(None, serialize(each)) for each in articles(20)]
     registry.close()
@@ -176,19 +162,12 @@ def test_a_worker_that_is_stopped_while_it_waits(
         worker.kill()
         registry.open()
         stream.started()
-        outputs = stream.settle()
-
-        assert outputs.dead_letters == {}
-        assert stream.judge.conserved(stream.sent, outputs) == 0
+        check_all_are_documents(stream)
 
 
-def test_a_registry_that_refuses_the_worker(
+def test_a_registry_that_refuses_the_user_ends_the_worker(
     embedded_broker: Broker, registry: SchemaRegistry, tmp_path: Path
 ) -> None:
-    """Given a registry that does not know the worker's user; when a record needs a schema, then the
-    worker ends with the code of wrong settings and says which they are; one with the right user
-    puts the record out.
-    """
     serialize = SERIALIZERS["avro"](registry.client)
     records = [Raw(None, serialize(each)) for each in articles(5)]
     registry.password = "worker:right"  # noqa: S105 - of a registry of this test
@@ -203,18 +182,13 @@ def test_a_registry_that_refuses_the_worker(
         assert "HTTP 401" in last
         assert "registry.username" in last
         stream.started(user, "registry.password=right")
-        outputs = stream.settle()
-        assert outputs.dead_letters == {}
-        assert stream.judge.conserved(stream.sent, outputs) == 0
+        check_all_are_documents(stream)
 
 
 def test_ids_are_keys_with_a_schema(
     broker: Broker, registry: SchemaRegistry, tmp_path: Path
 ) -> None:
-    """Given records whose keys are Avro, and whose values have no field for an id; then the ids of
-    the outputs are what the keys say, keys that cannot be read make dead letters, unchanged; and a
-    record with such a key and no value deletes that document: a copy of it is unique again.
-    """
+    """Keys that cannot be read make dead letters; a key without a value deletes its document."""
     schema = json.dumps({"type": "string"})
     of_key = AvroSerializer(registry.client, schema, conf={"subject.name.strategy.type": "TOPIC"})
 
@@ -230,8 +204,7 @@ def test_ids_are_keys_with_a_schema(
         stream.started()
         stream.send([Raw(key("新闻-1"), first), Raw(key("copy"), first)])
         stream.send([Raw(key(f"n-{place}"), value) for place, value in enumerate(others)])
-        stream.send([Raw(b"plain", first), Raw(UNKNOWN + b"x", first)])
-        outputs = stream.settle()
+        outputs = put_out(stream, [Raw(b"plain", first), Raw(UNKNOWN + b"x", first)])
 
         (copy,) = [each for each in outputs.duplicates.values() if each.id == "copy"]
         (output,) = outputs.of(copy.source)
@@ -241,7 +214,6 @@ def test_ids_are_keys_with_a_schema(
             b"plain": "no_schema_id",
             UNKNOWN + b"x": "unknown_schema",
         }
-        stream.send([Raw(key("新闻-1"), None), Raw(key("again"), first)])
-        outputs = stream.settle()
+        outputs = put_out(stream, [Raw(key("新闻-1"), None), Raw(key("again"), first)])
         assert "again" not in {each.id for each in outputs.duplicates.values()}
         assert stream.judge.conserved(stream.sent, outputs) == 0

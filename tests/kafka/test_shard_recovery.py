@@ -4,26 +4,41 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from simhash_core.document_columns import BytesColumn, DocumentColumns
+from simhash_core.log.records import NO_CONTROL, Chain, Packet, Progress, Sender
+from simhash_core.log.shard_stream import NewEntries
+from simhash_core.text.fingerprinter import CONTENT_DIGEST_SIZE, Fingerprinter
+from streams.demo.worker_process import WorkerProcessError
 from streams.errors import ExitCode
-from streams.kafka.clients import AdminClient
+from streams.kafka.clients import Producer
+from streams.store.changelog_codec import encode_entries, encode_progress
 from streams.topics.admin import create
 from streams.topics.plans import topic_plans
+from streams.worker.index_on_kafka import reading_rules
+from tests.kafka.stream_changes import admin_of, delete_topic, put_out
 from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.waiting import await_that
-from tests.rigs.workers.stream_harness import END_SECONDS, Stream
+from tests.rigs.workers.stream_harness import END_SECONDS, Stream, Worker
 from tests.rigs.workers.stream_outputs import Raw
+from tests.unit.ops_page.live_worker import ask
 
 DOCUMENTS = 120
+A_PACKET = 250
+RECOVERED_ENTRIES = 500_000
+STOP_SECONDS = 30.0
+SEEN_SECONDS = 90.0
 
 
 def shard_directories(stream: Stream) -> list[Path]:
-    """Where the shards of the stream keep their state, in order."""
     found = sorted((stream.directory / "state" / stream.settings.application_id).glob("shard-*"))
     assert len(found) == stream.raw_partitions
     return found
@@ -47,11 +62,6 @@ def check_copies_are_named(stream: Stream, number: int) -> None:
         assert (duplicates[source].original, duplicates[source].distance) == (original, 0)
 
 
-def delete(shard: Path) -> None:
-    """Take the whole directory away."""
-    shutil.rmtree(shard)
-
-
 def lose_the_newest_version(shard: Path) -> None:
     """Take away the file that says which state is the newest."""
     (shard / "CURRENT").unlink()
@@ -72,24 +82,21 @@ def cut_the_data(shard: Path) -> None:
         file.truncate(largest.stat().st_size // 2)
 
 
+HARMS: tuple[Callable[[Path], object], ...] = (
+    shutil.rmtree,
+    lose_the_newest_version,
+    overwrite_the_manifest,
+    cut_the_data,
+)
+
+
 @pytest.mark.timeout(400)
 def test_lost_and_damaged_state_is_rebuilt(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given exactly-once delivery, and four shards of which between two runs one has lost its
-    directory, two have damaged files, and one has lost its last writes; when the worker starts;
-    then it says what it rebuilds and why, and still knows every unique document of before.
-    """
-    harms: list[Callable[[Path], None]] = [
-        delete,
-        lose_the_newest_version,
-        overwrite_the_manifest,
-        cut_the_data,
-    ]
     with Stream(kafka_broker, tmp_path, raw_partitions=4) as stream:
         worker = stream.started()
-        stream.send(generated(seed=51, count=DOCUMENTS))
-        stream.settle()
+        put_out(stream, generated(seed=51, count=DOCUMENTS))
         worker.stop_gently()
-        for harm, shard in zip(harms, shard_directories(stream), strict=True):
+        for harm, shard in zip(HARMS, shard_directories(stream), strict=True):
             harm(shard)
 
         worker = stream.started()
@@ -97,46 +104,37 @@ def test_lost_and_damaged_state_is_rebuilt(kafka_broker: Broker, tmp_path: Path)
         worker.stop_gently()
 
         said = worker.log_text()
-        assert "shard 1 is rebuilt from its changelog" in said
-        assert "CURRENT is missing" in said
-        assert "shard 2 is rebuilt from its changelog" in said
-        assert "Corruption" in said
         for number in range(4):
             assert f"shard {number} caught up with" in said
-        stream.judge.conserved(stream.sent, stream.outputs)
-        stream.judge.separated(stream.sent, stream.outputs)
-        stream.judge.grounded(stream.sent, stream.outputs)
+        for number, why in ((1, "CURRENT is missing"), (2, "Corruption")):
+            assert f"shard {number} is rebuilt from its changelog" in said
+            assert why in said
+        stream.judge_all()
 
 
 def test_another_machine_takes_over(broker: Broker, tmp_path: Path) -> None:
-    """Given a worker that has stopped; when a worker with an empty state directory takes over, as
-    on another machine, and then the first one again, whose state is behind by now; then each knows
-    the documents of both.
-    """
+    """And then the first one again, whose state is behind by then."""
     with Stream(broker, tmp_path, raw_partitions=2) as stream:
         documents = generated(seed=52, count=DOCUMENTS)
         for run, machine in enumerate(["first", "second", "first"]):
             worker = stream.started(state=machine)
-            stream.send(documents[run * 40 : (run + 1) * 40])
-            stream.settle()
+            put_out(stream, documents[run * 40 : (run + 1) * 40])
             check_copies_are_named(stream, run)
             worker.stop_gently()
-        stream.judge.conserved(stream.sent, stream.outputs)
-        stream.judge.separated(stream.sent, stream.outputs)
+        stream.judge_all()
 
 
-def test_the_state_of_another_changelog(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given the state of a worker, and another changelog of the same name, as on another cluster;
-    when a worker starts; then it ends with 78 and names the directory.
-    """
+def test_the_state_of_another_changelog_ends_the_worker_which_names_it(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """Of the same name, as on another cluster."""
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
-        stream.send(generated(seed=53, count=20))
-        stream.settle()
+        put_out(stream, generated(seed=53, count=20))
         worker.stop_gently()
         changelog = stream.settings.topics.changelog
-        admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
-        admin.delete_topics([changelog])[changelog].result(END_SECONDS)
+        admin = admin_of(kafka_broker)
+        delete_topic(stream, changelog)
         await_that(lambda: changelog not in admin.list_topics(timeout=END_SECONDS).topics)
         create(admin, topic_plans(stream.settings, 4, 1))
 
@@ -145,3 +143,70 @@ def test_the_state_of_another_changelog(kafka_broker: Broker, tmp_path: Path) ->
         assert worker.await_end() == ExitCode.CONFIGURATION
         (shard,) = shard_directories(stream)
         assert str(shard) in worker.log_text()
+
+
+# ---- a recovery that takes long
+
+
+def test_a_long_recovery_is_left_at_once(kafka_broker: Broker, tmp_path: Path) -> None:
+    """The next worker goes on where it was."""
+    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
+        fill_changelog(stream, RECOVERED_ENTRIES)
+        worker = stream.worker()
+        worker.start()
+        left = await_recovering(worker)
+        (shard,) = ask(worker, "GET", "/api/status").json["shards"]
+        assert (shard["state"], shard["entries"]) == ("recovering", 0)
+        assert shard["remaining"] <= left
+        assert 0 <= shard["recovered"] < 1
+        started = time.monotonic()
+        worker.stop_gently()
+        assert time.monotonic() - started < STOP_SECONDS
+
+        worker = stream.worker()
+        worker.start()
+        assert await_recovering(worker) <= left, "it began anew"
+        worker.stop_gently()
+
+
+def await_recovering(worker: Worker) -> float:
+    """Wait until the worker is in the middle of a recovery; return how many records are left."""
+    deadline = time.monotonic() + SEEN_SECONDS
+    while time.monotonic() < deadline:
+        worker.check()
+        with suppress(WorkerProcessError):  # its pages are not there yet
+            for line in worker.metrics().splitlines():
+                name, _, value = line.partition(" ")
+                if name == "firstseen_recovery_remaining_messages" and float(value) > 0:
+                    return float(value)
+        time.sleep(0.02)
+    raise AssertionError(f"no recovery was seen; {worker.log_text()}")
+
+
+def fill_changelog(stream: Stream, documents: int) -> None:
+    """Write a changelog of so many unique documents, as a worker that decided them would have."""
+    rng = np.random.default_rng(10)
+    profile = stream.settings.index_profile()
+    producer = Producer(
+        {"bootstrap.servers": stream.broker.bootstrap_servers, "compression.type": "lz4"}
+    )
+    topic, chain = stream.settings.topics.changelog, Chain(stream.settings.topics.raw, "", 0)
+    for number, first in enumerate(range(0, documents, A_PACKET)):
+        columns = DocumentColumns(
+            np.arange(first, first + A_PACKET),
+            np.zeros(A_PACKET, np.int64),
+            BytesColumn.of([b"%d" % order for order in range(first, first + A_PACKET)]),
+            rng.integers(0, 256, (A_PACKET, CONTENT_DIGEST_SIZE), np.uint8),
+            rng.integers(0, 2**64, (A_PACKET, profile.bits // 64), np.uint64),
+            np.zeros(A_PACKET, np.uint8),
+            BytesColumn.of([b""] * A_PACKET),
+        )
+        packet = Packet(chain, Sender("x", number), first - 1, first + A_PACKET - 1, columns)
+        key, value = encode_entries(NewEntries(number, packet, np.arange(A_PACKET)))
+        producer.produce(topic, value, key, partition=0)
+        producer.poll(0)
+    identity = Fingerprinter(profile).identity
+    progress = Progress(chain, documents, documents // A_PACKET, NO_CONTROL)
+    key, value = encode_progress(progress, identity, reading_rules(stream.settings))
+    producer.produce(topic, value, key, partition=0)
+    assert producer.flush(60.0) == 0

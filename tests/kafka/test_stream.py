@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -10,12 +11,17 @@ import pytest
 
 from streams.corpus.corpus import generate
 from streams.documents.output_records import DeadLetterOutput
+from tests.kafka.stream_changes import put_out
 from tests.rigs.brokers.broker import Broker
-from tests.rigs.workers.stream_harness import OUTPUT_PARTITIONS, Stream
+from tests.rigs.workers.short_documents import keyed_documents
+from tests.rigs.workers.stream_harness import OUTPUT_PARTITIONS, SETTLE_SECONDS, Stream
 from tests.rigs.workers.stream_outputs import Outputs, Raw
-from tests.rigs.workers.worker_metrics import await_shared
+from tests.rigs.workers.worker_metrics import await_shared, value
 
 DOCUMENTS = 400
+BACKLOG = 6_000
+FIRST_SECONDS = 2.0
+LIMIT, BATCH, READ_BATCHES = 60, 20, 4
 CODECS = ("gzip", "lz4", "snappy", "zstd")
 
 
@@ -48,8 +54,7 @@ def finished(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     documents = generated(seed=11, count=DOCUMENTS)
     with Stream(broker, tmp_path_factory.mktemp("stream"), raw_partitions=2) as stream:
         worker = stream.started()
-        stream.send(documents[: DOCUMENTS // 2])
-        stream.settle()
+        put_out(stream, documents[: DOCUMENTS // 2])
         worker.stop_gently()
         stream.send(documents[DOCUMENTS // 2 :])
         worker = stream.started()
@@ -60,11 +65,7 @@ def finished(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def test_every_record_has_exactly_one_output(finished: Finished) -> None:
-    """Given a stream with a gentle stop and start in its middle, then every raw record is in
-    exactly one output, and every kind of output occurs.
-    """
     stream, outputs = finished
-
     assert stream.judge.conserved(stream.sent, outputs) == 0
     assert len(stream.sent) == DOCUMENTS
     assert len(outputs.uniques) > DOCUMENTS / 3
@@ -72,12 +73,9 @@ def test_every_record_has_exactly_one_output(finished: Finished) -> None:
     assert {dead.reason for dead in outputs.dead_letters.values()} >= {"not_json", "missing_text"}
 
 
-def test_outputs_are_in_raw_order(finished: Finished) -> None:
-    """What comes from one raw partition is in its order in each output partition, and records of
-    one key are in the partition that Kafka's own clients would choose.
-    """
+def test_outputs_are_in_raw_order_and_on_the_partition_of_their_key(finished: Finished) -> None:
+    """And records of a key are in the partition that Kafka's own clients would choose."""
     stream, outputs = finished
-
     assert stream.judge.ordered(outputs) == DOCUMENTS
     for record, said in outputs.records:
         if record.key is not None and not isinstance(said, DeadLetterOutput):
@@ -103,18 +101,13 @@ def murmur2(key: bytes) -> int:
 
 
 def test_uniques_are_the_raw_records(finished: Finished) -> None:
-    """What is on ``unique`` is what was sent, byte for byte: key, value, timestamp, and its own
-    headers before ours.
-    """
+    """Byte for byte, with their own headers before ours."""
     stream, outputs = finished
-
     assert stream.judge.unchanged(stream.sent, outputs) == len(outputs.uniques)
 
 
 def test_duplicates_are_of_their_schema_and_keep_the_key(finished: Finished) -> None:
-    """Each record on ``duplicate-of`` validates, and has the raw record's key and timestamp."""
     stream, outputs = finished
-
     assert stream.judge.valid(outputs) == len(outputs.duplicates)
     for source in outputs.duplicates:
         (output,) = outputs.of(source)
@@ -122,49 +115,39 @@ def test_duplicates_are_of_their_schema_and_keep_the_key(finished: Finished) -> 
         assert (output.record.key, output.record.timestamp_ms) == (raw.key, raw.timestamp_ms)
 
 
-def test_duplicates_name_a_near_unique(finished: Finished) -> None:
-    """Each duplicate names a document on ``unique``, within the distance, and says which it is."""
+def test_duplicates_name_a_near_unique_and_its_distance(finished: Finished) -> None:
     stream, outputs = finished
-
     assert stream.judge.grounded(stream.sent, outputs) == len(outputs.duplicates)
 
 
 def test_no_two_uniques_are_near(finished: Finished) -> None:
-    """All pairs of uniques are compared: none is near and shares a bucket."""
     stream, outputs = finished
-
     stream.judge.separated(stream.sent, outputs)
 
 
 def test_dead_letters_are_the_raw_records(finished: Finished) -> None:
-    """A record that cannot be read comes out with its bytes unchanged."""
     stream, outputs = finished
-
     for source in outputs.dead_letters:
         (output,) = outputs.of(source)
         raw = stream.sent[source]
         assert (output.record.key, output.record.value) == (raw.key, raw.value)
 
 
-def test_compressed_records(broker: Broker, tmp_path: Path) -> None:
-    """Given records compressed in each of the four ways; when a worker has run; then each record
-    has one output, and the invariants hold.
-    """
+def test_compressed_records_are_read(broker: Broker, tmp_path: Path) -> None:
     with Stream(broker, tmp_path, raw_partitions=5) as stream:
         worker = stream.started()
         for seed, codec in enumerate(CODECS):
-            stream.send(generated(seed=20 + seed, count=40), compression_type=codec)
+            stream.compression = codec
+            stream.reconnect()
+            stream.send(generated(seed=20 + seed, count=40))
         stream.judge_all()
         stream.judge.unchanged(stream.sent, stream.outputs)
         worker.stop_gently()
     assert {source.partition for source in stream.sent} == set(range(5))
 
 
-def test_workers_share_the_shards(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given two workers, each with a state directory of its own; when a third joins while records
-    come, and the first leaves; then the shards are shared at each time, every record has exactly
-    one output, and the invariants hold over all of them.
-    """
+def test_workers_that_come_and_go_share_the_shards(kafka_broker: Broker, tmp_path: Path) -> None:
+    """A third joins while records come, and the first leaves."""
     documents = generated(seed=31, count=600)
     with Stream(kafka_broker, tmp_path, raw_partitions=6) as stream:
         first, second, third = (stream.worker(state=f"machine-{n}") for n in range(3))
@@ -182,3 +165,35 @@ def test_workers_share_the_shards(kafka_broker: Broker, tmp_path: Path) -> None:
         second.stop_gently()
         third.stop_gently()
         assert len(stream.outputs.count) == 600
+
+
+def test_a_backlog_flows_from_the_beginning(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Long before the last document is read."""
+    with Stream(kafka_broker, tmp_path, raw_partitions=4) as stream:
+        documents = keyed_documents(161, BACKLOG)
+        stream.send([raw._replace(partition=n % 4) for n, raw in enumerate(documents)])
+        stream.outputs.read(0)  # its connections are there
+        worker = stream.started()
+        until = time.monotonic() + FIRST_SECONDS
+        while not stream.outputs.count and time.monotonic() < until:
+            stream.outputs.read()
+        assert stream.outputs.count, "nothing was put out"
+        assert stream.open > BACKLOG / 2, "the backlog was too small: no test"
+        stream.judge_all()
+        worker.stop_gently()
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_few_documents_are_in_flight(broker: Broker, tmp_path: Path, partitions: int) -> None:
+    """No more than the limit, and the few batches that were read when it was reached."""
+    options = [f"in_flight.documents={LIMIT}", f"batch.documents={BATCH}"]
+    with Stream(broker, tmp_path, raw_partitions=partitions, options=options) as stream:
+        stream.send(keyed_documents(162, 1_500))
+        worker = stream.started()
+        most, deadline = 0.0, time.monotonic() + SETTLE_SECONDS
+        while stream.open and time.monotonic() < deadline:
+            most = max(most, value(worker, "firstseen_in_flight_documents"))
+            stream.outputs.read(0.01)
+        stream.judge_all()
+        assert 0 < most <= LIMIT + READ_BATCHES * BATCH
+        worker.stop_gently()

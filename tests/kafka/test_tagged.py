@@ -8,28 +8,18 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from streams.corpus.corpus import generate
 from streams.documents.output_records import DeadLetterOutput, DuplicateOutput, UniqueOutput
-from streams.kafka.clients import AdminClient
 from streams.settings.settings import Mode
 from streams.topics.admin import create, partitions_of
 from streams.topics.plans import topic_plans
-from tests.kafka.test_growing_topic import grow
+from tests.kafka.stream_changes import admin_of, grow, start_together, stop_gently
+from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import OUTPUT_PARTITIONS, Stream
 from tests.rigs.workers.stream_outputs import Outputs, Raw
-from tests.rigs.workers.worker_metrics import await_shared
 
 DOCUMENTS = 240
-
-
-def generated(seed: int, count: int, first: int = 0) -> list[Raw]:
-    """Documents of the demo's generator, with a header of their own."""
-    return [
-        Raw(record.key, record.value, (("trace", b"7f"),), record.timestamp_ms)
-        for record in list(generate(seed, first + count))[first:]
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +53,7 @@ def tagged(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def test_every_record_is_put_out_once(tagged: Stream, broker: Broker) -> None:
-    """Given a kill while records were put out, then each raw record is in one output: documents on
-    the topic of all, what cannot be read on that of dead letters. A broker without transactions
-    may repeat some.
-    """
+    """On the topic of all, or that of dead letters; without transactions, some may be repeated."""
     outputs = tagged.outputs
     may_repeat = not broker.supports_transactions
 
@@ -81,43 +68,31 @@ def test_every_record_is_put_out_once(tagged: Stream, broker: Broker) -> None:
 
 
 def test_records_are_as_they_were_sent(tagged: Stream) -> None:
-    """A unique, an undecidable and a duplicate have key, value, time and headers of the raw record,
-    and only the verdict behind them.
-    """
     compared = 0
     for record, said in tagged.outputs.records:
         if not isinstance(said, UniqueOutput | DuplicateOutput):
             continue
         raw = tagged.sent[said.source]
-        assert (record.key, record.value, record.timestamp_ms) == (
-            raw.key,
-            raw.value,
-            raw.timestamp_ms,
-        )
-        assert record.headers[:1] == raw.headers
-        assert all(name.startswith("firstseen-") for name, _ in record.headers[1:])
+        assert (record.key, record.value) == (raw.key, raw.value)
+        assert record.timestamp_ms == raw.timestamp_ms
+        own = len(raw.headers)
+        assert record.headers[:own] == raw.headers
+        assert all(name.startswith("firstseen-") for name, _ in record.headers[own:])
         compared += 1
     assert compared > DOCUMENTS / 2
 
 
 def test_order_and_verdicts_are_those_of_any_stream(tagged: Stream) -> None:
-    """What comes from one raw partition is in raw order, no two uniques are near, and each
-    duplicate names a near unique.
-    """
     outputs = tagged.outputs
-
     tagged.judge.ordered(outputs)
     tagged.judge.separated(tagged.sent, outputs)
     assert tagged.judge.grounded(tagged.sent, outputs) == len(outputs.duplicates)
 
 
 def test_every_tombstone_is_passed_on(tagged: Stream) -> None:
-    """A tombstone is put out with its key whether its document was unique, a duplicate or unknown,
-    behind the document that it is of.
-    """
+    """Whether its document was unique, a duplicate or unknown."""
     sent = {source: raw for source, raw in tagged.sent.items() if raw.is_tombstone}
     found = {output.said.source: output.record for output in tagged.outputs.tombstones}
-
     assert found.keys() == sent.keys()
     for source, record in found.items():
         assert (record.key, record.value) == (sent[source].key, None)
@@ -125,33 +100,24 @@ def test_every_tombstone_is_passed_on(tagged: Stream) -> None:
 
 
 def test_topics_of_the_other_mode_are_not_made(tagged: Stream) -> None:
-    """With ``mode=tag`` there are no topics for uniques and duplicates."""
     topics = tagged.settings.topics
-    admin = AdminClient({"bootstrap.servers": tagged.broker.bootstrap_servers})
-
-    assert set(partitions_of(admin, [topics.tagged, topics.unique, topics.duplicates])) == {
-        topics.tagged
-    }
+    both = [topics.tagged, topics.unique, topics.duplicates]
+    assert set(partitions_of(admin_of(tagged.broker), both)) == {topics.tagged}
 
 
-def test_kills_a_growing_topic_and_another_mode(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given two workers with mode=tag on a real Kafka; when one of them is killed, the raw topic
-    grows, and at last all workers begin again with mode=split; then each record has one output,
-    on the topic of its time, and the invariants hold over both.
-    """
+def test_tagged_records_outlive_kills_a_growing_topic_and_another_mode(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """Each record has one output, on the topic of its time."""
     documents = keyed_documents(61, 600)
     with Stream(kafka_broker, tmp_path, raw_partitions=2, options=["mode=tag"]) as stream:
         topics = stream.settings.topics
         others = (topics.unique, topics.duplicates)
         split = replace(stream.settings, mode=Mode.SPLIT)
-        admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
-        create(admin, topic_plans(split, OUTPUT_PARTITIONS, 2))
+        create(admin_of(kafka_broker), topic_plans(split, OUTPUT_PARTITIONS, 2))
         of_both_modes = dict.fromkeys((topics.tagged, *others), OUTPUT_PARTITIONS)
         stream.outputs = Outputs(stream.settings, {**of_both_modes, topics.dead_letters: 1})
-        workers = [stream.worker(state=f"machine-{number}") for number in range(2)]
-        for worker in workers:
-            worker.start()
-        await_shared(workers, 2)
+        workers = start_together(stream)
         stream.send(documents[:100])
         workers[0].kill()
         stream.send(documents[100:200])
@@ -160,8 +126,7 @@ def test_kills_a_growing_topic_and_another_mode(kafka_broker: Broker, tmp_path: 
         workers[0] = stream.started(state="machine-0")
         stream.judge_all()
         before = set(stream.sent)
-        for worker in workers:
-            worker.stop_gently()
+        stop_gently(workers)
 
         stream.assign("mode=split")
         again = stream.started(state="machine-0")

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from streams.kafka.clients import AdminClient
 from streams.topics.admin import create
 from streams.topics.checking import Checked, check
 from streams.topics.plans import FOR_EVER_MS, MIN_IN_SYNC, TopicPlan, topic_plans
+from tests.kafka.stream_changes import ANSWER_SECONDS, put_out, set_topic_config
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_cluster import BROKERS, KafkaCluster
 from tests.rigs.workers.short_documents import keyed_documents
@@ -20,7 +20,6 @@ from tests.rigs.workers.stream_harness import Stream
 
 A_SEND = 60
 OPTIONS = ("session_timeout_seconds=10",)
-ANSWER_SECONDS = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -28,16 +27,8 @@ def cluster(
     kafka_required: None,  # noqa: ARG001 - skips
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[KafkaCluster]:
-    """Three brokers in service."""
     with KafkaCluster(tmp_path_factory.mktemp("cluster")) as started:
         yield started
-
-
-def set_min_in_sync(admin: AdminClient, topic: str, number: int) -> None:
-    """Change ``min.insync.replicas`` of a topic."""
-    entry = ConfigEntry(MIN_IN_SYNC, str(number), incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result(ANSWER_SECONDS)
 
 
 def await_check(
@@ -52,10 +43,6 @@ def await_check(
 
 
 def test_copies_are_made_checked_and_warned_about(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """Given three brokers; when topics are created, then each has three copies, and a write to
-    outputs, log and changelog counts once two have it. When one topic asks for one copy in sync,
-    a check says what its next broker would take with it; for four, that it takes no record.
-    """
     with Stream(Broker("kafka", cluster), tmp_path, create=False) as stream:
         admin, plans = cluster.admin(), topic_plans(stream.settings, 3, 3)
         create(admin, plans)
@@ -67,10 +54,10 @@ def test_copies_are_made_checked_and_warned_about(cluster: KafkaCluster, tmp_pat
         assert {s.topic for s in checked.states if s.min_in_sync == 2} == durable
         assert (checked.differences, checked.notes) == ([], [])
 
-        set_min_in_sync(admin, topics.log, 1)
+        set_topic_config(admin, topics.log, MIN_IN_SYNC, 1)
         (note,) = await_check(admin, plans, lambda checked: checked.notes).notes
         assert note.startswith(f"a write to {topics.log} counts once 1 of 3 brokers has it")
-        set_min_in_sync(admin, topics.log, 4)
+        set_topic_config(admin, topics.log, MIN_IN_SYNC, 4)
         checked = await_check(admin, plans, lambda checked: checked.differences)
         (difference,) = checked.differences
         assert (difference.topic, difference.what) == (topics.log, MIN_IN_SYNC)
@@ -79,10 +66,7 @@ def test_copies_are_made_checked_and_warned_about(cluster: KafkaCluster, tmp_pat
 
 @pytest.mark.slow
 def test_one_broker_may_die_and_two_lose_nothing(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """Given a worker on three brokers; when one is killed, documents still come out; when a second
-    is, the worker says which topics take no records and waits; when one is back, every document
-    has its one output, and the invariants hold.
-    """
+    """While two are away, the worker says which topics take no records, and waits."""
     documents = keyed_documents(61, 4 * A_SEND)
     with Stream(Broker("kafka", cluster), tmp_path, create=False, options=OPTIONS) as stream:
         raw, *others = topic_plans(stream.settings, 4, 2)
@@ -91,19 +75,16 @@ def test_one_broker_may_die_and_two_lose_nothing(cluster: KafkaCluster, tmp_path
         topics = stream.settings.topics
         durable = (*stream.settings.output_topics, topics.log, topics.changelog)
         worker = stream.started()
-        stream.send(documents[:A_SEND])
-        stream.settle()
+        put_out(stream, documents[:A_SEND])
         try:
             cluster.brokers[1].kill()
-            stream.send(documents[A_SEND : 2 * A_SEND])
-            stream.settle()
+            put_out(stream, documents[A_SEND : 2 * A_SEND])
 
             cluster.brokers[2].kill()
             cluster.await_in_sync([topics.log], 1)
             stream.send(documents[2 * A_SEND : 3 * A_SEND])
             worker.await_log(f"{topics.log} takes no records: it has 1 of 3 copies in sync")
-            waiting = stream.open
-            assert waiting == A_SEND
+            assert stream.open == A_SEND
         finally:
             for broker in cluster.brokers[1:]:
                 if not broker.is_running():

@@ -1,53 +1,58 @@
-"""What an operator sees of a worker in trouble: its health, its metrics, its log, as documented
-(docs/operations.md). The workers are real, and so is the trouble.
-"""
+"""What an operator sees of real workers: health, metrics, pages and log (docs/operations.md)."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from streams.demo.worker_process import WorkerProcessError
 from streams.errors import ExitCode
+from streams.topics.consumer_group import GroupReader
+from tests.kafka.stream_changes import admin_of, kafka_server, put_out
 from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
-from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.workers.faulty_worker import BLOCK, STALL, faulty
-from tests.rigs.workers.stream_harness import Stream
+from tests.rigs.workers.short_documents import WORDS
+from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.rigs.workers.stream_outputs import Raw
-from tests.rigs.workers.worker_metrics import await_that, lags, value
+from tests.rigs.workers.worker_metrics import await_shared, await_that, lags, value
+from tests.unit.ops_page.live_worker import ask
 
 SECONDS = 120.0
+MARKER = "Rübezahl-4711"
+FAUST_PAGES = ("/table/", "/tables/", "/graph/", "/router/", "/stats/", "/docs/")
 
 
 def test_lag_comes_to_rest_at_zero(broker: Broker, tmp_path: Path) -> None:
-    """Given a worker, when it has decided what was sent, then the lag of every raw partition that
-    it has is 0, it has read the log to its end, and nothing is undecided or in flight.
-    """
     with Stream(broker, tmp_path, raw_partitions=2) as stream:
         worker = stream.started()
-        stream.send(generated(seed=71, count=60))
-        stream.settle()
+        put_out(stream, generated(seed=71, count=60))
         places = {(stream.settings.topics.raw, n) for n in range(2)}
 
         await_that("no lag", lambda: lags(worker) == dict.fromkeys(places, 0), worker)
-        assert value(worker, "firstseen_broker_up") == 1
-        assert value(worker, "firstseen_assigned_shards") == 2
-        assert value(worker, "firstseen_opening_shards") == 0
-        assert value(worker, "firstseen_leader") == 1
-        for name in ("undecided_documents", "undecided_oldest_seconds", "in_flight_documents"):
-            assert value(worker, f"firstseen_{name}") == 0, name
-        assert value(worker, "firstseen_log_position_offset") == value(
-            worker, "firstseen_log_end_offset"
-        )
+        log_end = value(worker, "firstseen_log_end_offset")
+        for name, expected in (
+            ("broker_up", 1),
+            ("assigned_shards", 2),
+            ("opening_shards", 0),
+            ("leader", 1),
+            ("undecided_documents", 0),
+            ("undecided_oldest_seconds", 0),
+            ("in_flight_documents", 0),
+            ("log_position_offset", log_end),
+        ):
+            assert value(worker, f"firstseen_{name}") == expected, name
         assert value(worker, "firstseen_recovery_duration_seconds_count") > 0
         assert value(worker, "firstseen_state_disk_free_bytes") > 0
         await_that(
@@ -59,17 +64,15 @@ def test_lag_comes_to_rest_at_zero(broker: Broker, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", [STALL, BLOCK])
-def test_a_stalled_consumer(embedded_broker: Broker, tmp_path: Path, fault: bytes) -> None:
-    """Given a worker that puts nothing out any more though its heartbeats go on, or whose event
-    loop stands still, when records come, then lag rises with them; after ``stall_seconds`` /healthz
-    fails with the reason, the metric counts the partition, and one line of the log names it.
-    """
+def test_a_stalled_worker_fails_its_health_check_and_says_why(
+    embedded_broker: Broker, tmp_path: Path, fault: bytes
+) -> None:
+    """It puts nothing out though its heartbeats go on, or its event loop stands still."""
     with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.worker("stall_seconds=3")
         worker.start_as(faulty("stalling"))
         worker.await_ready()
-        stream.send(generated(seed=72, count=10))
-        stream.settle()
+        put_out(stream, generated(seed=72, count=10))
         raw = stream.settings.topics.raw
         await_that("no lag", lambda: lags(worker).get((raw, 0)) == 0, worker)
         assert worker._get("/healthz") == (HTTPStatus.OK, "ok\n")
@@ -93,15 +96,13 @@ def test_a_stalled_consumer(embedded_broker: Broker, tmp_path: Path, fault: byte
         assert "(stall_seconds=3)" in worker.log_text()
 
 
-def test_a_worker_that_waits_for_anothers_shard(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given two workers, of which one is at opening its shard for longer than the other's
-    ``stall_seconds``, then nothing is decided, and yet both are healthy, for no restart would help;
-    the one that waits says for whom. When the other is killed, then all is put out.
-    """
+def test_a_worker_that_waits_for_the_shard_of_another_is_healthy(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """Both are healthy, for no restart would help; the one that waits says for whom."""
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         well = stream.started("stall_seconds=4")
-        stream.send(generated(seed=78, count=40))
-        stream.settle()
+        put_out(stream, generated(seed=78, count=40))
         closed = stream.worker("stall_seconds=4", state="closed")
         closed.start_as(faulty("closed"))
         assigned = "firstseen_assigned_shards"
@@ -132,17 +133,14 @@ def test_a_worker_that_waits_for_anothers_shard(kafka_broker: Broker, tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_stopped_broker(own_kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given a worker at rest, when its broker is killed, then it stays alive and ready for longer
-    than ``stall_seconds``, the metrics say that the broker is away, and one line of the log; when
-    the broker is back, then another one, and the worker goes on.
-    """
-    server = own_kafka_broker.server
-    assert isinstance(server, KafkaBroker)
+def test_a_worker_whose_broker_is_away_stays_healthy_and_goes_on(
+    own_kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """The metrics and one line of the log say that it is away."""
+    server = kafka_server(own_kafka_broker)
     with Stream(own_kafka_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started("stall_seconds=5")
-        stream.send(generated(seed=75, count=10))
-        stream.settle()
+        put_out(stream, generated(seed=75, count=10))
         await_that("broker up", lambda: value(worker, "firstseen_broker_up") == 1, worker)
         server.kill()
         await_that("broker away", lambda: value(worker, "firstseen_broker_up") == 0, worker)
@@ -157,8 +155,7 @@ def test_a_stopped_broker(own_kafka_broker: Broker, tmp_path: Path) -> None:
         server.start()
         await_that("broker back", lambda: value(worker, "firstseen_broker_up") == 1, worker)
         assert "the broker answers again" in worker.log_text()
-        stream.send(generated(seed=76, count=10))
-        stream.settle()
+        put_out(stream, generated(seed=76, count=10))
         assert worker._get("/healthz") == (HTTPStatus.OK, "ok\n")
 
 
@@ -170,10 +167,10 @@ def unlike(count: int) -> list[Raw]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mounts a file system of its own: Linux")
-def test_a_full_disk(embedded_broker: Broker, tmp_path: Path) -> None:
-    """Given a state directory on a disk with little room, when it is full, then until the worker
-    ends /healthz says what to do and the error is counted; it ends with 1, the same in its log.
-    """
+def test_a_worker_whose_disk_is_full_ends_and_says_what_to_do(
+    embedded_broker: Broker, tmp_path: Path
+) -> None:
+    """Until the worker ends, /healthz says what to do."""
     if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
         pytest.skip("no mount namespace for this user")
     disk = tmp_path / "state"
@@ -197,9 +194,8 @@ def test_a_full_disk(embedded_broker: Broker, tmp_path: Path) -> None:
                 status, why = worker._get("/healthz")
                 if status != HTTPStatus.OK:
                     failed = why
-                    counted = value(
-                        worker, "firstseen_errors_total", stage="store", reason="storage"
-                    )
+                    labels = {"stage": "store", "reason": "storage"}
+                    counted = value(worker, "firstseen_errors_total", **labels)
             except (OSError, WorkerProcessError):
                 # It may be no more than late with an answer.
                 if worker._process is None or worker._process.poll() is not None:
@@ -210,3 +206,136 @@ def test_a_full_disk(embedded_broker: Broker, tmp_path: Path) -> None:
         assert counted == 1
         assert worker.await_end() == ExitCode.RUNTIME
         assert "Make room on the disk" in worker.log_text().splitlines()[-1]
+
+
+# ---- the pages know the whole group
+
+
+def group_when(worker: Worker, holds: Callable[[Any], bool]) -> Any:  # noqa: ANN401 - JSON
+    """The group as the page of a worker has it, once it holds."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        group = json.loads(ask(worker, "GET", "/api/status").body)["group"]
+        if group is not None and holds(group):
+            return group
+        assert time.monotonic() < deadline, group
+        time.sleep(0.3)
+
+
+def test_reading_the_group_does_not_create_a_missing_raw_topic(kafka_broker: Broker) -> None:
+    name = kafka_broker.unique("gone")
+    config = {"bootstrap.servers": kafka_broker.bootstrap_servers}
+    state = GroupReader(config, name, name, SECONDS).read()
+    assert (state.members, state.partitions, state.notes, state.lag) == ([], 0, {}, 0)
+    assert name not in admin_of(kafka_broker).list_topics(timeout=SECONDS).topics
+
+
+def test_each_page_has_all_workers(kafka_broker: Broker, tmp_path: Path) -> None:
+    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
+        first = stream.started(state="first")
+        second = stream.started(state="second")
+        await_shared([first, second], 2)
+        put_out(stream, generated(seed=3, count=80))
+        total = len(stream.sent)
+
+        for worker in (first, second):
+            group = group_when(
+                worker,
+                lambda group: (
+                    sum(group["documents"].values()) == total
+                    and sum(each["leads"] for each in group["workers"]) == 1
+                ),
+            )
+            assert group["described"] is True
+            assert (group["partitions"], group["lag"]) == (2, 0)
+            assert {each["page"] for each in group["workers"]} == {first.url, second.url}
+            assert all(each["host"] for each in group["workers"])
+            owned = sorted(part for each in group["workers"] for part in each["partitions"])
+            assert owned == [0, 1]
+            (this,) = [each for each in group["workers"] if each["is_this"]]
+            assert this["page"] == worker.url
+
+        second.stop_gently()
+        (this,) = group_when(first, lambda group: len(group["workers"]) == 1)["workers"]
+        assert this["partitions"] == [0, 1]
+        assert this["is_this"] is True
+
+
+# ---- the log as JSON
+
+
+def lines_of(worker: Worker) -> list[dict[str, Any]]:
+    """The lines of a log, each of which must be one JSON object."""
+    return [json.loads(line) for line in worker.log_text().splitlines()]
+
+
+def assert_told(worker: Worker, *texts: str) -> None:
+    """The log has lines with these texts, in this order."""
+    told = [f"{line['level']} {line['message']}" for line in lines_of(worker)]
+    rest = iter(told)
+    for text in texts:
+        assert any(text in line for line in rest), f"no {text!r} in its place in {told}"
+
+
+def marked(count: int) -> Iterator[Raw]:
+    """Documents and a copy of each, and records that are no JSON; the marker is in all of them."""
+    rng = Random(3)
+    for number in range(count):
+        text = f"{MARKER} {' '.join(rng.choices(WORDS, k=40))}"
+        for name in ("first", "copy"):
+            content = {"id": f"{name}-{number}", "text": text, "title": MARKER}
+            yield Raw(None, json.dumps(content, ensure_ascii=False).encode())
+        yield Raw(None, f'{{"text": "{MARKER}'.encode())
+
+
+def listening_sockets(worker: Worker) -> set[str]:
+    """The addresses on which a worker listens, as Linux tells them; its state 0A is listening."""
+    assert worker._process is not None
+    process = Path("/proc") / str(worker._process.pid)
+    held = {str(each.readlink()) for each in (process / "fd").iterdir() if each.is_symlink()}
+    table = (process / "net" / "tcp").read_text("ascii").splitlines()[1:]
+    rows = [row.split() for row in table]
+    return {row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in held}
+
+
+def test_the_log_tells_each_change_of_state_and_no_texts(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """The worker serves its own pages alone, on the loopback alone."""
+    with Stream(kafka_broker, tmp_path, raw_partitions=2, options=["log.format=json"]) as stream:
+        first = stream.started(state="first")
+        put_out(stream, marked(5))
+        assert [address[:8] for address in listening_sockets(first)] == ["0100007F"]
+        for page in FAUST_PAGES:
+            assert first._get(page)[0] == HTTPStatus.NOT_FOUND, page
+        second = stream.started(state="second")
+        second.stop_gently()
+        await_shared([first], 2)
+        first.stop_gently()
+        refused = stream.worker("index.distance=9", state="first")
+        refused.start()
+        assert refused.await_end() == ExitCode.CONFIGURATION
+
+        assert_told(
+            first,
+            "info assigned by the group: 0 1",
+            "info shards opening: 0 1",
+            "info shard 0 open: 0 documents, next raw offset 0",
+            "info this worker leads",
+            "info revoked by the group: ",
+            " closed: ",
+            "info assigned by the group: ",
+            " documents, next raw offset ",
+            "info stopping: SIGTERM",
+            "info stopped: exit code 0",
+        )
+        assert_told(second, "caught up with", " open: ", "info stopped: exit code 0")
+        assert_told(refused, "critical stopped: ")
+        ends = [line for line in lines_of(refused) if line["level"] in {"error", "critical"}]
+        assert len(ends) == 1, ends
+        distance = stream.settings.index_profile().distance
+        assert f"index.distance: there {distance}, here 9" in ends[0]["message"]
+        for worker in (first, second, refused):
+            assert MARKER not in worker.log_text()
+            assert MARKER.encode("unicode_escape").decode() not in worker.log_text()
+            assert "traceback" not in worker.log_text()

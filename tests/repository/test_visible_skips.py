@@ -77,7 +77,7 @@ CASES = (
     Case(
         "a store on the disk that is damaged",
         *("errors", "error", "store/recovery.py"),
-        "unit/store/test_shard_stores.py::test_a_damaged_store_is_rebuilt",
+        "unit/store/test_recovery.py::test_a_damaged_store_is_rebuilt",
     ),
 )
 

@@ -8,9 +8,8 @@ classes of ``simhash_core/log`` and ``simhash_core/index``. One seed draws every
 - ``broker``: the log, reports, changelogs, the group's epochs, and appends that are under way
 - ``life``: one process of a worker, with the real ``Participant``
 - ``standby_copies``: its standbys of other workers' shards
-- ``world``: the scheduler and the faults
+- ``world``: the scheduler, the faults, and what must be kept when all is done
 - ``one_reader``: what a single worker would say that reads the log in order, by brute force
 - ``judge``: the invariants, checked at each append and commit, and at the end
-- ``rest``: what must be kept when all is done, and no more
 - ``mutants``, ``replacements``: rules broken on purpose, to show that the judge sees it
 """

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from simhash_core.log.records import Control, LogRecord, Report
-from tests.simulation.broker import Broker
-from tests.simulation.judge import Judge
 from tests.simulation.life import Life, Stream
 from tests.simulation.narration import line_of
-from tests.simulation.scenario import Scenario
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
 
 
 class _OnTheWay(NamedTuple):
@@ -22,34 +21,18 @@ class _OnTheWay(NamedTuple):
     record: LogRecord | Report
 
 
-class Chance(Protocol):
-    """What decides about appends, and who is shown them."""
-
-    broker: Broker
-    judge: Judge
-    rng: random.Random
-    scenario: Scenario
-    is_calm: bool
-
-    def tell(self, line: str) -> None:
-        """Add to the story."""
-
-
 class Appends:
     """All appends of all lives. While it is calm, nothing goes wrong."""
 
-    def __init__(self, world: Chance) -> None:
-        """Begin with none."""
+    def __init__(self, world: World) -> None:
         self._world = world
         self._on_the_way: list[_OnTheWay] = []
 
     @property
     def are_under_way(self) -> bool:
-        """Whether any has not arrived."""
         return bool(self._on_the_way)
 
     def send(self, life: Life, record: LogRecord | Report) -> None:
-        """Put an append on its way."""
         self._on_the_way.append(_OnTheWay(life, life.stream_of(record), record))
         if not self._world.is_calm and self._world.rng.random() > self._world.scenario.late:
             self.arrive()
@@ -88,7 +71,6 @@ class Appends:
         return vanishing > 0 and self._world.rng.random() < vanishing
 
     def append(self, who: str, record: LogRecord | Report) -> int:
-        """Append now; return the offset."""
         broker = self._world.broker
         if isinstance(record, Report):
             broker.reports.append(record)

@@ -54,7 +54,6 @@ class RawPartition:
         self.limit = max(0, len(self.records) - rng.randint(0, 2))
 
     def produce(self, count: int) -> None:
-        """Let more records be there."""
         self.available = min(self.limit, self.available + count)
 
     def batch(
@@ -89,7 +88,6 @@ class Changelog:
 
 
 def change(entries: dict[int, Entry], ready: Ready[RawRecord]) -> None:
-    """Add new entries, forget those that were taken out or have expired."""
     for new in ready.entries:
         for sequence, row in zip(new.sequences.tolist(), new.rows.tolist(), strict=True):
             entries[sequence] = entry_of(new.packet, row)
@@ -108,11 +106,9 @@ class StoredEntries:
         self._entries |= entries
 
     def write(self, ready: Ready[RawRecord]) -> None:
-        """Commit what comes with outputs."""
         change(self._entries, ready)
 
     def entries(self, sequences: Sequence[int]) -> list[Entry]:
-        """Return entries by sequence number."""
         return [self._entries[sequence] for sequence in sequences]
 
     def by_content(self, digest: bytes) -> list[int]:
@@ -126,7 +122,6 @@ class StoredEntries:
         return [sorted(s for s, e in self._entries.items() if e.document_id == n) for n in names]
 
     def prints(self, bands: int) -> Iterator[tuple[NDArray[np.uint64], Prints]]:
-        """Yield the sequence numbers and prints of decidable entries, some at a time."""
         decidable = [(s, e) for s, e in self._entries.items() if e.fingerprint]
         for first in range(0, len(decidable), 5):
             part = decidable[first : first + 5]
@@ -156,7 +151,6 @@ class Broker:
 
     @property
     def log_end(self) -> int:
-        """The offset of the next record of the log."""
         return len(self.log)
 
     def appended_ms(self, offset: int) -> int:
@@ -164,7 +158,6 @@ class Broker:
         return START_MS + 8 * offset + offset * 7919 % 61
 
     def partitions(self) -> list[int]:
-        """Return the raw partitions that are there."""
         return [partition for partition, born in enumerate(self.born) if born]
 
     def assign(self, partition: int, member: str) -> None:
@@ -173,7 +166,6 @@ class Broker:
         self.owners[partition] = member
 
     def assigned(self, member: str) -> dict[int, int]:
-        """Return the partitions of a member, with their epochs."""
         return {p: self.epochs[p] for p in self.partitions() if self.owners[p] == member}
 
     def stands_by(self, member: str) -> set[int]:

@@ -109,7 +109,6 @@ class Families:
         ]
 
     def draw(self) -> SimulatedDocument:
-        """Return the next document, or a delete of one."""
         rng = self._rng
         name, time_ms = self._name(), self._time_ms()
         if rng.random() < self._deletes:
@@ -121,7 +120,6 @@ class Families:
         return document
 
     def ask(self) -> SimulatedDocument:
-        """Return a document that is asked about."""
         document = self._document("asked", self._time_ms())
         return document._replace(scope=self._rng.choice(self._scopes))
 

@@ -45,7 +45,6 @@ class Judge:
     """Knows all that was appended and committed."""
 
     def __init__(self, scenario: Scenario) -> None:
-        """Begin with an empty log."""
         self.one_reader = OneReader(scenario)
         self.outputs: dict[Chain, list[tuple[int, Truth | None]]] = {}
         self.undecided: dict[int, Packet | Query] = {}
@@ -64,7 +63,6 @@ class Judge:
         self._heads: dict[Chain, int] = {}
 
     def produced(self, raw: Iterable[RawPartition]) -> None:
-        """Learn what records there are going to be."""
         for partition in raw:
             self.outputs[partition.chain] = []
             self._expected[partition.chain] = [each.offset for each in partition.records]
@@ -178,7 +176,6 @@ class Judge:
     # ---- outputs
 
     def put_out(self, chain: Chain, ready: Ready[RawRecord]) -> None:
-        """Judge what is committed of one shard."""
         outputs, expected = self.outputs[chain], self._expected[chain]
         every = {each.sequence for each in self.one_reader.uniques}
         uniques = []
@@ -248,7 +245,6 @@ class Judge:
     # ---- the end
 
     def is_put_out(self, raw: Iterable[RawPartition]) -> bool:
-        """Return whether every record that is to come for now is put out."""
         return all(len(self.outputs[each.chain]) == each.limit for each in raw)
 
     def at_the_end(self, entries: dict[int, Entry]) -> None:

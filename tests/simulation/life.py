@@ -6,11 +6,10 @@ with a crash, and whatever it had in memory with it; what it sent may still arri
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Callable
 from itertools import accumulate, islice
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,10 +17,12 @@ from simhash_core.index.look_up import Nearness
 from simhash_core.log.participant import LEADING_SHARD, Participant, ShardReady
 from simhash_core.log.records import NO_CONTROL, Control, LogRecord, Packet, Progress, Report
 from simhash_core.log.shard_stream import ShardStream
-from tests.simulation.broker import Broker, RawRecord, StoredEntries
-from tests.simulation.rules import Rules
-from tests.simulation.scenario import RATES, Action, Scenario
+from tests.simulation.broker import RawRecord, StoredEntries
+from tests.simulation.scenario import RATES
 from tests.simulation.standby_copies import StandbyCopies
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
 
 WAITING_LIMIT = 12
 """Raw records that a shard holds at most, about."""
@@ -29,41 +30,10 @@ IDLE_LOOKS = 4
 """How often a worker finds nothing to report and nothing decided, before it reports again."""
 
 
-class Surroundings(Protocol):
-    """What a life asks of the world."""
-
-    broker: Broker
-    rng: random.Random
-    rules: Rules
-    scenario: Scenario
-
-    def send(self, life: Life, record: LogRecord | Report) -> None:
-        """Put an append on its way."""
-
-    def commit(self, life: Life, ready: list[ShardReady[RawRecord]]) -> bool:
-        """Commit what is ready; return whether the life has an answer, and it is yes."""
-
-    def commit_initial(self, partition: int, progress: Progress) -> None:
-        """Commit the first progress of a shard."""
-
-    def trim(self, life: Life, offset: int) -> None:
-        """Delete the log before an offset."""
-
-    def join(self, life: Life) -> None:
-        """Give a life a shard that comes back to the group."""
-
-    def cannot_read(self, life: Life) -> None:
-        """Learn that the log was trimmed past what a life reads."""
-
-    def tell(self, line: str) -> None:
-        """Add to the story."""
-
-
 class Life:
     """One process of a worker."""
 
-    def __init__(self, name: str, world: Surroundings, nearness: Nearness) -> None:
-        """Start without any shard."""
+    def __init__(self, name: str, world: World, nearness: Nearness) -> None:
         self.name = name
         self.is_member = True
         self.participant: Participant[RawRecord] = Participant(name, nearness)
@@ -86,29 +56,27 @@ class Life:
         self._trim_to: int | None = None
         self._seen_decided = 0
         self._idle_looks = 0
-        actions: dict[Action, Callable[[], None]] = {
-            Action.INTAKE: self._intake,
-            Action.SEND: self._send,
-            Action.READ: lambda: self.read(self._rng.randint(1, 6)),
-            Action.REPORT: self._report,
-            Action.TAKE_REPORTS: lambda: self.take_reports(self._rng.randint(1, 4)),
-            Action.DECIDE: self._decide,
-            Action.PREPARE: lambda: self._prepare(whole=False),
-            Action.COMMIT: self._commit,
-            Action.TELL_POSITIONS: self._tell_positions,
-            Action.TRIM: self._trim,
-            Action.ANSWER: self.answered,
-            Action.LEARN: self.learn,
-            Action.FOLLOW: self._follow,
-        }
-        self._actions = list(actions.values())
-        often = {action: self._rng.choice(RATES) for action in actions}
-        often[Action.READ] *= world.scenario.reading
-        self._often = list(accumulate(often.values()))
+        self._actions: list[Callable[[], None]] = [
+            self._intake,
+            self._send,
+            self._read_some,
+            self._report,
+            lambda: self.take_reports(self._rng.randint(1, 4)),
+            self._decide,
+            lambda: self._prepare(whole=False),
+            self._commit,
+            self._tell_positions,
+            self._trim,
+            self.answered,
+            self.learn,
+            self._follow,
+        ]
+        often = [self._rng.choice(RATES) for _ in self._actions]
+        often[self._actions.index(self._read_some)] *= world.scenario.reading
+        self._often = list(accumulate(often))
 
     @property
     def is_current(self) -> bool:
-        """Whether it owns all that it believes to own."""
         assigned = self._world.broker.assigned(self.name)
         return self.is_member and all(assigned.get(p) == e for p, e in self.epochs.items())
 
@@ -215,7 +183,6 @@ class Life:
         return True
 
     def begin(self) -> None:
-        """Begin a session."""
         self._is_to_begin = False
         self._has_begun = True
         self._transaction = None
@@ -224,7 +191,6 @@ class Life:
         self._world.tell(f"{self.name} begins: shards {sorted(self.epochs)}, reads from {start}")
 
     def send_again(self) -> None:
-        """Send again what is not in the log, though nothing failed."""
         for shard in self.participant.shards.values():
             shard.stream.send_again()
 
@@ -246,6 +212,9 @@ class Life:
         limit = 100 if all_of_it else self._rng.randint(1, 4)
         for packet in islice(self.participant.packets(), limit):
             self._world.send(self, packet)
+
+    def _read_some(self) -> None:
+        self.read(self._rng.randint(1, 6))
 
     def read(self, limit: int) -> None:
         """Read on in the log, unless it is gone there; also where all shards were lost since."""
@@ -294,7 +263,6 @@ class Life:
             self._world.send(self, report)
 
     def take_reports(self, limit: int) -> None:
-        """Read the topic of reports, as a leader."""
         if not self.owns_leading_shard:
             return
         reports = self._world.broker.reports
@@ -358,7 +326,6 @@ class Life:
     # ---- answers of the broker
 
     def answered(self) -> None:
-        """Learn what became of one append."""
         if self.answers:
             self.answers.popleft()()
 
@@ -375,7 +342,6 @@ class Life:
                 stream.lost(record)
 
     def stream_of(self, record: LogRecord | Report) -> Stream | None:
-        """Return the stream that a packet is of."""
         if isinstance(record, Packet):
             shard = self.participant.shards.get(record.chain.partition)
             return None if shard is None else shard.stream

@@ -5,13 +5,32 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tests.simulation.documents import Families, SimulatedDocument
-from tests.simulation.replacements import Replacement, ReplacementError, replaced
-from tests.simulation.rules import KEPT, Rules
-from tests.simulation.scenario import Fault, Scenario, draw_records, draw_scenario
+from tests.simulation.replacements import Replacement, replaced
+from tests.simulation.scenario import KEPT, Fault, Rules, Scenario, draw_records, draw_scenario
 from tests.simulation.world import simulate
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+S = TypeVar("S", bound="DataclassInstance")
+
+
+Broken = Replacement | tuple[Replacement, ...] | str
+"""Functions of the core that are replaced, or the field of ``Rules`` that the shell breaks."""
+
+
+class Tried(NamedTuple):
+    """A broken rule, the changes of every scenario, and the first seed that is tried."""
+
+    broken: Broken
+    changes: Mapping[str, Any] | None = None
+    start: int = 0
+
+
+Rule = Broken | Tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,45 +44,63 @@ class Mutant:
     name: str
     replacements: tuple[Replacement, ...] = ()
     rules: Rules = KEPT
-    seeds: int = 1_000
-    start: int = 0
     changes: Mapping[str, Any] = field(default_factory=dict)
+    start: int = 0
+    seeds: int = 1_000
 
     @property
     def tried(self) -> range:
-        """The seeds that are tried."""
         return range(self.start, self.start + self.seeds)
 
     def scenario(self, seed: int) -> Scenario:
-        """Return what a seed stands for."""
-        drawn = draw_scenario(seed)
-        changes = {
-            name: value(drawn) if callable(value) else value for name, value in self.changes.items()
-        }
-        return replace(drawn, **changes)
+        return changed(draw_scenario(seed), self.changes)
 
 
-def moves_only() -> dict[str, Any]:
-    """Return the changes for scenarios in which partitions move all the time."""
-    faults = {fault: float(fault is Fault.MOVE) for fault in Fault}
-    return {
-        "workers": 2,
-        "faults": faults,
-        "fault_limit": 40,
-        "fault_rate": 0.02,
-        "steps": 2_000,
-        "produced": 0.03,
-        "late": 0.6,
-        "arriving": 0.1,
-    }
+def changed(drawn: S, changes: Mapping[str, Any]) -> S:
+    """Return a scenario with changes: values, or functions of it that return one."""
+    return replace(
+        drawn, **{name: new(drawn) if callable(new) else new for name, new in changes.items()}
+    )
+
+
+def mutants(rules: Mapping[str, Rule], usual: Mapping[str, Any] | None = None) -> list[Mutant]:
+    """Return mutants by name; ``usual``: the changes of scenarios where a rule has no others."""
+    made = []
+    for name, rule in rules.items():
+        broken, changes, start = rule if isinstance(rule, Tried) else Tried(rule)
+        mutant = Mutant(name, changes=changes or usual or {}, start=start)
+        if isinstance(broken, str):
+            mutant = replace(mutant, rules=replace(KEPT, **{broken: False}))
+        else:
+            replacements = (broken,) if isinstance(broken, Replacement) else broken
+            mutant = replace(mutant, replacements=replacements)
+        made.append(mutant)
+    return made
+
+
+def only(*faults: Fault) -> dict[Fault, float]:
+    return {fault: float(fault in faults) for fault in Fault}
+
+
+MOVES_ONLY: Final[dict[str, Any]] = {
+    "workers": 2,
+    "faults": only(Fault.MOVE),
+    "fault_limit": 40,
+    "fault_rate": 0.02,
+    "steps": 2_000,
+    "produced": 0.03,
+    "late": 0.6,
+    "arriving": 0.1,
+}
+"""Scenarios in which partitions move all the time."""
 
 
 def many_records(
     partitions: int, count: int
-) -> Callable[[Scenario], list[list[SimulatedDocument | None]]]:
+) -> Callable[[Any], list[list[SimulatedDocument | None]]]:
     """Return a change: so many records, more than a seed draws, in so many partitions."""
 
-    def records(scenario: Scenario) -> list[list[SimulatedDocument | None]]:
+    def records(scenario: Any) -> list[list[SimulatedDocument | None]]:  # noqa: ANN401 - of either simulator
         rng = random.Random(scenario.seed)
         families = Families(rng, scenario.scheme, scenario.verifier)
         return draw_records(rng, families, partitions, count)
@@ -71,24 +108,24 @@ def many_records(
     return records
 
 
-def sessions_begin_late() -> dict[str, Any]:
-    """Return the changes for scenarios in which shards come long before their session begins.
+RAW_ONLY: Final[dict[str, Any]] = {"later": [], "queries": [], "window": None}
+LARGE_STEPS: Final = {"report_limit": 100, "decide_limit": 100, "ready_limit": 100}
 
-    What is decided is put out bit by bit: much of it is not in the store of a shard that comes.
-    """
-    return {
-        **moves_only(),
-        "partitions": many_records(3, 80),
-        "born": [True] * 3,
-        "later": [],
-        "queries": [],
-        "window": None,
-        "fault_rate": 0.01,
-        "steps": 4_000,
-        "produced": 0.05,
-        "ready_limit": 1,
-        "beginning": 0.2,
-    }
+SESSIONS_BEGIN_LATE: Final[dict[str, Any]] = {
+    **MOVES_ONLY,
+    **RAW_ONLY,
+    "partitions": many_records(3, 80),
+    "born": [True] * 3,
+    "fault_rate": 0.01,
+    "steps": 4_000,
+    "produced": 0.05,
+    "ready_limit": 1,
+    "beginning": 0.2,
+}
+"""Scenarios in which shards come long before their session begins.
+
+What is decided is put out bit by bit: much of it is not in the store of a shard that comes.
+"""
 
 
 def failure_of(mutant: Mutant, seed: int, story: list[str] | None = None) -> Exception | None:
@@ -96,8 +133,6 @@ def failure_of(mutant: Mutant, seed: int, story: list[str] | None = None) -> Exc
     with replaced(mutant.replacements):
         try:
             simulate(mutant.scenario(seed), mutant.rules, story)
-        except ReplacementError:
-            raise
         except Exception as error:  # noqa: BLE001 - broken code fails in any way
             return error
     return None
@@ -110,13 +145,3 @@ def first_caught(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, Exception] 
         if failure is not None:
             return seed, failure
     return None
-
-
-def broken(
-    name: str,
-    *replacements: Replacement,
-    changes: Mapping[str, Any] | None = None,
-    start: int = 0,
-) -> Mutant:
-    """Return a mutant with other functions instead of some of the core's."""
-    return Mutant(name, replacements, changes=changes or {}, start=start)

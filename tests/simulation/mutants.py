@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+from tests.simulation.mutant import mutants
 from tests.simulation.mutants_of_leading import CHAINS, DECIDING, SUCCESSION
 from tests.simulation.mutants_of_look_up import LOOK_UP, SHELL
-from tests.simulation.mutants_of_removals import REMOVALS
+from tests.simulation.mutants_of_removals import APPLIED, DECIDED, SEEN
 from tests.simulation.mutants_of_shards import SHARDS, STREAM
-from tests.simulation.mutants_of_standbys import STANDBYS
-from tests.simulation.mutants_of_windows import SCOPES, WINDOWS
+from tests.simulation.mutants_of_standbys import STANDBYS, WITH_STANDBYS
+from tests.simulation.mutants_of_windows import SCOPES, SHORT, WINDOWS
 
-MUTANTS = (
-    *CHAINS,
-    *SUCCESSION,
-    *DECIDING,
-    *STREAM,
-    *SHARDS,
-    *LOOK_UP,
-    *SHELL,
-    *WINDOWS,
-    *SCOPES,
-    *REMOVALS,
-    *STANDBYS,
-)
+_PROTOCOL = (CHAINS, SUCCESSION, DECIDING, STREAM, SHARDS, LOOK_UP, SHELL, SCOPES)
+MUTANTS = [
+    *(mutant for rules in (*_PROTOCOL, SEEN, DECIDED, APPLIED) for mutant in mutants(rules)),
+    *mutants(WINDOWS, usual=SHORT),
+    *mutants(STANDBYS, usual=WITH_STANDBYS),
+]

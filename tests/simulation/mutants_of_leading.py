@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -16,9 +15,8 @@ from simhash_core.log.records import NO_CONTROL, Heads, entry_of, index_of, log_
 from simhash_core.log.replica import AcceptedControl, Replica
 from simhash_core.log.unique_documents import RecentUniques, UniqueDocuments
 from simhash_core.verdicts import Match
-from tests.simulation.mutant import Mutant, broken
-from tests.simulation.replacements import Function, by, without, wrapped
-from tests.simulation.rules import KEPT
+from tests.simulation.mutant import Rule, Tried
+from tests.simulation.replacements import Function, always, by, without, wrapped
 
 LATE_REPORTS: Final = {
     "fault_rate": 0.002,
@@ -35,32 +33,17 @@ LATE_REPORTS: Final = {
 BEYOND: Final = 1 << 62
 """A sequence number after all others."""
 
-CHAINS = (
-    broken(
-        "the chain of packets is not checked", by(Heads, "counts", lambda _heads, _packet: True)
+
+CHAINS: Final[dict[str, Rule]] = {
+    "the chain of packets is not checked": always(Heads, "counts", True),
+    "a packet that overlaps its chain counts": by(
+        Heads, "counts", lambda heads, p: p.previous <= heads.last(p.chain) and p.last > p.previous
     ),
-    broken(
-        "a packet that overlaps its chain counts",
-        by(
-            Heads,
-            "counts",
-            lambda heads, p: p.previous <= heads.last(p.chain) and p.last > p.previous,
-        ),
+    "a packet that leaves a gap counts": by(
+        Heads, "counts", lambda heads, p: p.previous >= heads.last(p.chain) and p.last > p.previous
     ),
-    broken(
-        "a packet that leaves a gap counts",
-        by(
-            Heads,
-            "counts",
-            lambda heads, p: p.previous >= heads.last(p.chain) and p.last > p.previous,
-        ),
-    ),
-    broken(
-        "the chain of control records is not checked",
-        by(Replica, "_continues", lambda _replica, _offset, _control: True),
-    ),
-    broken(
-        "reading begins after the control record in force, and heeds the next of any leader",
+    "the chain of control records is not checked": always(Replica, "_continues", True),
+    "reading begins after the control record in force, and heeds the next of any leader": (
         by(replica_module, "_starts_at", lambda position, _control: position),
         by(
             Replica,
@@ -68,25 +51,19 @@ CHAINS = (
             lambda replica, _, control: replica.control in {NO_CONTROL, control.previous},
         ),
     ),
-    broken(
-        "reading begins without the control record in force",
-        wrapped(
-            Replica,
-            "__init__",
-            lambda original, replica, position, _, *horizons: original(
-                replica, position, NO_CONTROL, *horizons
-            ),
+    "reading begins without the control record in force": wrapped(
+        Replica,
+        "__init__",
+        lambda original, replica, position, _, *horizons: original(
+            replica, position, NO_CONTROL, *horizons
         ),
     ),
-    broken(
-        "reading begins at the highest position of a shard",
-        by(
-            participant,
-            "_first_needed",
-            lambda progresses: max(progresses, key=lambda each: each.position, default=None),
-        ),
+    "reading begins at the highest position of a shard": by(
+        participant,
+        "_first_needed",
+        lambda progresses: max(progresses, key=lambda each: each.position, default=None),
     ),
-)
+}
 
 
 def _begin_at_once(leader: Decider, replica: Replica) -> None:
@@ -109,57 +86,30 @@ def _go_on(worker: Participant[object], term: str) -> None:
         worker.decider._in_flight = False
 
 
-SUCCESSION = (
-    broken("a leader decides without a first record", by(Decider, "first_record", _begin_at_once)),
-    broken(
-        "a new leader begins with heads of its own", wrapped(Decider, "accepted", _without_heads)
+SUCCESSION: Final[dict[str, Rule]] = {
+    "a leader decides without a first record": by(Decider, "first_record", _begin_at_once),
+    "a new leader begins with heads of its own": wrapped(Decider, "accepted", _without_heads),
+    "reports from before the term count": wrapped(
+        ShardReports,
+        "_add",
+        lambda original, reports, report, _began: original(reports, report, NO_CONTROL),
     ),
-    broken(
-        "reports from before the term count",
-        wrapped(
-            ShardReports,
-            "_add",
-            lambda original, reports, report, _began: original(reports, report, NO_CONTROL),
-        ),
+    "packets are not looked up again for a new leader": without(Participant, "_term_begins"),
+    "a leader does not learn that it has a successor": without(Decider, "_succeeded_by"),
+    "a leader goes on after an append of unknown end": by(Participant, "control_failed", _go_on),
+    "a leader waits for ever after an append of unknown end": without(
+        Participant, "control_failed"
     ),
-    broken(
-        "reports that come before the term has begun are dropped",
-        without(ShardReports, "_keep"),
-        changes={"vanishing": 0.0},
-        start=250,
+    "a leader whose record was appended twice goes on": without(Decider, "refused"),
+    "reports that were acknowledged and lost are not made again": "reports_again",
+    "reports that come before the term has begun are dropped": Tried(
+        without(ShardReports, "_keep"), {"vanishing": 0.0}, start=250
     ),
-    broken(
-        "packets are not looked up again for a new leader",
-        without(Participant, "_term_begins"),
+    "a leader reads reports from the middle of its term on": Tried(
+        "reads_reports_from_before", start=120
     ),
-    broken(
-        "a leader does not learn that it has a successor",
-        without(Decider, "_succeeded_by"),
-    ),
-    broken(
-        "a leader goes on after an append of unknown end",
-        by(Participant, "control_failed", _go_on),
-    ),
-    broken(
-        "a leader waits for ever after an append of unknown end",
-        without(Participant, "control_failed"),
-    ),
-    broken("a leader whose record was appended twice goes on", without(Decider, "refused")),
-    Mutant(
-        "a leader reads reports from the middle of its term on",
-        rules=replace(KEPT, reads_reports_from_before=False),
-        start=120,
-    ),
-    Mutant(
-        "reports that were lost are not sent again",
-        rules=replace(KEPT, lost_reports_are_sent_again=False),
-        start=420,
-    ),
-    Mutant(
-        "reports that were acknowledged and lost are not made again",
-        rules=replace(KEPT, reports_again=False),
-    ),
-)
+    "reports that were lost are not sent again": Tried("lost_reports_are_sent_again", start=420),
+}
 
 
 def _of_own_packet(original: Function, *arguments: object) -> dict[int, list[tuple[int, int, int]]]:
@@ -179,100 +129,72 @@ def _any_decidable(leader: Decider, replica: Replica) -> Iterator[int]:
     return filter(leader._can_decide, replica.undecided.starting_at(leader._next))
 
 
-DECIDING = (
-    broken(
-        "a shard that has not reported is ignored",
-        by(
-            Decider,
-            "_can_decide",
-            lambda leader, offset: not leader.shards or bool(leader._reports.on(offset)),
-        ),
+DECIDING: Final[dict[str, Rule]] = {
+    "a shard that has not reported is ignored": by(
+        Decider,
+        "_can_decide",
+        lambda leader, offset: not leader.shards or bool(leader._reports.on(offset)),
     ),
-    broken(
-        "only shards of the packet's own partition are waited for",
-        by(
-            Decider,
-            "_can_decide",
-            lambda leader, offset: 0 not in leader._reports.missing(offset),
-        ),
+    "only shards of the packet's own partition are waited for": by(
+        Decider, "_can_decide", lambda leader, offset: 0 not in leader._reports.missing(offset)
     ),
-    broken(
-        "packets are decided as reports come, not in the order of the log",
-        by(Decider, "_decidable", _any_decidable),
-        changes=LATE_REPORTS,
+    "recent unique documents are not consulted": by(
+        RecentUniques, "near", lambda _recent, _prints: []
     ),
-    broken(
-        "recent unique documents are not consulted",
-        by(RecentUniques, "near", lambda _recent, _prints: []),
+    "recent unique documents of a content are not consulted": by(
+        UniqueDocuments, "by_content", lambda _documents, _digest: []
     ),
-    broken(
-        "recent unique documents of a content are not consulted",
-        by(UniqueDocuments, "by_content", lambda _documents, _digest: []),
+    "recent unique documents are forgotten once the leader knows them": by(
+        Decider, "_known_to_all", lambda _leader, replica, _offset: replica.control
     ),
-    broken(
-        "recent unique documents are forgotten once the leader knows them",
-        by(Decider, "_known_to_all", lambda _leader, replica, _offset: replica.control),
+    "recent unique documents are forgotten before their record is appended": by(
+        unique_documents,
+        "_is_known",
+        lambda known_from, control: known_from is None or known_from <= control,
     ),
-    broken(
-        "recent unique documents are forgotten before their record is appended",
-        by(
-            unique_documents,
-            "_is_known",
-            lambda known_from, control: known_from is None or known_from <= control,
-        ),
+    "all recent unique documents are forgotten when some are": by(
+        RecentUniques, "_drop_forgotten", lambda recent, _control: recent._index.drop_before(BEYOND)
     ),
-    broken(
-        "all recent unique documents are forgotten when some are",
-        by(
-            RecentUniques,
-            "_drop_forgotten",
-            lambda recent, _control: recent._index.drop_before(BEYOND),
-        ),
+    "recent unique documents take duplicates in": by(
+        decider, "unique_rows", lambda columns, _duplicates: columns.are_documents
     ),
-    broken(
-        "recent unique documents take duplicates in",
-        by(decider, "unique_rows", lambda columns, _duplicates: columns.are_documents),
+    "pairs of packets that are decided together are ignored": by(
+        nearest_matches,
+        "near_pairs",
+        lambda _nearness, documents: {offset: [] for offset in documents.packets},
     ),
-    broken(
-        "pairs of packets that are decided together are ignored",
-        by(
-            nearest_matches,
-            "near_pairs",
-            lambda _nearness, documents: {offset: [] for offset in documents.packets},
-        ),
+    "packets that are decided together are not compared with each other": wrapped(
+        nearest_matches, "near_pairs", _of_own_packet
     ),
-    broken(
-        "packets that are decided together are not compared with each other",
-        wrapped(nearest_matches, "near_pairs", _of_own_packet),
+    "a duplicate can be an original of a packet that is decided along with its own": by(
+        UniqueDocuments, "entry", _entry_of_any
     ),
-    broken(
-        "a duplicate can be an original of a packet that is decided along with its own",
-        by(UniqueDocuments, "entry", _entry_of_any),
+    "undecidable pairs within a packet are ignored": by(
+        nearest_matches, "own_repeats", lambda _nearness, _view, _columns: iter(())
     ),
-    broken(
-        "undecidable pairs within a packet are ignored",
-        by(nearest_matches, "own_repeats", lambda _nearness, _view, _columns: iter(())),
+    "a duplicate can be an original within its packet": always(
+        nearest_matches, "_is_duplicate", False
     ),
-    broken(
-        "a duplicate can be an original within its packet",
-        by(nearest_matches, "_is_duplicate", lambda _sequence, _offset, _best: False),
+    "what is reported is not compared with recent documents": always(
+        nearest_matches, "_is_nearer", False
     ),
-    broken(
-        "a candidate as near and earlier than the reported one is not taken",
+    "of reports the earliest original is taken, not the nearest": by(
+        Match, "is_nearer", lambda match, other: other is None or match.sequence < other.sequence
+    ),
+    "a query is answered without recent documents": without(Decider, "_match_recent"),
+    "packets are decided as reports come, not in the order of the log": Tried(
+        by(Decider, "_decidable", _any_decidable), LATE_REPORTS
+    ),
+    "a candidate as near and earlier than the reported one is not taken": Tried(
         by(
             nearest_matches,
             "_is_nearer",
             lambda distance, _sequence, known: distance < known.distance,
         ),
-        changes=LATE_REPORTS,
+        LATE_REPORTS,
         start=230,
     ),
-    broken(
-        "what is reported is not compared with recent documents",
-        by(nearest_matches, "_is_nearer", lambda _distance, _sequence, _known: False),
-    ),
-    broken(
-        "of reports as near the first is taken",
+    "of reports as near the first is taken": Tried(
         by(
             Match,
             "is_nearer",
@@ -280,13 +202,4 @@ DECIDING = (
         ),
         start=375,
     ),
-    broken(
-        "of reports the earliest original is taken, not the nearest",
-        by(
-            Match,
-            "is_nearer",
-            lambda match, other: other is None or match.sequence < other.sequence,
-        ),
-    ),
-    broken("a query is answered without recent documents", without(Decider, "_match_recent")),
-)
+}

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from simhash_core.index import document_index, look_up, pairs
-from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.document_index import DocumentIndex, SegmentMerge
 from simhash_core.index.look_up import LookUp
 from simhash_core.index.pairs import Pairs
 from simhash_core.index.prints import Prints
 from simhash_core.text.verification import Verifier
-from tests.simulation.mutant import Mutant, broken
-from tests.simulation.replacements import Function, by, wrapped
-from tests.simulation.rules import KEPT
+from tests.simulation.mutant import Rule, Tried
+from tests.simulation.replacements import Function, always, by, wrapped
 
 
 def _nearest_pairs(original: Function, index: DocumentIndex, prints: Prints) -> Pairs:
@@ -35,84 +34,51 @@ def _pairs_of_latest(original: Function, index: DocumentIndex, prints: Prints) -
         index._segments = segments
 
 
-LOOK_UP = (
-    broken(
-        "only the nearest candidate is confirmed", wrapped(DocumentIndex, "pairs", _nearest_pairs)
-    ),
-    broken(
-        "candidates are not confirmed",
-        by(
-            Verifier,
-            "similarity",
-            lambda verifier, distance, a, b: verifier.verification.similarity(distance, a, b),
-        ),
-    ),
-    broken(
-        "equal content is confirmed like the rest",
-        by(look_up, "_has_content", lambda _columns, _row, _entry: False),
-    ),
-    broken(
-        "of candidates as near any is named",
-        by(
-            pairs,
-            "_order",
-            lambda rows, distances, sequences: np.lexsort(
-                (np.uint64(2**64 - 1) - sequences, distances, rows)
-            ),
-        ),
-    ),
-    broken(
-        "of candidates the earliest is named, not the nearest",
-        by(
-            pairs,
-            "_order",
-            lambda rows, distances, sequences: np.lexsort((distances, sequences, rows)),
-        ),
-    ),
-    broken(
-        "equal contents are not looked up",
-        by(LookUp, "_of_content", lambda _look_up, _columns, _view: []),
-    ),
-    broken(
-        "the memtable is not looked up",
-        by(document_index, "pairs_in_memtable", lambda _seen, _prints: iter(())),
-    ),
-    broken(
-        "only the latest segment is looked up", wrapped(DocumentIndex, "pairs", _pairs_of_latest)
-    ),
-    broken(
-        "pairs that share no block are near",
-        by(pairs, "_share_a_bucket", lambda _scheme, ours, _theirs: np.ones(len(ours), bool)),
-    ),
-    broken(
-        "a merge forgets the segment before the last",
-        wrapped(
-            DocumentIndex,
-            "_joined",
-            lambda original, index, segments: original(index, segments[1:]),
-        ),
-    ),
-)
+def _build_without_first(original: Function, merge: SegmentMerge) -> object:
+    merge._live = [np.zeros_like(merge._live[0]), *merge._live[1:]]
+    return original(merge)
 
-SHELL = (
-    Mutant("commits of zombies are not refused", rules=replace(KEPT, commits_are_fenced=False)),
-    Mutant(
-        "entries are committed apart from outputs", rules=replace(KEPT, entries_with_outputs=False)
+
+LOOK_UP: Final[dict[str, Rule]] = {
+    "only the nearest candidate is confirmed": wrapped(DocumentIndex, "pairs", _nearest_pairs),
+    "candidates are not confirmed": by(
+        Verifier,
+        "similarity",
+        lambda verifier, distance, a, b: verifier.verification.similarity(distance, a, b),
     ),
-    Mutant(
-        "progress is committed apart from outputs", rules=replace(KEPT, progress_with_outputs=False)
+    "equal content is confirmed like the rest": always(look_up, "_has_content", False),
+    "of candidates as near any is named": by(
+        pairs,
+        "_order",
+        lambda rows, distances, sequences: np.lexsort(
+            (np.uint64(2**64 - 1) - sequences, distances, rows)
+        ),
     ),
-    Mutant(
-        "a new shard commits no first progress",
-        rules=replace(KEPT, initial_progress=False),
-        start=350,
+    "of candidates the earliest is named, not the nearest": by(
+        pairs, "_order", lambda rows, distances, sequences: np.lexsort((distances, sequences, rows))
     ),
-    Mutant(
-        "the log is trimmed before all have told",
-        rules=replace(KEPT, trims_when_all_have_told=False),
+    "equal contents are not looked up": by(
+        LookUp, "_of_content", lambda _look_up, _columns, _view: []
     ),
-    Mutant("the log is trimmed too far", rules=replace(KEPT, trims_to_lowest=False)),
-    Mutant(
-        "a shard that others had since is kept", rules=replace(KEPT, lost_shards_are_let_go=False)
+    "the memtable is not looked up": by(
+        document_index, "pairs_in_memtable", lambda _seen, _prints: iter(())
     ),
-)
+    "only the latest segment is looked up": wrapped(DocumentIndex, "pairs", _pairs_of_latest),
+    "pairs that share no block are near": by(
+        pairs, "_share_a_bucket", lambda _scheme, ours, _theirs: np.ones(len(ours), bool)
+    ),
+    "a merge forgets the segment before the last": wrapped(
+        SegmentMerge, "build", _build_without_first
+    ),
+}
+
+
+SHELL: Final[dict[str, Rule]] = {
+    "commits of zombies are not refused": "commits_are_fenced",
+    "entries are committed apart from outputs": "entries_with_outputs",
+    "progress is committed apart from outputs": "progress_with_outputs",
+    "the log is trimmed before all have told": "trims_when_all_have_told",
+    "the log is trimmed too far": "trims_to_lowest",
+    "a shard that others had since is kept": "lost_shards_are_let_go",
+    "a new shard commits no first progress": Tried("initial_progress", start=350),
+}

@@ -28,12 +28,11 @@ from simhash_core.log.shard_stream import DecidedPacket, ShardStream
 from simhash_core.log.shards import HeldShards, ShardCopy
 from simhash_core.log.unique_documents import RecentUniques
 from simhash_core.window import Window
-from tests.simulation.mutant import Mutant, broken, sessions_begin_late
-from tests.simulation.replacements import Function, by, by_property, without, wrapped
-from tests.simulation.rules import KEPT
+from tests.simulation.mutant import SESSIONS_BEGIN_LATE, Rule, Tried
+from tests.simulation.mutants_of_windows import SHORT
+from tests.simulation.replacements import Function, always, by, without, wrapped
 
 REPLACES: Final = {"replaces": True}
-SHORT: Final = {"window": Window(150, 60)}
 
 
 def _begin_without_heads(
@@ -44,54 +43,36 @@ def _begin_without_heads(
         undecided._heads = Heads()
 
 
-SEEN = (
-    broken(
-        "what undecided packets take out is still met",
-        by(UndecidedRemovals, "before", lambda _undecided, _offset: {}),
+SEEN: Final[dict[str, Rule]] = {
+    "what undecided packets take out is still met": by(
+        UndecidedRemovals, "before", lambda _undecided, _offset: {}
     ),
-    broken(
-        "packets that do not count take out",
-        by(UndecidedRemovals, "_counts", lambda _undecided, _packet: True),
+    "packets that do not count take out": always(UndecidedRemovals, "_counts", True),
+    "the heads are not known of packets that take out": wrapped(
+        UndecidedRemovals, "begin", _begin_without_heads
     ),
-    broken(
-        "the heads are not known of packets that take out",
-        wrapped(UndecidedRemovals, "begin", _begin_without_heads),
+    "later packets take out as well": by(
+        View, "_is_removed", lambda view, name: name in view.removed
     ),
-    broken(
-        "later packets take out as well",
-        by(View, "_is_removed", lambda view, name: name in view.removed),
+    "what earlier rows of a packet take out is still met": always(view_module, "_removes", False),
+    "later rows of a packet take out as well": by(
+        view_module, "_removes", lambda removing, own, _row: own < removing
     ),
-    broken(
-        "what earlier rows of a packet take out is still met",
-        by(view_module, "_removes", lambda _removing, _own, _row: False),
+    "documents replace those of their id where they should be compared": wrapped(
+        removals, "removing_rows", lambda original, columns, **_: original(columns, replaces=True)
     ),
-    broken(
-        "later rows of a packet take out as well",
-        by(view_module, "_removes", lambda removing, own, _row: own < removing),
+    "a row takes out what comes later in its packet": Tried(
+        by(view_module, "_removes", lambda removing, _own, row: removing <= row), REPLACES
     ),
-    broken(
-        "a row takes out what comes later in its packet",
-        by(view_module, "_removes", lambda removing, _own, row: removing <= row),
-        changes=REPLACES,
-    ),
-    broken(
-        "documents do not replace those of their id",
+    "documents do not replace those of their id": Tried(
         wrapped(
             removals,
             "removing_rows",
             lambda original, columns, **_: original(columns, replaces=False),
         ),
-        changes=REPLACES,
+        REPLACES,
     ),
-    broken(
-        "documents replace those of their id where they should be compared",
-        wrapped(
-            removals,
-            "removing_rows",
-            lambda original, columns, **_: original(columns, replaces=True),
-        ),
-    ),
-)
+}
 
 
 def _unexpired(original: Function, leader: Decider, packet: object, view: View, *rest: Any) -> Any:  # noqa: ANN401 - as they come
@@ -105,61 +86,46 @@ def _all_but(columns: DocumentColumns, duplicates: Iterator[int]) -> NDArray[np.
     return rows
 
 
-DECIDED = (
-    broken(
-        "what shards hold is not reported",
-        by(Reporter, "_held", lambda _reporter, _view: []),
+DECIDED: Final[dict[str, Rule]] = {
+    "what shards hold is not reported": by(Reporter, "_held", lambda _reporter, _view: []),
+    "what is taken out already is reported": wrapped(
+        participant,
+        "held",
+        lambda original, view, entries: original(view._replace(removed={}), entries),
     ),
-    broken(
-        "what is taken out already is reported",
-        wrapped(
-            participant,
-            "held",
-            lambda original, view, entries: original(view._replace(removed={}), entries),
-        ),
+    "recent documents are not taken out": by(
+        RecentUniques, "with_ids", lambda _recent, ids: [[] for _ in ids]
     ),
-    broken(
-        "what has expired is taken out",
+    "recent documents that are taken out are still met": without(RecentUniques, "remove"),
+    "documents of the same packet are not taken out": by(
+        decider, "own_removals", lambda _packet, _view, _unique: iter(())
+    ),
+    "deletes are unique documents": by(decider, "unique_rows", _all_but),
+    "deletes meet documents of their content": by(
+        DocumentColumns,
+        "repeatable",
+        lambda columns: np.flatnonzero(columns.undecidable != 0).tolist(),
+    ),
+    "what has expired is taken out": Tried(
         wrapped(
             participant,
             "held",
             lambda original, view, entries: original(view._replace(expired_before=0), entries),
         ),
-        changes=SHORT,
+        SHORT,
     ),
-    broken(
-        "recent documents are not taken out",
-        by(RecentUniques, "with_ids", lambda _recent, ids: [[] for _ in ids]),
+    "recent documents that have expired are taken out": Tried(
+        wrapped(Decider, "_removals", _unexpired), {"window": Window(0, 0)}
     ),
-    broken(
-        "recent documents that have expired are taken out",
-        wrapped(Decider, "_removals", _unexpired),
-        changes={"window": Window(0, 0)},
-    ),
-    broken("recent documents that are taken out are still met", without(RecentUniques, "remove")),
-    broken(
-        "documents of the same packet are not taken out",
-        by(decider, "own_removals", lambda _packet, _view, _unique: iter(())),
-    ),
-    broken(
-        "an earlier row takes out a later one",
+    "an earlier row takes out a later one": Tried(
         by(
             removals,
             "_first_after",
             lambda row, rows: next((each for each in rows if each != row), None),
         ),
-        changes=REPLACES,
+        REPLACES,
     ),
-    broken("deletes are unique documents", by(decider, "unique_rows", _all_but)),
-    broken(
-        "deletes meet documents of their content",
-        by_property(
-            DocumentColumns,
-            "repeatable",
-            lambda columns: np.flatnonzero(columns.undecidable != 0).tolist(),
-        ),
-    ),
-)
+}
 
 
 def _decided_of_own_shard(original: Function, shards: HeldShards[object], decided: Decided) -> None:
@@ -175,87 +141,62 @@ def _rows_with_deletes(packet: DecidedPacket, first: int, end: int) -> NDArray[n
     return rows[~np.isin(rows, packet._left_out())]
 
 
-APPLIED = (
-    broken("what is taken out stays in the index", without(DocumentIndex, "remove")),
-    broken(
-        "what is taken out before it is committed is still met",
-        by(ShardCopy, "_hide", lambda copy, sequence: copy._removed.add(sequence)),
+APPLIED: Final[dict[str, Rule]] = {
+    "what is taken out stays in the index": without(DocumentIndex, "remove"),
+    "what is taken out before it is committed is still met": by(
+        ShardCopy, "_hide", lambda copy, sequence: copy._removed.add(sequence)
     ),
-    broken(
-        "what is taken out is met by its content",
-        by(
-            ShardCopy,
-            "by_content",
-            lambda copy, digest: {
-                *copy._uncommitted.by_content(digest),
-                *copy.store.by_content(digest),
-            },
+    "what is taken out is met by its content": by(
+        ShardCopy,
+        "by_content",
+        lambda copy, digest: {
+            *copy._uncommitted.by_content(digest),
+            *copy.store.by_content(digest),
+        },
+    ),
+    "what is taken out is taken out again": by(
+        ShardCopy,
+        "with_ids",
+        lambda copy, ids: [
+            {*uncommitted, *stored}
+            for uncommitted, stored in zip(
+                copy._uncommitted.with_ids(ids), copy.store.by_ids(ids), strict=True
+            )
+        ],
+    ),
+    "what is not committed is not taken out": by(
+        ShardCopy,
+        "with_ids",
+        lambda copy, ids: [{*each} - copy._removed for each in copy.store.by_ids(ids)],
+    ),
+    "a packet takes out of its own shard alone": wrapped(
+        HeldShards, "decided", _decided_of_own_shard
+    ),
+    "what is taken out is not committed": wrapped(
+        ShardStream,
+        "_ready",
+        lambda original, *arguments: original(*arguments)._replace(removed=[]),
+    ),
+    "what is taken out before it is put out is committed": by(
+        DecidedPacket, "_left_out", lambda packet: [*packet.matches]
+    ),
+    "what was taken out before the session is committed again": without(ShardStream, "_leave_out"),
+    "deletes become entries": by(DecidedPacket, "new_rows", _rows_with_deletes),
+    "deletes are added to the index": by(shards, "unique_rows", _all_but),
+    "no delete is put out": always(ShardStream, "_is_put_out", False),
+    "every delete is put out": always(ShardStream, "_is_put_out", True),
+    "what is taken out is committed apart from outputs": "removals_with_outputs",
+    "a shard is looked up in before its session begins": Tried(
+        (
+            wrapped(DocumentIndex, "open_slot", lambda original, index, **_: original(index)),
+            always(HeldShards, "_takes_part", True),
         ),
+        {**SESSIONS_BEGIN_LATE, "standbys": False},
     ),
-    broken(
-        "what is taken out is taken out again",
-        by(
-            ShardCopy,
-            "with_ids",
-            lambda copy, ids: [
-                {*uncommitted, *stored}
-                for uncommitted, stored in zip(
-                    copy._uncommitted.with_ids(ids), copy.store.by_ids(ids), strict=True
-                )
-            ],
-        ),
+    "a delete of what has expired is not put out": Tried(
+        wrapped(ShardStream, "_is_put_out", lambda _original, _stream, removing: removing), SHORT
     ),
-    broken(
-        "what is not committed is not taken out",
-        by(
-            ShardCopy,
-            "with_ids",
-            lambda copy, ids: [{*each} - copy._removed for each in copy.store.by_ids(ids)],
-        ),
-    ),
-    broken(
-        "a packet takes out of its own shard alone",
-        wrapped(HeldShards, "decided", _decided_of_own_shard),
-    ),
-    broken(
-        "what is taken out is not committed",
-        wrapped(
-            ShardStream,
-            "_ready",
-            lambda original, *arguments: original(*arguments)._replace(removed=[]),
-        ),
-    ),
-    broken(
-        "what is taken out before it is put out is committed",
-        by(DecidedPacket, "_left_out", lambda packet: [*packet.matches]),
-    ),
-    broken(
-        "what was taken out before the session is committed again",
-        without(ShardStream, "_leave_out"),
-    ),
-    broken("deletes become entries", by(DecidedPacket, "new_rows", _rows_with_deletes)),
-    broken("deletes are added to the index", by(shards, "unique_rows", _all_but)),
-    broken(
-        "a shard is looked up in before its session begins",
-        wrapped(DocumentIndex, "open_slot", lambda original, index, **_: original(index)),
-        by(HeldShards, "_takes_part", lambda _shards, _copy: True),
-        changes={**sessions_begin_late(), "standbys": False},
-    ),
-    broken(
-        "no delete is put out",
-        wrapped(ShardStream, "_is_put_out", lambda _original, _stream, **_: False),
-    ),
-    broken(
-        "every delete is put out",
-        wrapped(ShardStream, "_is_put_out", lambda _original, _stream, **_: True),
-    ),
-    broken(
-        "a delete of what has expired is not put out",
-        wrapped(ShardStream, "_is_put_out", lambda _original, _stream, removing: removing),
-        changes=SHORT,
-    ),
-    broken(
-        "a document that replaces another does not say so",
+    "a document that replaces another does not say so": Tried(
         wrapped(
             ShardStream,
             "_said",
@@ -263,12 +204,6 @@ APPLIED = (
                 stream, replace(packet, removing=set()), row
             ),
         ),
-        changes=REPLACES,
+        REPLACES,
     ),
-    Mutant(
-        "what is taken out is committed apart from outputs",
-        rules=replace(KEPT, removals_with_outputs=False),
-    ),
-)
-
-REMOVALS = (*SEEN, *DECIDED, *APPLIED)
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 
@@ -13,8 +14,8 @@ from simhash_core.log.records import Progress
 from simhash_core.log.replica import Decided, Replica
 from simhash_core.log.shard_stream import DecidedPacket, ShardStream
 from simhash_core.log.shards import HeldShards, OwnedShard, ShardCopy
-from tests.simulation.mutant import broken, moves_only
-from tests.simulation.replacements import Function, by, by_property, without, wrapped
+from tests.simulation.mutant import MOVES_ONLY, Rule, Tried
+from tests.simulation.replacements import Function, always, by, without, wrapped
 
 BEYOND = 1 << 40
 """A raw offset after all others."""
@@ -71,97 +72,66 @@ def _progress_with_latest_control(
     return msgspec.structs.replace(progress, control=replica.control)
 
 
-STREAM = (
-    broken("a packet that is lost is not sent again", without(ShardStream, "lost")),
-    broken(
-        "what is sent again begins at what was put out, not at the head",
-        by(ShardStream, "_expected_head", lambda stream, _replica: stream.next - 1),
+STREAM: Final[dict[str, Rule]] = {
+    "a packet that is lost is not sent again": without(ShardStream, "lost"),
+    "what is sent again begins at what was put out, not at the head": by(
+        ShardStream, "_expected_head", lambda stream, _replica: stream.next - 1
     ),
-    broken(
-        "a batch that is partly in the log is sent whole",
-        by(ShardStream, "_after_sent", lambda _stream, columns, _sent: columns),
+    "a batch that is partly in the log is sent whole": by(
+        ShardStream, "_after_sent", lambda _stream, columns, _sent: columns
     ),
-    broken("heads in control records are not learned", without(ShardStream, "heads_known")),
-    broken(
-        "a session begins with the head that the one before had read",
-        by(ShardStream, "restart", _restart),
+    "heads in control records are not learned": without(ShardStream, "heads_known"),
+    "a session begins with the head that the one before had read": by(
+        ShardStream, "restart", _restart
     ),
-    broken(
-        "a record without a verdict is passed over",
-        by(
-            ShardStream,
-            "_outputs",
-            lambda stream, in_log_to: filter(
-                shard_stream._has_verdict, stream._with_verdicts(in_log_to)
-            ),
+    "a record without a verdict is passed over": by(
+        ShardStream,
+        "_outputs",
+        lambda stream, in_log_to: filter(
+            shard_stream._has_verdict, stream._with_verdicts(in_log_to)
         ),
     ),
-    broken(
-        "a document that is sent is put out without a verdict",
-        by(ShardStream, "_is_decided", lambda stream, offset: offset <= (stream._sent or -1)),
+    "a document that is sent is put out without a verdict": by(
+        ShardStream, "_is_decided", lambda stream, offset: offset <= (stream._sent or -1)
     ),
-    broken(
-        "entries of what is not put out are committed",
-        wrapped(
-            DecidedPacket,
-            "new_rows",
-            lambda original, packet, first, _end: original(packet, first, BEYOND),
-        ),
+    "entries of what is not put out are committed": wrapped(
+        DecidedPacket,
+        "new_rows",
+        lambda original, packet, first, _end: original(packet, first, BEYOND),
     ),
-    broken(
-        "entries are committed again and again",
-        wrapped(
-            DecidedPacket,
-            "new_rows",
-            lambda original, packet, _first, end: original(packet, 0, end),
-        ),
+    "entries are committed again and again": wrapped(
+        DecidedPacket, "new_rows", lambda original, packet, _first, end: original(packet, 0, end)
     ),
-    broken(
-        "duplicates become entries",
-        by(DecidedPacket, "_left_out", lambda packet: [*packet.removed]),
+    "duplicates become entries": by(DecidedPacket, "_left_out", lambda packet: [*packet.removed]),
+    "the position is past what is not put out": always(ShardStream, "_first_waiting", None),
+    "the position is past what is undecided": by(ShardStream, "_position", _position_past),
+    "the position is the end of what was read, undecided packets of others or not": by(
+        ShardStream, "_position", _position_of_own
     ),
-    broken(
-        "the position is past what is not put out",
-        by(ShardStream, "_first_waiting", lambda _stream, _next: None),
+    "the position of a shard that puts nothing out stays": wrapped(
+        ShardStream, "progress", _progress_that_stays
     ),
-    broken("the position is past what is undecided", by(ShardStream, "_position", _position_past)),
-    broken(
-        "the position is the end of what was read, undecided packets of others or not",
-        by(ShardStream, "_position", _position_of_own),
+    "the position goes back when the log is read again": always(
+        ShardStream, "_is_after_committed", True
     ),
-    broken(
-        "the position of a shard that puts nothing out stays",
-        wrapped(ShardStream, "progress", _progress_that_stays),
+    "the control record in force goes back when the log is read again": wrapped(
+        ShardStream, "progress", _progress_with_control_read
     ),
-    broken(
-        "the position goes back when the log is read again",
-        by(ShardStream, "_is_after_committed", lambda _stream, _position: True),
+    "the control record of a position is the latest": wrapped(
+        ShardStream, "progress", _progress_with_latest_control
     ),
-    broken(
-        "the control record in force goes back when the log is read again",
-        wrapped(ShardStream, "progress", _progress_with_control_read),
+    "control records are forgotten that a position needs": wrapped(
+        Replica,
+        "_unneeded_controls",
+        lambda original, replica, position: original(replica, position) + 2,
     ),
-    broken(
-        "the control record of a position is the latest",
-        wrapped(ShardStream, "progress", _progress_with_latest_control),
+    "the control record in force is not needed after a restart": by(
+        Progress, "needed", lambda progress: progress.position
     ),
-    broken(
-        "control records are forgotten that a position needs",
-        wrapped(
-            Replica,
-            "_unneeded_controls",
-            lambda original, replica, position: original(replica, position) + 2,
-        ),
-    ),
-    broken(
-        "the control record in force is not needed after a restart",
-        by_property(Progress, "needed", lambda progress: progress.position),
-    ),
-)
+}
 
 
 def _all_in_session(worker: Participant[object], partitions: Iterable[int]) -> Iterator[object]:
-    """Yield shards, whether they take part or not."""
     return (worker.shards[each] for each in sorted(partitions) if each in worker.shards)
 
 
@@ -191,54 +161,36 @@ def _first_reported(shards: HeldShards[object]) -> list[int]:
     return sorted(each.partition for each in shards._in_session())[:1]
 
 
-SHARDS = (
-    broken("what is decided is not looked up before it is committed", without(ShardCopy, "_show")),
-    broken(
-        "undecidable texts are not looked up before they are committed",
-        by(
-            ShardCopy,
-            "by_content",
-            lambda copy, digest: {*copy.store.by_content(digest)} - copy._removed,
-        ),
+SHARDS: Final[dict[str, Rule]] = {
+    "what is decided is not looked up before it is committed": without(ShardCopy, "_show"),
+    "undecidable texts are not looked up before they are committed": by(
+        ShardCopy,
+        "by_content",
+        lambda copy, digest: {*copy.store.by_content(digest)} - copy._removed,
     ),
-    broken(
-        "what is read again is added again",
-        by(ShardCopy, "_was_applied", lambda _copy, _offset: False),
+    "what is read again is added again": always(ShardCopy, "_was_applied", False),
+    "what was committed is added again after a restart": wrapped(
+        ShardCopy, "__init__", _init_without_first
     ),
-    broken(
-        "what was committed is added again after a restart",
-        wrapped(ShardCopy, "__init__", _init_without_first),
+    "duplicates are added to the index": by(
+        shards, "unique_rows", lambda columns, _duplicates: columns.are_documents
     ),
-    broken(
-        "duplicates are added to the index",
-        by(shards, "unique_rows", lambda columns, _duplicates: columns.are_documents),
+    "uncommitted entries are forgotten with the first commit": wrapped(
+        ShardCopy, "committed", _committed_for_good
     ),
-    broken(
-        "uncommitted entries are forgotten with the first commit",
-        wrapped(ShardCopy, "committed", _committed_for_good),
+    "packets of another topic of the same name count as this one's": always(
+        OwnedShard, "_is_own", True
     ),
-    broken(
-        "packets of another topic of the same name count as this one's",
-        by(OwnedShard, "_is_own", lambda _shard, _packet: True),
-    ),
-    broken(
-        "a shard takes part before its session begins",
-        by(Participant, "_in_session", _all_in_session),
-    ),
-    broken(
-        "a shard takes verdicts in before its session begins",
-        by(OwnedShard, "decided", _apply_at_once),
-        changes=moves_only(),
-        start=340,
-    ),
-    broken("a shard that was let go is still looked up in", without(DocumentIndex, "drop_slot")),
-    broken(
-        "whoever lost the leading shard goes on to lead",
+    "a shard takes part before its session begins": by(Participant, "_in_session", _all_in_session),
+    "a shard that was let go is still looked up in": without(DocumentIndex, "drop_slot"),
+    "whoever lost the leading shard goes on to lead": (
         by(Participant, "drop_shard", lambda worker, partition: worker.held.drop(partition)),
         by(Participant, "_lead_again", _lead_on),
     ),
-    broken(
-        "a packet is reported on by some shards of a worker only",
-        by_property(HeldShards, "reported", _first_reported),
+    "a packet is reported on by some shards of a worker only": by(
+        HeldShards, "reported", _first_reported
     ),
-)
+    "a shard takes verdicts in before its session begins": Tried(
+        by(OwnedShard, "decided", _apply_at_once), MOVES_ONLY, start=340
+    ),
+}

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 from simhash_core.log.records import Progress
 from simhash_core.log.shards import HeldShards, ShardCopy, Standby
 from tests.simulation.mutant import (
-    Mutant,
-    broken,
+    LARGE_STEPS,
+    MOVES_ONLY,
+    RAW_ONLY,
+    SESSIONS_BEGIN_LATE,
+    Rule,
+    Tried,
     many_records,
-    moves_only,
-    sessions_begin_late,
+    only,
 )
-from tests.simulation.replacements import Function, by, by_property, without, wrapped
-from tests.simulation.rules import KEPT
+from tests.simulation.replacements import Function, always, by, without, wrapped
 from tests.simulation.scenario import Fault
 
 WITH_STANDBYS: Final[dict[str, Any]] = {"standbys": True, "workers": 3}
 
 MOVING: Final[dict[str, Any]] = {
     **WITH_STANDBYS,
-    "faults": {fault: float(fault in {Fault.CRASH, Fault.REVOKE_ALL}) for fault in Fault},
+    "faults": only(Fault.CRASH, Fault.REVOKE_ALL),
     "fault_limit": 40,
     "fault_rate": 0.02,
     "steps": 2_000,
@@ -34,7 +35,7 @@ CREATED_AGAIN: Final[dict[str, Any]] = {
     "workers": 2,
     "later": lambda scenario: scenario.partitions,
     "queries": [],
-    "faults": {fault: float(fault is Fault.ZOMBIE) for fault in Fault},
+    "faults": only(Fault.ZOMBIE),
     "fault_limit": 3,
     "fault_rate": 0.002,
     "refused": 0.0,
@@ -44,38 +45,29 @@ CREATED_AGAIN: Final[dict[str, Any]] = {
     "produced": 0.2,
     "steps": 20_000,
     "batch": 6,
-    "report_limit": 100,
-    "decide_limit": 100,
-    "ready_limit": 100,
+    **LARGE_STEPS,
 }
 """Scenarios in which the raw topic is created again while zombies live on."""
 
 COMING: Final[dict[str, Any]] = {
     **MOVING,
-    "faults": {
-        fault: float(fault in {Fault.MOVE, Fault.STANDSTILL, Fault.ZOMBIE_RETURNS})
-        for fault in Fault
-    },
+    "faults": only(Fault.MOVE, Fault.STANDSTILL, Fault.ZOMBIE_RETURNS),
     "window": None,
 }
 """Scenarios in which standbys are opened all the time."""
 
 BEHIND: Final[dict[str, Any]] = {
-    **moves_only(),
+    **MOVES_ONLY,
     "standbys": True,
     "partitions": many_records(1, 80),
     "born": [True],
-    "later": [],
-    "queries": [],
-    "window": None,
+    **RAW_ONLY,
     "fault_rate": 0.001,
     "steps": 4_000,
     "produced": 0.02,
     "late": 0.0,
     "batch": 1,
-    "report_limit": 100,
-    "decide_limit": 100,
-    "ready_limit": 100,
+    **LARGE_STEPS,
     "reading": 0.1,
 }
 """Scenarios in which a shard goes to its standby and back, and workers seldom read the log.
@@ -108,63 +100,41 @@ def _own_copied(
     return original(shards, progress, copy)
 
 
-STANDBYS = (
-    broken("a standby does not take verdicts in", without(Standby, "apply"), changes=WITH_STANDBYS),
-    broken("a standby keeps what is taken out", without(Standby, "remove"), changes=WITH_STANDBYS),
-    broken(
-        "a standby reports before its session begins",
-        by_property(HeldShards, "reported", _reported_with_all),
-        changes={**sessions_begin_late(), "standbys": True},
+STANDBYS: Final[dict[str, Rule]] = {
+    "a standby does not take verdicts in": without(Standby, "apply"),
+    "a standby keeps what is taken out": without(Standby, "remove"),
+    "a session does not read what its standbys need": wrapped(
+        HeldShards, "progresses", _progresses_of_owned
     ),
-    broken(
-        "a session does not read what its standbys need",
-        wrapped(HeldShards, "progresses", _progresses_of_owned),
-        changes=WITH_STANDBYS,
+    "a standby tells of commits that its store does not have": "standbys_write_before_they_tell",
+    "a standby reports before its session begins": Tried(
+        by(HeldShards, "reported", _reported_with_all), {**SESSIONS_BEGIN_LATE, "standbys": True}
     ),
-    broken(
-        "a standby goes on where its owner is, not where it has read",
-        by(Standby, "_has_read", lambda _standby, _position, _decided_before: True),
-        changes=WITH_STANDBYS,
-        start=420,
+    "a standby goes on where its owner is, not where it has read": Tried(
+        always(Standby, "_has_read", True), WITH_STANDBYS, start=420
     ),
-    broken(
-        "a standby takes for read what was read before its session",
+    "a standby takes for read what was read before its session": Tried(
         by(
             Standby,
             "_has_read",
             lambda _standby, position, decided_before: position <= decided_before,
         ),
-        changes=COMING,
+        COMING,
     ),
-    broken(
-        "a standby that is behind becomes the owner's shard",
-        wrapped(Standby, "is_level", _is_level_whatever),
-        changes=BEHIND,
+    "a standby that is behind becomes the owner's shard": Tried(
+        wrapped(Standby, "is_level", _is_level_whatever), BEHIND
     ),
-    broken(
-        "who does not know that the topic was created again reports on less",
+    "who does not know that the topic was created again reports on less": Tried(
         by(ShardCopy, "_concerns", lambda copy, _offset, packet: packet.chain == copy.chain),
-        changes=CREATED_AGAIN,
+        CREATED_AGAIN,
     ),
-    broken(
-        "what came before a shard was opened is added to it",
-        by(ShardCopy, "_concerns", lambda _copy, _offset, _packet: True),
-        changes=CREATED_AGAIN,
+    "what came before a shard was opened is added to it": Tried(
+        always(ShardCopy, "_concerns", True), CREATED_AGAIN
     ),
-    broken(
-        "a standby cannot do without what its owner has let go of",
-        by(Standby, "entry", ShardCopy.entry),
-        changes=WITH_STANDBYS,
-        start=270,
+    "a standby cannot do without what its owner has let go of": Tried(
+        by(Standby, "entry", ShardCopy.entry), WITH_STANDBYS, start=270
     ),
-    broken(
-        "a standby that has become the shard is copied to begin with",
-        wrapped(HeldShards, "_own", _own_copied),
-        changes=MOVING,
+    "a standby that has become the shard is copied to begin with": Tried(
+        wrapped(HeldShards, "_own", _own_copied), MOVING
     ),
-    Mutant(
-        "a standby tells of commits that its store does not have",
-        rules=replace(KEPT, standbys_write_before_they_tell=False),
-        changes=WITH_STANDBYS,
-    ),
-)
+}

@@ -19,9 +19,8 @@ from simhash_core.log.replica import Replica
 from simhash_core.log.shard_stream import ShardStream
 from simhash_core.log.shards import HeldShards
 from simhash_core.window import Window
-from tests.simulation.mutant import Mutant, broken, many_records
-from tests.simulation.replacements import Function, Replacement, by, by_property, wrapped
-from tests.simulation.rules import KEPT
+from tests.simulation.mutant import Rule, Tried, many_records, only
+from tests.simulation.replacements import Function, Replacement, always, by, wrapped
 from tests.simulation.scenario import Fault
 
 BEYOND: Final = 1 << 61
@@ -38,7 +37,7 @@ RETURNING: Final[dict[str, Any]] = {
     "born": [True, True],
     "queries": [],
     "workers": 2,
-    "faults": {fault: float(fault is Fault.MOVE) for fault in Fault},
+    "faults": only(Fault.MOVE),
     "fault_limit": 300,
     "fault_rate": 0.03,
     "decide_limit": 1,
@@ -63,14 +62,45 @@ def _progress_with_latest_clock(
     return msgspec.structs.replace(progress, clock=replica.clock_before(BEYOND))
 
 
-WINDOWS = (
-    broken(
-        "the times of documents are not compared",
-        by(Nearness, "_is_in_window", lambda _nearness, _apart_ms: True),
-        changes=SHORT,
+WINDOWS: Final[dict[str, Rule]] = {
+    "the times of documents are not compared": always(Nearness, "_is_in_window", True),
+    "a wrong date moves the watermark": wrapped(
+        Horizons,
+        "packet",
+        lambda original, horizons, offset, columns, _: original(horizons, offset, columns, BEYOND),
     ),
-    broken(
-        "a time at the end of the window is outside",
+    "the times of deletes move the watermark": wrapped(
+        Horizons, "packet", _packet_without_operations
+    ),
+    "documents expire a slice too early": Replacement(records, "SLICES", lambda slices: slices - 1),
+    "what has expired is still met": always(View, "has_expired", False),
+    "recent documents do not expire": by(
+        Decider, "_view", lambda _leader, _replica, offset: View(sequence_number(offset, 0))
+    ),
+    "what has expired for a packet is what has for the latest": wrapped(
+        Horizons, "at", lambda original, horizons, _offset: original(horizons, BEYOND)
+    ),
+    "what is undecided is looked up where documents are gone that it meets": by(
+        Replica, "expired", lambda replica: replica.expired_for(replica.position)
+    ),
+    "the watermark is not known after a restart": wrapped(
+        Horizons, "__init__", lambda original, horizons, window, *_: original(horizons, window)
+    ),
+    "the watermark that is committed is the latest": wrapped(
+        ShardStream, "progress", _progress_with_latest_clock
+    ),
+    "a watermark is forgotten that a position needs": by(
+        Horizons,
+        "_unneeded",
+        lambda horizons, offset: min(
+            bisect_left(horizons._offsets, offset), len(horizons._offsets) - 1
+        ),
+    ),
+    "a new shard does not know the watermark": "first_progress_has_clock",
+    "of the documents of a content only the earliest is met": wrapped(
+        HeldShards, "by_content", lambda original, shards, digest: original(shards, digest)[:1]
+    ),
+    "a time at the end of the window is outside": Tried(
         by(
             Nearness,
             "_is_in_window",
@@ -78,113 +108,36 @@ WINDOWS = (
                 nearness.window is None or apart_ms < nearness.window.window_ms
             ),
         ),
-        changes={"window": Window(0, 60)},
+        {"window": Window(0, 60)},
     ),
-    broken(
-        "a wrong date moves the watermark",
-        wrapped(
-            Horizons,
-            "packet",
-            lambda original, horizons, offset, columns, _: original(
-                horizons, offset, columns, BEYOND
+    "a worker without shards forgets the watermark of what is undecided": Tried(
+        (
+            by(Replica, "_needed_from", lambda _replica, position: position),
+            by(
+                Horizons,
+                "before",
+                lambda horizons, offset: horizons._clocks[
+                    bisect_left(horizons._offsets, offset) - 1
+                ],
             ),
         ),
-        changes=SHORT,
+        RETURNING,
     ),
-    broken(
-        "the times of deletes move the watermark",
-        wrapped(Horizons, "packet", _packet_without_operations),
-        changes=SHORT,
-    ),
-    broken(
-        "documents expire a slice too early",
-        Replacement(records, "SLICES", lambda slices: slices - 1),
-        changes=SHORT,
-    ),
-    broken(
-        "what has expired is still met",
-        by(View, "has_expired", lambda _view, _sequence: False),
-        changes=SHORT,
-    ),
-    broken(
-        "recent documents do not expire",
-        by(Decider, "_view", lambda _leader, _replica, offset: View(sequence_number(offset, 0))),
-        changes=SHORT,
-    ),
-    broken(
-        "what has expired for a packet is what has for the latest",
-        wrapped(Horizons, "at", lambda original, horizons, _offset: original(horizons, BEYOND)),
-        changes=SHORT,
-    ),
-    broken(
-        "what is undecided is looked up where documents are gone that it meets",
-        by_property(Replica, "expired", lambda replica: replica.expired_for(replica.position)),
-        changes=SHORT,
-    ),
-    broken(
-        "the watermark is not known after a restart",
-        wrapped(
-            Horizons, "__init__", lambda original, horizons, window, *_: original(horizons, window)
-        ),
-        changes=SHORT,
-    ),
-    broken(
-        "the watermark that is committed is the latest",
-        wrapped(ShardStream, "progress", _progress_with_latest_clock),
-        changes=SHORT,
-    ),
-    broken(
-        "a watermark is forgotten that a position needs",
-        by(
-            Horizons,
-            "_unneeded",
-            lambda horizons, offset: min(
-                bisect_left(horizons._offsets, offset), len(horizons._offsets) - 1
-            ),
-        ),
-        changes=SHORT,
-    ),
-    broken(
-        "a worker without shards forgets the watermark of what is undecided",
-        by(Replica, "_needed_from", lambda _replica, position: position),
-        by(
-            Horizons,
-            "before",
-            lambda horizons, offset: horizons._clocks[bisect_left(horizons._offsets, offset) - 1],
-        ),
-        changes=RETURNING,
-    ),
-    Mutant(
-        "a new shard does not know the watermark",
-        rules=replace(KEPT, first_progress_has_clock=False),
-        changes=SHORT,
-    ),
-    broken(
-        "of the documents of a content only the earliest is met",
-        wrapped(
-            HeldShards,
-            "by_content",
-            lambda original, shards, digest: original(shards, digest)[:1],
-        ),
-        changes=SHORT,
-    ),
-    broken(
-        "of the documents of a content in a packet only the first is met",
-        by(nearest_matches, "_is_first_enough", lambda _nearness, _view: True),
-        changes={"window": Window(40, 300), "batch": 6, "produced": 0.02},
+    "of the documents of a content in a packet only the first is met": Tried(
+        always(nearest_matches, "_is_first_enough", True),
+        {"window": Window(40, 300), "batch": 6, "produced": 0.02},
         start=730,
     ),
-)
+}
 
-SCOPES = (
-    broken(
-        "documents of different scopes are compared",
+
+SCOPES: Final[dict[str, Rule]] = {
+    "documents of different scopes are compared": (
         by(documents, "masked", lambda fingerprint, _scope: fingerprint),
-        by(look_up, "_is_in_scope", lambda _columns, _row, _entry: True),
+        always(look_up, "_is_in_scope", True),
     ),
-    broken(
-        "texts of different scopes repeat each other",
+    "texts of different scopes repeat each other": (
         by(documents, "scoped_digest", lambda digest, _scope: digest),
-        by(look_up, "_is_in_scope", lambda _columns, _row, _entry: True),
+        always(look_up, "_is_in_scope", True),
     ),
-)
+}

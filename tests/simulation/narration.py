@@ -9,7 +9,6 @@ from tests.simulation.scenario import Scenario
 
 
 def line_of(record: LogRecord | Report) -> str:
-    """Return a record of the log, or a report, in one line."""
     if isinstance(record, Packet):
         chain = f"{record.chain.topic_id}-{record.chain.partition}"
         rows = record.columns.offsets.tolist()

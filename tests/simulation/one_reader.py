@@ -44,7 +44,6 @@ class OneReader:
     """Reads packets and queries in log order."""
 
     def __init__(self, scenario: Scenario) -> None:
-        """Begin with nothing."""
         self.uniques: list[Original] = []
         self.removed_at: dict[int, int] = {}
         """Where each unique document was taken out, by sequence number."""
@@ -57,11 +56,7 @@ class OneReader:
         self._watermark = -1
 
     def packet(
-        self,
-        offset: int,
-        packet: Packet,
-        documents: Sequence[SimulatedDocument],
-        appended_ms: int,
+        self, offset: int, packet: Packet, documents: Sequence[SimulatedDocument], appended_ms: int
     ) -> list[Truth] | None:
         """Return what is said of the documents of a packet, None if it does not count."""
         times = [min(each.time_ms, appended_ms) for each in documents if not each.is_delete]

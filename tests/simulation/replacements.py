@@ -1,15 +1,18 @@
-"""Functions, methods and properties of the core, replaced by name while a mutant runs."""
+"""Functions, methods and properties of the code, replaced by name while a mutant runs."""
 
 from __future__ import annotations
 
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import Any
+
+from simhash_core.index import document_index
+from simhash_core.log import decider, nearest_matches, participant, replica, unique_documents
 
 Function = Callable[..., Any]
 
@@ -31,13 +34,15 @@ class Replacement:
 
 
 def by(owner: type | ModuleType, name: str, function: Function) -> Replacement:
-    """Replace a function or method by one with as many parameters."""
+    """Replace a function, method or property by a function with as many parameters."""
 
-    def make(original: Function) -> Function:
-        expected, has = (len(inspect.signature(each).parameters) for each in (original, function))
+    def make(original: Any) -> Function:  # noqa: ANN401 - a function or a property
+        if isinstance(original, property):
+            original = original.fget
+        expected, has = (len(inspect.signature(f).parameters) for f in (original, function))
         if expected != has:
             raise ReplacementError(
-                f"{_place(owner, name)} has {expected} parameters, and the mutant {has}: change "
+                f"{owner.__name__}.{name} has {expected} parameters, and the mutant {has}: change "
                 "the mutant as well"
             )
         return function
@@ -45,26 +50,23 @@ def by(owner: type | ModuleType, name: str, function: Function) -> Replacement:
     return Replacement(owner, name, make)
 
 
-def by_property(owner: type, name: str, function: Function) -> Replacement:
-    """Replace a property."""
-    return Replacement(owner, name, lambda _: property(function))
-
-
 def wrapped(owner: type | ModuleType, name: str, wrapper: Function) -> Replacement:
     """Call ``wrapper`` instead, with the function or method itself as the first argument."""
 
     def make(original: Function) -> Function:
-        def call(*arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401 - of any function
-            return wrapper(original, *arguments, **keywords)
-
-        return call
+        return lambda *arguments, **keywords: wrapper(original, *arguments, **keywords)
 
     return Replacement(owner, name, make)
 
 
+def always(owner: type | ModuleType, name: str, value: object) -> Replacement:
+    """Let a function, method or property return a value, and do nothing else."""
+    return Replacement(owner, name, lambda _: lambda *_, **__: value)
+
+
 def without(owner: type | ModuleType, name: str) -> Replacement:
     """Let a function or method do nothing."""
-    return wrapped(owner, name, lambda _original, *_, **__: None)
+    return always(owner, name, None)
 
 
 @contextmanager
@@ -72,18 +74,38 @@ def replaced(replacements: Sequence[Replacement]) -> Iterator[None]:
     """Put replacements in place; raises ``ReplacementError`` where one does not apply."""
     with ExitStack() as stack:
         for each in replacements:
-            _put_in_place(stack, each)
+            _put_in_place(stack, each.owner, each.name, each.make)
         yield
 
 
-def _put_in_place(stack: ExitStack, replacement: Replacement) -> None:
-    owner, name = replacement.owner, replacement.name
+def low_limits(memtable: int, forgotten: int, compared: int) -> AbstractContextManager[None]:
+    """Set limits of the core, so low that a few documents exceed them."""
+    limits = (
+        (document_index, "MEMTABLE_DOCUMENTS", memtable),
+        (unique_documents, "_FORGOTTEN_LIMIT", forgotten),
+        (nearest_matches, "_COMPARED_WHOLE", compared),
+        (decider, "_COMPARED_DOCUMENTS", compared),
+        (participant, "FORGOTTEN_PLACES_MIN", 0),
+        (replica, "_PASSED_MIN", 0),
+    )
+    return replaced([_constant(*each) for each in limits])
+
+
+def _constant(owner: ModuleType, name: str, value: object) -> Replacement:
+    return Replacement(owner, name, lambda _: value)
+
+
+def _put_in_place(
+    stack: ExitStack, owner: type | ModuleType, name: str, make: Callable[[Any], Any]
+) -> None:
     original = inspect.getattr_static(owner, name, None)
     if original is None:
         raise ReplacementError(
-            f"{_place(owner, name)} is not there any more: change the mutant as well"
+            f"{owner.__name__}.{name} is not there any more: change the mutant as well"
         )
-    replacing = replacement.make(original)
+    replacing = make(original)
+    if isinstance(original, property):
+        replacing = property(replacing)
     for holder in _holders(owner, name, original):
         if name in vars(holder):
             stack.callback(partial(setattr, holder, name, original))
@@ -93,11 +115,9 @@ def _put_in_place(stack: ExitStack, replacement: Replacement) -> None:
 
 
 def _holders(owner: type | ModuleType, name: str, original: object) -> list[type | ModuleType]:
-    if not isinstance(owner, ModuleType) or getattr(original, "__module__", "") != owner.__name__:
-        return [owner]  # of a module that imports it, that module's use alone
-    core = [each for key, each in sys.modules.items() if key.startswith("simhash_core.")]
-    return [each for each in core if getattr(each, name, None) is original]
-
-
-def _place(owner: type | ModuleType, name: str) -> str:
-    return f"{owner.__name__}.{name}"
+    """Return where a name is replaced: of a module that imports it, that module's use alone."""
+    holders = [owner]
+    if isinstance(owner, ModuleType) and getattr(original, "__module__", "") == owner.__name__:
+        core = [each for key, each in sys.modules.items() if key.startswith("simhash_core.")]
+        holders += [each for each in core if each is not owner and vars(each).get(name) is original]
+    return holders

@@ -1,4 +1,7 @@
-"""What one seed draws: documents, partitions, workers, how often each action and fault occurs."""
+"""What one seed draws: documents, partitions, workers, how often each action and fault occurs.
+
+The rules that the shell keeps are here as well: a mutant breaks one of them.
+"""
 
 from __future__ import annotations
 
@@ -13,27 +16,7 @@ from simhash_core.window import Window
 from tests.simulation.documents import SCHEMES, SHINGLES, TOY, Families, SimulatedDocument
 
 
-class Action(StrEnum):
-    """What a worker does in one step."""
-
-    INTAKE = "takes raw records in"
-    SEND = "sends packets"
-    READ = "reads the log"
-    REPORT = "reports"
-    TAKE_REPORTS = "takes reports in"
-    DECIDE = "sends a control record"
-    PREPARE = "begins a transaction"
-    COMMIT = "commits"
-    TELL_POSITIONS = "tells its positions"
-    TRIM = "trims the log"
-    ANSWER = "gets an answer of the broker"
-    LEARN = "learns of a rebalance"
-    FOLLOW = "follows a changelog"
-
-
 class Fault(StrEnum):
-    """What goes wrong."""
-
     CRASH = "a worker crashes and restarts"
     ZOMBIE = "a worker is replaced and lives on"
     MOVE = "a partition moves"
@@ -100,7 +83,6 @@ RATES: Final = (0.3, 1.0, 3.0)
 
 
 def draw_scenario(seed: int) -> Scenario:
-    """Return what a seed stands for."""
     rng = random.Random(seed)
     scheme = rng.choice(SCHEMES)
     verifier = rng.choice([None, None, TOY, TOY if scheme.bands else SHINGLES])
@@ -156,10 +138,47 @@ def _window(rng: random.Random) -> Window | None:
 def draw_records(
     rng: random.Random, families: Families, partitions: int, count: int
 ) -> list[list[SimulatedDocument | None]]:
-    """Return so many records, divided among so many partitions."""
     records: list[list[SimulatedDocument | None]] = [[] for _ in range(partitions)]
     nothing = rng.choice([0.0, 0.1, 0.4])
     for _ in range(count):
         document = None if rng.random() < nothing else families.draw()
         rng.choice(records).append(document)
     return records
+
+
+# ---- the rules of the shell around the core
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Each is what the text of the field says; True: it is kept."""
+
+    commits_are_fenced: bool = True
+    """A worker that lost a partition cannot commit for it."""
+    entries_with_outputs: bool = True
+    """New entries are committed together with the outputs."""
+    progress_with_outputs: bool = True
+    """Progress is committed together with the outputs."""
+    initial_progress: bool = True
+    """A new shard commits a progress before it sends anything."""
+    trims_when_all_have_told: bool = True
+    """The log is trimmed only when all raw partitions have told what they need."""
+    trims_to_lowest: bool = True
+    """The log is trimmed up to the lowest offset that any shard needs."""
+    reads_reports_from_before: bool = True
+    """A leader reads reports from before its term begins."""
+    removals_with_outputs: bool = True
+    """What is taken out is committed together with the outputs."""
+    first_progress_has_clock: bool = True
+    """The first progress of a shard has the watermark of the place where it begins to read."""
+    standbys_write_before_they_tell: bool = True
+    """A standby's store has a commit before the protocol learns of it."""
+    lost_shards_are_let_go: bool = True
+    """A worker lets a shard go that others had since, though it owns it again by now."""
+    lost_reports_are_sent_again: bool = True
+    """A report that the broker refused is made again."""
+    reports_again: bool = True
+    """What stays undecided is reported again: a report that was acknowledged may be lost."""
+
+
+KEPT = Rules()

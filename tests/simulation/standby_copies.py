@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from simhash_core.log.participant import LEADING_SHARD, Participant
 from simhash_core.log.records import Progress
-from tests.simulation.broker import Broker, RawRecord, StoredEntries
-from tests.simulation.rules import Rules
+from tests.simulation.broker import RawRecord, StoredEntries
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
 
 _ALL = 1_000_000
 _LEADS = 0.1
@@ -24,20 +26,10 @@ class _Copy:
     followed: int
 
 
-class Surroundings(Protocol):
-    """What standbys ask of the world."""
-
-    broker: Broker
-    rules: Rules
-
-    def tell(self, line: str) -> None:
-        """Add to the story."""
-
-
 class StandbyCopies:
     """Standbys by partition."""
 
-    def __init__(self, name: str, participant: Participant[RawRecord], world: Surroundings) -> None:
+    def __init__(self, name: str, participant: Participant[RawRecord], world: World) -> None:
         """Begin without any; ``name``: of the life."""
         self._name = name
         self._participant = participant
@@ -46,7 +38,6 @@ class StandbyCopies:
         self._copies: dict[int, _Copy] = {}
 
     def __len__(self) -> int:
-        """Return how many there are."""
         return len(self._copies)
 
     def promote(self, partition: int, progress: Progress) -> StoredEntries | None:
@@ -70,7 +61,6 @@ class StandbyCopies:
         return [p for p in fresh if changelogs[p].progress is not None and self._open(p)]
 
     def follow(self, limit: int) -> None:
-        """Take in some of what owners have committed."""
         for partition, copy in self._copies.items():
             self._follow(copy, partition, limit)
 
@@ -83,7 +73,6 @@ class StandbyCopies:
         return True
 
     def has_followed(self, partition: int) -> bool:
-        """Return whether a standby has taken in all that its owner has committed."""
         commits = self._world.broker.changelogs[partition].commits
         return self._copies[partition].followed == len(commits)
 

@@ -8,9 +8,9 @@ from concurrent.futures import ProcessPoolExecutor
 import pytest
 
 from tests.simulation.narration import describe
-from tests.simulation.runs import Runs, chunks, run_seeds
+from tests.simulation.runs import chunks, run_seeds
 from tests.simulation.scenario import Fault, draw_scenario
-from tests.simulation.world import simulate
+from tests.simulation.world import Runs, simulate
 
 SEEDS = 600
 PROCESSES = 2
@@ -18,9 +18,6 @@ PROCESSES = 2
 
 @pytest.mark.slow
 def test_invariants_hold() -> None:
-    """Given workers that crash, move, live on as zombies and lead against each other, when brokers
-    refuse, repeat, delay and reorder what is appended, then every invariant holds in every seed.
-    """
     total = Runs()
     spawn = multiprocessing.get_context("spawn")  # a fork would copy the threads of other tests
     with ProcessPoolExecutor(PROCESSES, mp_context=spawn) as pool:
@@ -34,7 +31,6 @@ def test_invariants_hold() -> None:
 
 
 def test_same_seed_is_same_story() -> None:
-    """Given a seed, when it runs twice, then the same happens twice: a failure can be replayed."""
     stories: list[list[str]] = [[], []]
     for story in stories:
         simulate(draw_scenario(11), story=story)
@@ -44,10 +40,6 @@ def test_same_seed_is_same_story() -> None:
 
 
 def test_scenarios_have_what_is_hard() -> None:
-    """Given a hundred seeds, then there are topics that are created again, partitions that are
-    added, queries, undecidable texts, repeats, confirmed candidates and schemes without guarantee,
-    bands, windows, deletes, equal ids, scopes and standbys.
-    """
     scenarios = [draw_scenario(seed) for seed in range(100)]
     documents = [
         [each for partition in scenario.partitions for each in partition if each is not None]
@@ -71,7 +63,6 @@ def test_scenarios_have_what_is_hard() -> None:
 
 
 def test_description_names_each_document() -> None:
-    """Given a scenario, then its description has a line for each record."""
     scenario = draw_scenario(3)
 
     lines = describe(scenario)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from simhash_core.documents import Entry
@@ -19,24 +19,34 @@ from simhash_core.log.records import Chain, LogRecord, Packet, Progress, Query, 
 from simhash_core.log.shard_stream import Ready
 from tests.simulation.appends import Appends
 from tests.simulation.broker import TOPIC, Broker, RawPartition, RawRecord, change
-from tests.simulation.core_limits import low_limits
 from tests.simulation.documents import SimulatedDocument, columns_of
 from tests.simulation.judge import Judge, ViolationError
 from tests.simulation.life import Life
-from tests.simulation.rest import check_indexes, check_trimmed
-from tests.simulation.rules import KEPT, Rules
-from tests.simulation.scenario import Fault, Scenario
+from tests.simulation.replacements import low_limits
+from tests.simulation.scenario import KEPT, Fault, Rules, Scenario
 
 CALM_ROUNDS_LIMIT = 150
 
 
-@dataclass(slots=True)
-class Summary:
-    """What a run did."""
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What came of some seeds; ``failure``: the first that fails, and why."""
 
+    seeds: int = 0
     documents: int = 0
     packets: int = 0
     faults: Counter[str] = field(default_factory=Counter)
+    failure: tuple[int, str] | None = None
+
+    def joined(self, other: Runs) -> Runs:
+        """Return both together; ``other`` comes later."""
+        return Runs(
+            self.seeds + other.seeds,
+            self.documents + other.documents,
+            self.packets + other.packets,
+            self.faults + other.faults,
+            self.failure or other.failure,
+        )
 
 
 class World:
@@ -50,16 +60,12 @@ class World:
         self.judge = Judge(scenario)
         self.broker = Broker(self._raw("first", scenario.partitions), scenario.born.copy())
         self.judge.produced(self.broker.raw)
-        self.summary = Summary()
+        self._faults: Counter[str] = Counter()
         self.lives: list[Life] = []
         self._story = story
         window_ms, lateness_ms = scenario.window or (None, 0)
         self._nearness = Nearness(
-            scenario.scheme,
-            scenario.verifier,
-            window_ms,
-            lateness_ms,
-            replaces=scenario.replaces,
+            scenario.scheme, scenario.verifier, window_ms, lateness_ms, replaces=scenario.replaces
         )
         self._appends = Appends(self)
         self._queries = list(range(len(scenario.queries)))
@@ -72,7 +78,7 @@ class World:
 
     # ---- the run
 
-    def run(self) -> Summary:
+    def run(self) -> Runs:
         """Let everything happen; raises ``ViolationError``."""
         scenario, faults = self.scenario, self.scenario.fault_limit
         for _ in range(scenario.steps):
@@ -91,9 +97,9 @@ class World:
         self._calm()
         self._after_a_restart()
         self.judge.at_the_end(self._entries())
-        self.summary.documents = sum(map(len, self.judge.outputs.values()))
-        self.summary.packets = sum(isinstance(each, Packet) for each in self.broker.log)
-        return self.summary
+        documents = sum(map(len, self.judge.outputs.values()))
+        packets = sum(isinstance(each, Packet) for each in self.broker.log)
+        return Runs(1, documents, packets, self._faults)
 
     def _is_over(self) -> bool:
         if not self.judge.is_put_out(self.broker.raw) or self._queries:
@@ -153,7 +159,6 @@ class World:
     # ---- what lives ask for
 
     def send(self, life: Life, record: LogRecord | Report) -> None:
-        """Put an append on its way."""
         self._appends.send(life, record)
 
     def commit(self, life: Life, ready: list[ShardReady[RawRecord]]) -> bool:
@@ -186,7 +191,6 @@ class World:
             changelog.progress = each.progress
 
     def commit_initial(self, partition: int, progress: Progress) -> None:
-        """Commit the first progress of a shard."""
         self.tell(f"first {progress}")
         changelog = self.broker.changelogs[partition]
         changelog.progress = progress
@@ -194,7 +198,6 @@ class World:
         self.judge.trimmed(self.broker.log_start, [progress])
 
     def trim(self, life: Life, offset: int) -> None:
-        """Delete the log before an offset."""
         if offset > self.broker.log_start:
             self.tell(f"{life.name} trims the log to {offset}")
             self.broker.log_start = offset
@@ -220,7 +223,6 @@ class World:
             raise ViolationError(f"{life.name} reads at {where}; the log begins later")
 
     def tell(self, line: str) -> None:
-        """Add to the story."""
         if self._story is not None:
             self._story.append(line)
 
@@ -266,7 +268,6 @@ class World:
         return life
 
     def _end(self, life: Life) -> None:
-        """A life ends; what it sent may still arrive."""
         self.tell(f"{life.name} ends")
         life.is_member = False
         self.lives.remove(life)
@@ -309,7 +310,7 @@ class World:
         if not any(weights):
             return
         fault = self.rng.choices(kinds, weights)[0]
-        self.summary.faults[fault] += 1
+        self._faults[fault] += 1
         self.tell(f"FAULT {fault}")
         self._happens(fault)
 
@@ -362,7 +363,52 @@ class World:
         ]
 
 
-def simulate(scenario: Scenario, rules: Rules = KEPT, story: list[str] | None = None) -> Summary:
+# ---- what must be kept when all is put out, and no more
+
+
+def check_trimmed(broker: Broker, judge: Judge) -> None:
+    """Nothing that is decided and put out is needed any more, and the log is trimmed."""
+    progresses = [each.progress for each in broker.changelogs if each.progress is not None]
+    for progress in progresses:
+        if progress.position != judge.decided_before:
+            raise ViolationError(f"{progress}; {judge.decided_before} is decided")
+    needed = min(each.needed for each in progresses)
+    if broker.log_start != needed:
+        raise ViolationError(f"the log begins at {broker.log_start}, {needed} is needed")
+
+
+def check_indexes(lives: Iterable[Life], broker: Broker, judge: Judge) -> None:
+    """Each shard's documents are in its owner's index once, and in that of its standby.
+
+    A life that has not learned yet that it lost a shard knows nothing of what others commit, and a
+    standby nothing of what it has not read.
+    """
+    for life in lives:
+        assigned, participant = broker.assigned(life.name), life.participant
+        slots = {
+            number: shard.slot
+            for number, shard in participant.shards.items()
+            if assigned.get(number) == life.epochs[number]
+        }
+        if participant.replica.position >= broker.log_end:
+            for number, standby in participant.held.standbys.items():
+                if standby.in_session and life.standbys.has_followed(number):
+                    slots[number] = standby.slot
+        for number, slot in slots.items():
+            _check_index(number, participant.index.documents(slot), broker, judge)
+
+
+def _check_index(number: int, found: int, broker: Broker, judge: Judge) -> None:
+    """What has expired may be there, or may have been forgotten."""
+    entries = broker.changelogs[number].entries
+    decidable = [each for each, entry in entries.items() if entry.fingerprint]
+    live = sum(each >= judge.expired_before for each in decidable)
+    if not live <= found <= len(decidable):
+        expected = f"{live} to {len(decidable)}"
+        raise ViolationError(f"shard {number}: {found} in the index, not {expected}")
+
+
+def simulate(scenario: Scenario, rules: Rules = KEPT, story: list[str] | None = None) -> Runs:
     """Run a scenario; raises ``ViolationError`` where an invariant does not hold."""
-    with low_limits(scenario):
+    with low_limits(scenario.memtable, scenario.forgotten, scenario.compared):
         return World(scenario, rules, story).run()

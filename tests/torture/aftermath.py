@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from simhash_core.documents import SourcePosition
 from simhash_core.log.records import Progress
 from streams.kafka.topic_follower import ReadRecord, TopicFollower
 from streams.settings.settings import Settings
-from streams.store.changelog_codec import (
-    LoggedDeletions,
-    LoggedEnd,
-    LoggedProgress,
-    decode_record,
-)
+from streams.store.changelog_codec import LoggedDeletions, LoggedEnd, LoggedProgress, decode_record
 from streams.store.row_codec import EntryBlock
 
 READ_SECONDS = 120.0
@@ -63,46 +59,38 @@ def read_all(settings: Settings, topics: dict[str, int]) -> Iterator[ReadRecord]
 
 
 def aftermath(settings: Settings, shards: int) -> Aftermath:
-    """Read the changelogs of so many shards."""
     found = Aftermath()
-    sources: dict[tuple[int, int], SourcePosition] = {}
+    sources: dict[int, dict[int, SourcePosition]] = defaultdict(dict)
     for record in read_all(settings, {settings.topics.changelog: shards}):
         shard = record.position.partition
+        mine = sources[shard]
         said = decode_record(record.key, record.value, str(record.position))
-        gone: list[tuple[int, int]] = []
+        gone: Iterable[int] = ()
         match said:
             case LoggedProgress():
                 found.progress[shard] = said.progress
-                gone = [key for key in sources if key[0] == shard and key[1] < said.expired_before]
+                gone = [sequence for sequence in mine if sequence < said.expired_before]
             case LoggedDeletions():
-                gone = [(shard, sequence) for sequence in said.sequences]
+                gone = said.sequences
             case LoggedEnd():
                 packet = said.first >> INDEX_BITS
-                gone = [
-                    key for key in sources if key[0] == shard and key[1] >> INDEX_BITS == packet
-                ]
+                gone = [sequence for sequence in mine if sequence >> INDEX_BITS == packet]
             case EntryBlock():
-                _take(found, sources, shard, said)
-        for key in gone:
-            source = sources.pop(key, None)
-            if source is not None:
-                del found.entries[source]
+                for sequence, source, fingerprint in _entries(said):
+                    if source in found.entries:
+                        found.twice.append(source)
+                    if source.partition != shard:
+                        found.misplaced.append(source)
+                    found.entries[source] = fingerprint
+                    mine[sequence] = source
+        for sequence in mine.keys() & gone:
+            del found.entries[mine.pop(sequence)]
     return found
 
 
-def _take(
-    found: Aftermath,
-    sources: dict[tuple[int, int], SourcePosition],
-    shard: int,
-    block: EntryBlock,
-) -> None:
+def _entries(block: EntryBlock) -> Iterator[tuple[int, SourcePosition, bytes]]:
     columns, chain = block.columns, block.chain
     for row, sequence in enumerate(block.sequences.tolist()):
         source = SourcePosition(chain.topic, chain.partition, int(columns.offsets[row]))
-        if source in found.entries:
-            found.twice.append(source)
-        if chain.partition != shard:
-            found.misplaced.append(source)
         words = columns.fingerprints[row].tobytes()
-        found.entries[source] = b"" if columns.undecidable[row] else words
-        sources[shard, sequence] = source
+        yield sequence, source, b"" if columns.undecidable[row] else words

@@ -19,8 +19,6 @@ ALONE_SHARE = 0.25
 
 
 class Fault(StrEnum):
-    """One kind of thing that goes wrong, or that an operator does."""
-
     KILL_WORKER = "kill_worker"
     KILL_LEADER = "kill_leader"
     ADD_WORKER = "add_worker"
@@ -78,7 +76,6 @@ class Tormentor:
         self._acts = acts
 
     async def run(self, events: list[Event]) -> None:
-        """Let every event happen at its time; returns when the last is over."""
         started = time.monotonic()
         async with asyncio.TaskGroup() as group:
             for event in events:

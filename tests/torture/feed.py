@@ -26,10 +26,7 @@ class FeedError(RuntimeError):
 
 
 class Feed:
-    """Sends records, and keeps those that the broker has acknowledged, by source position.
-
-    ``partitions``: how many the raw topic has; the plan's partitions are taken modulo it.
-    """
+    """Sends records, and keeps those that the broker has acknowledged, by source position."""
 
     def __init__(
         self, settings: Settings, plan: Iterable[Planned], per_second: float, partitions: int
@@ -51,16 +48,8 @@ class Feed:
             )
         )
 
-    def grow(self, partitions: int) -> None:
-        """Learn that the raw topic has more partitions; they are used once the client knows."""
-        self.partitions = partitions
-
     async def run(self) -> None:
-        """Send everything; returns when all is acknowledged.
-
-        Raises:
-            FeedError: Something was refused, or not acknowledged within two minutes.
-        """
+        """Send everything; return when all is acknowledged, or raise ``FeedError``."""
         started, sent = time.monotonic(), 0
         for planned in self._plan:
             if self._used < self.partitions:

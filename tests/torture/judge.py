@@ -6,10 +6,9 @@ the log is read once more by a single reader that knows no index.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, islice
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,187 +81,208 @@ def judge(
     ``outputs``: those of one partition in its order. ``history``: what the log has said. ``left``:
     what the changelog has, if that is to be judged too.
     """
-    findings = Findings()
-    tags = settings.mode is Mode.TAG
-    first, count, tombstones, changed, turned = _read(outputs, sent, tags=tags)
-    deletes = {source for source, planned in sent.items() if planned.is_delete}
-    findings.lost = findings.note("lost", [str(s) for s in sent.keys() - deletes - count.keys()])
-    findings.unknown = findings.note("unknown", [str(s) for s in count if s not in sent])
-    repeats = [f"{source}, {n} times" for source, n in count.items() if n > 1]
-    findings.note("repeated", repeats)
-    findings.repeated = sum(n - 1 for n in count.values())
-    findings.out_of_order = findings.note("out of order", turned)
-    uniques = {s for s, said in first.items() if isinstance(said, UniqueOutput) and s in sent}
-    duplicates = {
-        s: said for s, said in first.items() if isinstance(said, DuplicateOutput) and s in sent
-    }
-    findings.uniques, findings.duplicates = len(uniques), len(duplicates)
-    findings.dead_letters = len(first) - len(uniques) - len(duplicates) - findings.unknown
-    logged = [source for source in history.prints if source in sent]
-    known = known_documents(settings, sent, {*uniques, *duplicates, *logged})
-    changed += [
-        f"the fingerprint of {source} in the log is another"
-        for source in logged
-        if history.prints[source] != _in_the_log(known[str(source)])
-    ]
-    findings.changed = findings.note("changed", changed)
-    findings.undecidable = sum(not known[str(source)].fingerprint for source in uniques)
-    _grounding(findings, known, uniques, duplicates, settings)
-    originals: dict[SourcePosition, SourcePosition | None] = dict.fromkeys(uniques)
-    originals |= {source: said.original for source, said in duplicates.items()}
-    right = _one_reader(findings, history, known, originals, set(first), settings)
-    _separation(findings, {str(s): known[str(s)] for s in sorted(uniques)}, right, settings)
-    findings.deletes, findings.taken_out = len(deletes), len(right.removed_at)
-    findings.expired = len(right.uniques) - len(right.left) - len(right.removed_at)
-    findings.tombstones = sum(map(len, tombstones.values()))
-    wanted = _tombstones(sent, history, right, settings)
-    wrong = [
-        f"{source}: {tombstones.get(source, [])}, and not {wanted.get(source, [])}"
-        for source in tombstones.keys() | wanted.keys()
-        if tombstones.get(source, []) != wanted.get(source, [])
-    ]
-    findings.wrong_tombstones = findings.note("tombstones", wrong)
-    if left is not None:
-        prints = {source: _in_the_log(known[str(source)]) for source in uniques}
-        there = {source: each for source, each in prints.items() if str(source) in right.left}
-        expired = {s for s in prints if s not in there and str(s) not in right.removed_at}
-        wrong = left.other_than(there, expired)
-        findings.entries_other_than_uniques = findings.note("entries", wrong)
-    return findings
+    return _Judge(settings, sent, outputs, history).findings(left)
 
 
-def _in_the_log(known: Known) -> bytes:
-    """The fingerprint as it stands in log and index."""
-    return masked(known.fingerprint or b"", known.scope)
+class _Judge:
+    """``first``: the first output of each raw record. ``counts``: how many it has."""
 
+    def __init__(
+        self,
+        settings: Settings,
+        sent: Mapping[SourcePosition, Planned],
+        outputs: Iterable[ReadRecord],
+        history: History,
+    ) -> None:
+        profile = settings.index_profile()
+        self.settings = settings
+        self.profile = profile
+        self.near = Nearness(profile.scheme(), profile.verifier(), profile.window)
+        self.sent = sent
+        self.history = history
+        self.found = Findings()
+        self.first: dict[SourcePosition, ReceivedOutput] = {}
+        self.counts: Counter[SourcePosition] = Counter()
+        self.tombstones: dict[SourcePosition, list[str]] = defaultdict(list)
+        self._read(outputs)
+        known_ones = [(s, said) for s, said in self.first.items() if s in sent]
+        self.uniques = {s for s, said in known_ones if isinstance(said, UniqueOutput)}
+        self.duplicates = {s: said for s, said in known_ones if isinstance(said, DuplicateOutput)}
+        logged = [source for source in history.prints if source in sent]
+        self.known = known_documents(settings, sent, {*self.uniques, *self.duplicates, *logged})
+        self.found.changed += self.found.note(
+            "changed",
+            [
+                f"the fingerprint of {source} in the log is another"
+                for source in logged
+                if history.prints[source] != self._print_in_log(source)
+            ],
+        )
 
-def _tombstones(
-    sent: Mapping[SourcePosition, Planned], history: History, right: Answers, settings: Settings
-) -> dict[SourcePosition, list[str]]:
-    """The tombstones that must be put out, by the raw record that they come of."""
-    if settings.mode is Mode.TAG:
-        return {source: ["deleted"] for source, planned in sent.items() if planned.is_delete}
-    wanted = {}
-    has_window = settings.index_profile().window is not None
-    for row in history.rows:
-        removes = str(row.source) in right.removed
-        if row.source not in sent:
-            continue
-        if row.is_delete:
-            if removes or has_window:
-                wanted[row.source] = ["deleted"]
-        elif removes and right.originals[str(row.source)] and sent[row.source].key is not None:
-            wanted[row.source] = ["replaced"]
-    return wanted
+    def findings(self, left: Aftermath | None) -> Findings:
+        found, sent = self.found, self.sent
+        deletes = {source for source, planned in sent.items() if planned.is_delete}
+        lost = sent.keys() - deletes - self.counts.keys()
+        found.lost = found.note("lost", [str(source) for source in lost])
+        found.unknown = found.note("unknown", [str(s) for s in self.counts if s not in sent])
+        found.note("repeated", [f"{s}, {n} times" for s, n in self.counts.items() if n > 1])
+        found.repeated = sum(n - 1 for n in self.counts.values())
+        found.uniques, found.duplicates = len(self.uniques), len(self.duplicates)
+        found.dead_letters = len(self.first) - found.uniques - found.duplicates - found.unknown
+        found.undecidable = sum(not self.known[str(s)].fingerprint for s in self.uniques)
+        self._judge_grounding()
+        right = self._judge_by_one_reader()
+        self._judge_separation(right)
+        found.deletes, found.taken_out = len(deletes), len(right.removed_at)
+        found.expired = len(right.uniques) - len(right.left) - len(right.removed_at)
+        self._judge_tombstones(right)
+        if left is not None:
+            prints = {source: self._print_in_log(source) for source in self.uniques}
+            there = {source: each for source, each in prints.items() if str(source) in right.left}
+            expired = {s for s in prints if s not in there and str(s) not in right.removed_at}
+            wrong = left.other_than(there, expired)
+            found.entries_other_than_uniques = found.note("entries", wrong)
+        return found
 
+    def _print_in_log(self, source: SourcePosition) -> bytes:
+        """The fingerprint as it must stand in log and index."""
+        known = self.known[str(source)]
+        return masked(known.fingerprint or b"", known.scope)
 
-class _Outputs(NamedTuple):
-    """What stands on the output topics: the first of each raw record, and how many there are."""
+    def _read(self, outputs: Iterable[ReadRecord]) -> None:
+        """Read all outputs; note what is not as it was sent, and what is not in raw order."""
+        tags = self.settings.mode is Mode.TAG
+        as_sent = (UniqueOutput, DuplicateOutput) if tags else UniqueOutput
+        last: dict[tuple[str, int, str, int], int] = {}
+        changed, turned = [], []
+        for record in outputs:
+            position = record.position
+            said = received_output(record.value, record.headers)
+            if said is None:
+                changed.append(f"{position} is no output of the filter")
+                continue
+            source = said.source
+            place = position.topic, position.partition, source.topic, source.partition
+            if source.offset < last.get(place, -1):
+                turned.append(f"{position} is of {source}, after offset {last[place]}")
+            last[place] = source.offset
+            planned = self.sent.get(source)
+            if isinstance(said, TombstoneOutput):
+                self.tombstones[source].append(said.reason)
+                if planned is None or (record.key, record.value) != (planned.key, None):
+                    changed.append(f"{position} is no tombstone of its key")
+                continue
+            self.first.setdefault(source, said)
+            self.counts[source] += 1
+            same = planned is None or (record.key, record.value) == (planned.key, planned.value)
+            if isinstance(said, as_sent) and not same:
+                changed.append(f"{source} is not put out as it was sent")
+        self.found.changed = self.found.note("changed", changed)
+        self.found.out_of_order = self.found.note("out of order", turned)
 
-    first: dict[SourcePosition, ReceivedOutput]
-    counts: Counter[SourcePosition]
-    tombstones: dict[SourcePosition, list[str]]
-    changed: list[str]
-    turned: list[str]
+    def _judge_grounding(self) -> None:
+        """Every duplicate names a unique, near to it, at the distance that it says."""
+        names = set(map(str, self.uniques))
+        found = []
+        for source, said in self.duplicates.items():
+            repeat = Repeat(str(source), str(said.original), said.distance)
+            try:
+                check_grounding(self.known, names, [repeat], self.near)
+            except AssertionError as violation:
+                found.append(str(violation).splitlines()[-1].strip())
+        self.found.ungrounded = self.found.note("ungrounded", found)
 
+    def _judge_by_one_reader(self) -> Answers:
+        """Every verdict, and the original that it names, is that of one reader of the log: in the
+        log and on the outputs.
+        """
+        history, known = self.history, self.known
+        slice_ms = None
+        if self.profile.window is not None:
+            slice_ms = -(-(self.profile.window + self.profile.lateness) // SLICES)
+        reader = OneReader(self.near, slice_ms, replaces=self.profile.same_id == "replace")
+        rows = [row for row in history.rows if row.is_delete or str(row.source) in known]
+        answers = reader.answers(rows, known)
+        originals: dict[SourcePosition, SourcePosition | None] = dict.fromkeys(self.uniques)
+        originals |= {source: said.original for source, said in self.duplicates.items()}
+        right = answers.originals
+        found = list(history.wrong)
+        found += [f"{s}, twice in the log" for s, n in Counter(history.documents).items() if n > 1]
+        found += [f"{source} is not in the log" for source in originals if str(source) not in right]
+        for source in dict.fromkeys(history.documents):
+            if str(source) not in known:
+                continue
+            for where, said in (("in the log", history.verdicts), ("put out", originals)):
+                if said is originals and source not in self.first:
+                    continue  # it is lost, and counted as such
+                if source not in said:
+                    found.append(f"{source} has no verdict {where}")
+                elif (said[source] and str(said[source])) != right[str(source)]:
+                    wrong = f"{source} is of {right[str(source)]}, and {where} of {said[source]}"
+                    found.append(wrong)
+        removed = {str(s): set(map(str, gone)) for s, gone in history.removed.items()}
+        found += [
+            f"{name} takes out {removed.get(name)} in the log, and not {answers.removed.get(name)}"
+            for name in removed.keys() | answers.removed.keys()
+            if removed.get(name) != answers.removed.get(name)
+        ]
+        self.found.other_than_one_reader = self.found.note("other than one reader", found)
+        return answers
 
-def _read(
-    outputs: Iterable[ReadRecord], sent: Mapping[SourcePosition, Planned], *, tags: bool
-) -> _Outputs:
-    """Read all outputs; note what is not as it was sent, and what is not in raw order.
+    def _judge_separation(self, right: Answers) -> None:
+        """No two uniques are near and share a bucket, no two undecidable ones have equal content,
+        of which the earlier was in the index when the later came.
+        """
+        near, known = self.near, {str(s): self.known[str(s)] for s in sorted(self.uniques)}
+        prints = {name: each.fingerprint for name, each in known.items() if each.fingerprint}
+        names = list(prints)
+        found = []
+        for i, j, distance in near_pairs(list(prints.values()), near.scheme):
+            a, b = known[names[i]], known[names[j]]
+            if not (near.confirms(distance, a, b) and right.met(names[i], names[j])):
+                continue
+            if near.share_a_bucket(a, b):
+                found.append(f"{names[i]} and {names[j]}: {distance} bits apart")
+            else:
+                self.found.near_without_shared_bucket += 1
+        by_content: dict[bytes, list[str]] = defaultdict(list)
+        for name, each in known.items():
+            if not each.fingerprint:
+                by_content[each.content_digest].append(name)
+        found += [
+            f"{one} and {other}: equal content"
+            for group in by_content.values()
+            for one, other in combinations(group, 2)
+            if near.may_meet(known[one], known[other]) and right.met(one, other)
+        ]
+        self.found.near_uniques = self.found.note("near uniques", found)
 
-    ``tags``: duplicates are put out as they were sent, too.
-    """
-    as_sent = (UniqueOutput, DuplicateOutput) if tags else UniqueOutput
-    order = _RawOrder()
-    found = _Outputs({}, Counter(), defaultdict(list), [], order.turned)
-    for record in outputs:
-        said = received_output(record.value, record.headers)
-        if said is None:
-            found.changed.append(f"{record.position} is no output of the filter")
-            continue
-        order.follow(record.position, said.source)
-        planned = sent.get(said.source)
-        if isinstance(said, TombstoneOutput):
-            found.tombstones[said.source].append(said.reason)
-            if planned is None or (record.key, record.value) != (planned.key, None):
-                found.changed.append(f"{record.position} is no tombstone of its key")
-            continue
-        found.first.setdefault(said.source, said)
-        found.counts[said.source] += 1
-        if not isinstance(said, as_sent) or planned is None:
-            continue
-        if (record.key, record.value) != (planned.key, planned.value):
-            found.changed.append(f"{said.source} is not put out as it was sent")
-    return found
+    def _judge_tombstones(self, right: Answers) -> None:
+        wanted, there = self._wanted_tombstones(right), self.tombstones
+        wrong = [
+            f"{source}: {there.get(source, [])}, and not {wanted.get(source, [])}"
+            for source in there.keys() | wanted.keys()
+            if there.get(source, []) != wanted.get(source, [])
+        ]
+        self.found.tombstones = sum(map(len, there.values()))
+        self.found.wrong_tombstones = self.found.note("tombstones", wrong)
 
-
-class _RawOrder:
-    """Whether what comes from one raw partition is in raw order in each output partition."""
-
-    def __init__(self) -> None:
-        self.turned: list[str] = []
-        self._last: dict[tuple[str, int, str, int], int] = {}
-
-    def follow(self, position: SourcePosition, source: SourcePosition) -> None:
-        """Take in the next output; the same one twice is not this one's concern."""
-        place = position.topic, position.partition, source.topic, source.partition
-        before = self._last.get(place, -1)
-        if source.offset < before:
-            self.turned.append(f"{position} is of {source}, after offset {before}")
-        self._last[place] = source.offset
-
-
-def _one_reader(
-    findings: Findings,
-    history: History,
-    known: Mapping[str, Known],
-    originals: Mapping[SourcePosition, SourcePosition | None],
-    put_out: Container[SourcePosition],
-    settings: Settings,
-) -> Answers:
-    """Every verdict, and the original that it names, is that of one reader of the log: in the log
-    and on the outputs. ``put_out``: sources that have any output.
-    """
-    profile = settings.index_profile()
-    documents = [source for source in history.documents if str(source) in known]
-    slice_ms = None
-    if profile.window is not None:
-        slice_ms = -(-(profile.window + profile.lateness) // SLICES)
-    reader = OneReader(_nearness(settings), slice_ms, replaces=profile.same_id == "replace")
-    answers = reader.answers(
-        [row for row in history.rows if row.is_delete or str(row.source) in known], known
-    )
-    right = answers.originals
-    found = list(history.wrong)
-    found += [f"{s}, twice in the log" for s, n in Counter(history.documents).items() if n > 1]
-    found += [f"{source} is not in the log" for source in originals if str(source) not in right]
-    for source in dict.fromkeys(documents):
-        original = right[str(source)]
-        for where, said in (("in the log", history.verdicts), ("put out", originals)):
-            if said is originals and source not in put_out:
-                continue  # it is lost, and counted as such
-            if source not in said:
-                found.append(f"{source} has no verdict {where}")
-            elif _name(said[source]) != original:
-                found.append(f"{source} is of {original}, and {where} of {said[source]}")
-    removed = {str(s): set(map(str, gone)) for s, gone in history.removed.items()}
-    found += [
-        f"{name} takes out {removed.get(name)} in the log, and not {answers.removed.get(name)}"
-        for name in removed.keys() | answers.removed.keys()
-        if removed.get(name) != answers.removed.get(name)
-    ]
-    findings.other_than_one_reader = findings.note("other than one reader", found)
-    return answers
-
-
-def _nearness(settings: Settings) -> Nearness:
-    profile = settings.index_profile()
-    return Nearness(profile.scheme(), profile.verifier(), profile.window)
-
-
-def _name(source: SourcePosition | None) -> str | None:
-    return None if source is None else str(source)
+    def _wanted_tombstones(self, right: Answers) -> dict[SourcePosition, list[str]]:
+        """The tombstones that must be put out, by the raw record that they come of."""
+        sent = self.sent
+        if self.settings.mode is Mode.TAG:
+            return {source: ["deleted"] for source, planned in sent.items() if planned.is_delete}
+        wanted = {}
+        for row in self.history.rows:
+            removes = str(row.source) in right.removed
+            if row.source not in sent:
+                continue
+            if row.is_delete:
+                if removes or self.profile.window is not None:
+                    wanted[row.source] = ["deleted"]
+            elif removes and right.originals[str(row.source)] and sent[row.source].key is not None:
+                wanted[row.source] = ["replaced"]
+        return wanted
 
 
 def known_documents(
@@ -272,7 +292,8 @@ def known_documents(
     fingerprinter = Fingerprinter(settings.index_profile())
     reader = DocumentReader(settings.fields, settings.max_record_bytes)
     known: dict[str, Known] = {}
-    for batch in _batches(sources):
+    left = iter(sources)
+    while batch := list(islice(left, BATCH)):
         documents = []
         for source in batch:
             planned = sent[source]
@@ -287,39 +308,6 @@ def known_documents(
     return known
 
 
-def _separation(
-    findings: Findings, uniques: Mapping[str, Known], right: Answers, settings: Settings
-) -> None:
-    """No two uniques are near and share a bucket, no two undecidable ones have equal content, of
-    which the earlier was in the index when the later came.
-    """
-    profile = settings.index_profile()
-    near, scheme = _nearness(settings), profile.scheme()
-    prints = {source: known.fingerprint for source, known in uniques.items() if known.fingerprint}
-    sources = list(prints)
-    found = []
-    for i, j, distance in near_pairs(list(prints.values()), scheme):
-        if not near.confirms(distance, uniques[sources[i]], uniques[sources[j]]):
-            continue
-        if not right.met(sources[i], sources[j]):
-            continue
-        if near.share_a_bucket(uniques[sources[i]], uniques[sources[j]]):
-            found.append(f"{sources[i]} and {sources[j]}: {distance} bits apart")
-        else:
-            findings.near_without_shared_bucket += 1
-    by_content: dict[bytes, list[str]] = defaultdict(list)
-    for source, known in uniques.items():
-        if not known.fingerprint:
-            by_content[known.content_digest].append(source)
-    found += [
-        f"{one} and {other}: equal content"
-        for group in by_content.values()
-        for one, other in combinations(group, 2)
-        if near.may_meet(uniques[one], uniques[other]) and right.met(one, other)
-    ]
-    findings.near_uniques = findings.note("near uniques", found)
-
-
 def near_pairs(prints: Sequence[bytes], scheme: BlockScheme) -> Iterator[tuple[int, int, int]]:
     """Compare all pairs; give those within the distance, as two indices and the distance."""
     rows = np.frombuffer(b"".join(prints), np.uint64).reshape(len(prints), scheme.bits // 64)
@@ -332,29 +320,3 @@ def near_pairs(prints: Sequence[bytes], scheme: BlockScheme) -> Iterator[tuple[i
         for row, other in zip(*np.nonzero(distances <= scheme.distance), strict=True):
             if row < other:  # each pair once, and none with itself
                 yield start + int(row), start + int(other), int(distances[row, other])
-
-
-def _grounding(
-    findings: Findings,
-    known: Mapping[str, Known],
-    uniques: Iterable[SourcePosition],
-    duplicates: Mapping[SourcePosition, DuplicateOutput],
-    settings: Settings,
-) -> None:
-    """Every duplicate names a unique, near to it, at the distance that it says."""
-    near = _nearness(settings)
-    names = set(map(str, uniques))
-    found = []
-    for source, said in duplicates.items():
-        repeat = Repeat(str(source), str(said.original), said.distance)
-        try:
-            check_grounding(known, names, [repeat], near)
-        except AssertionError as violation:
-            found.append(str(violation).splitlines()[-1].strip())
-    findings.ungrounded = findings.note("ungrounded", found)
-
-
-def _batches(sources: Iterable[SourcePosition]) -> Iterator[list[SourcePosition]]:
-    left = iter(sources)
-    while batch := list(islice(left, BATCH)):
-        yield batch

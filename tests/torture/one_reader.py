@@ -14,20 +14,15 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tests.rigs.invariants import Known, Nearness
 from tests.torture.history import LoggedRow
 
-ROWS_A_STEP = 64
 SLICES = 16
 
 
 class Unique(NamedTuple):
-    """A unique document.
-
-    ``place``: among all rows of the log. ``slice``: of the watermark there.
-    """
+    """``place``: among all rows of the log. ``slice``: of the watermark there."""
 
     name: str
     known: Known
@@ -68,10 +63,7 @@ class OneReader:
     def __init__(
         self, near: Nearness, slice_ms: int | None = None, *, replaces: bool = False
     ) -> None:
-        """``slice_ms``: of the window, None without one.
-
-        ``replaces``: a document takes those of its id out.
-        """
+        """``slice_ms``: of the window. ``replaces``: a document takes those of its id out."""
         self._near = near
         self._slice_ms = slice_ms
         self._replaces = replaces
@@ -83,36 +75,23 @@ class OneReader:
         self._slice = 0
 
     def answers(self, rows: Sequence[LoggedRow], known: Mapping[str, Known]) -> Answers:
-        """Answer for all rows."""
         originals: dict[str, str | None] = {}
         removed: dict[str, set[str]] = {}
-        for start in range(0, len(rows), ROWS_A_STEP):
-            part = rows[start : start + ROWS_A_STEP]
-            names = [str(row.source) for row in part]
-            prints = [
-                None if row.is_delete else known[name].fingerprint
-                for row, name in zip(part, names, strict=True)
-            ]
-            before = self._before(prints)
-            first = len(self._uniques)
-            for at, (row, name) in enumerate(zip(part, names, strict=True)):
-                if self._slice_ms is not None:
-                    self._slice = row.watermark // self._slice_ms
-                if row.is_delete or self._replaces:
-                    gone = self._take_out(row.document_id, start + at)
-                    if gone:
-                        removed[name] = gone
-                if row.is_delete:
-                    continue
-                found = known[name]
-                if found.fingerprint is None:
-                    originals[name] = self._of_content(found)
-                else:
-                    originals[name] = self._nearest(
-                        found, [*before[at], *self._since(first, found)]
-                    )
-                if originals[name] is None:
-                    self._add(Unique(name, found, start + at, self._slice), row.document_id)
+        for place, row in enumerate(rows):
+            name = str(row.source)
+            if self._slice_ms is not None:
+                self._slice = row.watermark // self._slice_ms
+            if row.is_delete or self._replaces:
+                gone = self._take_out(row.document_id, place)
+                if gone:
+                    removed[name] = gone
+            if row.is_delete:
+                continue
+            found = known[name]
+            decide = self._of_content if found.fingerprint is None else self._nearest
+            originals[name] = decide(found)
+            if originals[name] is None:
+                self._add(Unique(name, found, place, self._slice), row.document_id)
         everyone = [*self._uniques, *(u for found in self._contents.values() for u in found)]
         return Answers(
             originals,
@@ -136,32 +115,12 @@ class OneReader:
                 return each.name
         return None
 
-    def _before(self, prints: Sequence[bytes | None]) -> dict[int, list[tuple[int, int]]]:
-        """Distance and number of the uniques within the distance, for each of some fingerprints."""
-        rows = [row for row, each in enumerate(prints) if each is not None]
-        part = _words([prints[row] or b"" for row in rows], len(self._words))
-        uniques = self._words[:, : len(self._uniques)]
-        distances: NDArray[np.uint16] = np.zeros((len(rows), len(self._uniques)), np.uint16)
-        for word, column in enumerate(uniques):
-            distances += np.bitwise_count(part[:, word, None] ^ column)
-        found: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for at, number in zip(*np.nonzero(distances <= self._near.scheme.distance), strict=True):
-            found[rows[at]].append((int(distances[at, number]), int(number)))
-        return found
-
-    def _since(self, first: int, document: Known) -> list[tuple[int, int]]:
-        """The same of one document, and of uniques that were added since."""
-        mine = int.from_bytes(document.fingerprint or b"")
-        found = []
-        for number in range(first, len(self._uniques)):
-            other = int.from_bytes(self._uniques[number].known.fingerprint or b"")
-            distance = (mine ^ other).bit_count()
-            if distance <= self._near.scheme.distance:
-                found.append((distance, number))
-        return found
-
-    def _nearest(self, document: Known, candidates: list[tuple[int, int]]) -> str | None:
-        for distance, number in sorted(candidates):
+    def _nearest(self, document: Known) -> str | None:
+        words = np.frombuffer(document.fingerprint or b"", np.uint64)
+        differing = self._words[:, : len(self._uniques)] ^ words[:, None]
+        distances = np.bitwise_count(differing).sum(axis=0, dtype=np.uint16)
+        near = np.flatnonzero(distances <= self._near.scheme.distance)
+        for distance, number in sorted((int(distances[n]), int(n)) for n in near):
             each = self._uniques[number]
             shared = self._near.share_a_bucket(document, each.known)
             if not (shared and self._is_there(each)):
@@ -178,10 +137,5 @@ class OneReader:
         count, room = len(self._uniques), self._words.shape[1]
         if count == room:
             self._words = np.concatenate([self._words, np.zeros_like(self._words)], axis=1)
-        self._words[:, count] = _words([unique.known.fingerprint], len(self._words))[0]
+        self._words[:, count] = np.frombuffer(unique.known.fingerprint, np.uint64)
         self._uniques.append(unique)
-
-
-def _words(prints: Sequence[bytes], words: int) -> NDArray[np.uint64]:
-    """Fingerprints as rows of 64-bit words."""
-    return np.frombuffer(b"".join(prints), np.uint64).reshape(len(prints), words)

@@ -8,6 +8,11 @@ what it knew.
 A record is a minute of the stream, so that a window of days passes in seconds. Some documents come
 late, some have a scope, some have the id of an earlier one and replace it, and some records are
 tombstones.
+
+Texts are excerpts of written articles, and copies of them that were edited. Two excerpts are some
+125 of 256 bits apart, and 85 at least; an edit of one to six spots moves a text by 10 to 70 bits.
+So with a distance of 48 copies lie on both sides of the threshold, and nearness is not transitive
+within a cluster, which is the hard case.
 """
 
 from __future__ import annotations
@@ -15,13 +20,15 @@ from __future__ import annotations
 import heapq
 import json
 import random
+import re
 from collections import deque
 from collections.abc import Iterator
 from enum import StrEnum
 from itertools import count
 from typing import NamedTuple
 
-from tests.torture.texts import Texts
+from streams.corpus.articles import write_article
+from streams.corpus.language import LANGUAGES
 
 AT_ONCE = 4
 SOON = 400
@@ -48,10 +55,15 @@ BROKEN = (
     None,
 )
 
+SHORTEST = 100
+LONGEST = 220
+SPOTS_MAX = 6
+SPOT_CHARACTERS = (1, 2, 2, 4, 8)
+SHORT_CHARACTERS = (2, 9)
+REMEMBERED = 200
+
 
 class Kind(StrEnum):
-    """What a cluster is made of."""
-
     EDITED = "edited"
     EXACT = "exact"
     SHORT = "short"
@@ -71,8 +83,6 @@ SHARES = {
 
 
 class Planned(NamedTuple):
-    """A raw record, and the partition that it is for."""
-
     partition: int
     key: bytes | None
     value: bytes | None
@@ -81,6 +91,51 @@ class Planned(NamedTuple):
     def is_delete(self) -> bool:
         """Whether it takes the documents with its key out."""
         return self.value is None and bool(self.key)
+
+
+class Texts:
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._language = LANGUAGES["zh"]
+        self._left: list[str] = []
+        self._written: deque[str] = deque(maxlen=REMEMBERED)
+
+    def excerpt(self) -> str:
+        """A text of a few sentences, near to no other."""
+        while not self._left:
+            topic = self._rng.choice(self._language.topics)
+            article = write_article(self._rng, self._language, topic)
+            self._left = _excerpts(article.text)
+        text = self._left.pop()
+        self._written.append(text)
+        return text
+
+    def short(self) -> str:
+        """A text with too little in it for a fingerprint; some come again by chance."""
+        text = self.excerpt()
+        start = self._rng.randrange(len(text) - SHORT_CHARACTERS[1])
+        return text[start : start + self._rng.randint(*SHORT_CHARACTERS)]
+
+    def edited(self, text: str) -> str:
+        """A copy in which a few spots hold what stands in other texts."""
+        for _ in range(self._rng.randint(1, SPOTS_MAX)):
+            size = self._rng.choice(SPOT_CHARACTERS)
+            other = self._rng.choice(self._written)
+            there = self._rng.randrange(max(1, len(other) - size))
+            here = self._rng.randrange(max(1, len(text) - size))
+            text = text[:here] + other[there : there + size] + text[here + size :]
+        return text
+
+
+def _excerpts(article: str) -> list[str]:
+    """Cut an article at its sentences; what is left over at the end is dropped."""
+    excerpts, current = [], ""
+    for sentence in re.findall(r"[^。]+。", article.replace("\n", "")):
+        current += sentence
+        if len(current) >= SHORTEST:
+            excerpts.append(current[:LONGEST])
+            current = ""
+    return excerpts
 
 
 class _Copy(NamedTuple):
@@ -92,13 +147,7 @@ class _Copy(NamedTuple):
 
 
 class Plan:
-    """Iterates over the records of a stream.
-
-    Args:
-        seed: Decides everything.
-        documents: How many records there are.
-        partitions: Of the raw topic.
-    """
+    """Iterates over the records of a stream; the seed decides everything."""
 
     def __init__(self, seed: int, documents: int, partitions: int) -> None:
         self._rng = random.Random(seed)

@@ -19,18 +19,14 @@ from streams.topics.admin import create
 from streams.topics.plans import topic_plans
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.kafka_configuration import SHORT_SESSION
+from tests.torture.acts import PARTITIONS_MOST, Acts
 from tests.torture.aftermath import aftermath, read_all
-from tests.torture.broker_faults import PARTITIONS_MOST, BrokerFaults
-from tests.torture.diagnosis import lag
 from tests.torture.faults import Tormentor, schedule
 from tests.torture.feed import Feed
-from tests.torture.hung_transactions import hung_transactions
+from tests.torture.inspection import LogEnds, hung_transactions, lag
 from tests.torture.judge import Findings, judge
-from tests.torture.log_ends import LogEnds
 from tests.torture.plan import Plan
-from tests.torture.recorder import Recorder
-from tests.torture.watch import OUTPUT_PARTITIONS, StalledError, Watch, output_partitions
-from tests.torture.worker_faults import WorkerFaults
+from tests.torture.watch import OUTPUT_PARTITIONS, Recorder, StalledError, Watch, output_partitions
 from tests.torture.workers import Cluster
 
 APPLICATION = "torture"
@@ -51,8 +47,6 @@ OPTIONS = (
 
 @dataclass(frozen=True)
 class Order:
-    """What a run is asked for."""
-
     minutes: float
     documents: int
     faults: int
@@ -62,14 +56,11 @@ class Order:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The settings of all workers."""
         return (*OPTIONS, f"mode={self.mode}", f"standbys={self.standbys}")
 
 
 @dataclass
 class Report:
-    """What a run found."""
-
     order: Order
     faults: Counter[str]
     skipped: Counter[str]
@@ -83,19 +74,14 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is wrong."""
-        return not (self._broken() or self.unexpected_exits or self.stalled)
-
-    def _broken(self) -> int:
         found = self.findings
-        outputs = found.lost + found.repeated + found.unknown + found.changed + found.out_of_order
-        verdicts = found.near_uniques + found.ungrounded + found.other_than_one_reader
-        verdicts += found.wrong_tombstones
-        of_index = found.entries_other_than_uniques + self.log["left_undecided"]
-        return outputs + verdicts + of_index + found.hung_transactions
+        outputs = (found.lost, found.repeated, found.unknown, found.changed, found.out_of_order)
+        verdicts = (found.near_uniques, found.ungrounded, found.other_than_one_reader)
+        index = (found.wrong_tombstones, found.entries_other_than_uniques)
+        unfinished = (self.log["left_undecided"], found.hung_transactions, self.stalled)
+        return not any((*outputs, *verdicts, *index, *unfinished, self.unexpected_exits))
 
     def as_json(self) -> dict[str, Any]:
-        """The report as one flat object."""
         return {
             "faults": self.faults.total(),
             "faults_by_kind": dict(sorted(self.faults.items())),
@@ -118,7 +104,9 @@ def torture(order: Order, directory: Path, narrate: Callable[[str], None]) -> Re
     """Run a cluster in ``directory``, and judge what it put out."""
     with KafkaBroker(directory / "kafka", properties=SHORT_SESSION) as broker:
         flags = {"--broker": broker.bootstrap_servers, "--application-id": APPLICATION}
-        settings = load_settings(flags=flags, assignments=order.options, environ={}).settings
+        # The readers and the feed look for the broker often; the workers do as users' do.
+        ours = (*order.options, "kafka.reconnect.backoff.max.ms=100")
+        settings = load_settings(flags=flags, assignments=ours, environ={}).settings
         plans = topic_plans(settings, OUTPUT_PARTITIONS, RAW_PARTITIONS)
         create(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), plans)
         options = [part for flag in flags.items() for part in flag]
@@ -140,12 +128,7 @@ class _Run:
         broker: KafkaBroker,
         narrate: Callable[[str], None],
     ) -> None:
-        # The readers and the feed look for the broker often; the workers do as users' do.
-        self._settings = load_settings(
-            flags={"--broker": settings.brokers, "--application-id": APPLICATION},
-            assignments=[*order.options, "kafka.reconnect.backoff.max.ms=100"],
-            environ={},
-        ).settings
+        self._settings = settings
         self._order = order
         self._cluster = cluster
         self._narrate_line = narrate
@@ -158,14 +141,10 @@ class _Run:
         self._recorder = Recorder(self._settings)
         self._log_ends = LogEnds(self._settings)
         self._events = schedule(rng, order.faults, self._seconds)
-        of_workers = WorkerFaults(
-            rng, cluster, self._log_ends, lambda: self._feed.partitions, self._narrate
-        )
-        of_broker = BrokerFaults(rng, cluster, broker, self._feed, self._log_ends, self._narrate)
-        self._tormentor = Tormentor({**of_workers.acts, **of_broker.acts})
+        acts = Acts(rng, cluster, broker, self._feed, self._log_ends, self._narrate)
+        self._tormentor = Tormentor(acts.by_fault)
 
     async def report(self) -> Report:
-        """Do all of it."""
         try:
             with self._recorder:
                 return await self._report()

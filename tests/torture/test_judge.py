@@ -1,14 +1,18 @@
-"""The judge of a torture run can tell: each way in which outputs can be wrong is counted."""
+"""The judge of a torture run counts each way in which outputs, or the log, can be wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 
 import pytest
 
-from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.documents import Content, Document, RawRecord, SourcePosition
 from simhash_core.fingerprints.fingerprint import distance_bits
-from simhash_core.verdicts import DuplicateOf, Method, Unique, Verdict
+from simhash_core.log.columns import document_columns
+from simhash_core.log.records import Chain, Control, Decision, Packet, Sender, sequence_number
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import profile_named
+from simhash_core.verdicts import DuplicateOf, Match, Method, Unique, Verdict
 from streams.kafka.producers import ProducerRecord
 from streams.kafka.topic_follower import ReadRecord
 from streams.settings.settings import Settings
@@ -29,11 +33,16 @@ OTHER = (
     "术后无人照护不是一天形成的，沅冈市社区卫生服务中心承认，一时难以扭转。有人提议扩建产房，"
     "起先反对的不少，村医石兴婷说误诊纠纷早料到了，第二期检查预约正在筹备。"
 )
+GONE = SourcePosition("raw-documents", 1, 0)
+ONE_READER = "other_than_one_reader"
+KINDS = {
+    *("lost", "repeated", "unknown", "changed"),
+    *("near_uniques", "ungrounded", "out_of_order", ONE_READER),
+}
 FIRST, COPY, STRANGER = (SourcePosition("raw-documents", 0, offset) for offset in range(3))
 
 
 def planned(text: str) -> Planned:
-    """A record as the feed sends it."""
     return Planned(0, None, f'{{"id": "d", "text": "{text}"}}'.encode())
 
 
@@ -41,16 +50,15 @@ SENT: dict[SourcePosition, Planned] = {
     FIRST: planned(TEXT),
     COPY: planned(TEXT.replace("稳步", "逐渐")),
     STRANGER: planned(OTHER),
+    GONE: Planned(1, b"d", None),
 }
 
 
 def fingerprint_of(source: SourcePosition) -> bytes:
-    """The fingerprint of a document."""
     return known_documents(SETTINGS, SENT, [source])[str(source)].fingerprint or b""
 
 
 def output(source: SourcePosition, verdict: Verdict) -> ProducerRecord:
-    """The document put out with this verdict."""
     raw = RawRecord(None, SENT[source].value, 0, ())
     decided = PendingRecord(source, raw, None, "d", 0, fingerprint_of(source), verdict)
     (record,) = document_records(decided, RULES)
@@ -58,7 +66,6 @@ def output(source: SourcePosition, verdict: Verdict) -> ProducerRecord:
 
 
 def unique(source: SourcePosition) -> ProducerRecord:
-    """The document put out as unique."""
     return output(source, Unique())
 
 
@@ -68,15 +75,12 @@ def duplicate(source: SourcePosition, original: SourcePosition) -> ProducerRecor
     return output(source, DuplicateOf("d", original, 0, distance, 0, Method.NEAR))
 
 
-def history(*documents: SourcePosition, **originals: SourcePosition | None) -> History:
-    """A log of these documents in this order, in which the copy repeats the first.
-
-    ``copy``: what it repeats instead.
-    """
+def history(*documents: SourcePosition, copy: SourcePosition | None = FIRST) -> History:
+    """A log of these documents, in which the copy repeats the first, or what ``copy`` says."""
     found = History(list(documents))
     found.rows = [LoggedRow(source, "d", False, 0) for source in documents]
     found.verdicts = dict.fromkeys(documents)
-    found.verdicts[COPY] = originals.get("copy", FIRST)
+    found.verdicts[COPY] = copy
     found.prints = {source: fingerprint_of(source) for source in documents}
     return found
 
@@ -84,29 +88,19 @@ def history(*documents: SourcePosition, **originals: SourcePosition | None) -> H
 LOG = history(FIRST, COPY, STRANGER)
 
 
-def judged(
-    outputs: Iterable[ProducerRecord],
-    log: History = LOG,
-    sent: Mapping[SourcePosition, Planned] = SENT,
-) -> Findings:
-    """What the judge finds in these outputs."""
+def judged(outputs: Iterable[ProducerRecord], log: History = LOG) -> Findings:
     read = [
         ReadRecord(SourcePosition("out", 0, n), 0, each.key, each.value, tuple(each.headers))
         for n, each in enumerate(outputs)
     ]
-    return judge(SETTINGS, sent, read, log)
+    return judge(SETTINGS, SENT, read, log)
 
 
 def wrong_in(found: Findings) -> set[str]:
-    """The kinds that were counted."""
-    kinds = ("lost", "repeated", "unknown", "changed", "near_uniques", "ungrounded")
-    return {
-        kind for kind in (*kinds, "out_of_order", "other_than_one_reader") if getattr(found, kind)
-    }
+    return {kind for kind in KINDS if getattr(found, kind)}
 
 
-def test_right_outputs_are_found_right() -> None:
-    """Given one unique, its copy and a stranger, each where it belongs, then nothing is wrong."""
+def test_right_outputs_have_no_findings() -> None:
     found = judged([unique(FIRST), duplicate(COPY, FIRST), unique(STRANGER)])
     assert (found.uniques, found.duplicates) == (2, 1)
     assert not found.examples
@@ -115,109 +109,141 @@ def test_right_outputs_are_found_right() -> None:
 @pytest.mark.parametrize(
     ("outputs", "wrong"),
     [
-        ([unique(FIRST), unique(STRANGER)], {"lost"}),
-        ([unique(FIRST), unique(FIRST), duplicate(COPY, FIRST), unique(STRANGER)], {"repeated"}),
-        ([duplicate(COPY, FIRST), unique(FIRST), unique(STRANGER)], {"out_of_order"}),
-        (
-            [unique(FIRST), unique(COPY), unique(STRANGER)],
-            {"near_uniques", "other_than_one_reader"},
-        ),
-        (
-            [unique(FIRST), duplicate(COPY, STRANGER), unique(STRANGER)],
-            {"ungrounded", "other_than_one_reader"},
-        ),
-        (
-            [duplicate(FIRST, COPY), duplicate(COPY, FIRST), unique(STRANGER)],
-            {"ungrounded", "other_than_one_reader"},
-        ),
-        ([duplicate(FIRST, COPY), unique(COPY), unique(STRANGER)], {"other_than_one_reader"}),
+        ([unique(FIRST)], {"lost"}),
+        ([unique(FIRST), unique(FIRST), duplicate(COPY, FIRST)], {"repeated"}),
+        ([duplicate(COPY, FIRST), unique(FIRST)], {"out_of_order"}),
+        ([unique(FIRST), unique(COPY)], {"near_uniques", ONE_READER}),
+        ([unique(FIRST), duplicate(COPY, STRANGER)], {"ungrounded", ONE_READER}),
+        ([duplicate(FIRST, COPY), duplicate(COPY, FIRST)], {"ungrounded", ONE_READER}),
+        ([duplicate(FIRST, COPY), unique(COPY)], {ONE_READER}),
+        ([unique(FIRST)._replace(value=b"{}"), duplicate(COPY, FIRST)], {"changed"}),
     ],
-    ids=["lost", "repeated", "turned", "both on unique", "not near", "a cycle", "the other way"],
+    ids=["lost", "twice", "turned", "both unique", "not near", "cycle", "other way", "changed"],
 )
-def test_what_is_wrong_is_counted(outputs: list[ProducerRecord], wrong: set[str]) -> None:
-    """Given outputs that break an invariant, then that one is counted, and no other that they do
-    not break as well.
-    """
-    assert wrong_in(judged(outputs)) == wrong
+def test_only_broken_invariants_are_counted(outputs: list[ProducerRecord], wrong: set[str]) -> None:
+    assert wrong_in(judged([*outputs, unique(STRANGER)])) == wrong
 
 
-def test_the_order_of_the_log_decides() -> None:
-    """Given a log in which the copy comes first, then the first of the raw partition repeats it."""
+def test_order_of_the_log_decides_which_is_the_original() -> None:
     log = history(COPY, FIRST, STRANGER)
     log.verdicts |= {COPY: None, FIRST: COPY}
     outputs = [duplicate(FIRST, COPY), unique(COPY), unique(STRANGER)]
     assert wrong_in(judged(outputs, log)) == set()
 
 
-def test_what_the_log_says_is_judged_too() -> None:
-    """Given right outputs, and a log with another verdict, without one, without a document, or with
-    another fingerprint, then that is counted.
-    """
+def test_wrong_log_with_right_outputs_is_counted() -> None:
     right = [unique(FIRST), duplicate(COPY, FIRST), unique(STRANGER)]
     other = history(FIRST, COPY, STRANGER, copy=STRANGER)
     undecided = history(FIRST, COPY, STRANGER)
     del undecided.verdicts[STRANGER]
     for log in (other, undecided, history(FIRST, COPY)):
-        assert wrong_in(judged(right, log)) == {"other_than_one_reader"}
+        assert wrong_in(judged(right, log)) == {ONE_READER}
     spoilt = history(FIRST, COPY, STRANGER)
     spoilt.prints[COPY] = bytes(BITS // 8)
     assert wrong_in(judged(right, spoilt)) == {"changed"}
 
 
-def test_a_changed_record_is_counted() -> None:
-    """Given a unique that is not what was sent, then it is counted as changed."""
-    spoilt = unique(FIRST)._replace(value=b"{}")
-    assert wrong_in(judged([spoilt, duplicate(COPY, FIRST), unique(STRANGER)])) == {"changed"}
-
-
-GONE = SourcePosition("raw-documents", 1, 0)
-SENT_WITH_DELETE = SENT | {GONE: Planned(1, b"d", None)}
-
-
-def tombstone() -> ProducerRecord:
-    """The tombstone by which the first document leaves."""
-    delete = PendingRecord(GONE, RawRecord(b"d", None, 0, ()), document_id="d")
-    return tombstone_record(delete, Gone.DELETED, RULES)
+DELETE = PendingRecord(GONE, RawRecord(b"d", None, 0, ()), document_id="d")
+TOMBSTONE = tombstone_record(DELETE, Gone.DELETED, RULES)
 
 
 def deleting() -> History:
-    """A log in which a tombstone takes the first document out, before its copy comes."""
+    """A log in which a tombstone takes the first document out before its copy comes."""
     found = history(FIRST, COPY, STRANGER, copy=None)
     found.rows.insert(1, LoggedRow(GONE, "d", True, 0))
     found.removed = {GONE: {FIRST}}
     return found
 
 
-def judged_with_delete(outputs: Iterable[ProducerRecord], log: History) -> Findings:
-    """What the judge finds where a tombstone was sent as well."""
-    return judged(outputs, log, SENT_WITH_DELETE)
-
-
-def test_what_was_taken_out_is_met_by_nothing() -> None:
-    """Given a tombstone between a document and its copy, then both are rightly unique."""
-    found = judged_with_delete(
-        [unique(FIRST), tombstone(), unique(COPY), unique(STRANGER)], deleting()
-    )
-
+def test_document_and_its_copy_are_unique_with_a_tombstone_between() -> None:
+    found = judged([unique(FIRST), TOMBSTONE, unique(COPY), unique(STRANGER)], deleting())
     assert found.examples == []
     assert (found.deletes, found.taken_out, found.tombstones) == (1, 1, 1)
 
 
-def test_a_tombstone_that_is_missing() -> None:
-    """Given no tombstone on unique for a document that was taken out, then that is counted; so is
-    one that comes twice.
-    """
+def test_missing_or_doubled_tombstone_is_counted() -> None:
     outputs = [unique(FIRST), unique(COPY), unique(STRANGER)]
+    assert judged(outputs, deleting()).wrong_tombstones == 1
+    assert judged([*outputs, TOMBSTONE, TOMBSTONE], deleting()).wrong_tombstones
 
-    assert judged_with_delete(outputs, deleting()).wrong_tombstones == 1
-    assert judged_with_delete([*outputs, tombstone(), tombstone()], deleting()).wrong_tombstones
 
-
-def test_a_delete_that_the_log_does_not_follow() -> None:
-    """Given a log that takes nothing out for a tombstone, then one reader says otherwise."""
+def test_log_that_ignores_a_tombstone_is_counted() -> None:
     log = deleting()
     log.removed = {}
-
-    found = judged_with_delete([unique(FIRST), tombstone(), unique(COPY), unique(STRANGER)], log)
-
+    found = judged([unique(FIRST), TOMBSTONE, unique(COPY), unique(STRANGER)], log)
     assert found.other_than_one_reader == 1
+
+
+PROFILE = profile_named("classic")
+FINGERPRINTER = Fingerprinter(PROFILE)
+A, B = Chain("raw", "id", 0), Chain("raw", "id", 1)
+
+
+def packet(chain: Chain, previous: int, offsets: Sequence[int]) -> Packet:
+    contents = [Content(f"text number {chain.partition} {offset}") for offset in offsets]
+    documents = [
+        Document(str(offset), content.text, SourcePosition(chain.topic, chain.partition, offset), 0)
+        for offset, content in zip(offsets, contents, strict=True)
+    ]
+    prints = FINGERPRINTER.fingerprint_batch(contents)
+    columns = document_columns(documents, prints, PROFILE.bits // 64)
+    return Packet(chain, Sender("w", 0), previous, max(offsets), columns)
+
+
+def control(previous: int, *decisions: Decision, following: int) -> Control:
+    """A control record with these decisions; everything before ``following`` is decided."""
+    return Control(previous, "leader", False, list(decisions), [], following)
+
+
+def read_log(*records: Packet | Control) -> History:
+    found = History()
+    for offset, record in enumerate(records):
+        found.take(offset, record)
+    return found
+
+
+def repeats(original: SourcePosition) -> Match:
+    """The first row of a packet repeats the first of the log, said to be ``original``."""
+    return Match(0, 0, sequence_number(0, 0), "id", original, 0, None, True, None)
+
+
+def test_only_packets_that_continue_their_chain_count() -> None:
+    log = read_log(
+        packet(A, -1, [0, 1]),
+        packet(A, -1, [0, 1]),
+        packet(B, -1, [4]),
+        packet(B, 3, [5]),
+        packet(A, 1, [2]),
+    )
+    places = [(each.partition, each.offset) for each in log.documents]
+    assert places == [(0, 0), (0, 1), (1, 4), (0, 2)]
+    assert (log.packets, log.packets_skipped) == (3, 2)
+    assert not log.wrong
+
+
+def test_first_control_record_that_continues_the_chain_is_accepted() -> None:
+    first = SourcePosition("raw", 0, 0)
+    log = read_log(
+        packet(A, -1, [0]),
+        packet(A, 0, [1]),
+        control(-1, Decision(0, []), following=1),
+        control(2, Decision(1, [repeats(first)]), following=2),
+        control(2, Decision(1, []), following=2),
+    )
+    assert log.verdicts == {first: None, SourcePosition("raw", 0, 1): first}
+    assert log.controls_refused == 1
+    assert not log.undecided
+    assert not log.wrong
+
+
+def test_what_no_log_may_say_is_wrong() -> None:
+    one = packet(A, -1, [0])
+    elsewhere = repeats(SourcePosition("raw", 1, 7))
+    for records in (
+        (one, one, control(-1, Decision(0, []), Decision(1, []), following=2)),
+        (one, control(-1, Decision(0, None), following=1)),
+        (one, control(-1, Decision(0, []), following=1), control(1, Decision(0, []), following=1)),
+        (one, control(-1, following=1)),
+        (one, control(-1, Decision(0, [elsewhere]), following=1)),
+    ):
+        assert len(read_log(*records).wrong) == 1

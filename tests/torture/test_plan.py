@@ -29,15 +29,12 @@ def texts(plan: list[Planned]) -> list[tuple[int, int, str]]:
 
 
 def test_a_seed_gives_the_same_records() -> None:
-    """Given one seed, when a plan is made twice, then its records are the same."""
     assert list(Plan(7, 300, PARTITIONS)) == list(Plan(7, 300, PARTITIONS))
     assert list(Plan(7, 300, PARTITIONS)) != list(Plan(8, 300, PARTITIONS))
 
 
 def test_near_duplicates_come_together_in_different_partitions() -> None:
-    """Given a plan, then hundreds of texts are near to one that came a moment before in another
-    partition, and others lie beyond the distance by little; so shards have something to decide.
-    """
+    """Some lie beyond the distance by little, so the shards have something to decide."""
     profile = profile_named("wide")
     plan = texts(list(Plan(7, DOCUMENTS, PARTITIONS)))
     prints = Fingerprinter(profile).fingerprint_batch([text for _, _, text in plan])
@@ -55,7 +52,6 @@ def test_near_duplicates_come_together_in_different_partitions() -> None:
 
 
 def test_some_texts_are_too_short_and_some_records_are_broken() -> None:
-    """Given a plan, then some of its texts have no fingerprint, and some records no text."""
     plan = list(Plan(7, DOCUMENTS, PARTITIONS))
     made = Fingerprinter(profile_named("wide")).fingerprint_batch([t for _, _, t in texts(plan)])
     assert sum(each.undecidable is not None for each in made) > 100
@@ -63,7 +59,6 @@ def test_some_texts_are_too_short_and_some_records_are_broken() -> None:
 
 
 def test_every_kind_of_fault_comes_before_any_comes_twice() -> None:
-    """Given as many faults as there are kinds, then each comes once; given 70, evenly."""
     assert len({event.fault for event in schedule(random.Random(1), len(Fault), 60.0)}) == len(
         Fault
     )
@@ -71,10 +66,7 @@ def test_every_kind_of_fault_comes_before_any_comes_twice() -> None:
     assert set(counts.values()) == {70 // len(Fault)}
 
 
-def test_the_first_wait_for_a_trimmed_log_is_alone() -> None:
-    """Given a run of ten minutes, then no other fault strikes for as long as a leader needs until
-    it trims; in one of a minute there is no time for that.
-    """
+def test_first_wait_for_a_trimmed_log_is_alone_in_a_run_of_ten_minutes() -> None:
     first, second = schedule(random.Random(1), 70, 600.0)[:2]
     assert first.fault is Fault.TRIMMED_WHILE_DOWN
     assert second.at - first.at >= ALONE_SECONDS

@@ -1,13 +1,22 @@
-"""A minute of torture: what ``make torture`` does for ten, in the tests."""
+"""A minute of torture, which ``make torture`` does for fifteen; and what its report tells."""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.torture.run import Order, torture
+from simhash_core.documents import TopicPartition
+from streams.kafka.clients import AdminClient
+from streams.settings.settings import Settings, TopicSettings
+from streams.topics.admin import create
+from streams.topics.plans import topic_plans
+from tests.rigs.brokers.broker import Broker
+from tests.torture.inspection import hung_transactions
+from tests.torture.judge import Findings
+from tests.torture.run import Order, Report, torture
 
 MINUTES = 1.0
 DOCUMENTS = 6_000
@@ -24,13 +33,46 @@ def test_faults_lose_repeat_and_spoil_nothing(
     kafka_required: None,  # noqa: ARG001 - skips
     tmp_path: Path,
 ) -> None:
-    """Given three workers on a real Kafka and a stream of near-duplicates across partitions,
-    when six different faults strike within a minute, then every document has one output, no two
-    uniques are near, every duplicate names one, all is in raw order and as one reader of the log
-    would have it, nothing waits, and no worker ended by itself.
-    """
     report = torture(Order(MINUTES, DOCUMENTS, FAULTS, SEED), tmp_path, logger.info)
     assert report.holds, report.as_json()
     assert len(report.faults) >= 5, report.faults
     assert report.findings.duplicates > DOCUMENTS / 10
     assert report.log["reigns"] > 1, "the leader never changed: the run was too easy"
+
+
+def test_open_transaction_is_hung_until_it_is_aborted(kafka_broker: Broker) -> None:
+    application = kafka_broker.unique("torture")
+    names = ("raw", "unique", "duplicates", "dead_letters")
+    topics = TopicSettings(**{name: f"{application}.{name}" for name in names})
+    settings = Settings(
+        application_id=application, brokers=kafka_broker.bootstrap_servers, topics=topics
+    )
+    create(AdminClient({"bootstrap.servers": settings.brokers}), topic_plans(settings, 2))
+    producer = kafka_broker.transactional_producer(open_seconds=600)
+    producer.begin_transaction()
+    producer.produce(settings.topics.changelog, b"value", b"key", partition=1)
+    assert producer.flush(30) == 0
+
+    (found,) = hung_transactions(settings, 0.5)
+
+    assert found.partition == TopicPartition(settings.topics.changelog, 1)
+    assert (found.offset, found.end) == (0, 1)
+
+    producer.abort_transaction(30)
+
+    assert hung_transactions(settings) == []
+
+
+def test_run_with_a_hung_transaction_does_not_hold() -> None:
+    findings = Findings()
+    findings.hung_transactions = findings.note("hung transactions", ["changelog/1: …"])
+    report = report_of(findings)
+    assert report_of(Findings()).holds
+    assert not report.holds
+    assert report.as_json()["hung_transactions"] == 1
+    assert report.as_json()["examples"] == ["hung transactions: changelog/1: …"]
+
+
+def report_of(findings: Findings) -> Report:
+    order, none = Order(1.0, 10, 1, 7), Counter[str]()
+    return Report(order, none, none, findings, {"left_undecided": 0}, 0.0, none, [], 60.0)

@@ -32,25 +32,20 @@ LEADER = re.compile(r"^firstseen_leader (\S+)$", re.MULTILINE)
 
 
 class TorturedWorker(Worker):
-    """A worker process that can also be suspended.
-
-    ``slept_seconds``: the longest time that the present process has been.
-    """
+    """A worker that can be suspended; ``slept_seconds``: the longest time that it was."""
 
     slept_seconds = 0.0
     _suspended = 0.0
 
     def exit_code(self) -> int | None:
-        """The code that it has ended with by itself; None while it runs, or was made to end."""
+        """The code that it has ended with by itself, or None."""
         return None if self._process is None else self._process.poll()
 
     def suspend(self) -> None:
-        """SIGSTOP: it does nothing, and does not know it."""
         self._suspended = time.monotonic()
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT: it goes on in the middle of what it was doing."""
         self._signal(signal.SIGCONT)
         self.slept_seconds = max(self.slept_seconds, time.monotonic() - self._suspended)
 
@@ -78,7 +73,6 @@ class Away(NamedTuple):
     until: float
 
     def seconds(self, now: float) -> float:
-        """How long it was away; so far, where it is not back."""
         return min(now, self.until) - self.since
 
 
@@ -101,7 +95,6 @@ class Machine:
 
     @property
     def busy(self) -> bool:
-        """Whether somebody has it in hand."""
         return self.hand.locked()
 
     @property
@@ -123,17 +116,15 @@ class Machine:
         if self.worker.runs:
             self.worker.kill()
 
-    def last_words(self, lines: int = 3) -> str:
+    def last_words(self) -> str:
         """The end of what it has logged since it was last started."""
         text = self.worker.log.read_bytes()[self.log_starts :].decode(errors="replace")
-        return " | ".join(text.splitlines()[-lines:])
+        return " | ".join(text.splitlines()[-3:])
 
     async def assigned_shards(self) -> int:
-        """How many shards it says are its own; 0 where it does not answer."""
         return int(await self._metric(ASSIGNED))
 
     async def leads(self) -> bool:
-        """Whether it says that it is the leader."""
         return bool(await self._metric(LEADER))
 
     async def _metric(self, line: re.Pattern[str]) -> float:
@@ -148,12 +139,7 @@ class Machine:
 
 
 class Cluster:
-    """Machines and their supervisor.
-
-    Args:
-        directory: Holds the logs, and the state of each machine.
-        options: Of ``firstseen worker``, for all of them.
-    """
+    """Machines and their supervisor; ``options`` are those of ``firstseen worker``."""
 
     def __init__(self, directory: Path, options: Sequence[str]) -> None:
         self.machines: list[Machine] = []
@@ -168,16 +154,15 @@ class Cluster:
         """Add a machine without a state, and start its worker."""
         name = f"worker-{len(self.machines)}"
         state = self._directory / name
-        worker = TorturedWorker(
-            [*self._options, "--set", f"state_dir={state}"], self._directory / f"{name}.log"
-        )
-        self.machines.append(Machine(name, worker, state))
-        self.machines[-1].start()
-        return self.machines[-1]
+        options = [*self._options, "--set", f"state_dir={state}"]
+        machine = Machine(name, TorturedWorker(options, self._directory / f"{name}.log"), state)
+        self.machines.append(machine)
+        machine.start()
+        return machine
 
-    def up(self, but: Machine | None = None) -> list[Machine]:
+    def up(self) -> list[Machine]:
         """The machines whose workers are meant to run, and are not in the hands of a fault."""
-        return [m for m in self.machines if m.wanted and not m.busy and m is not but]
+        return [m for m in self.machines if m.wanted and not m.busy]
 
     async def supervise(self) -> None:
         """Start again whatever ends by itself, a second later, and keep the reason."""
@@ -223,17 +208,14 @@ class Cluster:
                 self._note_exit(machine, code)
 
     async def stop_all(self) -> None:
-        """Stop all workers, one after the other."""
         for machine in self.machines:
             await self.stop(machine)
 
     def kill_all(self) -> None:
-        """Leave nothing running."""
         for machine in self.machines:
             machine.kill()
 
     def logs(self) -> str:
-        """The ends of all logs."""
         tails = []
         for machine in self.machines:
             lines = machine.worker.log_text().splitlines()[-TAIL_LINES:]

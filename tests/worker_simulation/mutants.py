@@ -27,15 +27,15 @@ from streams.worker.look_up import LogLookUp
 from streams.worker.order import PacketSender
 from streams.worker.pipeline import Pipeline, Wake
 from streams.worker.shard import Shard
-from tests.simulation.documents import Families, SimulatedDocument
-from tests.simulation.scenario import draw_records
+from tests.simulation.mutant import many_records
+from tests.simulation.replacements import Replacement
 from tests.worker_simulation import committers, host
 from tests.worker_simulation.cluster import ClusterLimits
 from tests.worker_simulation.committers import BEGIN, SimulatedTransactions
 from tests.worker_simulation.group import GroupCoordinator
 from tests.worker_simulation.index_clients import SimulatedIndexAdmin
 from tests.worker_simulation.member import SimulatedGroupMember
-from tests.worker_simulation.mutant import Replacement, WorkerMutant
+from tests.worker_simulation.mutant import WorkerMutant
 from tests.worker_simulation.network import NetworkFaults
 from tests.worker_simulation.scenario import (
     Event,
@@ -63,7 +63,7 @@ def group_of(workers: int, theme: Theme, **more: Any) -> dict[str, Any]:  # noqa
     """Return the changes for so many workers on partitions that are all there, with a theme."""
     return {
         "workers": workers,
-        "partitions": records(2 * workers, 40),
+        "partitions": many_records(2 * workers, 40),
         "born": 2 * workers,
         "again": [],
         "produced_seconds": 12.0,
@@ -71,19 +71,6 @@ def group_of(workers: int, theme: Theme, **more: Any) -> dict[str, Any]:  # noqa
         "events": faults_of(theme),
         **more,
     }
-
-
-def records(
-    partitions: int, count: int
-) -> Callable[[WorkerScenario], list[list[SimulatedDocument | None]]]:
-    """Return a change: so many records in so many partitions."""
-
-    def drawn(scenario: WorkerScenario) -> list[list[SimulatedDocument | None]]:
-        rng = random.Random(scenario.seed)
-        families = Families(rng, scenario.scheme, scenario.verifier)
-        return draw_records(rng, families, partitions, count)
-
-    return drawn
 
 
 def at_moments(fault: Fault, moments: tuple[str, ...], seconds: float) -> list[Event]:
@@ -305,11 +292,11 @@ _OUTAGES: Final = group_of(2, Theme.OUTAGES, send_timeout_seconds=8.0)
 _KILLS: Final = group_of(2, Theme.KILLS)
 _CALM: Final = group_of(2, Theme.MIXED, events=[])
 _SILENCES: Final = group_of(2, Theme.SILENCES, send_timeout_seconds=8.0)
-_SLOW_COMMITS: Final = group_of(2, Theme.SLOW_COMMITS, partitions=records(4, 100))
+_SLOW_COMMITS: Final = group_of(2, Theme.SLOW_COMMITS, partitions=many_records(4, 100))
 _SLOW_MARKERS: Final = {
     **_MOVES,
     "cluster": slow_markers,
-    "partitions": records(9, 300),
+    "partitions": many_records(9, 300),
     "born": 9,
     "workers": 1,
     "produced_seconds": 40.0,
@@ -355,7 +342,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         {
             **_CALM,
             "workers": 1,
-            "partitions": records(2, 600),
+            "partitions": many_records(2, 600),
             "born": 2,
             "produced_seconds": 0.1,
             "batch_documents": 4,
@@ -374,7 +361,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "output_batch",
         _only_outputs_have_offsets,
         {
-            **group_of(3, Theme.ZOMBIES, partitions=records(6, 40), produced_seconds=60.0),
+            **group_of(3, Theme.ZOMBIES, partitions=many_records(6, 40), produced_seconds=60.0),
             "events": zombies_of_positions,
             "poll_seconds": 0.2,
         },
@@ -478,7 +465,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         Pipeline,
         "_look_at_topic",
         nothing_awaited,
-        {**_CALM, "again": records(4, 12)},
+        {**_CALM, "again": many_records(4, 12)},
     ),
     _mutant(
         "the changelog has no partition for one that was added",
@@ -494,7 +481,9 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "_progress",
         _not_new,
         {
-            **group_of(3, Theme.KILLS, partitions=records(6, 120), born=2, produced_seconds=30.0),
+            **group_of(
+                3, Theme.KILLS, partitions=many_records(6, 120), born=2, produced_seconds=30.0
+            ),
             "events": [
                 Event(5.0, Fault.PARTITION, 0.0, 0.0, StoreFate.KEPT),
                 Event(5.5, Fault.KILL, 0.0, 0.0, StoreFate.KEPT, "add offsets"),
@@ -552,7 +541,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "offsets_after_sends",
         lambda _: lambda commit: commit,
         {
-            **group_of(3, Theme.MOVES, replaces=True, partitions=records(6, 120)),
+            **group_of(3, Theme.MOVES, replaces=True, partitions=many_records(6, 120)),
             "delivery": Delivery.AT_LEAST_ONCE,
             "verifier": None,
             "window": None,

@@ -10,16 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final
 
 from simhash_core.errors import FirstseenError
 from simhash_core.log.records import Chain
 from streams.errors import UnansweredError
 from tests.rigs.memory_rows import MemoryDisk
-from tests.simulation.core_limits import low_limits
 from tests.simulation.documents import SimulatedDocument
 from tests.simulation.judge import ViolationError
-from tests.simulation.scenario import Scenario
+from tests.simulation.replacements import low_limits
 from tests.worker_simulation.cluster import Cluster
 from tests.worker_simulation.documents import (
     RawDocument,
@@ -534,7 +533,8 @@ def simulate(
     loop.limit(_SECONDS_LIMIT, _EVENTS_LIMIT)
     if scenario.counted if counted is None else counted:
         loop.step_seconds = STEP_SECONDS
-    with low_limits(cast(Scenario, scenario)), simulated(loop):
+    limits = low_limits(scenario.memtable, scenario.forgotten, scenario.compared)
+    with limits, simulated(loop):
         world = World(scenario, loop, story)
         with _logged(None if story is None else world.tell):
             try:

@@ -29,6 +29,12 @@ def page(template: str, title: str, values: Mapping[str, object]) -> str:
     return _environment().get_template(template).render(title=title, style=style, **values)
 
 
+def part(template: str, name: str, *values: object) -> Markup:
+    """Return a part of a page: what a macro of a template makes of some values."""
+    made: Markup = getattr(_environment().get_template(template).module, name)(*values)
+    return made
+
+
 def text_pair(
     first: Document, second: Document, notes: tuple[str | None, str | None] = (None, None)
 ) -> tuple[ShownText, ShownText]:

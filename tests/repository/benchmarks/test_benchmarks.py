@@ -7,17 +7,17 @@ import gzip
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks import __main__ as all_benchmarks
-from benchmarks import contender_process, fingerprints, loop_lag, recovery, worker
-from benchmarks.contender_process import ContenderError, ContenderProcess
-from benchmarks.index import __main__ as index
-from benchmarks.index.figures import GOALS, MILLION, Measured, goals_of
+from benchmarks import fingerprints, loop_lag, recovery, worker
+from benchmarks.command import MeasurementError
+from benchmarks.fingerprints import ContenderProcess
+from benchmarks.index.__main__ import main as index_main
+from benchmarks.index.figures import MILLION, Measured, goals_of
 from benchmarks.peers import environment
 from benchmarks.report import Spread, ratios
 from benchmarks.texts import generated_documents, with_copies
@@ -26,23 +26,8 @@ from simhash_core.text.profiles import PROFILES
 TINY = ["--count", "6", "--rounds", "2", "--characters", "300"]
 
 
-def figures_of(main: Callable[[list[str]], object], directory: Path, arguments: list[str]) -> Any:  # noqa: ANN401 - what JSON may be
-    """Run a benchmark; return the figures that it writes."""
-    path = directory / "figures.json"
-    main([*arguments, "--json", str(path)])
+def figures_of(path: Path) -> Any:  # noqa: ANN401 - what JSON may be
     return json.loads(path.read_text("utf-8"))
-
-
-@pytest.fixture
-def state_dir(tmp_path: Path) -> Iterator[str]:
-    """A directory for a benchmark's files, of which none may be left."""
-    directory = tmp_path / "state"
-    directory.mkdir()
-    yield str(directory)
-    assert list(directory.iterdir()) == []
-
-
-# ---- documents
 
 
 def test_generated_documents_are_chinese_and_always_the_same() -> None:
@@ -54,39 +39,37 @@ def test_generated_documents_are_chinese_and_always_the_same() -> None:
         assert sum("\u4e00" <= character <= "\u9fff" for character in text) > 350
 
 
-def test_copies_are_near_an_earlier_document_of_the_same_length() -> None:
-    texts = generated_documents(200, 300)
-    mixed = with_copies(texts, 0.75)
-    fresh = set(texts)
-    assert mixed == with_copies(texts, 0.75)
-    assert {len(text) for text in mixed} == {300}
-    assert 0.1 < sum(text in fresh for text in mixed) / len(mixed) < 0.55
-    assert with_copies(texts, 0.0) == texts
+def test_fingerprints_of_all_profiles_beside_segmentation_without_peers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "figures.json"
+    fingerprints.main([*TINY, "--without-peers", "--json", str(path)])
+    figures = figures_of(path)
 
-
-# ---- fingerprints
-
-
-def test_fingerprints_without_peers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    figures = figures_of(fingerprints.main, tmp_path, [*TINY, "--without-peers"])
     names = [each["name"] for each in figures["contenders"]]
     assert names == [*(f"firstseen {name}" for name in PROFILES), "rjieba, no fingerprint"]
     assert all(each["cpu_us"]["median"] > 0 for each in figures["contenders"])
     assert [each["goal"] for each in figures["ratios"]] == [0.5] * len(PROFILES)
-    assert (figures["documents"], figures["characters"]) == (6, 300)
+    assert figures["documents"] == 6
+    assert figures["characters"] == 300
     assert figures["machine"]["processors"] >= 1
     steps = ["normalise", "segment", "count", "weigh", "sum", "digest"]
-    found = [[stage["stage"] for stage in each["stages"]] for each in figures["stages"]]
-    assert found == [steps, [*steps[:-1], "sketch", steps[-1]]]
+    assert [[stage["stage"] for stage in each["stages"]] for each in figures["stages"]] == [
+        steps,
+        [*steps[:-1], "sketch", steps[-1]],
+    ]
     shown = capsys.readouterr().out
     assert all(name in shown for name in [*names, *steps])
 
 
 @pytest.mark.skipif(not environment.is_there(), reason="no .venv-peers: make bench makes it")
-def test_fingerprints_beside_the_peers(tmp_path: Path) -> None:
-    figures = figures_of(fingerprints.main, tmp_path, TINY)
+def test_fingerprints_beside_the_peers_have_ratios(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    fingerprints.main([*TINY, "--json", str(path)])
+    figures = figures_of(path)
     assert len(figures["contenders"]) == len(PROFILES) + 3
-    assert {each["against"]: each["goal"] for each in figures["ratios"]} == {
+    goals = {each["against"]: each["goal"] for each in figures["ratios"]}
+    assert goals == {
         "rjieba, no fingerprint": 0.5,
         "simhash, jieba words": 8.0,
         "simhash, 4-grams": None,
@@ -94,16 +77,20 @@ def test_fingerprints_beside_the_peers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["documents.jsonl", "documents.jsonl.gz"])
-def test_documents_from_a_file(
+def test_long_enough_texts_of_a_file_are_cut_and_standard_output_is_json(
     tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], name: str
 ) -> None:
     lines = [json.dumps({"text": "新桥今天通车了，" * size}) for size in (1, 40, 50)]
     path = tmp_path / name
     content = "\n".join(lines).encode()
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    fingerprints.main([*TINY, "--without-peers", "--documents", str(path), "--json", "-"])
+    arguments = [*TINY, "--without-peers", "--documents", str(path), "--json", "-"]
+
+    fingerprints.main(arguments)
+
     figures = json.loads(capsysbinary.readouterr().out)
-    assert (figures["documents"], figures["source"]) == (2, name)
+    assert figures["documents"] == 2
+    assert figures["source"] == name
 
 
 @pytest.mark.parametrize(
@@ -111,11 +98,11 @@ def test_documents_from_a_file(
     [
         (None, "No such file"),
         ("{}", "'text'"),
-        ("not JSON", "JSON lines with a text each"),
+        ("not JSON", "JSON lines"),
         ('{"text": "短"}', "no text of 300 characters"),
     ],
 )
-def test_a_file_without_documents_is_refused_by_its_name(
+def test_a_file_without_documents_is_refused_with_its_name(
     tmp_path: Path, content: str | None, message: str
 ) -> None:
     path = tmp_path / "documents.jsonl"
@@ -126,27 +113,11 @@ def test_a_file_without_documents_is_refused_by_its_name(
     assert "documents.jsonl" in str(error.value)
 
 
-def test_a_contender_that_dies_or_hangs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    python = Path(sys.executable)
-    absent = ContenderProcess(python, "absent", "", ["text"])
-    with pytest.raises(ContenderError, match="absent has died"), absent:
-        pass
-    monkeypatch.setattr(contender_process, "_TURN_SECONDS", 0.01)
-    slow = ContenderProcess(python, "firstseen", "wide", ["text"])
-    with pytest.raises(ContenderError, match="firstseen wide has died, or took more than"), slow:
-        pass
-
-
-def test_ratios_are_of_turns_of_one_round() -> None:
-    assert ratios([2.0, 20.0, 2.2], [1.0, 10.0, 1.0]) == Spread(2.0, 2.0, 2.2)
-
-
-# ---- workers and stores
-
-
 @pytest.mark.slow
-def test_a_worker_has_a_rate_and_steps_for_each_profile(tmp_path: Path) -> None:
-    figures = figures_of(worker.main, tmp_path, ["--count", "40", "--rounds", "1"])
+def test_a_worker_end_to_end_has_a_rate_and_its_steps(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    worker.main(["--count", "40", "--rounds", "1", "--json", str(path)])
+    figures = figures_of(path)
     assert {each["profile"] for each in figures["profiles"]} == PROFILES.keys()
     for each in figures["profiles"]:
         assert each["documents_per_second"]["median"] > 0
@@ -155,26 +126,60 @@ def test_a_worker_has_a_rate_and_steps_for_each_profile(tmp_path: Path) -> None:
         assert {"fingerprint", "append", "lookup", "decide", "output", "commit", "store"} <= steps
 
 
-def test_all_benchmarks_make_one_object(
+def test_several_benchmarks_in_one_json_without_tables(
     monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     monkeypatch.setattr(fingerprints, "DOCUMENTS", 4)
     monkeypatch.setattr(fingerprints, "ROUNDS", 1)
     monkeypatch.setattr(all_benchmarks, "_RECOVERED", 300)
-    names = ["fingerprints", "recovery"]
-    all_benchmarks.main(["--only", *names, "--without-peers", "--json", "-"])
+    arguments = ["--only", "fingerprints", "recovery", "--without-peers", "--json", "-"]
+
+    all_benchmarks.main(arguments)
+
     figures = json.loads(capsysbinary.readouterr().out)
-    assert list(figures) == names
+    assert list(figures) == ["fingerprints", "recovery"]
     recovered = [each["documents"] for each in figures["recovery"]["figures"]]
     assert recovered == [300] * len(PROFILES)
 
 
-def test_recovery_reads_all_records(
-    tmp_path: Path, state_dir: str, capsys: pytest.CaptureFixture[str]
+def test_a_contender_that_dies_or_hangs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    python = Path(sys.executable)
+    with (
+        pytest.raises(MeasurementError, match="absent has died"),
+        ContenderProcess(python, "absent", "", ["text"]),
+    ):
+        pass
+    monkeypatch.setattr(fingerprints, "_TURN_SECONDS", 0.01)
+    with (
+        pytest.raises(MeasurementError, match="firstseen wide has died, or took more than"),
+        ContenderProcess(python, "firstseen", "wide", ["text"]),
+    ):
+        pass
+
+
+def test_ratios_are_of_turns_of_one_round() -> None:
+    assert ratios([2.0, 20.0, 2.2], [1.0, 10.0, 1.0]) == Spread(2.0, 2.0, 2.2)
+
+
+def test_a_share_of_documents_copies_earlier_ones_and_keeps_its_length() -> None:
+    texts = generated_documents(200, 300)
+    mixed = with_copies(texts, 0.75)
+    fresh = set(texts)
+
+    assert mixed == with_copies(texts, 0.75)
+    assert {len(text) for text in mixed} == {300}
+    assert 0.1 < sum(text in fresh for text in mixed) / len(mixed) < 0.55
+    assert with_copies(texts, 0.0) == texts
+
+
+def test_recovery_from_records_finds_all_documents_and_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--documents", "600", "--state-dir", state_dir]
-    found = figures_of(recovery.main, tmp_path, options)["figures"]
-    figures = {each["profile"]: each for each in found}
+    path, state_dir = tmp_path / "figures.json", tmp_path / "state"
+    state_dir.mkdir()
+    recovery.main(f"--documents 600 --state-dir {state_dir} --json {path}".split())
+
+    figures = {each["profile"]: each for each in figures_of(path)["figures"]}
     assert figures.keys() == PROFILES.keys()
     for each in figures.values():
         assert (each["source"], each["documents"], each["records"]) == ("records", 600, 4)
@@ -182,72 +187,31 @@ def test_recovery_reads_all_records(
     assert 256 + 48 + 32 + 16 + 20 < figures["wide"]["packet_bytes"] < 400
     assert 8 + 16 + 20 < figures["classic"]["changelog_bytes"] < 60
     assert "600" in capsys.readouterr().out
+    assert list(state_dir.iterdir()) == []
 
 
-def test_recovery_of_no_documents_is_refused() -> None:
+def test_recovery_refuses_no_documents() -> None:
     with pytest.raises(SystemExit):
         recovery.main(["--documents", "0"])
 
 
-# ---- the index
-
-
-def test_a_small_index_is_measured(state_dir: str, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--documents", "3000", "--flood", "5000", "--profile", "classic"]
-    index.main([*options, "--without-peers", "--json", "-", "--state-dir", state_dir])
-    found = json.loads(capsys.readouterr().out)
-    assert list(found["goals"]) == list(GOALS)
-    assert found["goals"]["classic_disk_bytes_a_document"]["value"] > 50
-    assert found["goals"]["wide_disk_bytes_a_document"]["met"] is None
-    uniform, skewed, flooded = found["figures"]
-    assert (uniform["skewed"], skewed["skewed"]) == (False, True)
-    keys = {"cpu_us", "open_seconds", "rebuilt_per_cpu_second", "lines_per_cpu_second"}
-    assert keys <= uniform["values"].keys()
-    assert flooded["values"]["flood_uniques"] == 1
-    assert found["goals"]["classic_flood_last_beside_first"]["value"] > 0
-
-
-def test_goals_compare_the_largest_common_number_of_documents() -> None:
-    def measured(who: str, documents: int, *, skewed: bool = False, **values: float) -> Measured:
-        return Measured(who=who, documents=documents, skewed=skewed, values=values)
-
-    goals = goals_of(
-        [
-            measured("classic", 100_000, cpu_us=2, look_up_cpu_us=1),
-            measured("classic", 100_000, skewed=True, cpu_us=4, look_up_cpu_us=3),
-            measured("classic", MILLION, cpu_us=4, disk_bytes=119),
-            measured("classic", 10 * MILLION, cpu_us=7, open_seconds=6),
-            measured("simhash", 100_000, cpu_us=500),
-            measured("simhash", MILLION, cpu_us=16),
-        ]
-    )
-    values = {key: (each.value, each.met) for key, each in goals.items() if each.value is not None}
-    assert values == {
-        "classic_times_faster_than_simhash": (4, False),
-        "classic_cpu_10m_beside_1m": (1.75, True),
-        "classic_look_up_skewed_beside_uniform": (3, False),
-        "classic_disk_bytes_a_document": (119, True),
-        "classic_open_seconds_at_10m": (6, False),
-    }
-
-
-# ---- the event loop
-
-
-def test_each_case_of_loop_lag_has_its_longest_steps(
+def test_every_case_of_the_loop_has_its_steps_in_json_and_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    path = tmp_path / "figures.json"
     sizes = ["--packets", "60", "--partitions", "5", "--rounds", "2", "--entries", "600"]
-    options = [*sizes, "--state-dir", str(tmp_path)]
-    found = figures_of(loop_lag.main, tmp_path, options)["cases"]
-    assert tuple(each["name"] for each in found) == loop_lag.CASES
-    assert [each["documents"] for each in found] == [60, 60, 10, 600]
-    assert all(each["steps"] >= len(each["longest"]) == 5 for each in found)
-    assert all(each["longest"] == sorted(each["longest"], reverse=True) for each in found)
+    loop_lag.main([*sizes, "--state-dir", str(tmp_path), "--json", str(path)])
+    figures = figures_of(path)
+
+    cases = {each["name"]: each for each in figures["cases"]}
+    assert tuple(cases) == loop_lag.CASES
+    assert [each["documents"] for each in cases.values()] == [60, 60, 10, 600]
+    assert all(each["steps"] >= len(each["longest"]) == 5 for each in cases.values())
+    assert all(each["longest"] == sorted(each["longest"], reverse=True) for each in cases.values())
     assert "partitions" in capsys.readouterr().out
 
 
-def test_long_steps_of_tasks_and_timers_are_seen() -> None:
+def test_a_long_step_of_a_task_or_a_timer_is_seen() -> None:
     loop = loop_lag.TimedLoop()
 
     def compute() -> None:
@@ -263,4 +227,50 @@ def test_long_steps_of_tasks_and_timers_are_seen() -> None:
 
     loop.run_until_complete(task())
     loop.close()
+
     assert sum(step > loop_lag.STEP_MAX for step in loop.steps) == 2
+
+
+def test_a_small_index_has_all_goals_and_its_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--documents", "3000", "--flood", "5000", "--profile", "classic"]
+
+    index_main([*arguments, "--without-peers", "--json", "-", "--state-dir", str(tmp_path)])
+
+    found = json.loads(capsys.readouterr().out)
+    assert list(found["goals"]) == list(goals_of([]))
+    assert found["goals"]["classic_disk_bytes_a_document"]["value"] > 50
+    assert found["goals"]["wide_disk_bytes_a_document"]["met"] is None
+    uniform, skewed, flooded = found["figures"]
+    assert (uniform["skewed"], skewed["skewed"]) == (False, True)
+    keys = {"cpu_us", "open_seconds", "rebuilt_per_cpu_second", "lines_per_cpu_second"}
+    assert keys <= uniform["values"].keys()
+    assert flooded["values"]["flood_uniques"] == 1
+    assert found["goals"]["classic_flood_last_beside_first"]["value"] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_figures_of_as_many_documents_are_judged_by_the_goals() -> None:
+    def measured(who: str, documents: int, *, skewed: bool = False, **values: float) -> Measured:
+        return Measured(who=who, documents=documents, skewed=skewed, values=values)
+
+    goals = goals_of(
+        [
+            measured("classic", 100_000, cpu_us=2, look_up_cpu_us=1),
+            measured("classic", 100_000, skewed=True, cpu_us=4, look_up_cpu_us=3),
+            measured("classic", MILLION, cpu_us=4, disk_bytes=119),
+            measured("classic", 10 * MILLION, cpu_us=7, open_seconds=6),
+            measured("simhash", 100_000, cpu_us=500),
+            measured("simhash", MILLION, cpu_us=16),
+        ]
+    )
+
+    values = {key: (each["value"], each["met"]) for key, each in goals.items() if each["value"]}
+    assert values == {
+        "classic_times_faster_than_simhash": (4, False),
+        "classic_cpu_10m_beside_1m": (1.75, True),
+        "classic_look_up_skewed_beside_uniform": (3, False),
+        "classic_disk_bytes_a_document": (119, True),
+        "classic_open_seconds_at_10m": (6, False),
+    }

@@ -15,27 +15,33 @@ import pytest
 from benchmarks.contest import __main__ as contest
 from benchmarks.contest import figures
 from benchmarks.contest.broker import ContestBroker
-from benchmarks.contest.documents import shuffled, streams
-from benchmarks.contest.latency import Observed, Waits
+from benchmarks.contest.feed import shuffled
 from benchmarks.contest.processor_time import cpu_seconds, descendants
+from benchmarks.contest.service import Observed, Waits
 from benchmarks.contest.shapes import SHAPES
 from benchmarks.contest.speed import Run
-from benchmarks.contest.tables import tables
-from benchmarks.report import Spread, machine, show
+from benchmarks.report import Goal, Spread, show
+from benchmarks.texts import generated_documents
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
 
-NEEDED_RATIOS = {
-    *("wide_1_beside_ceiling", "wide_16_beside_1", "wide_64_beside_1", "workers_2_beside_1"),
-    *("quix_beside_wide", "faust_beside_wide", "broker_beside_ceiling"),
+ASKED_FOR = {
+    "wide_1_beside_ceiling",
+    "wide_16_beside_1",
+    "wide_64_beside_1",
+    "workers_2_beside_1",
+    "quix_beside_wide",
+    "faust_beside_wide",
+    "broker_beside_ceiling",
     "exactly_once_beside_at_least_once",
-    *("internal_bytes_a_document_wide", "internal_bytes_a_document_classic"),
-    *("idle_worker_core_share", "kill_stall_seconds"),
+    "internal_bytes_a_document_wide",
+    "internal_bytes_a_document_classic",
+    "idle_worker_core_share",
+    "kill_stall_seconds",
 }
 
 
 def run_of(cpu_seconds: float, *, broker: float = 1.0, stored: int = 0) -> Run:
-    """A run of 1,000 documents, of which 100 are duplicates, in two seconds."""
     return Run(
         documents=1_000,
         seconds=2.0,
@@ -47,11 +53,14 @@ def run_of(cpu_seconds: float, *, broker: float = 1.0, stored: int = 0) -> Run:
 
 
 def observed(idle_share: float, p99: float) -> Observed:
-    low, half = Waits(rate=100, p50=10, p99=p99), Waits(rate=1_500, p50=20, p99=2 * p99)
-    return Observed(idle_share=idle_share, low=low, half=half)
+    return Observed(
+        idle_share=idle_share,
+        low=Waits(rate=100, p50=10, p99=p99),
+        half=Waits(rate=1_500, p50=20, p99=2 * p99),
+    )
 
 
-def test_ratios_are_of_turns_of_one_round_of_shapes_that_ran() -> None:
+def test_ratios_of_shapes_are_of_one_round() -> None:
     runs = {
         "wide_1": [run_of(2.0), run_of(20.0), run_of(2.2)],
         "ceiling_1": [run_of(1.0), run_of(10.0), run_of(1.0)],
@@ -63,7 +72,7 @@ def test_ratios_are_of_turns_of_one_round_of_shapes_that_ran() -> None:
     }
 
 
-def test_the_broker_and_bytes_are_compared_on_16_partitions() -> None:
+def test_ratios_of_the_broker_and_bytes_a_document_of_16_partitions() -> None:
     runs = {
         "wide_16": [run_of(3.0, broker=0.9, stored=700_000)],
         "ceiling_16": [run_of(9.0, broker=0.6)],
@@ -76,63 +85,49 @@ def test_the_broker_and_bytes_are_compared_on_16_partitions() -> None:
     }
 
 
-def test_ratios_and_goals_are_of_shapes_that_exist() -> None:
+def test_ratios_and_goals_are_of_shapes_that_there_are() -> None:
     names = [shape.name for shape in SHAPES]
     assert len(set(names)) == len(names)
     pairs = [*figures.CPU_RATIOS.values(), *figures.BROKER_RATIOS.values()]
     assert {name for pair in pairs for name in pair} <= set(names)
     assert set(figures.INTERNAL_BYTES.values()) <= set(names)
-    assert set(figures.RATIOS) >= NEEDED_RATIOS
+    assert set(figures.RATIOS) >= ASKED_FOR
     assert set(figures.GOALS) <= set(figures.RATIOS)
 
 
 def test_a_figure_of_one_shape_is_for_ten_thousand_documents() -> None:
     found = figures.measured(SHAPES[0], [run_of(0.5, broker=0.25, stored=10), run_of(0.5)])
-    assert found.cpu_seconds == Spread(5.0, 5.0, 5.0)
-    assert found.broker_cpu_seconds == Spread(2.5, 6.25, 10.0)
-    assert found.internal_bytes == Spread(0.0, 50.0, 100.0)
-    assert found.documents_per_second == Spread(500.0, 500.0, 500.0)
-    assert found.duplicates == 0.1
+    assert found == {
+        "shape": SHAPES[0],
+        "cpu_seconds": Spread(5.0, 5.0, 5.0),
+        "broker_cpu_seconds": Spread(2.5, 6.25, 10.0),
+        "internal_bytes": Spread(0.0, 50.0, 100.0),
+        "documents_per_second": Spread(500.0, 500.0, 500.0),
+        "duplicates": 0.1,
+    }
 
 
 @pytest.mark.parametrize(
     ("goal", "met", "missed"),
-    [(figures.Goal(at_most=1.4), 1.4, 1.41), (figures.Goal(at_least=12), 12, 11.9)],
+    [(Goal(at_most=1.4), 1.4, 1.41), (Goal(at_least=12), 12, 11.9)],
 )
-def test_a_goal_is_met_by_its_limit_and_missed_beyond_it(
-    goal: figures.Goal, met: float, missed: float
-) -> None:
+def test_a_goal_is_met_on_its_side(goal: Goal, met: float, missed: float) -> None:
     assert goal.is_met(met)
     assert not goal.is_met(missed)
 
 
-def test_the_json_has_all_ratios_and_null_for_what_did_not_run(
+def test_json_has_null_for_what_did_not_run_and_the_longest_stall(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     seen = {1: [observed(0.01, 80), observed(0.01, 90)], 16: [observed(0.03, 200)]}
-    spreads = {
-        "wide_1_beside_ceiling": Spread(1.2, 1.3, 1.5),
-        figures.IDLE: figures.idle_share(seen),
-        figures.STALL: Spread(1.0, 2.0, 4.0),
+    runs = {
+        "wide_1": [run_of(2.6), run_of(2.4), run_of(3.0)],
+        "ceiling_1": [run_of(2.0)] * 3,
     }
-    whole = figures.Contest(
-        machine=machine(),
-        documents=1_000,
-        characters=500,
-        copied_share=0.7,
-        rounds=2,
-        ratios=figures.summary(spreads),
-        ratio_spreads=spreads,
-        goals=figures.GOALS,
-        latency_ms=figures.latency(seen),
-        latency_goals_ms=figures.LATENCY_GOALS_MS,
-        contenders=[figures.measured(SHAPES[0], [run_of(0.5)])],
-        stalls=[1.0, 2.0, 4.0],
-        shard_documents=100_000,
-    )
+    whole = figures.contest_of(runs, seen, [1.0, 4.0, 2.0])
     found = json.loads(msgspec.json.encode(whole))
 
-    assert set(found["ratios"]) >= NEEDED_RATIOS
+    assert set(found["ratios"]) >= ASKED_FOR
     assert found["ratios"]["wide_1_beside_ceiling"] == 1.3
     assert found["ratios"]["idle_worker_core_share"] == 0.03
     assert found["ratios"]["kill_stall_seconds"] == 4.0
@@ -148,12 +143,12 @@ def test_the_json_has_all_ratios_and_null_for_what_did_not_run(
             "16": {"rate": 1_500, "p50": 20, "p99": 400},
         },
     }
-    show(tables(whole))
+    show(figures.tables(whole | {"documents": 1_000, "characters": 500, "rounds": 2}))
     shown = capsys.readouterr().out
     assert all(word in shown for word in ["ceiling_1", "kill_stall_seconds", "missed", "half"])
 
 
-def test_processor_time_includes_processes_that_were_started() -> None:
+def test_the_time_of_a_process_has_that_of_what_it_started() -> None:
     work = "import time\nwhile time.process_time() < 0.3: pass\nprint(1, flush=True)\ninput()"
     nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}])"
     before = cpu_seconds(os.getpid())
@@ -169,7 +164,7 @@ def test_processor_time_includes_processes_that_were_started() -> None:
     assert cpu_seconds(os.getpid()) - before >= 0.3
 
 
-def test_bytes_are_records_of_internal_topics_and_of_deleted_segments(tmp_path: Path) -> None:
+def test_bytes_of_internal_topics_and_of_their_deleted_segments(tmp_path: Path) -> None:
     files = {
         "x.raw-0/00.log": 1_000,
         "x.log-0/00.log": 5,
@@ -181,31 +176,30 @@ def test_bytes_are_records_of_internal_topics_and_of_deleted_segments(tmp_path: 
         "meta.properties": 1_000,
     }
     for name, size in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(bytes(size))
+        path = tmp_path / "kafka" / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes(size))
     broker = ContestBroker("127.0.0.1:1", tmp_path, os.getpid())
     assert broker.bytes_beside({"x.raw"}) == 5 + 7 + 11
 
 
-def test_documents_are_distinct_decidable_and_always_the_same() -> None:
-    texts = streams(40)
-    assert {name: len(each) for name, each in texts.items()} == {"distinct": 40, "copies": 40}
-    assert len(set(texts["distinct"])) == 40
-    made = list(islice(shuffled(texts["distinct"], 120), 200))
-    assert made == list(islice(shuffled(texts["distinct"], 120), 200))
+def test_shuffled_documents_are_decidable_distinct_and_always_the_same() -> None:
+    texts = generated_documents(40, 500)
+    made = list(islice(shuffled(texts, 120), 200))
+    assert made == list(islice(shuffled(texts, 120), 200))
     assert len(set(made)) == 200
     fingerprints = Fingerprinter(profile_named("wide")).fingerprint_batch(made)
     assert all(each.undecidable is None for each in fingerprints)
 
 
 @pytest.mark.parametrize("arguments", ["--documents 0", "--rounds 0", "--only nobody"])
-def test_sizes_and_names_that_cannot_run_are_refused(arguments: str) -> None:
+def test_sizes_and_names_that_cannot_be_are_refused(arguments: str) -> None:
     with pytest.raises(SystemExit):
         contest.main(arguments.split())
 
 
 @pytest.mark.slow
-def test_a_small_contest(
+def test_a_small_contest_on_kafka_puts_one_object_on_standard_output(
     kafka_required: None,  # noqa: ARG001 - skips
     monkeypatch: pytest.MonkeyPatch,
     capsysbinary: pytest.CaptureFixture[bytes],
@@ -213,6 +207,7 @@ def test_a_small_contest(
     monkeypatch.setattr(contest, "WARM_UP_SHAPES", ())
     arguments = ["--documents", "50", "--rounds", "1", "--only", "ceiling_1", "wide_1"]
     contest.main([*arguments, "--json", "-"])
+
     found = json.loads(capsysbinary.readouterr().out)
     assert found["ratios"]["wide_1_beside_ceiling"] > 0
     ceiling, wide = found["contenders"]

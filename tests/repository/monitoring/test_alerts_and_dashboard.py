@@ -13,11 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.grafana.generate import text
 from streams.monitoring.metric_definitions import DEFINITIONS
 from tests.repository.deploy.shipped_files import project
 from tests.repository.monitoring.shipped_monitoring import (
-    DASHBOARD_FILE,
     PROMETHEUS,
     Selector,
     alerts,
@@ -126,10 +124,6 @@ def test_metrics_labels_and_values_that_do_not_exist_are_found(
 
 
 # ---- the dashboard
-
-
-def test_the_dashboard_file_is_up_to_date() -> None:
-    assert DASHBOARD_FILE.read_text("utf-8") == text(), "run make dashboard"
 
 
 def test_rows_have_panels_and_their_order() -> None:

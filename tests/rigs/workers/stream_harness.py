@@ -6,6 +6,7 @@ limit, and a failure shows the end of the workers' logs.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,13 +17,14 @@ from typing import Any, Self
 from confluent_kafka import KafkaError, Message
 
 from simhash_core.documents import SourcePosition
-from streams.demo.worker_process import WorkerProcess
+from streams.demo.worker_process import OUR_VARIABLES, WorkerProcess
 from streams.kafka.clients import AdminClient, Producer
 from streams.settings.loader import load_settings
 from streams.topics import admin as topics
 from streams.topics.plans import topic_plans
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.waiting import await_that
+from tests.rigs.workers.forked_worker import ForkedWorker
 from tests.rigs.workers.stream_outputs import Judge, Outputs, Raw
 
 SEND_SECONDS = 60.0
@@ -41,6 +43,13 @@ class Worker(WorkerProcess):
     def __enter__(self) -> Self:
         super().__enter__()
         return self
+
+    def start(self) -> None:
+        """Start it, forked from a process that has its code."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(OUR_VARIABLES)}
+        with self.log.open("ab") as log:
+            process: Any = ForkedWorker(self._options, environment, log)  # as a ``Popen``
+        self._process = process
 
     def start_as(self, command: Sequence[str]) -> None:
         """Start it by another command, which its options follow."""
@@ -110,14 +119,15 @@ class Stream:
         *,
         raw_partitions: int = 2,
         options: Sequence[str] = (),
+        compression: str = "none",
         create: bool = True,
     ) -> None:
         self.broker = broker
         self.directory = directory
         self.raw_partitions = raw_partitions
+        self.compression = compression
         self.sent: dict[SourcePosition, Raw] = {}
         self.workers: list[Worker] = []
-        self._producers: dict[tuple[tuple[str, Any], ...], Producer] = {}
         name = broker.unique("app")
         self._flags = {"--broker": broker.bootstrap_servers, "--application-id": name}
         self._assignments = [
@@ -178,7 +188,7 @@ class Stream:
         worker.await_ready()
         return worker
 
-    def send(self, records: Iterable[Raw], **producer: Any) -> list[SourcePosition]:  # noqa: ANN401 - librdkafka's properties
+    def send(self, records: Iterable[Raw]) -> list[SourcePosition]:
         """Send records, and wait until the broker has them; return where they are, in order."""
         batch = list(records)
         places: list[SourcePosition | None] = [None] * len(batch)
@@ -191,9 +201,8 @@ class Stream:
                 return
             places[number] = SourcePosition(self.settings.topics.raw, partition, offset)
 
-        client = self._producer(tuple(sorted(producer.items())))
         for number, raw in enumerate(batch):
-            client.produce(
+            self._producer.produce(
                 self.settings.topics.raw,
                 raw.value,
                 raw.key,
@@ -202,7 +211,7 @@ class Stream:
                 timestamp=raw.timestamp_ms,
                 on_delivery=partial(report, number),
             )
-        assert client.flush(SEND_SECONDS) == 0, "the broker does not take the records"
+        assert self._producer.flush(SEND_SECONDS) == 0, "the broker does not take the records"
         assert not failures, failures[0].str()
         found = [place for place in places if place is not None]
         self.expect(dict(zip(found, batch, strict=True)))
@@ -255,18 +264,21 @@ class Stream:
                     worker.check()
         return self.outputs
 
-    def _producer(self, settings: tuple[tuple[str, Any], ...]) -> Producer:
-        if settings not in self._producers:
-            self._producers[settings] = Producer(
-                {
-                    "bootstrap.servers": self.broker.bootstrap_servers,
-                    "linger.ms": 2,
-                    "log_level": 2,
-                    "message.max.bytes": LARGEST_BYTES,
-                    **{name.replace("_", "."): value for name, value in settings},
-                }
-            )
-        return self._producers[settings]
+    def reconnect(self) -> None:
+        """Send by a new client from now on: the old one knows the partitions that there were."""
+        self.__dict__.pop("_producer", None)
+
+    @cached_property
+    def _producer(self) -> Producer:
+        return Producer(
+            {
+                "bootstrap.servers": self.broker.bootstrap_servers,
+                "compression.type": self.compression,
+                "linger.ms": 2,
+                "log_level": 2,
+                "message.max.bytes": LARGEST_BYTES,
+            }
+        )
 
     def _logs(self) -> str:
         tails = (worker.log_text()[-LOG_TAIL_CHARACTERS:] for worker in self.workers)

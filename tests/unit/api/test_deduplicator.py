@@ -1,12 +1,17 @@
-"""``firstseen.Deduplicator`` and ``firstseen.Fingerprinter``: what a program is promised."""
+"""``firstseen.Deduplicator`` and ``firstseen.Fingerprinter``: what a program is promised.
+
+The examples do what they say; one whose library is not installed is skipped, and says so.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -20,8 +25,10 @@ from firstseen import (
     Undecidable,
     Unique,
 )
+from tests.repository.source_tree import ROOT
 
 DAY_MS = 86_400_000
+EXAMPLES = ROOT / "examples"
 
 
 @pytest.fixture(scope="module")
@@ -46,17 +53,27 @@ def article(number: int) -> str:
     return "".join(sentences)
 
 
+def original(verdict: object) -> str | None:
+    """The id that a duplicate names."""
+    return verdict.original_id if isinstance(verdict, DuplicateOf) else None
+
+
+def output_of(*arguments: str) -> str:
+    """What Python prints."""
+    command = [sys.executable, *arguments]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=True
+    )
+    return done.stdout
+
+
 @pytest.fixture
 def seen() -> Iterator[Deduplicator]:
-    """A deduplicator in memory."""
     with Deduplicator() as made:
         yield made
 
 
-def test_the_first_is_unique_and_a_copy_names_it(seen: Deduplicator, texts: list[str]) -> None:
-    """Given a text; when it comes for the first time, then equal, then edited; then it is unique,
-    an exact repeat, and a near one, each naming the first.
-    """
+def test_first_is_unique_and_a_copy_names_it(seen: Deduplicator, texts: list[str]) -> None:
     assert seen.add(texts[0], id="a") == Unique()
     exact = seen.add(texts[0], id="b")
     assert isinstance(exact, DuplicateOf)
@@ -67,25 +84,17 @@ def test_the_first_is_unique_and_a_copy_names_it(seen: Deduplicator, texts: list
     assert len(seen) == 1
 
 
-def test_a_batch_gives_the_verdicts_of_one_by_one(texts: list[str]) -> None:
-    """Given texts with repeats among them, and short ones; when they are added together, and one by
-    one elsewhere; then the verdicts are the same, and ids are their places.
-    """
+def test_batch_gives_the_verdicts_of_one_by_one(texts: list[str]) -> None:
     stream = [*texts[:20], *texts[5:15], "短", "短", "", *(f"{text}。续" for text in texts[:5])]
     with Deduplicator() as together, Deduplicator() as single:
         verdicts = together.add_batch(stream, times=[0] * len(stream))
         assert verdicts == [single.add(text, time=0) for text in stream]
-    assert [each.original_id for each in verdicts[20:30] if isinstance(each, DuplicateOf)] == [
-        str(number) for number in range(5, 15)
-    ]
+    assert [original(each) for each in verdicts[20:30]] == [str(number) for number in range(5, 15)]
     assert isinstance(verdicts[30], Undecidable)
     assert isinstance(verdicts[31], DuplicateOf)
 
 
-def test_state_outlives_the_process(tmp_path: Path, texts: list[str]) -> None:
-    """Given a process that adds texts and is killed; when another opens its state; then it knows
-    them, and goes on with the numbers.
-    """
+def test_state_outlives_a_killed_process(tmp_path: Path, texts: list[str]) -> None:
     script = (
         "import os, signal, sys\n"
         "from firstseen import Deduplicator\n"
@@ -97,54 +106,41 @@ def test_state_outlives_the_process(tmp_path: Path, texts: list[str]) -> None:
     assert subprocess.run(command, check=False, timeout=120).returncode == -9
     with Deduplicator(state=tmp_path / "seen") as seen:
         assert len(seen) == 3
-        again = seen.add(texts[1])
-        assert isinstance(again, DuplicateOf)
-        assert again.original_id == "1"
+        assert original(seen.add(texts[1])) == "1"
         assert seen.add(texts[3]) == Unique()
-        after = seen.add(texts[3])
-        assert isinstance(after, DuplicateOf)
-        assert after.original_id == "4"
+        assert original(seen.add(texts[3])) == "4"
         with pytest.raises(FirstseenError, match="seen"):
             Deduplicator(state=tmp_path / "seen")
     with pytest.raises(FirstseenError, match="distance"):
         Deduplicator(state=tmp_path / "seen", index=IndexSettings(distance=9))
 
 
-def test_forget(seen: Deduplicator, texts: list[str]) -> None:
-    """Given a text that was added; when it is forgotten; then it is unique when it comes again."""
+def test_forgotten_text_is_unique_again(seen: Deduplicator, texts: list[str]) -> None:
     seen.add(texts[0], id="a")
     assert seen.forget("a")
     assert not seen.forget("a")
     assert seen.add(texts[0], id="b") == Unique()
 
 
-def test_window(texts: list[str]) -> None:
-    """Given a window of 30 days; when a text comes again after 20 and after 60 days; then it is a
-    repeat, and then the first of its kind.
-    """
+def test_text_repeats_within_the_window_only(texts: list[str]) -> None:
     with Deduplicator(index=IndexSettings(window="30d")) as seen:
-        assert seen.add(texts[0], time=datetime(2026, 1, 1, tzinfo=UTC)) == Unique()
-        start = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
+        begin = datetime(2026, 1, 1, tzinfo=UTC)
+        start = int(begin.timestamp() * 1000)
+        assert seen.add(texts[0], time=begin) == Unique()
         assert isinstance(seen.add(texts[0], time=start + 20 * DAY_MS), DuplicateOf)
         assert seen.add(texts[0], time=start + 60 * DAY_MS) == Unique()
         with pytest.raises(FirstseenError, match="zone"):
             seen.add(texts[1], time=datetime(2026, 1, 1))  # noqa: DTZ001 - which is the mistake
 
 
-def test_what_does_not_fit_is_refused(seen: Deduplicator) -> None:
-    """Given fewer ids than texts, or a profile that is none; when they are given; then that is
-    said.
-    """
+def test_wrong_arguments_are_refused(seen: Deduplicator) -> None:
     with pytest.raises(ValueError, match="2 texts, 1 ids"):
         seen.add_batch(["a", "b"], ids=["1"])
     with pytest.raises(FirstseenError, match="wide"):
         Deduplicator("wode")
 
 
-def test_fingerprints(texts: list[str]) -> None:
-    """Given two texts; when one is compared with an edited copy and with the other; then the copy
-    is nearer; a text with too little in it has no fingerprint.
-    """
+def test_fingerprint_of_an_edited_copy_is_near(texts: list[str]) -> None:
     maker = Fingerprinter("classic")
     assert maker.bits == 64
     a, copy, other, short = maker.fingerprints([texts[0], texts[0] + "。", texts[1], "短"])
@@ -155,21 +151,11 @@ def test_fingerprints(texts: list[str]) -> None:
         maker.distance(a, short)
 
 
-def test_the_module_is_the_command() -> None:
-    """Given ``python -m firstseen``; when it is asked for its version; then it says what the
-    command says.
-    """
-    command = [sys.executable, "-m", "firstseen", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.startswith("firstseen ")
+def test_module_is_the_command() -> None:
+    assert output_of("-m", "firstseen", "--version").startswith("firstseen ")
 
 
-def test_short_texts_pass_every_time_where_the_settings_say_so(
-    tmp_path: Path, texts: list[str]
-) -> None:
-    """Given the setting, then a short text passes each time, also after a restart, and an exact
-    repeat of a longer one is still a duplicate.
-    """
+def test_short_texts_pass_every_time_with_the_setting(tmp_path: Path, texts: list[str]) -> None:
     index = IndexSettings(short_texts="pass")
     for _ in range(2):
         with Deduplicator(state=tmp_path, index=index) as seen:
@@ -178,3 +164,65 @@ def test_short_texts_pass_every_time_where_the_settings_say_so(
             assert isinstance(verdicts[4], DuplicateOf)
     with Deduplicator(index=IndexSettings(short_texts="exact")) as seen:
         assert isinstance(seen.add_batch(["好的", "好的"])[1], DuplicateOf)
+
+
+def example(name: str) -> ModuleType:
+    """Import an example, without running it."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_plain_loop_passes_each_line_once(tmp_path: Path) -> None:
+    lines = "\n".join([article(1), article(2), article(1)])
+    told = ""
+    for expected in ([article(1), article(2)], []):
+        done = subprocess.run(
+            [sys.executable, EXAMPLES / "plain_loop.py"],
+            input=lines,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
+            timeout=120,
+            check=True,
+        )
+        assert done.stdout.splitlines() == expected
+        told += done.stderr
+    assert "repeats number 0" in told
+
+
+def test_arrow_batches_name_the_original_of_a_repeat(seen: Deduplicator) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    module = example("arrow_batches")
+    batches = [
+        arrow.RecordBatch.from_pydict({"id": [1, 2], "text": [article(1), article(2)]}),
+        arrow.RecordBatch.from_pydict({"id": [3, 4], "text": [article(3), article(2)]}),
+    ]
+    found = [module.with_originals(batch, seen).column("repeats").to_pylist() for batch in batches]
+    assert found == [[None, None], [None, "2"]]
+
+
+def test_pandas_frames_keep_the_first_rows(seen: Deduplicator) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": [article(1), article(2), article(1)]})
+    assert list(example("pandas_frames").without_repeats(frame, seen).index) == [0, 1]
+
+
+def test_quix_streams_step_lets_no_document_repeat_itself(seen: Deduplicator) -> None:
+    pytest.importorskip("quixstreams")
+    step = example("quix_streams_step").step
+    documents = [("a", article(1)), ("b", article(1)), ("a", article(1))]
+    found = [step({"id": name, "text": text}, seen)["repeats"] for name, text in documents]
+    assert found == [None, "a", None]
+
+
+def test_first_example_of_the_page_prints_what_it_says() -> None:
+    page = (ROOT / "docs" / "api.md").read_text("utf-8")
+    code = page.partition("```python\n")[2].partition("```")[0]
+    first, second = output_of("-c", code).splitlines()
+    assert first == "Unique()"
+    assert second.startswith("DuplicateOf(original_id='a'")

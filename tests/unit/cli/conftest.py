@@ -12,8 +12,9 @@ from tests.rigs.brokers.broker import Broker
 
 @pytest.fixture
 def empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the test in an empty directory, without variables of ours."""
+    """Run the test in an empty directory, on 80 columns, without variables of ours."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
     for name in os.environ:
         if name.startswith("FIRSTSEEN_"):
             monkeypatch.delenv(name)

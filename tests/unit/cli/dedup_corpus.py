@@ -20,6 +20,15 @@ from streams.documents.fields import FieldSettings
 from streams.documents.raw_documents import DocumentReader
 from tests.rigs.invariants import Known, Nearness, Repeat
 
+TEXT = (
+    "北京今天下雪了，地铁照常运行，早高峰时各条线路都有人扫雪，公交车慢一些，出租车少一些，"
+    "学校推迟上课，机场取消航班，市民最好提前出门。"
+)
+OTHER = (
+    "The council has voted to keep the library open on Sundays, from noon until six o'clock, for "
+    "as long as readers climb its old stairs and ask for something new to take home."
+)
+
 
 class DedupOutput(NamedTuple):
     """What a run has put out: lines of uniques, records of duplicates and of dead letters."""
@@ -36,7 +45,7 @@ def corpus_lines(seed: int, documents: int) -> list[bytes]:
 
 
 def known_documents(lines: Sequence[bytes], fingerprinter: Fingerprinter) -> dict[str, Known]:
-    """The documents among lines, by the number of the line; lines that are none are left out."""
+    """The documents among lines, by the number of the line."""
     reader = DocumentReader(FieldSettings())
     known = {}
     for number, line in enumerate(lines):
@@ -51,8 +60,7 @@ def expected_verdicts(known: dict[str, Known], near: Nearness) -> tuple[list[str
 
     The nearest that shares a bucket and is confirmed is the original; of equals, the earliest.
     """
-    scheme = near.scheme
-    rows: list[np.ndarray[Any, np.dtype[np.uint8]]] = []
+    rows = np.empty((0, near.scheme.bits), dtype=np.uint8)
     by_row: list[str] = []
     by_content: dict[bytes, str] = {}
     uniques: list[str] = []
@@ -60,28 +68,25 @@ def expected_verdicts(known: dict[str, Known], near: Nearness) -> tuple[list[str
     for source, document in known.items():
         if document.fingerprint is None:
             original = by_content.setdefault(document.content_digest, source)
-            if original != source:
-                repeats.append(Repeat(source, original, 0))
-                continue
+            repeat = None if original == source else Repeat(source, original, 0)
         else:
             bits = np.unpackbits(np.frombuffer(document.fingerprint, dtype=np.uint8))
-            if rows:
-                differing = np.array(rows) != bits
-                distances = differing.sum(axis=1)
-                confirmed = (
-                    row
-                    for row in np.argsort(distances, kind="stable").tolist()  # first of equals
-                    if distances[row] <= scheme.distance
-                    and near.share_a_bucket(document, known[by_row[row]])
-                    and near.confirms(int(distances[row]), document, known[by_row[row]])
-                )
-                nearest = next(confirmed, None)
-                if nearest is not None:
-                    repeats.append(Repeat(source, by_row[nearest], int(distances[nearest])))
-                    continue
-            rows.append(bits)
-            by_row.append(source)
-        uniques.append(source)
+            distances = (rows != bits).sum(axis=1)
+            confirmed = (
+                Repeat(source, by_row[row], int(distances[row]))
+                for row in np.argsort(distances, kind="stable").tolist()  # first of equals
+                if distances[row] <= near.scheme.distance
+                and near.share_a_bucket(document, known[by_row[row]])
+                and near.confirms(int(distances[row]), document, known[by_row[row]])
+            )
+            repeat = next(confirmed, None)
+            if repeat is None:
+                rows = np.vstack([rows, bits])
+                by_row.append(source)
+        if repeat is None:
+            uniques.append(source)
+        else:
+            repeats.append(repeat)
     return uniques, repeats
 
 

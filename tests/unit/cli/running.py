@@ -1,6 +1,4 @@
-"""Running the command: as a process of its own, as a shell does, or in this process, which is ten
-times as fast.
-"""
+"""Running the command: as a process of its own, or in this process, which is ten times as fast."""
 
 from __future__ import annotations
 
@@ -9,14 +7,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, NamedTuple
 
 from streams.cli.main import main
 from streams.errors import ExitCode
+from tests.repository.source_tree import ROOT
 
-_SECONDS_MAX = 120.0
+SECONDS_MAX = 120.0
 
 
 class Run(NamedTuple):
@@ -30,20 +29,36 @@ class Run(NamedTuple):
 def firstseen(
     *arguments: str, environ: Mapping[str, str] | None = None, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run `firstseen` with these arguments, without FIRSTSEEN_ variables but those of `environ`."""
+    """Run `firstseen`, from any directory, without FIRSTSEEN_ variables but those of `environ`."""
     return subprocess.run(
         [sys.executable, "-m", "streams.cli.main", *arguments],
-        env=clean_environment() | dict(environ or {}),
+        env=clean_environment() | {"PYTHONPATH": str(ROOT)} | dict(environ or {}),
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=_SECONDS_MAX,
+        timeout=SECONDS_MAX,
         check=False,
     )
 
 
+@contextmanager
+def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Start `firstseen` as a process, from any directory; it is gone at the end of the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "streams.cli.main", *arguments],
+        env=clean_environment() | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=SECONDS_MAX)
+
+
 def run_here(*arguments: str) -> Run:
-    """Run `firstseen` in this process."""
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
         code = main(arguments)
     return Run(code, out.getvalue(), err.getvalue())

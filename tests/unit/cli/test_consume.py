@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterable
 
@@ -22,14 +20,13 @@ from streams.kafka.clients import Consumer, Producer
 from streams.kafka.producers import ProducerRecord
 from streams.worker.outputs import dead_letter_record
 from tests.rigs.brokers.broker import Broker
-from tests.unit.cli.running import clean_environment, firstseen, run_here
+from tests.unit.cli.running import Run, run_here, started
 from tests.unit.documents.samples import HERE, NEAR, RULES, as_json, output_of, pending, raw
 
 SNOW = "北京今天下雪了，地铁照常运行。"
 
 
 def put(broker: Broker, topic: str, records: Iterable[ProducerRecord]) -> None:
-    """Put records on a topic, as a worker does."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for record in records:
         producer.produce(
@@ -57,25 +54,20 @@ def outputs() -> list[ProducerRecord]:
     ]
 
 
+def consume(broker: Broker, *arguments: str) -> Run:
+    return run_here("consume", "--broker", broker.bootstrap_servers, *arguments)
+
+
 def until_end(broker: Broker, topic: str, *arguments: str) -> str:
     """What the command writes of everything that is there."""
-    run = firstseen(
-        *("consume", "--broker", broker.bootstrap_servers, "--topic", topic, "--until-end"),
-        *arguments,
-    )
-    assert run.returncode == 0, run.stderr
+    run = consume(broker, "--topic", topic, "--until-end", *arguments)
+    assert (run.returncode, run.stderr) == (0, "")
     return run.stdout
 
 
-def test_lines_say_what_the_filter_said(broker: Broker, topic: str) -> None:
-    """Given one of each output; then a line each says the verdict, the ids, how near it is or what
-    was wrong, and the beginning of the text, with nothing in it that would move a cursor.
-    """
+def test_lines_say_what_the_filter_said_and_move_no_cursor(broker: Broker, topic: str) -> None:
     put(broker, topic, outputs())
-
-    lines = until_end(broker, topic).splitlines()
-
-    assert lines == [
+    assert until_end(broker, topic).splitlines() == [
         f"unique       初雪  初雪 · {SNOW}",
         "undecidable  s  好[31m 的",
         "duplicate    初雪 ← weather  distance 2/64  similarity 0.969  near",
@@ -83,40 +75,21 @@ def test_lines_say_what_the_filter_said(broker: Broker, topic: str) -> None:
     ]
 
 
-def test_it_ends_by_itself_when_nothing_comes(broker: Broker, topic: str) -> None:
-    """Given records and no more of them; with --idle-exit, then all are shown, and it ends."""
+def test_it_ends_by_itself_when_nothing_more_comes(broker: Broker, topic: str) -> None:
     put(broker, topic, outputs())
-
-    run = firstseen(
-        *("consume", "--broker", broker.bootstrap_servers, "--topic", topic),
-        *("--from-beginning", "--idle-exit", "1"),
-    )
-
+    run = consume(broker, "--topic", topic, "--from-beginning", "--idle-exit", "1")
     assert run.returncode == 0, run.stderr
     assert len(run.stdout.splitlines()) == 4
 
 
-def test_it_says_that_nothing_came(
-    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Given no records; with --idle-exit, then it ends after the first wait, and asks for a worker:
-    an empty output alone would not tell a new user that the worker has ended.
-    """
+def test_it_asks_for_a_worker(broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty output alone would not tell a new user that the worker has ended."""
     monkeypatch.setattr(consume_command, "_FIRST_RECORD_SECONDS", 2.0)
-
-    run = run_here(
-        *("consume", "--broker", broker.bootstrap_servers, "--topic", topic),
-        *("--from-beginning", "--idle-exit", "1"),
-    )
-
-    assert (run.returncode, run.stdout) == (0, "")
-    assert run.stderr == "firstseen: no record in 2 s: does a worker run?\n"
+    run = consume(broker, "--topic", topic, "--from-beginning", "--idle-exit", "1")
+    assert run == (0, "", "firstseen: no record in 2 s: does a worker run?\n")
 
 
-def test_json_loses_nothing(broker: Broker, topic: str) -> None:
-    """Given the same; with --json, then each line has the record whole: place, time, key, value and
-    headers in their order, and bytes that are no text as base64.
-    """
+def test_json_loses_nothing_of_a_record(broker: Broker, topic: str) -> None:
     put(broker, topic, outputs())
 
     lines = [json.loads(line) for line in until_end(broker, topic, "--json").splitlines()]
@@ -138,14 +111,9 @@ def test_json_loses_nothing(broker: Broker, topic: str) -> None:
     assert (lines[3]["key"], lines[3]["value"]) == (None, {"base64": "/w=="})
 
 
-def test_nothing_is_committed_and_limit_holds(broker: Broker, topic: str) -> None:
-    """Given four records; when two readers with one application id take two each; then both get
-    the first two, and the group that they might be taken for has committed nothing.
-    """
+def test_readers_of_one_application_commit_nothing_and_get_all(broker: Broker, topic: str) -> None:
     put(broker, topic, outputs())
-
     first, second = (until_end(broker, topic, "--limit", "2") for _ in range(2))
-
     assert first == second
     assert len(first.splitlines()) == 2
     with Consumer(broker.consumer_settings("firstseen")) as consumer:
@@ -153,30 +121,18 @@ def test_nothing_is_committed_and_limit_holds(broker: Broker, topic: str) -> Non
     assert committed.offset < 0
 
 
-def test_the_end_is_that_of_the_start(broker: Broker) -> None:
-    """Given topics of which one is empty; then the command ends at the ends of both."""
+def test_it_ends_at_the_ends_of_all_topics(broker: Broker) -> None:
     full, empty = broker.unique("full"), broker.unique("empty")
     broker.create_topics({full: 3, empty: 2})
     put(broker, full, outputs())
-
     assert len(until_end(broker, full, "--topic", empty).splitlines()) == 4
     assert until_end(broker, empty) == ""
 
 
-def test_it_follows(broker: Broker, topic: str) -> None:
-    """Given records that are there already; when more come while the command follows; then only
-    the new ones are shown, at once, and Ctrl-C ends it with the code for that.
-    """
+def test_it_follows_with_new_records_alone_until_ctrl_c(broker: Broker, topic: str) -> None:
     put(broker, topic, outputs()[:1])
-    with subprocess.Popen(
-        [
-            *(sys.executable, "-m", "streams.cli.main", "consume", "--topic", topic),
-            *("--broker", broker.bootstrap_servers),
-        ],
-        env=clean_environment(),
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as following:
+    options = ("--topic", topic, "--broker", broker.bootstrap_servers)
+    with started("consume", *options) as following:
         assert following.stdout is not None
         os.set_blocking(following.stdout.fileno(), False)
         line, deadline = "", time.monotonic() + 90
@@ -192,10 +148,6 @@ def test_it_follows(broker: Broker, topic: str) -> None:
 
 
 def test_topics_go_by_the_names_of_the_settings(broker: Broker, topic: str) -> None:
-    """Given a raw topic of another name; then "raw" is that one, and so are its lines called."""
     put(broker, topic, [outputs()[0]])
-    arguments = ("--until-end", "--broker", broker.bootstrap_servers)
-
-    run = firstseen("consume", "--topic", "raw", "--set", f"topics.raw={topic}", *arguments)
-
-    assert (run.stdout, run.stderr) == (f"unique       初雪  初雪 · {SNOW}\n", "")
+    run = consume(broker, "--topic", "raw", "--set", f"topics.raw={topic}", "--until-end")
+    assert run == (0, f"unique       初雪  初雪 · {SNOW}\n", "")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterable
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import pytest
@@ -23,7 +22,7 @@ from streams.settings.loader import load_settings
 from streams.worker.outputs import dead_letter_record
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.waiting import await_that
-from tests.unit.cli.running import Run, clean_environment, report_of, run_here
+from tests.unit.cli.running import Run, report_of, run_here, started
 from tests.unit.documents.samples import RULES
 
 YEAR_12000_MS = 316_516_723_200_000
@@ -39,46 +38,43 @@ class Letters(NamedTuple):
     dead: str
     options: tuple[str, ...]
 
-    def put(self, *records: tuple[RejectionReason, RawRecord]) -> None:
+    def put(self, records: Iterable[tuple[RejectionReason, RawRecord]]) -> None:
         """Put dead letters on the topic, as a worker does; the sources count from 0."""
         producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers})
         for offset, (reason, raw) in enumerate(records):
             source = SourcePosition(self.raw, 1, offset)
             rejection = Rejection(source, raw, reason, "broken: mend it\x1b[7m")
             out = dead_letter_record(rejection, RULES)
-            headers: list[tuple[str, str | bytes | None]] = list(out.headers)
             producer.produce(
-                self.dead, out.value, out.key, timestamp=raw.timestamp_ms, headers=headers
+                *(self.dead, out.value, out.key),
+                timestamp=raw.timestamp_ms,
+                headers=list(out.headers),
             )
             if len(producer) > 5_000:
                 producer.flush(10)
         assert producer.flush(10) == 0
 
     def run(self, *arguments: str) -> Run:
-        """Run `firstseen dlq` in this process."""
         return run_here("dlq", arguments[0], *self.options, *arguments[1:])
 
     def replay(self, *arguments: str) -> dict[str, Any]:
         """Replay, and return the account; it must end well."""
         return report_of("dlq", "replay", *self.options, *arguments)
 
-    def sent(self, partition: int = 1) -> list[Message]:
-        """What is committed on a partition of the raw topic."""
-        consumer = Consumer(
-            self.broker.consumer_settings(self.broker.unique("reader"), enable_partition_eof="true")
+    def sent(self) -> list[Message]:
+        """What is committed on the partition of the raw topic that the dead letters came from."""
+        settings = self.broker.consumer_settings(
+            self.broker.unique("reader"), enable_partition_eof="true"
         )
         found = []
-        try:
-            consumer.assign([TopicPartition(self.raw, partition, 0)])
+        with Consumer(settings) as consumer:
+            consumer.assign([TopicPartition(self.raw, 1, 0)])
             while (message := consumer.poll(10)) is not None and message.error() is None:
                 found.append(message)
-        finally:
-            consumer.close()
         return found
 
 
-@pytest.fixture
-def letters(broker: Broker) -> Letters:
+def letters_on(broker: Broker) -> Letters:
     """Topics without records, one partition of dead letters."""
     app = broker.unique("app")
     raw, dead = f"{app}.raw", f"{app}.dlq"
@@ -92,6 +88,16 @@ def letters(broker: Broker) -> Letters:
     return Letters(broker, raw, dead, tuple(options))
 
 
+@pytest.fixture
+def letters(broker: Broker) -> Letters:
+    return letters_on(broker)
+
+
+@pytest.fixture
+def kafka_letters(kafka_broker: Broker) -> Letters:
+    return letters_on(kafka_broker)
+
+
 def some() -> Iterable[tuple[RejectionReason, RawRecord]]:
     """Four: text that would draw on a terminal, no UTF-8, too large, one sent 3 times before."""
     trace = (("trace", b"\x1b[31m7f"),)
@@ -103,15 +109,11 @@ def some() -> Iterable[tuple[RejectionReason, RawRecord]]:
 
 
 def draws_nothing(text: str) -> bool:
-    """Whether a terminal is left alone."""
     return all(sign.isprintable() or sign == "\n" for sign in text)
 
 
-def test_list_and_show(letters: Letters) -> None:
-    """Given dead letters, then `list` counts them by reason and partition and says what a replay
-    would do with each, `show` shows one whole; neither lets a record draw on the terminal.
-    """
-    letters.put(*some())
+def test_list_counts_and_show_shows_without_drawing_on_the_terminal(letters: Letters) -> None:
+    letters.put(some())
 
     listed, shown = letters.run("list"), letters.run("show", "0@0")
     content = json.loads(letters.run("list", "--json", "--limit", "2").stdout)
@@ -119,9 +121,8 @@ def test_list_and_show(letters: Letters) -> None:
 
     assert listed.returncode == shown.returncode == binary.returncode == 0, listed.stderr
     assert all(map(draws_nothing, (listed.stdout, shown.stdout, binary.stdout)))
-    assert "4 dead letters, 2 to replay" in listed.stdout
-    assert "no body" in listed.stdout
-    assert "at cap" in listed.stdout
+    for part in ("4 dead letters, 2 to replay", "no body", "at cap"):
+        assert part in listed.stdout
     assert (content["records"], content["to_replay"]) == (4, 2)
     assert content["reasons"]["not_json"] == {"records": 2, "to_replay": 1}
     assert content["partitions"] == {"0": {"records": 4, "to_replay": 2}}
@@ -134,12 +135,8 @@ def test_list_and_show(letters: Letters) -> None:
     assert "2 bytes more" in binary.stdout
 
 
-def test_replay(letters: Letters) -> None:
-    """Given dead letters; when they are rehearsed, replayed, and replayed again, then each that can
-    be is sent once, with its own key, value, time and headers, to its partition; the account adds
-    up.
-    """
-    letters.put(*some())
+def test_each_letter_that_can_be_is_sent_once_as_it_came(letters: Letters) -> None:
+    letters.put(some())
 
     rehearsed = letters.replay("--all", "--dry-run")
     assert letters.sent() == []
@@ -159,18 +156,13 @@ def test_replay(letters: Letters) -> None:
     assert second.headers() == [("trace", b"\x1b[31m7f"), ("firstseen-redeliveries", b"1")]
 
 
-def test_replay_by_position(letters: Letters) -> None:
-    """Given positions, then those are sent; one that cannot be is named, with exit code 1, and one
-    that is not there ends the command before anything is sent.
-    """
-    letters.put(*some())
-
+def test_positions_that_cannot_be_sent_are_named(letters: Letters) -> None:
+    letters.put(some())
     missing = letters.run("replay", "0@0", "0@99")
     mixed = letters.run("replay", "0@3", "0@0")
     before = letters.run("replay", "0@0")
     again = letters.replay("0@0", "--again")
     raised = letters.replay("0@3", "--max-redeliveries", "4")
-
     assert missing.returncode == ExitCode.USAGE
     assert f"{letters.dead}/0@99" in missing.stderr
     assert mixed.returncode == before.returncode == ExitCode.RUNTIME
@@ -190,57 +182,38 @@ def test_replay_by_position(letters: Letters) -> None:
     ],
 )
 def test_wrong_selections(kafka_letters: Letters, arguments: tuple[str, ...], says: str) -> None:
-    """Given a selection that is none, then the command line is wrong, and it says how."""
     run = kafka_letters.run("replay", *arguments)
-
     assert run.returncode == ExitCode.USAGE
     assert says in run.stderr
 
 
-@pytest.fixture
-def kafka_letters(kafka_broker: Broker) -> Letters:
-    """The same on a real Kafka alone."""
-    found: Letters = letters.__wrapped__(kafka_broker)  # type: ignore[attr-defined]  # pytest's
-    return found
-
-
-def test_killed_in_the_middle(kafka_letters: Letters) -> None:
-    """Given 4,000 dead letters and a replay that is killed in the middle; when it is run again,
-    then each is on the raw topic exactly once.
-    """
+def test_a_killed_replay_goes_on_and_each_letter_is_sent_once(kafka_letters: Letters) -> None:
     count = 4_000
-    value = b"x" * 2_000
-    reason = RejectionReason.NOT_JSON
-    kafka_letters.put(*((reason, RawRecord(b"%d" % n, value, TIME_MS, ())) for n in range(count)))
-    command = [sys.executable, "-m", "streams.cli.main", "dlq", "replay", *kafka_letters.options]
-    replay = subprocess.Popen([*command, "--all"], env=clean_environment())
-    await_that(lambda: kafka_letters.broker.read_partition(kafka_letters.raw, 1, partition=1))
-    replay.kill()
-    assert replay.wait(10) < 0, "it was done before it was killed"
-
+    value, reason = b"x" * 2_000, RejectionReason.NOT_JSON
+    kafka_letters.put((reason, RawRecord(b"%d" % n, value, TIME_MS, ())) for n in range(count))
+    with started("dlq", "replay", *kafka_letters.options, "--all") as replay:
+        await_that(lambda: kafka_letters.broker.read_partition(kafka_letters.raw, 1, partition=1))
+        replay.kill()
+        assert replay.wait(10) < 0, "it was done before it was killed"
     account = kafka_letters.replay("--all")
-
     assert account["sent"] + account["replayed_before"] == count
     assert 0 < account["replayed_before"] < count
     keys = [message.key() for message in kafka_letters.sent()]
-    assert len(keys) == count
-    assert len(set(keys)) == count
+    assert len(keys) == len(set(keys)) == count
 
 
-def test_two_at_once(kafka_letters: Letters) -> None:
-    """Given a replay under way; when another begins, then the first can send nothing any more."""
+def test_a_second_replay_fences_the_first(kafka_letters: Letters) -> None:
     flags = dict(zip(kafka_letters.options[:4:2], kafka_letters.options[1:4:2], strict=True))
     settings = load_settings(flags=flags, environ={}).settings
     topics = DeadLetterTopics(kafka_letters.dead, 1, "id", kafka_letters.raw, 2)
-    first, second = redeliveries_of(settings, topics), redeliveries_of(settings, topics)
-    try:
+    with (
+        closing(redeliveries_of(settings, topics)) as first,
+        closing(redeliveries_of(settings, topics)) as second,
+    ):
         first.begin()
         second.begin()
 
         with pytest.raises(FencedError):
             first.send([ProducerRecord(topics.raw, b"k", b"v")], {0: OffsetRanges()})
         second.send([ProducerRecord(topics.raw, b"k", b"v", 1)], {0: OffsetRanges()})
-    finally:
-        first.close()
-        second.close()
     assert len(kafka_letters.sent()) == 1

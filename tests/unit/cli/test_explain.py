@@ -1,52 +1,60 @@
-"""`firstseen explain`: each figure is true of the two texts, and the verdict is the real one."""
+"""Commands that look into texts: `firstseen explain`, `fingerprint` and `idf`."""
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 from rich.cells import cell_len
 
 from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinter
-from simhash_core.text.profiles import Profile, profile_named
-from streams.cli.main import main
+from simhash_core.text.profiles import Profile, index_digest, profile_named
 from streams.corpus.corpus import generate
-from streams.corpus.generated import EditKind
+from streams.corpus.generated import BROKEN, EditKind
 from streams.errors import ExitCode
 from streams.offline.explanation import explain, margins
+from tests.unit.cli.dedup_corpus import TEXT
+from tests.unit.cli.running import firstseen, report_of, run_here
 
 pytestmark = pytest.mark.usefixtures("empty_directory")
 
 
 def _texts() -> tuple[str, str, str]:
-    """Return an article, a lightly edited copy of it, and another article."""
+    """An article, a lightly edited copy of it, and another article."""
     records = list(generate(3, 400))
-    texts = {r.id: json.loads(r.value)["text"] for r in records if r.value and r.root is not None}
-    texts |= {
-        r.id: json.loads(r.value)["text"]
-        for r in records
-        if r.value and r.kind is EditKind.ORIGINAL
-    }
+    texts = {r.id: json.loads(r.value)["text"] for r in records if r.value and r.kind not in BROKEN}
     copy = next(r for r in records if r.kind is EditKind.EDIT_1_5)
     other = next(r for r in records if r.kind is EditKind.ORIGINAL and r.id != copy.root)
-    assert copy.id
-    assert copy.parent
-    assert other.id
     return texts[copy.parent], texts[copy.id], texts[other.id]
 
 
 ARTICLE, COPY, OTHER = _texts()
 SHORT: Final = "北京今天下雪了。"
+WORDS: Final = Profile(bits=64, blocks=4, block_bits=16, distance=3, min_features=1)
 
 
-def explained(capsys: pytest.CaptureFixture[str], a: str, b: str, *options: str) -> dict[str, Any]:
+def explained(a: str, b: str, *options: str) -> dict[str, Any]:
     """The object that the command prints for two texts."""
-    assert main(["explain", "--text-a", a, "--text-b", b, "--json", *options]) == ExitCode.OK
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+    return report_of("explain", "--text-a", a, "--text-b", b, *options)
+
+
+def shown(*arguments: str) -> str:
+    """The page that a command prints, which must succeed and fit the terminal."""
+    run = run_here(*arguments)
+    assert run.returncode == ExitCode.OK, run.stderr
+    assert max(map(cell_len, run.stdout.splitlines())) <= 80
+    return run.stdout
+
+
+def page(a: str, b: str, *options: str) -> str:
+    return shown("explain", "--text-a", a, "--text-b", b, *options)
 
 
 @pytest.mark.parametrize(
@@ -60,34 +68,16 @@ def explained(capsys: pytest.CaptureFixture[str], a: str, b: str, *options: str)
         (SHORT, f"{SHORT} ", "DuplicateOf", "exact"),
     ],
 )
-def test_the_verdict(
-    a: str,
-    b: str,
-    verdict: str,
-    word: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Given a copy, an exact repeat, another article or a short text, then the verdict on B after
-    A is said, and why; 80 columns are enough for the page.
-    """
-    monkeypatch.setenv("COLUMNS", "80")
-    found = explained(capsys, a, b)
+def test_the_verdict_on_b_after_a_has_its_reason(a: str, b: str, verdict: str, word: str) -> None:
+    found = explained(a, b)
     assert (found["verdict"], word in found["verdict_in_words"]) == (verdict, True)
-
-    assert main(["explain", "--text-a", a, "--text-b", b]) == ExitCode.OK
-    page = capsys.readouterr().out
-    assert word in page
-    assert max(map(cell_len, page.splitlines())) <= 80
+    assert word in page(a, b)
 
 
 @pytest.mark.parametrize("profile", ["classic", "wide"])
 @pytest.mark.parametrize("text", [COPY, OTHER])
-def test_the_figures_are_true(profile: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given two texts, then distance, differing bits and equal blocks are those of their
-    fingerprints, counted here anew.
-    """
-    found = explained(capsys, ARTICLE, text, "--profile", profile)
+def test_distance_bits_and_blocks_are_those_of_the_fingerprints(profile: str, text: str) -> None:
+    found = explained(ARTICLE, text, "--profile", profile)
 
     made = Fingerprinter(profile_named(profile))
     a, b = (made.fingerprint(text).fingerprint for text in (ARTICLE, text))
@@ -110,13 +100,10 @@ def test_the_figures_are_true(profile: str, text: str, capsys: pytest.CaptureFix
     assert (found["agreement"] is None) == (profile == "classic")
 
 
-def test_the_drawing_shows_the_differing_bits(capsys: pytest.CaptureFixture[str]) -> None:
-    """Given two texts, then the marks of all blocks are as many as bits differ, in their places."""
+def test_the_drawing_marks_the_differing_bits_of_all_blocks() -> None:
     options = ["--set", "index.blocks=16", "--set", "index.cuts=2"]
-    found = explained(capsys, ARTICLE, COPY, *options)
-    main(["explain", "--text-a", ARTICLE, "--text-b", COPY, *options])
-
-    rows = [line.split() for line in capsys.readouterr().out.splitlines() if "·" in line]
+    found = explained(ARTICLE, COPY, *options)
+    rows = [line.split() for line in page(ARTICLE, COPY, *options).splitlines() if "·" in line]
     assert [int(row[0]) for row in rows] == list(range(32))
     drawn = "".join(row[3] for row in rows[:16])
     places = sorted(bit["bit"] for bit in found["differing_bits"])
@@ -126,39 +113,25 @@ def test_the_drawing_shows_the_differing_bits(capsys: pytest.CaptureFixture[str]
         assert outcome == ("equal" if a == b else str(marks.count("x")))
 
 
-def test_bits_outside_the_blocks_are_drawn_too(capsys: pytest.CaptureFixture[str]) -> None:
-    """Given blocks that do not cover the fingerprint, then the rest has a line of its own."""
-    options = [
-        *("--set", "index.blocks=21"),
-        *("--set", "index.block_bits=12"),
-        *("--set", "index.cuts=1"),
-    ]
-    main(["explain", "--text-a", ARTICLE, "--text-b", COPY, *options])
-    rest = [line for line in capsys.readouterr().out.splitlines() if line.startswith(" rest")]
+def test_bits_outside_the_blocks_have_a_line_of_their_own() -> None:
+    changes = ("index.blocks=21", "index.block_bits=12", "index.cuts=1")
+    drawn = page(ARTICLE, COPY, *(part for change in changes for part in ("--set", change)))
+    rest = [line for line in drawn.splitlines() if line.startswith(" rest")]
     assert [len(line.split()[1]) for line in rest] == [256 - 21 * 12]
 
 
 @pytest.mark.parametrize("profile", ["classic", "wide"])
 @pytest.mark.parametrize("text", [ARTICLE, COPY, OTHER])
-def test_margins_make_the_fingerprint(profile: str, text: str) -> None:
-    """Given a text, then the bits of its fingerprint are 1 exactly where its margins are above 0,
-    and no margin is beyond all votes.
-    """
+def test_bits_are_1_where_margins_are_above_0(profile: str, text: str) -> None:
     made = Fingerprinter(profile_named(profile))
     found = margins(made, dict(made.weighted_terms(text)))
-
     bits = int.from_bytes(made.fingerprint(text).fingerprint, "big")
     assert [int(margin > 0) for margin in found] == [int(bit) for bit in f"{bits:0{len(found)}b}"]
     assert abs(found).max() <= 1
 
 
-def test_the_features_that_pull_texts_apart() -> None:
-    """Given two texts that differ in one word, then that word weighs most in the difference, on
-    both sides; and the shares make a whole.
-    """
-    profile = Profile(bits=64, blocks=4, block_bits=16, distance=3, min_features=1)
-    found = explain(Fingerprinter(profile), "apple banana cherry", "apple banana damson")
-
+def test_the_word_that_differs_pulls_texts_apart_most() -> None:
+    found = explain(Fingerprinter(WORDS), "apple banana cherry", "apple banana damson")
     terms = {term.term: term for term in found.terms}
     assert [term.term for term in found.terms[:2]] == ["cherry", "damson"]
     assert (terms["cherry"].weight_b, terms["damson"].weight_a) == (0, 0)
@@ -170,59 +143,176 @@ def test_the_features_that_pull_texts_apart() -> None:
 
 
 def test_length_does_not_weigh() -> None:
-    """Given a text and the same twice over, with plain term counts, then nothing pulls them apart,
-    whatever the weights are.
-    """
-    profile = Profile(bits=64, blocks=4, block_bits=16, distance=3, weighting="tf", min_features=1)
+    profile = msgspec.structs.replace(WORDS, weighting="tf")
     text = "apple banana cherry "
     found = explain(Fingerprinter(profile), text, text * 2)
-
     assert found.distance == 0
     assert found.cosine == pytest.approx(1)
     assert all(term.weight_b == 2 * term.weight_a for term in found.terms)
     assert all(term.share == 0 for term in found.terms)
 
 
-def test_documents_by_id(capsys: pytest.CaptureFixture[str]) -> None:
-    """Given files of documents, then A and B are found by their ids, or by their source position
-    where they have none; the first of an id counts, and broken lines are passed over.
-    """
-    Path("one.jsonl").write_text(
-        "\n".join(["{", json.dumps({"text": OTHER}), json.dumps({"id": 7, "text": ARTICLE})])
-    )
-    Path("two.jsonl").write_text(
-        "\n".join(json.dumps({"id": "b", "text": text}) for text in (COPY, OTHER))
-    )
+def test_documents_are_found_by_id_or_by_position() -> None:
+    """The first of an id counts, and broken lines are passed over."""
+    one = ["{", json.dumps({"text": OTHER}), json.dumps({"id": 7, "text": ARTICLE})]
+    two = [json.dumps({"id": "b", "text": text}) for text in (COPY, OTHER)]
+    Path("one.jsonl").write_text("\n".join(one))
+    Path("two.jsonl").write_text("\n".join(two))
     files = ["--documents", "one.jsonl", "--documents", "two.jsonl"]
+    by_id = report_of("explain", *files, "7", "b")
+    by_place = report_of("explain", *files, "one.jsonl/0@1", "7")
+    assert by_id["distance"] == explained(ARTICLE, COPY)["distance"]
+    assert by_place["distance"] == explained(OTHER, ARTICLE)["distance"]
 
-    assert main(["explain", *files, "7", "b", "--json"]) == ExitCode.OK
-    by_id = json.loads(capsys.readouterr().out)
-    assert main(["explain", *files, "one.jsonl/0@1", "7", "--json"]) == ExitCode.OK
-    by_place = json.loads(capsys.readouterr().out)
 
-    assert by_id["distance"] == explained(capsys, ARTICLE, COPY)["distance"]
-    assert by_place["distance"] == explained(capsys, OTHER, ARTICLE)["distance"]
+# ---- `firstseen fingerprint`: what is shown is what the index would hold.
+
+
+@pytest.mark.parametrize("profile", ["classic", "wide"])
+def test_the_object_is_what_the_core_says(profile: str) -> None:
+    Path("text.txt").write_text(TEXT, "utf-8")
+    found = report_of("fingerprint", "text.txt", "--profile", profile, "--top", "3")
+
+    fingerprinter = Fingerprinter(profile_named(profile))
+    scheme, made = fingerprinter.scheme, fingerprinter.fingerprint(TEXT)
+    assert found["fingerprint"] == made.fingerprint.hex()
+    assert found["bits"] == scheme.bits
+    if scheme.blocks:
+        of_one_cut = found["blocks"][: scheme.blocks]
+        assert "".join(block["value"] for block in of_one_cut) == made.fingerprint.hex()
+    assert [block["index"] for block in found["blocks"]] == list(range(scheme.all_blocks))
+    assert found["content_digest"] == made.content_digest.hex()
+    assert found["features"] == made.features
+    assert found["undecidable"] is None
+    heaviest = fingerprinter.weighted_terms(TEXT)[:3]
+    assert [(term["term"], term["weight"]) for term in found["terms"]] == heaviest
+    assert found["index"] == index_digest(fingerprinter.identity)
+
+
+def test_every_way_to_give_a_text_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("text.txt").write_text(TEXT, "utf-8")
+    Path("text.gz").write_bytes(gzip.compress(TEXT.encode()))
+    Path("one.jsonl").write_text(json.dumps({"id": "n1", "text": TEXT}), "utf-8")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
+    ways = [("text.txt",), ("text.gz",), ("--text", TEXT), ("-",), ("one.jsonl", "--jsonl")]
+    assert len({report_of("fingerprint", *way)["fingerprint"] for way in ways}) == 1
+
+
+def test_the_page_has_every_block_with_its_bits() -> None:
+    changes = ("index.bits=512", "index.blocks=32", "index.cuts=1")
+    flags = [flag for change in changes for flag in ("--set", change)]
+    text = shown("fingerprint", "--text", TEXT, *flags, "--top", "2")
+    made = Fingerprinter(profile_named("wide"))
+    assert f"features     {made.fingerprint(TEXT).features}" in text
+    rows = [line.split() for line in text.splitlines() if line[:5].strip().isdigit()]
+    assert [int(row[0]) for row in rows] == list(range(32))
+    for _, value, bits in rows:
+        assert int(value, 16) == int(bits, 2)
+    digits = "".join(value for _, value, _ in rows)
+    for part in (digits[:64], digits[64:], "more (--top)"):
+        assert part in text
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["f.txt"], "not 1"),
-        (["f.txt", "f.txt", "f.txt"], "not 3"),
-        (["f.txt", "f.txt", "--text-a", "x"], "not 2"),
-        (["-", "-"], "standard input"),
-        (["f.txt", "missing.txt"], "missing.txt"),
-        (["--documents", "f.jsonl", "a", "z"], "'z'"),
-        (["--documents", "missing.jsonl", "a", "z"], "missing.jsonl"),
-    ],
+    ("text", "reason"),
+    [(SHORT, "too_few_features"), ("🙂🙂。。。", "no_features"), (" \n\t", "empty")],
 )
-def test_texts_that_are_not_there(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Given too few texts, too many, or none of that name, then the message says which."""
-    Path("f.txt").write_text(ARTICLE, "utf-8")
-    Path("f.jsonl").write_text(json.dumps({"id": "a", "text": ARTICLE}), "utf-8")
+def test_an_undecidable_text_has_a_reason_in_place_of_a_fingerprint(text: str, reason: str) -> None:
+    found = report_of("fingerprint", "--text", text)
+    assert (found["fingerprint"], found["undecidable"], found["blocks"]) == (None, reason, [])
+    assert f"none: undecidable ({reason})" in shown("fingerprint", "--text", text)
 
-    assert main(["explain", *arguments]) == ExitCode.USAGE
 
-    assert message in capsys.readouterr().err
+def test_documents_have_a_line_each_and_others_are_told() -> None:
+    documents = [{"id": "a", "text": TEXT}, {"id": "b\x1b[2J", "text": SHORT}]
+    lines = [json.dumps(document) for document in documents]
+    Path("f.jsonl").write_text("\n".join([lines[0], "", "{", lines[1]]), "utf-8")
+    run = run_here("fingerprint", "--jsonl", "f.jsonl", "--profile", "classic")
+    assert run.returncode == ExitCode.OK
+    made = Fingerprinter(profile_named("classic")).fingerprint(TEXT)
+    first, second = run.stdout.splitlines()
+    assert first == f"a\t{made.fingerprint.hex()}\t{made.features}"
+    assert second.endswith("\t-\ttoo_few_features")
+    assert "\x1b" not in run.stdout
+    assert "line 3: not_json" in run.stderr
+
+
+# ---- `firstseen idf`: training from files, and using the model.
+
+TEXTS = [
+    "市交通局发布公告称，跨江大桥的加固工程将于下月初开始，货车绕行北环高速。",
+    "跨江大桥昨晚封闭，货车绕行，公交线路改由隧道通行，居民表示理解。",
+    "一家初创公司展示了新型电池，研究人员说关键在于陶瓷隔膜。",
+]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> str:
+    """A gzip file of three documents and a line that is none."""
+    path = tmp_path / "news.jsonl.gz"
+    lines = [json.dumps({"id": i, "text": text}) for i, text in enumerate(TEXTS)]
+    path.write_bytes(gzip.compress("\n".join([*lines, "{"]).encode()))
+    return str(path)
+
+
+def test_a_model_is_trained_shown_and_named_in_the_index(corpus: str, tmp_path: Path) -> None:
+    model = str(tmp_path / "news.v1.idf")
+    trained = run_here("idf", "train", corpus, "-o", model, "--least", "1", "--json")
+    assert trained.returncode == ExitCode.OK, trained.stderr
+    assert trained.stderr.count("\n") == 1, "the line that is no document"
+    made = json.loads(trained.stdout)
+    assert made["name"] == "news"
+    assert (made["documents"], made["segmenter"], made["undercount"]) == (3, "words", 0)
+
+    shown = report_of("idf", "show", model, "大桥", "的", "没有")
+    assert shown["idf"] == {"大桥": 0.9163, "的": 1.3863, "没有": shown["unknown"]}
+
+    used = ("--set", f"index.idf={model}")
+    configured = report_of("config", "show", *used)
+    assert f"idf={made['identity']} " in configured["identity"]
+    found = report_of("fingerprint", "--text", TEXTS[0], *used)
+    assert found["index"] == configured["index"]
+
+
+def test_lines_of_text_folders_and_json_lines_are_documents(corpus: str, tmp_path: Path) -> None:
+    lines = tmp_path / "more.txt"
+    lines.write_text("\n".join(TEXTS[:2]), "utf-8")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a.md").write_text(TEXTS[2], "utf-8")
+    made = report_of(
+        *("idf", "train", str(lines), str(folder), corpus, "-o", str(tmp_path / "m")),
+        *("--name", "all-3"),
+    )
+    assert made["documents"] == 6
+    assert made["identity"].startswith("all-3-")
+
+
+def test_a_model_is_replaced_with_force(corpus: str, tmp_path: Path) -> None:
+    (model := tmp_path / "kept.idf").write_text("precious")
+    assert run_here("idf", "train", corpus, "-o", str(model), "--force")[0] == ExitCode.OK
+    assert model.read_text("utf-8").startswith("firstseen-idf/1\n")
+
+
+def test_a_dictionary_and_a_stop_list_change_terms_and_identity(tmp_path: Path) -> None:
+    words, stops = tmp_path / "words.txt", tmp_path / "stop.txt"
+    words.write_text("跨江大桥\n", "utf-8")
+    stops.write_text("货车\n", "utf-8")
+    found = report_of(
+        *("fingerprint", "--text", TEXTS[0], "--top", "100"),
+        *("--set", f"index.user_dictionary={words}", "--set", f"index.stop_words={stops}"),
+    )
+    terms = {term["term"] for term in found["terms"]}
+    assert "跨江大桥" in terms
+    assert "货车" not in terms
+    plain = report_of("config", "show")
+    assert found["index"] != plain["index"]
+    assert "stop-words=" not in plain["identity"]
+
+
+def test_training_shows_no_bar_in_a_pipe(corpus: str, tmp_path: Path) -> None:
+    done = firstseen("idf", "train", corpus, "-o", str(tmp_path / "m.idf"))
+    assert done.returncode == 0
+    assert done.stderr.count("\n") == 1
+    assert "\r" not in done.stderr
+    assert done.stdout.startswith(f"{tmp_path / 'm.idf'}: m-")

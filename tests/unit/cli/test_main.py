@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -15,7 +16,6 @@ import click
 import pytest
 from rich.cells import cell_len
 
-import streams.cli
 from simhash_core.errors import FirstseenError, IndexMismatchError, ProtocolError, UsageError
 from streams.cli.main import cli, main
 from streams.errors import (
@@ -27,28 +27,21 @@ from streams.errors import (
     exit_code_of,
     report,
 )
-from tests.unit.cli.running import clean_environment, firstseen
+from tests.repository.source_tree import ROOT
+from tests.unit.cli.running import SECONDS_MAX, clean_environment, firstseen
 
 COMMANDS = cli.list_commands(click.Context(cli))
 
 
-def test_commands_are_modules() -> None:
-    """Given the modules of the package, then each that ends in _command is a command."""
-    (directory,) = streams.cli.__path__
-    found = {
-        path.stem.removesuffix("_command").replace("_", "-")
-        for path in Path(directory).glob("*_command.py")
-    }
-
+def test_each_module_that_ends_in_command_is_one() -> None:
+    files = (ROOT / "streams" / "cli").glob("*_command.py")
+    found = {file.stem.removesuffix("_command").replace("_", "-") for file in files}
     assert set(COMMANDS) == found
     assert {"config", "topics", "version"} <= found
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given a command, when asked for help, then it explains itself, and so does each command
-    within it; each that can be run shows an example.
-    """
+def test_each_command_has_help_and_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     command = cli.get_command(click.Context(cli), name)
     assert command is not None
 
@@ -65,8 +58,7 @@ def test_each_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) ->
     explained([name], command)
 
 
-def test_help_lists_all_commands_and_imports_none() -> None:
-    """Given --help, then every command has a line, and nothing slow is imported for that."""
+def test_help_lists_all_commands_and_imports_nothing_slow() -> None:
     program = (
         "import sys; from streams.cli.main import main; code = main(['--help']); "
         "slow = {'faust', 'numpy', 'confluent_kafka', 'rocksdict', 'jieba', 'rjieba', 'msgspec'}; "
@@ -83,32 +75,15 @@ def test_help_lists_all_commands_and_imports_none() -> None:
         assert len(line.split()) > 2
 
 
-def test_the_version() -> None:
-    """Given --version, then it is the installed one."""
+def test_version_names_firstseen_and_its_parts() -> None:
     assert firstseen("--version").stdout == f"firstseen {version('firstseen')}\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["confg"], "'config'"),
-        (["config", "show", "--jsno"], "--jsno"),
-        (["topics", "create", "--partitions", "0"], "1<=x<=4096"),
-    ],
-)
-def test_a_wrong_command_line(
-    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Given a command line that cannot be, then it ends with 2, and says what is wrong."""
-    assert main(arguments) == ExitCode.USAGE
-    assert says in capsys.readouterr().err
+    versions = json.loads(firstseen("version", "--json").stdout)
+    assert {"firstseen", "faust-streaming", "librdkafka", "python"} <= set(versions)
+    assert all(versions.values())
 
 
 @pytest.mark.parametrize("arguments", [[], ["config"], ["topics"], ["dlq"]])
-def test_a_group_without_a_command_shows_its_help(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Given no command, then the help is on standard output, and the exit code is 0."""
+def test_a_group_shows_its_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == ExitCode.OK
     out, err = capsys.readouterr()
     assert out.startswith(f"Usage: {' '.join(['firstseen', *arguments])}")
@@ -117,12 +92,9 @@ def test_a_group_without_a_command_shows_its_help(
 
 
 @pytest.mark.parametrize("path", [[], *([name] for name in COMMANDS)])
-def test_help_fits_a_narrow_terminal(
+def test_help_fits_a_narrow_terminal_and_examples_can_be_pasted(
     path: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given 50 columns, then no line of a help page is wider, and what was folded in an example
-    can still be pasted.
-    """
     monkeypatch.setenv("COLUMNS", "50")
     assert main([*path, "--help"]) == ExitCode.OK
     text = capsys.readouterr().out
@@ -134,10 +106,7 @@ def test_help_fits_a_narrow_terminal(
 
 
 @pytest.mark.parametrize("name", ["dedup", "explain", "fingerprint", "check", "plan", "tune"])
-def test_only_commands_that_talk_to_kafka_know_a_broker(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Given a command that needs no broker, then it has no option for one."""
+def test_offline_commands_know_no_broker(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([name, "--help"]) == ExitCode.OK
     assert "--broker" not in capsys.readouterr().out
 
@@ -150,15 +119,9 @@ def test_only_commands_that_talk_to_kafka_know_a_broker(
         ("firstseen consume --topic du", "duplicate-of"),
     ],
 )
-def test_completion(words: str, completed: str) -> None:
-    """Given a command line that has begun, then the shell is told how it may go on."""
-    result = firstseen(
-        environ={
-            "_FIRSTSEEN_COMPLETE": "bash_complete",
-            "COMP_WORDS": words,
-            "COMP_CWORD": str(len(words.split()) - 1),
-        }
-    )
+def test_shells_complete_commands_and_values(words: str, completed: str) -> None:
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    result = firstseen(environ={"_FIRSTSEEN_COMPLETE": "bash_complete", **asked})
     assert f"plain,{completed}" in result.stdout.splitlines()
 
 
@@ -179,27 +142,20 @@ def test_completion(words: str, completed: str) -> None:
         (click.Abort(), 130),
     ],
 )
-def test_errors_have_codes(
+def test_errors_have_codes_and_messages_without_a_traceback(
     error: BaseException, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Given an error of each class, then it has its code, and one message without a traceback;
-    none for who pressed Ctrl-C.
-    """
     assert exit_code_of(error) == report(error) == code
     message = capsys.readouterr().err
     assert "Traceback" not in message
     assert message.startswith("firstseen: ") or code == ExitCode.INTERRUPTED
 
 
-def test_an_internal_error_is_called_that(capsys: pytest.CaptureFixture[str]) -> None:
-    """Given an error that nobody raises on purpose, then its class is told, and how to see more;
-    with debug, the traceback is there.
-    """
+def test_an_internal_error_says_how_to_see_more(capsys: pytest.CaptureFixture[str]) -> None:
     report(ZeroDivisionError("by zero"))
     message = capsys.readouterr().err
     assert "ZeroDivisionError: by zero" in message
     assert "firstseen --debug" in message
-
     try:
         _ = 1 / 0
     except ZeroDivisionError as error:
@@ -209,70 +165,62 @@ def test_an_internal_error_is_called_that(capsys: pytest.CaptureFixture[str]) ->
     assert "test_main.py" in shown
 
 
-def test_debug_shows_the_traceback() -> None:
-    """Given --debug before the command, when settings are wrong, then message and traceback are
-    there, and the code is the same.
-    """
+def test_debug_shows_the_traceback_before_the_message() -> None:
     result = firstseen("--debug", "config", "validate", "--set", "web.port=0")
-
     assert result.returncode == ExitCode.CONFIGURATION
     assert "Traceback" in result.stderr
     assert "web.port" in result.stderr.splitlines()[-1]
 
 
-def test_a_reader_that_goes_away() -> None:
-    """Given output into a pipe that nobody reads any more, then the command ends in silence."""
+@pytest.mark.parametrize("command", ["config show", "dedup f.jsonl --unique -"])
+def test_a_pipe_that_nobody_reads_ends_a_command_in_silence(command: str, tmp_path: Path) -> None:
+    (tmp_path / "f.jsonl").write_text('{"text": "x"}\n')
     read_end, write_end = os.pipe()
     os.close(read_end)
     try:
         result = subprocess.run(
-            [sys.executable, "-m", "streams.cli.main", "config", "show"],
-            env=clean_environment(),
+            [sys.executable, "-m", "streams.cli.main", *command.split()],
+            cwd=tmp_path,
+            env=clean_environment() | {"PYTHONPATH": str(ROOT)},
             stdout=write_end,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=120,
+            timeout=SECONDS_MAX,
             check=False,
         )
     finally:
         os.close(write_end)
 
     assert (result.returncode, result.stderr) == (ExitCode.RUNTIME, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["f.jsonl"]
 
 
 @pytest.mark.parametrize(
     ("sent", "code"),
     [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)],
 )
-def test_signals(sent: signal.Signals, code: ExitCode) -> None:
-    """Given a command that waits for a broker, when it gets a signal, then it ends at once with the
-    signal's code, without a traceback.
-    """
-    arguments = ["topics", "check", "--broker", "127.0.0.1:1", "--timeout", "60"]
-    process = subprocess.Popen(
-        [sys.executable, "-c", f"{_ANNOUNCE}; import sys; sys.exit(main({arguments!r}))"],
+def test_a_signal_ends_the_wait_for_a_broker(sent: signal.Signals, code: ExitCode) -> None:
+    program = (  # says that the wait begins, which no output of the command does
+        "import sys; from streams.cli.main import main; from streams.kafka import connection as b; "
+        "connect = b.connect_admin; "
+        "b.connect_admin = lambda *a: (print('waiting', flush=True), connect(*a))[1]; "
+        "sys.exit(main(['topics', 'check', '--broker', '127.0.0.1:1', '--timeout', '60']))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
         env=clean_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "waiting\n"
-        time.sleep(0.2)  # into the wait
-        process.send_signal(sent)
-        _, message = process.communicate(timeout=120)
-    finally:
-        process.kill()
-        process.wait()
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "waiting\n"
+            time.sleep(0.2)  # into the wait
+            process.send_signal(sent)
+            _, message = process.communicate(timeout=SECONDS_MAX)
+        finally:
+            process.kill()
 
     assert process.returncode == code
     assert "Traceback" not in message
-
-
-# Says that the wait begins, which no output of the command does.
-_ANNOUNCE = (
-    "from streams.cli.main import main; from streams.kafka import connection as b; "
-    "connect = b.connect_admin; "
-    "b.connect_admin = lambda *a: (print('waiting', flush=True), connect(*a))[1]"
-)

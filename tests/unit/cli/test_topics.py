@@ -1,4 +1,4 @@
-"""`firstseen topics`: what is made, what is found wrong, and what happens without a broker."""
+"""`firstseen topics`: what is made, and what is found wrong."""
 
 from __future__ import annotations
 
@@ -16,13 +16,7 @@ from streams.errors import ExitCode
 from streams.kafka.clients import AdminClient, Producer
 from streams.settings.settings import KIB, Settings, TopicSettings
 from streams.topics.admin import TopicsError, create, partitions_of
-from streams.topics.checking import (
-    TopicState,
-    check,
-    copy_notes,
-    output_retentions,
-    retention_text,
-)
+from streams.topics.checking import TopicState, check, copy_notes, output_retentions, retention_text
 from streams.topics.plans import (
     MIN_IN_SYNC,
     REPORTS_KEPT_MIN_MS,
@@ -33,7 +27,10 @@ from streams.topics.plans import (
 from streams.topics.shard_topics import grow_changelog, raw_topic, refuse_lost_shards
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.waiting import await_that
-from tests.unit.cli.running import firstseen
+from tests.unit.cli.running import Run, run_here
+
+DAY_MS = 86_400_000
+CREATE = ("create", "--partitions", "1")
 
 
 def settings_for(broker: Broker) -> Settings:
@@ -44,17 +41,49 @@ def settings_for(broker: Broker) -> Settings:
     return Settings(application_id=application, brokers=broker.bootstrap_servers, topics=topics)
 
 
-def options(settings: Settings) -> list[str]:
-    """The command-line options that give these settings."""
+@pytest.fixture
+def settings(kafka_broker: Broker) -> Settings:
+    return settings_for(kafka_broker)
+
+
+@pytest.fixture
+def admin(kafka_broker: Broker) -> AdminClient:
+    return AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
+
+
+def shown(settings: Settings, *arguments: str) -> Run:
+    """Run `firstseen topics …` with these settings."""
     topics = msgspec.structs.asdict(settings.topics)
     sets = [part for name, topic in topics.items() for part in ("--set", f"topics.{name}={topic}")]
-    return ["--broker", settings.brokers, "--application-id", settings.application_id, *sets]
+    named = ("--broker", settings.brokers, "--application-id", settings.application_id)
+    return run_here("topics", *arguments, *named, *sets)
 
 
-def run(settings: Settings, *arguments: str) -> tuple[int, Any]:
+def run(settings: Settings, *arguments: str) -> tuple[int, dict[str, Any]]:
     """Run `firstseen topics …  --json`; return its code and what it wrote."""
-    result = firstseen("topics", *arguments, *options(settings), "--json")
-    return result.returncode, json.loads(result.stdout)
+    result = shown(settings, *arguments, "--json")
+    found: dict[str, Any] = json.loads(result.stdout)
+    return result.returncode, found
+
+
+def checked(settings: Settings) -> dict[str, Any]:
+    """What `check` writes of topics that must fit."""
+    code, found = run(settings, "check")
+    assert (code, found["fit"], found["differences"]) == (ExitCode.OK, True, [])
+    return found
+
+
+def differences(settings: Settings) -> dict[tuple[str, str], tuple[str, str]]:
+    """What `check` finds, by topic and what it is: what must be, and what is."""
+    code, found = run(settings, "check")
+    assert (code, found["fit"]) == (ExitCode.RUNTIME, False)
+    assert all(difference["fix"] for difference in found["differences"])
+    return {(d["topic"], d["what"]): (d["expected"], d["actual"]) for d in found["differences"]}
+
+
+def column(found: dict[str, Any], name: str) -> dict[str, Any]:
+    """A column of the table, by topic."""
+    return {row["topic"]: row[name] for row in found["topics"]}
 
 
 def add_partitions(admin: AdminClient, topic: str, total: int) -> None:
@@ -75,89 +104,47 @@ def alter(settings: Settings, topic: str, changes: Mapping[str, str]) -> None:
         future.result(10)
 
 
-def test_topics_are_made_once(kafka_broker: Broker) -> None:
-    """Given a broker without the topics, when they are created twice, then the first time makes
-    all, with the partitions and settings that they need, and the second time changes nothing.
-    """
-    settings = settings_for(kafka_broker)
+def test_topics_are_made_once(settings: Settings) -> None:
     topics = settings.topics
 
     code, first = run(settings, "create", "--partitions", "3")
     again, second = run(settings, "create", "--partitions", "4")
 
     assert (code, again) == (ExitCode.OK, ExitCode.OK)
-    assert {row["topic"]: row["partitions"] for row in first["topics"]} == {
-        topics.raw: 3,
-        topics.unique: 3,
-        topics.duplicates: 3,
-        topics.dead_letters: 1,
-        topics.log: 1,
-        topics.reports: 1,
-        topics.changelog: 3,
-    }
-    assert all(row["created"] for row in first["topics"])
+    partitions = dict.fromkeys(msgspec.structs.astuple(topics), 3)
+    del partitions[topics.tagged]
+    single = dict.fromkeys((topics.dead_letters, topics.log, topics.reports), 1)
+    assert column(first, "partitions") == partitions | single
+    assert all(column(first, "created").values())
     assert not any(row["created"] or row["added"] for row in second["topics"])
-    code, checked = run(settings, "check")
-    assert (code, checked["fit"]) == (ExitCode.OK, True)
-    assert (checked["differences"], checked["notes"]) == ([], [])
-    assert {row["topic"]: row["retention_ms"] for row in checked["topics"]} == {
-        topics.raw: 604_800_000,
-        topics.unique: -1,
-        topics.duplicates: -1,
-        topics.dead_letters: -1,
-        topics.log: -1,
-        topics.reports: 3_600_000,
-        topics.changelog: -1,
-    }
+    found = checked(settings)
+    assert found["notes"] == []
+    kept = {topics.raw: 7 * DAY_MS, topics.reports: 3_600_000}
+    assert column(found, "retention_ms") == dict.fromkeys(partitions, -1) | kept
 
 
-def test_outputs_that_delete_sooner_than_the_settings_say(kafka_broker: Broker) -> None:
-    """Given outputs that keep records for a week, for a day and for ever, when they should for ever
-    or for three days, then topics fit, and each that keeps them for less is a note with both times
-    and the fix; workers learn what each keeps, unless the broker's time counts.
-    """
-    settings = settings_for(kafka_broker)
+def test_outputs_that_delete_too_soon_are_notes(settings: Settings, admin: AdminClient) -> None:
     topics = settings.topics
-    run(settings, "create", "--partitions", "1")
-    day = 86_400_000
-    alter(settings, topics.unique, {"retention.ms": str(7 * day)})
-    alter(settings, topics.duplicates, {"retention.ms": str(day)})
-    admin = AdminClient({"bootstrap.servers": settings.brokers})
+    run(settings, *CREATE)
+    alter(settings, topics.unique, {"retention.ms": str(7 * DAY_MS)})
+    alter(settings, topics.duplicates, {"retention.ms": str(DAY_MS)})
 
     for_ever = check(admin, topic_plans(settings))
-    three_days = msgspec.structs.replace(settings, output_retention_ms=3 * day)
+    three_days = msgspec.structs.replace(settings, output_retention_ms=3 * DAY_MS)
     (note,) = check(admin, topic_plans(three_days)).notes
 
     assert for_ever.differences == []
     assert [note.split()[0] for note in for_ever.notes] == [topics.unique, topics.duplicates]
     for part in (topics.duplicates, "1 day", "output_retention_ms", "3 days"):
         assert part in note
-    assert f"--topic {topics.duplicates} --add-config retention.ms={3 * day}" in note
-    assert output_retentions(admin, topic_plans(settings)) == {
-        topics.unique: 7 * day,
-        topics.duplicates: day,
-    }
+    assert f"--topic {topics.duplicates} --add-config retention.ms={3 * DAY_MS}" in note
+    kept = {topics.unique: 7 * DAY_MS, topics.duplicates: DAY_MS}
+    assert output_retentions(admin, topic_plans(settings)) == kept
 
     alter(settings, topics.unique, {"message.timestamp.type": "LogAppendTime"})
     alter(settings, topics.duplicates, {"cleanup.policy": "compact"})
 
     assert output_retentions(admin, topic_plans(settings)) == {}
-
-
-def test_more_copies_in_sync_than_there_are(kafka_broker: Broker) -> None:
-    """Given a log with one copy of which two must be in sync, then topics do not fit: brokers would
-    refuse every record.
-    """
-    settings = settings_for(kafka_broker)
-    run(settings, "create", "--partitions", "1")
-    alter(settings, settings.topics.log, {MIN_IN_SYNC: "2"})
-
-    code, found = run(settings, "check")
-
-    assert code == ExitCode.RUNTIME
-    (difference,) = found["differences"]
-    assert (difference["topic"], difference["what"]) == (settings.topics.log, MIN_IN_SYNC)
-    assert (difference["expected"], difference["actual"]) == ("1", "2")
 
 
 @pytest.mark.parametrize(
@@ -174,162 +161,132 @@ def test_more_copies_in_sync_than_there_are(kafka_broker: Broker) -> None:
         (2, 2, 2, ["min.insync.replicas=1"]),
     ],
 )
-def test_what_the_failure_of_a_broker_would_do(
+def test_a_note_where_one_broker_that_fails_could_lose_records_or_stop_all(
     replicas: int, min_in_sync: int, brokers: int, parts: list[str]
 ) -> None:
-    """Given copies of a topic, and how many of them must have a record, then there is a note where
-    one broker that fails could lose records, or stop all.
-    """
-    state = TopicState("app.log", 1, replicas, min_in_sync, -1)
-
-    notes = list(copy_notes(state, brokers))
-
+    notes = list(copy_notes(TopicState("app.log", 1, replicas, min_in_sync, -1), brokers))
     assert len(notes) == bool(parts)
     assert all(part in notes[0] for part in parts)
 
 
 @pytest.mark.parametrize(("replicas", "needed"), [(1, None), (2, None), (3, "2"), (5, "2")])
-def test_durable_topics_are_made_so(replicas: int, needed: str | None) -> None:
-    """Given copies, when topics are made, then outputs, log and changelog need two of three before
-    a write counts; with fewer copies, what the broker says; raw is the user's, reports can be lost.
-    """
-    settings = Settings()
-    topics = settings.topics
-
+def test_durable_topics_need_two_copies_of_three(replicas: int, needed: str | None) -> None:
+    """The raw topic is the user's, and reports can be lost."""
+    topics = Settings().topics
     made = {
-        plan.name: plan.config_for(replicas).get(MIN_IN_SYNC) for plan in topic_plans(settings, 1)
+        plan.name: plan.config_for(replicas).get(MIN_IN_SYNC) for plan in topic_plans(Settings(), 1)
     }
-
     durable = {topics.unique, topics.duplicates, topics.dead_letters, topics.log, topics.changelog}
     assert made == {name: needed if name in durable else None for name in made}
 
 
-def test_a_raw_topic_that_is_there(kafka_broker: Broker) -> None:
-    """Given a raw topic of five partitions, when the others are created without a number, then they
-    have as many; with a number, the outputs have that and the changelog has five.
-    """
-    for options_given, outputs in (((), 5), (("--partitions", "2"), 2)):
-        settings = settings_for(kafka_broker)
-        kafka_broker.create_topics({settings.topics.raw: 5})
-
-        code, made = run(settings, "create", *options_given)
-
-        assert code == ExitCode.OK
-        partitions = {row["topic"]: row["partitions"] for row in made["topics"]}
-        assert partitions[settings.topics.unique] == outputs
-        assert partitions[settings.topics.changelog] == 5
+@pytest.mark.parametrize(("given", "outputs"), [((), 5), (("--partitions", "2"), 2)])
+def test_the_changelog_has_the_partitions_of_a_raw_topic_that_is_there(
+    settings: Settings, kafka_broker: Broker, given: tuple[str, ...], outputs: int
+) -> None:
+    kafka_broker.create_topics({settings.topics.raw: 5})
+    code, made = run(settings, "create", *given)
+    assert code == ExitCode.OK
+    partitions = column(made, "partitions")
+    assert partitions[settings.topics.unique] == outputs
+    assert partitions[settings.topics.changelog] == 5
 
 
-def test_no_raw_topic_and_no_number(kafka_broker: Broker) -> None:
-    """Given no raw topic, when topics are created without a number, then the error asks for it."""
-    settings = settings_for(kafka_broker)
-
-    result = firstseen("topics", "create", *options(settings))
-
+@pytest.mark.parametrize(
+    ("given", "topic", "option"),
+    [
+        ((), "raw", "--partitions"),
+        (("--partitions", "1", "--replication-factor", "2"), "changelog", "--replication-factor"),
+    ],
+)
+def test_what_cannot_be_created_is_named_with_the_option(
+    settings: Settings, given: tuple[str, ...], topic: str, option: str
+) -> None:
+    result = shown(settings, "create", *given)
     assert result.returncode == ExitCode.RUNTIME
-    assert f"{settings.topics.raw} is missing" in result.stderr
-    assert "--partitions" in result.stderr
+    assert getattr(settings.topics, topic) in result.stderr
+    assert option in result.stderr
 
 
-def test_what_differs_is_told(kafka_broker: Broker) -> None:
-    """Given topics with changed settings, when checked, then each difference is told with what is,
-    what must be and what to do; what is the user's own choice is not.
-    """
-    settings = settings_for(kafka_broker)
+def test_other_topics_are_made_and_each_difference_is_told_but_the_users_own_choices(
+    settings: Settings, kafka_broker: Broker
+) -> None:
     topics = settings.topics
     kafka_broker.create_topics({topics.log: 2})
-    run(settings, "create", "--partitions", "2")
+
+    code, found = run(settings, "create", "--partitions", "2")
+
+    assert code == ExitCode.RUNTIME
+    made = column(found, "created")
+    assert [topic for topic in made if not made[topic]] == [topics.log]
+    assert {d["what"] for d in found["differences"]} >= {"partitions", "max.message.bytes"}
+
     alter(settings, topics.changelog, {"cleanup.policy": "compact,delete"})
-    alter(settings, topics.log, {"retention.ms": "60000", "max.message.bytes": "30000000"})
+    of_log = {"retention.ms": "60000", "max.message.bytes": "30000000", MIN_IN_SYNC: "2"}
+    alter(settings, topics.log, of_log)
     alter(settings, topics.reports, {"retention.ms": "1000", "max.message.bytes": "1000"})
     alter(settings, topics.unique, {"max.message.bytes": "1000", "retention.ms": "1"})
 
-    code, found = run(settings, "check")
-
-    assert code == ExitCode.RUNTIME
-    assert not found["fit"]
-    told = {(d["topic"], d["what"]): (d["expected"], d["actual"]) for d in found["differences"]}
     internal_bytes = str(settings.largest_internal_bytes + 64 * KIB)
-    assert told == {
+    assert differences(settings) == {
         (topics.unique, "max.message.bytes"): ("1376256", "1000"),
         (topics.log, "partitions"): ("1", "2"),
         (topics.log, "retention.ms"): ("-1", "60000"),
+        (topics.log, MIN_IN_SYNC): ("1", "2"),  # brokers would refuse every record
         (topics.reports, "retention.ms"): (str(REPORTS_KEPT_MIN_MS), "1000"),
         (topics.reports, "max.message.bytes"): (internal_bytes, "1000"),
         (topics.changelog, "cleanup.policy"): ("compact", "compact,delete"),
     }
-    assert all(difference["fix"] for difference in found["differences"])
 
 
-def test_a_raw_topic_that_grew(kafka_broker: Broker) -> None:
-    """Given a raw topic that was given more partitions, when checked, then topics fit, with a note;
-    when workers or an operator add what is missing, then the changelog has as many, once.
-    """
-    settings = settings_for(kafka_broker)
+def test_the_changelog_grows_with_the_raw_topic(settings: Settings, admin: AdminClient) -> None:
     topics = settings.topics
     run(settings, "create", "--partitions", "2")
-    admin = AdminClient({"bootstrap.servers": settings.brokers})
     add_partitions(admin, topics.raw, 5)
 
-    code, found = run(settings, "check")
-
-    assert (code, found["fit"]) == (ExitCode.OK, True)
-    (note,) = found["notes"]
+    (note,) = checked(settings)["notes"]
     assert f"{topics.raw} has 5 partitions, {topics.changelog} 2" in note
-
     assert grow_changelog(admin, settings) == 3
     assert grow_changelog(admin, settings) == 0
     assert partitions_of(admin, [topics.changelog]) == {topics.changelog: 5}
-    assert run(settings, "check")[1]["notes"] == []
+    assert checked(settings)["notes"] == []
 
     add_partitions(admin, topics.raw, 6)
-    created = firstseen("topics", "create", *options(settings))
+    created = shown(settings, "create")
 
     assert created.returncode == ExitCode.OK
     assert f"grown   {topics.changelog}" in created.stdout
     assert partitions_of(admin, [topics.changelog]) == {topics.changelog: 6}
 
 
-def test_workers_that_grow_the_changelog_at_once(kafka_broker: Broker) -> None:
-    """Given a raw topic that grew, when four workers add what is missing at the same time, then
-    none fails, and the changelog has as many partitions as the raw topic.
-    """
-    settings = settings_for(kafka_broker)
-    run(settings, "create", "--partitions", "1")
+def test_four_workers_grow_the_changelog_at_once(settings: Settings) -> None:
+    run(settings, *CREATE)
     admins = [AdminClient({"bootstrap.servers": settings.brokers}) for _ in range(4)]
     add_partitions(admins[0], settings.topics.raw, 4)
-
     with ThreadPoolExecutor(len(admins)) as pool:
         created = list(pool.map(lambda admin: grow_changelog(admin, settings), admins))
-
     assert set(created) <= {0, 3}
     assert 3 in created
     assert partitions_of(admins[0], [settings.topics.changelog])[settings.topics.changelog] == 4
 
 
-def test_a_raw_topic_with_fewer_partitions(kafka_broker: Broker) -> None:
-    """Given an index with documents of three partitions, when the raw topic is created again with
-    two, then that is told as what it is; a changelog whose further partitions are empty fits.
-    """
-    settings = settings_for(kafka_broker)
+def test_a_raw_topic_with_fewer_partitions_than_the_index_has_documents_of(
+    settings: Settings, kafka_broker: Broker, admin: AdminClient
+) -> None:
     raw, changelog = settings.topics.raw, settings.topics.changelog
     kafka_broker.create_topics({raw: 2})
     run(settings, "create")
-    admin = AdminClient({"bootstrap.servers": settings.brokers})
     before = raw_topic(admin, settings)
     add_partitions(admin, changelog, 4)
 
-    assert run(settings, "check")[0] == ExitCode.OK
+    checked(settings)  # the further partitions are empty
     refuse_lost_shards(admin, settings)
 
     producer = Producer({"bootstrap.servers": settings.brokers})
     producer.produce(changelog, b"entry", b"key", partition=2)
     producer.flush(30)
-    code, found = run(settings, "check")
 
-    assert code == ExitCode.RUNTIME
-    (difference,) = found["differences"]
-    assert (difference["topic"], difference["expected"]) == (raw, "3 or more")
+    assert differences(settings) == {(raw, "partitions"): ("3 or more", "2")}
     with pytest.raises(TopicsError, match=rf"{raw} has 2 partitions.*--partitions 3"):
         refuse_lost_shards(admin, settings)
 
@@ -343,56 +300,35 @@ def test_a_raw_topic_with_fewer_partitions(kafka_broker: Broker) -> None:
     assert (after.partitions, after.identifier != before.identifier) == (3, True)
 
 
-def test_outputs_take_the_times_that_raw_records_bear(kafka_broker: Broker) -> None:
-    """Given topics made here, then any time of a raw record fits; given outputs that refuse times
-    which the raw topic takes, ahead of the clock or long past, then each is told: a record with
-    such a time could never be put out.
-    """
-    settings = settings_for(kafka_broker)
-    run(settings, "create", "--partitions", "1")
+def test_outputs_take_the_times_that_raw_records_bear(settings: Settings) -> None:
+    """A record with a time that an output refuses could never be put out."""
+    topics = settings.topics
+    run(settings, *CREATE)
     limits = {TIMES_AHEAD: "9000000000", TIMES_PAST: "9000000000"}
-    alter(settings, settings.topics.raw, limits)
-
-    assert run(settings, "check")[0] == ExitCode.OK
-
-    alter(settings, settings.topics.unique, dict.fromkeys(limits, "8000000000"))
-    alter(settings, settings.topics.duplicates, {TIMES_AHEAD: "3600000"})
-    code, found = run(settings, "check")
-
-    assert code == ExitCode.RUNTIME
-    told = {(d["topic"], d["what"]): (d["expected"], d["actual"]) for d in found["differences"]}
-    assert told == {
-        (settings.topics.unique, TIMES_AHEAD): ("9000000000", "8000000000"),
-        (settings.topics.unique, TIMES_PAST): ("9000000000", "8000000000"),
-        (settings.topics.duplicates, TIMES_AHEAD): ("9000000000", "3600000"),
+    alter(settings, topics.raw, limits)
+    checked(settings)
+    alter(settings, topics.unique, dict.fromkeys(limits, "8000000000"))
+    alter(settings, topics.duplicates, {TIMES_AHEAD: "3600000"})
+    assert differences(settings) == {
+        (topics.unique, TIMES_AHEAD): ("9000000000", "8000000000"),
+        (topics.unique, TIMES_PAST): ("9000000000", "8000000000"),
+        (topics.duplicates, TIMES_AHEAD): ("9000000000", "3600000"),
     }
-
-    alter(settings, settings.topics.raw, {"message.timestamp.type": "LogAppendTime"})
-
-    assert run(settings, "check")[0] == ExitCode.OK, "then all times are the broker's"
+    alter(settings, topics.raw, {"message.timestamp.type": "LogAppendTime"})
+    checked(settings)  # then all times are the broker's
 
 
-def test_a_broker_that_does_not_know_the_limits_of_time(kafka_broker: Broker) -> None:
-    """Given a setting of time that the broker refuses, as those before Kafka 3.6 refuse its name,
-    when topics are created, then they are made without it.
-    """
-    settings = settings_for(kafka_broker)
+def test_limits_of_time_that_a_broker_does_not_know(settings: Settings, admin: AdminClient) -> None:
+    """Brokers before Kafka 3.6 refuse the name; this one refuses the value."""
     plans = [
         plan._replace(config={**plan.config, TIMES_AHEAD: "unknown"}) if plan.times_of else plan
         for plan in topic_plans(settings, 1)
     ]
-    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
-
     assert all(made.created for made in create(admin, plans))
     assert check(admin, topic_plans(settings)).differences == []
 
 
-def test_a_transaction_that_stays_open(kafka_broker: Broker) -> None:
-    """Given a producer that writes to two outputs in a transaction and does not end it, when topics
-    are checked, then they fit, and both partitions are named with the offset where it begins, the
-    reason and the remedy; when it has ended, then none is.
-    """
-    settings = settings_for(kafka_broker)
+def test_transactions_that_stay_open_are_named(settings: Settings, kafka_broker: Broker) -> None:
     topics = settings.topics
     run(settings, "create", "--partitions", "2")
     producer = kafka_broker.transactional_producer(open_seconds=600)
@@ -404,62 +340,25 @@ def test_a_transaction_that_stays_open(kafka_broker: Broker) -> None:
     producer.produce(topics.changelog, b"open", b"key", partition=0)
     assert producer.flush(30) == 0
 
-    code, found = run(settings, "check")
-    text = firstseen("topics", "check", *options(settings))
+    found = checked(settings)["open_transactions"]
+    text = shown(settings, "check")
 
-    assert (code, found["fit"], text.returncode) == (ExitCode.OK, True, ExitCode.OK)
-    opened = {(each["topic"], each["partition"]): each for each in found["open_transactions"]}
+    assert text.returncode == ExitCode.OK
+    opened = {(each["topic"], each["partition"]): each for each in found}
     assert opened.keys() == {(topics.unique, 1), (topics.changelog, 0)}
     assert opened[topics.unique, 1]["offset"] == 2, "behind the record and the marker of the first"
     assert opened[topics.unique, 1]["end"] == 3
-    said = f"Note: {topics.unique}/1: a transaction is open since offset 2"
-    assert said in text.stderr
+    assert f"{topics.unique}/1: a transaction is open since offset 2" in text.stderr
     assert "HungTransaction" in text.stderr
 
     producer.abort_transaction(30)
-
-    assert run(settings, "check")[1]["open_transactions"] == []
-
-
-def test_creating_beside_topics_that_do_not_fit(kafka_broker: Broker) -> None:
-    """Given a log with two partitions, when topics are created, then the rest is made, and the
-    difference ends the command with 1: there is one order, so one partition.
-    """
-    settings = settings_for(kafka_broker)
-    kafka_broker.create_topics({settings.topics.log: 2})
-
-    code, found = run(settings, "create", "--partitions", "3")
-
-    assert code == ExitCode.RUNTIME
-    made = {row["topic"]: row["created"] for row in found["topics"]}
-    assert not made.pop(settings.topics.log)
-    assert all(made.values())
-    assert {d["what"] for d in found["differences"]} >= {"partitions", "max.message.bytes"}
+    assert checked(settings)["open_transactions"] == []
 
 
-def test_more_copies_than_brokers(kafka_broker: Broker) -> None:
-    """Given one broker, when two copies are asked for, then the error names the topics and the
-    option.
-    """
-    settings = settings_for(kafka_broker)
-
-    result = firstseen(
-        *("topics", "create", "--partitions", "1", "--replication-factor", "2"), *options(settings)
-    )
-
-    assert result.returncode == ExitCode.RUNTIME
-    assert settings.topics.changelog in result.stderr
-    assert "--replication-factor" in result.stderr
-
-
-def test_the_table_for_people(kafka_broker: Broker) -> None:
-    """Given no --json, then each topic has a line, and differences are a message."""
-    settings = settings_for(kafka_broker)
-
-    missing = firstseen("topics", "check", *options(settings))
-    created = firstseen("topics", "create", "--partitions", "2", *options(settings))
-    fits = firstseen("topics", "check", *options(settings))
-
+def test_people_get_a_table_and_messages(settings: Settings) -> None:
+    missing = shown(settings, "check")
+    created = shown(settings, "create", "--partitions", "2")
+    fits = shown(settings, "check")
     assert missing.returncode == ExitCode.RUNTIME
     assert missing.stderr.count("firstseen topics create") == 7
     assert created.stdout.count("created") == 7
@@ -469,36 +368,27 @@ def test_the_table_for_people(kafka_broker: Broker) -> None:
     assert fits.stderr == ""
 
 
-def test_a_broker_without_admin_requests(embedded_broker: Broker) -> None:
-    """Given the embedded broker, which creates no topics on request, then create says so; when the
-    topics are there, create and check find them, and check says what it could not look at.
-    """
+def test_on_the_embedded_broker_topics_are_found_but_not_created(embedded_broker: Broker) -> None:
     settings = settings_for(embedded_broker)
-
-    refused = firstseen("topics", "create", "--partitions", "4", *options(settings))
+    refused = shown(settings, "create", "--partitions", "4")
     single = {settings.topics.log: 1, settings.topics.reports: 1}
     names = msgspec.structs.astuple(settings.topics)
     embedded_broker.create_topics(dict.fromkeys(names, 4) | single)
-    created = firstseen("topics", "create", "--partitions", "4", *options(settings))
-    checked = firstseen("topics", "check", *options(settings))
-
+    created = shown(settings, "create", "--partitions", "4")
+    fits = shown(settings, "check")
     assert refused.returncode == ExitCode.RUNTIME
     assert (created.returncode, created.stdout.count("exists")) == (ExitCode.OK, 7)
-    assert checked.returncode == ExitCode.OK
-    assert checked.stdout.splitlines()[-1].endswith(" 4 shards.")
-    assert "settings of topics" in checked.stderr
+    assert fits.returncode == ExitCode.OK
+    assert fits.stdout.splitlines()[-1].endswith(" 4 shards.")
+    assert "settings of topics" in fits.stderr
 
 
-def test_asking_makes_no_topics(broker: Broker) -> None:
-    """Given a broker of either kind, when missing topics are checked twice, then they are missing
-    twice.
-    """
+def test_asking_for_topics_does_not_make_them(broker: Broker) -> None:
     settings = settings_for(broker)
     admin = AdminClient({"bootstrap.servers": settings.brokers})
-
     for _ in range(2):
-        differences = check(admin, topic_plans(settings)).differences
-        assert [difference.what for difference in differences] == ["missing"] * 7
+        found = check(admin, topic_plans(settings)).differences
+        assert [difference.what for difference in found] == ["missing"] * 7
 
 
 @pytest.mark.parametrize(
@@ -513,6 +403,5 @@ def test_asking_makes_no_topics(broker: Broker) -> None:
         (1_500, "1500 ms"),
     ],
 )
-def test_how_long_a_topic_keeps_records(milliseconds: int, text: str) -> None:
-    """Given a retention, then it is shown in the longest unit of which it is a whole number."""
+def test_a_retention_is_shown_in_the_longest_whole_unit(milliseconds: int, text: str) -> None:
     assert retention_text(milliseconds) == text

@@ -1,21 +1,26 @@
-"""Texts to fingerprints: what is undecidable, what is stable, what near texts look like."""
+"""The way from a text to its fingerprint, of terms or of shingles, and what is remembered of it."""
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from functools import cache
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simhash_core.documents import Content
 from simhash_core.errors import UnknownNameError, UsageError
 from simhash_core.fingerprints.fingerprint import distance_bits
-from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.fingerprinter import Fingerprinter, FingerprintMemo
 from simhash_core.text.profiles import PROFILES, Profile, profile_named
 from simhash_core.text.segmentation import SEGMENTERS, is_feature, load_segmenter
+from simhash_core.text.verification.shingles import similarity
 from simhash_core.text.weighting import WEIGHTINGS
+from simhash_core.text.word_lists import parse_stop_words
 from simhash_core.verdicts import UndecidableReason
 
 ARTICLE = (
@@ -31,14 +36,14 @@ OTHER = (
 
 
 @cache
-def _wide() -> Fingerprinter:
-    return Fingerprinter(PROFILES["wide"])
+def made_by(profile: str) -> Fingerprinter:
+    return Fingerprinter(PROFILES[profile])
 
 
-@pytest.fixture(scope="module", params=sorted(PROFILES))
+@pytest.fixture(params=sorted(PROFILES))
 def fingerprinter(request: pytest.FixtureRequest) -> Fingerprinter:
     """A fingerprinter for each profile."""
-    return Fingerprinter(PROFILES[request.param])
+    return made_by(request.param)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +61,6 @@ def fingerprinter(request: pytest.FixtureRequest) -> Fingerprinter:
 def test_too_little_text_is_undecidable(
     fingerprinter: Fingerprinter, text: str, reason: UndecidableReason
 ) -> None:
-    """No fingerprint, a reason, and a digest to find exact repeats by."""
     made = fingerprinter.fingerprint(text)
     assert made.undecidable is reason
     assert made.fingerprint == b""
@@ -64,14 +68,12 @@ def test_too_little_text_is_undecidable(
 
 
 def test_spelling_does_not_change_the_fingerprint(fingerprinter: Fingerprinter) -> None:
-    """Full-width signs, blanks and invisible characters are gone before anything is counted."""
     dressed = ARTICLE.replace(",", "，").replace("。", "。\u200b\n\n")
     plain = fingerprinter.fingerprint(ARTICLE)
     assert fingerprinter.fingerprint(dressed).fingerprint == plain.fingerprint
 
 
 def test_an_edit_moves_few_bits_and_another_text_about_half(fingerprinter: Fingerprinter) -> None:
-    """The expected share of differing bits is the angle over π; a right angle is a half."""
     article = fingerprinter.fingerprint(ARTICLE).fingerprint
     edited = fingerprinter.fingerprint(ARTICLE.replace("三个月", "四个月")).fingerprint
     other = fingerprinter.fingerprint(OTHER).fingerprint
@@ -80,25 +82,25 @@ def test_an_edit_moves_few_bits_and_another_text_about_half(fingerprinter: Finge
     assert bits * 0.3 < distance_bits(article, other) < bits * 0.7
 
 
-@settings(max_examples=30)
-@given(st.lists(st.sampled_from([ARTICLE, OTHER, "", "短", "word " * 30, "a b c d"]), max_size=12))
-def test_a_batch_gives_what_each_text_gives_alone(texts: list[str]) -> None:
-    """Documents in a batch do not see each other."""
-    wide = _wide()
-    assert wide.fingerprint_batch(texts) == [wide.fingerprint(text) for text in texts]
+@settings(max_examples=60)
+@given(
+    st.sampled_from(sorted(PROFILES)),
+    st.lists(st.sampled_from([ARTICLE, OTHER, "", "短", "word " * 30, "a b c d"]), max_size=12),
+)
+def test_a_batch_gives_what_each_text_gives_alone(profile: str, texts: list[str]) -> None:
+    alone = Fingerprinter(PROFILES[profile])
+    assert made_by(profile).fingerprint_batch(texts) == [alone.fingerprint(text) for text in texts]
 
 
 def test_a_full_lexicon_forgets_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bound on the lexicon never changes a fingerprint."""
     texts = [ARTICLE, OTHER] * 3
-    expected = Fingerprinter(PROFILES["wide"]).fingerprint_batch(texts)
+    expected = made_by("wide").fingerprint_batch(texts)
     monkeypatch.setattr("simhash_core.text.lexicon.TERMS_MAX", 10)
     small = Fingerprinter(PROFILES["wide"])
     assert [small.fingerprint(text) for text in texts] == expected
 
 
 def test_the_fingerprint_is_the_same_in_another_process() -> None:
-    """Nothing depends on the order of sets, on hash seeds, or on what was seen before."""
     program = (
         "from simhash_core.text.fingerprinter import Fingerprinter\n"
         "from simhash_core.text.profiles import PROFILES\n"
@@ -107,27 +109,22 @@ def test_the_fingerprint_is_the_same_in_another_process() -> None:
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
     )
-    here = Fingerprinter(PROFILES["wide"]).fingerprint(ARTICLE).fingerprint
-    assert run.stdout.strip() == here.hex()
+    assert run.stdout.strip() == made_by("wide").fingerprint(ARTICLE).fingerprint.hex()
 
 
 @pytest.mark.parametrize("segmenter", SEGMENTERS)
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 def test_every_segmenter_and_weighting_tells_texts_apart(segmenter: str, weighting: str) -> None:
-    """Each registered name works in the whole, and stands in the identity."""
     profile = Profile(256, 16, 16, 48, segmenter=segmenter, weighting=weighting)
     fingerprinter = Fingerprinter(profile)
-    a, b, c = (
-        made.fingerprint
-        for made in fingerprinter.fingerprint_batch([ARTICLE, ARTICLE + "完。", OTHER])
-    )
-    assert distance_bits(a, b) < distance_bits(a, c)
+    made = fingerprinter.fingerprint_batch([ARTICLE, ARTICLE + "完。", OTHER])
+    article, copy, other = (each.fingerprint for each in made)
+    assert distance_bits(article, copy) < distance_bits(article, other)
     assert f"segmenter={segmenter}-" in fingerprinter.identity
     assert f"weighting={weighting} " in fingerprinter.identity
 
 
 def test_each_setting_changes_the_identity() -> None:
-    """Two fingerprints are comparable only where the identities are equal."""
     base = PROFILES["wide"]
     variants = [
         base,
@@ -145,7 +142,6 @@ def test_each_setting_changes_the_identity() -> None:
 
 
 def test_names_that_are_not_there_are_listed_with_those_that_are() -> None:
-    """Every registry answers an unknown name with the known ones."""
     with pytest.raises(
         UnknownNameError, match="choose one of jieba, jieba-posseg, ngrams, rjieba, words"
     ):
@@ -157,35 +153,107 @@ def test_names_that_are_not_there_are_listed_with_those_that_are() -> None:
 
 
 def test_terms_without_letter_or_digit_are_no_features() -> None:
-    """Punctuation, symbols and emoji say nothing; digits and letters of any script do."""
-    assert [term for term in ["好", "a", "7", "é", "、", "😀", "--", " "] if is_feature(term)] == [
-        "好",
-        "a",
-        "7",
-        "é",
-    ]
+    assert all(map(is_feature, ["好", "a", "7", "é"]))
+    assert not any(map(is_feature, ["、", "😀", "--", " "]))
 
 
 def test_the_heaviest_terms_come_first() -> None:
-    """Explanations show what weighs most, with its weight."""
-    terms = Fingerprinter(PROFILES["wide"]).weighted_terms(ARTICLE)
+    terms = made_by("wide").weighted_terms(ARTICLE)
     weights = [term.weight for term in terms]
     assert weights == sorted(weights, reverse=True)
     assert {"大桥", "加固"} <= {term.term for term in terms[:5]}
 
 
 def test_a_long_text_needs_half_of_the_features() -> None:
-    """Given 20 words in 150 characters, then ``wide`` compares them and ``classic`` does not; with
-    fewer characters, or with fewer words than half, neither does.
-    """
     words = [f"clause{chr(97 + number)}" for number in range(20)]
     long, short, poor = " ".join(words * 2), " ".join(words[:14]), " ".join(words[:13] * 3)
-    wide, classic = Fingerprinter(PROFILES["wide"]), Fingerprinter(PROFILES["classic"])
-    made = wide.fingerprint(long)
-    assert made.undecidable is None
-    assert made.sketch
+    wide, classic = made_by("wide"), made_by("classic")
+    assert wide.fingerprint(long).undecidable is None
+    assert wide.fingerprint(long).sketch
     assert classic.fingerprint(long).undecidable is UndecidableReason.TOO_FEW_FEATURES
     for text in (short, poor):
         assert wide.fingerprint(text).undecidable is UndecidableReason.TOO_FEW_FEATURES
     assert " min-features=27/14@120 " in wide.identity
     assert classic.identity.endswith(" min-features=27")
+
+
+def test_the_latest_documents_are_there_and_old_ones_go() -> None:
+    memo = FingerprintMemo[int](memory_bytes=6 * 1_100)
+    for number in range(20):
+        memo.keep(Content(f"{number:050}"), number)
+        assert memo.get(Content(f"{0:050}")) == 0
+    assert [memo.get(Content(f"{number:050}")) for number in (17, 18, 19)] == [17, 18, 19]
+    assert memo.get(Content(f"{1:050}")) is None
+
+
+@pytest.mark.parametrize("memory_bytes", [0, 2_000])
+def test_a_document_larger_than_the_memory_is_not_kept(memory_bytes: int) -> None:
+    memo = FingerprintMemo[int](memory_bytes)
+    memo.keep(Content("x" * 2_000), 1)
+    assert memo.get(Content("x" * 2_000)) is None
+
+
+def test_what_stands_beside_the_text_counts() -> None:
+    profile = msgspec.structs.replace(
+        PROFILES["classic"], verify="metadata", verify_at=0.25, min_features=1
+    )
+    made = Fingerprinter(profile).fingerprint_batch(
+        [Content(ARTICLE, keywords=keywords) for keywords in (("桥",), ("路",), ())]
+    )
+    assert len({each.sketch for each in made}) == 3
+    assert len({each.fingerprint for each in made}) == 1
+
+
+# ---------------------------------------------------------------- of shingles, in any language
+
+_CHARACTERS = [chr(code) for code in range(0x4E00, 0x4E00 + 2000)]
+
+
+def _text(seed: int, characters: int = 600) -> str:
+    return "".join(random.Random(seed).choices(_CHARACTERS, k=characters))
+
+
+def test_of_shingles_a_bit_differs_with_half_the_chance_of_what_is_not_shared() -> None:
+    base = made_by("quick").fingerprint(_text(1, 2_000))
+    distances = []
+    for kept in (1_900, 1_500, 1_000, 0):
+        other = made_by("quick").fingerprint(_text(1, 2_000)[:kept] + _text(2, 2_000 - kept))
+        distances.append(distance_bits(base.fingerprint, other.fingerprint))
+        jaccard = similarity(base.sketch, other.sketch)
+        assert distances[-1] == pytest.approx(256 * (1 - jaccard) / 2, abs=30)
+    assert distances == sorted(distances)
+
+
+def test_of_shingles_there_are_no_terms_and_no_parts_of_terms() -> None:
+    assert made_by("quick").weighted_terms(_text(3)) == []
+    assert "segmenter" not in made_by("quick").identity
+    assert " fingerprint=shingles-1/5x512 " in made_by("quick").identity
+
+
+def test_few_different_shingles_are_undecidable() -> None:
+    few, enough = (
+        made_by("quick").fingerprint(text) for text in (_text(4, 40) * 50, _text(4, 140))
+    )
+    assert few.undecidable is UndecidableReason.TOO_FEW_FEATURES
+    assert enough.undecidable is None
+
+
+def test_a_fingerprint_of_shingles_is_the_same_in_every_release() -> None:
+    made = made_by("quick").fingerprint(_text(8)).fingerprint
+    assert made.hex() == "168531fadceaa585e9da631acf17e8a887350d1868ae294c1c7cd789af487585"
+
+
+SHINGLES = Profile(256, 0, 16, 48, bands=4, fingerprint="shingles", verify="shingles")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"verify": "cosine", "bands": 0, "blocks": 16}, "set verify to shingles"),
+        ({"stop_words": parse_stop_words("的")}, "stop_words has no effect"),
+        ({"fingerprint": "ngrams"}, "shingles, terms"),
+    ],
+)
+def test_what_does_not_go_with_shingles(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Fingerprinter(msgspec.structs.replace(SHINGLES, **settings))

@@ -101,14 +101,12 @@ def _babble(seed: int, texts: int) -> list[str]:
 
 @pytest.mark.parametrize(("profile", "name"), GOLDEN)
 def test_a_text_keeps_its_fingerprint(profile: str, name: str) -> None:
-    """Given a text in Chinese, English or both, then its bits are those of the first release."""
     made = _fingerprinter(profile).fingerprint(TEXTS[name])
     assert made.fingerprint.hex() == GOLDEN[profile, name]
 
 
 @pytest.mark.parametrize("profile", GOLDEN_MANY)
 def test_many_texts_keep_all_that_is_known_of_them(profile: str) -> None:
-    """Given 600 texts, in batches, then fingerprints, digests, counts and reasons are the same."""
     texts = _babble(seed=1, texts=600)
     fingerprinter = _fingerprinter(profile)
     seen = hashlib.sha256()

@@ -1,8 +1,4 @@
-"""Languages: with no configuration, an edited copy stays near and another text does not.
-
-Three texts in each language: news of a bridge, the same edited as a second paper would (a number, a
-word and an added sentence), and another piece of news.
-"""
+"""Languages and word lists: with no settings, a copy stays near and another text does not."""
 
 from __future__ import annotations
 
@@ -15,6 +11,7 @@ import pytest
 
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.fingerprint import distance_bits
+from simhash_core.text import segmentation
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.normalization import normalize
 from simhash_core.text.profiles import PROFILES, Profile
@@ -43,7 +40,6 @@ def _wide() -> Fingerprinter:
 
 
 def _is_near(fingerprinter: Fingerprinter, a: str, b: str) -> bool:
-    """Whether two texts are near by fingerprint and sketch."""
     made_a, made_b = fingerprinter.fingerprint_batch([a, b])
     assert made_a.undecidable is None
     assert made_b.undecidable is None
@@ -58,9 +54,6 @@ def _is_near(fingerprinter: Fingerprinter, a: str, b: str) -> bool:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_an_edited_copy_is_near_and_another_text_is_not(language: str) -> None:
-    """Given the default profile, then a changed word does not part two texts, and a language joins
-    none; other texts are far beyond the limit, so the fingerprint alone tells them apart.
-    """
     text, old, new, other = LANGUAGES[language]
     edited = text.replace(old, new)
     assert edited != text
@@ -72,7 +65,6 @@ def test_an_edited_copy_is_near_and_another_text_is_not(language: str) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_features_are_more_than_single_characters(language: str) -> None:
-    """Given a text in any language, then most of its features have two characters or more."""
     terms = load_segmenter("words").cut(normalize(LANGUAGES[language][0]))
     features = [term for term in terms if is_feature(term)]
     assert sum(len(term) > 1 for term in features) > 0.6 * len(features)
@@ -93,12 +85,10 @@ def test_features_are_more_than_single_characters(language: str) -> None:
     ],
 )
 def test_runs_of_other_scripts_are_cut_by_what_they_are(text: str, terms: str) -> None:
-    """Words where a script has blanks, n-grams where it has none, the dictionary for the rest."""
     assert "|".join(load_segmenter("words").cut(normalize(text))) == terms
 
 
 def test_chinese_and_english_have_the_dictionarys_terms() -> None:
-    """Given texts of Han and ASCII, in a batch with others, then their terms are rjieba's."""
     texts = [normalize(LANGUAGES[name][0]) for name in LANGUAGES]
     words, rjieba = load_segmenter("words"), load_segmenter("rjieba")
     together = list(words.cut_all(texts))
@@ -113,7 +103,6 @@ def test_chinese_and_english_have_the_dictionarys_terms() -> None:
 
 
 def test_a_long_run_is_cut_in_one_pass() -> None:
-    """Given a hundred thousand Han characters and then a kana, or none, then no time is lost."""
     words = load_segmenter("words")
     assert len(words.cut("永" * 100_000 + "の")) == 99_999
     assert len(words.cut("я " + "永" * 100_000)) > 2
@@ -123,7 +112,6 @@ def test_a_long_run_is_cut_in_one_pass() -> None:
 
 
 def test_a_word_of_a_user_dictionary_is_one_term() -> None:
-    """Given a product's name, then it is a term, and the identity carries the dictionary."""
     dictionary = parse_user_dictionary("弹性伸缩组\n云上铁路 1000 nz\n")
     for name in ("words", "rjieba", "jieba", "jieba-posseg"):
         own = load_segmenter(name, dictionary)
@@ -134,7 +122,6 @@ def test_a_word_of_a_user_dictionary_is_one_term() -> None:
 
 
 def test_lines_of_a_user_dictionary() -> None:
-    """Word, frequency and tag; blanks around, a byte order mark, capitals, width are nothing."""
     dictionary = parse_user_dictionary("\ufeff云计算 5 n\n\n  ＡＢＣ \n石墨烯 nz\n")
     assert dictionary.words == (
         UserWord("云计算", 5, "n"),
@@ -147,14 +134,12 @@ def test_lines_of_a_user_dictionary() -> None:
 @pytest.mark.parametrize(
     "line", ["云 计 算", "云计算 -5", "云计算 5 n more", "云计算 n 5", "\u200b"]
 )
-def test_a_line_that_is_none(line: str) -> None:
-    """The message has the number and the line."""
+def test_a_bad_line_of_a_user_dictionary_is_named(line: str) -> None:
     with pytest.raises(UsageError, match="user_dictionary, line 2: expected"):
         parse_user_dictionary(f"好\n{line}\n")
 
 
 def test_stop_words_are_no_features() -> None:
-    """Given a stop list, then its terms weigh nothing, and the identity carries the list."""
     text = LANGUAGES["simplified Chinese"][0]
     stop = parse_stop_words("大桥\n\nＫａｆｋａ\n大桥\n")
     assert stop.words == {"大桥", "kafka"}
@@ -167,8 +152,7 @@ def test_stop_words_are_no_features() -> None:
     assert "stop-words" not in plain.identity
 
 
-def test_lists_that_cannot_be() -> None:
-    """Empty lists, and a dictionary for a segmenter that has none, are mistakes."""
+def test_empty_lists_and_a_dictionary_without_effect_are_refused() -> None:
     with pytest.raises(UsageError, match="stop_words has 0 words"):
         parse_stop_words(" \n")
     with pytest.raises(UsageError, match="user_dictionary has 0 words"):
@@ -176,3 +160,12 @@ def test_lists_that_cannot_be() -> None:
     dictionary = parse_user_dictionary("云计算")
     with pytest.raises(UsageError, match="no effect with the segmenter 'ngrams'"):
         Fingerprinter(Profile(64, 4, 16, 3, segmenter="ngrams", user_dictionary=dictionary))
+
+
+def test_a_version_that_cuts_as_before_keeps_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segmentation, "version", lambda _: "9.9.9")
+    newer = segmentation.load_segmenter("rjieba")
+    monkeypatch.setattr(segmentation, "SAME_TERMS_AS", {"9.9.9": "0.2.2"})
+    same = segmentation.load_segmenter("rjieba")
+    assert newer.identity == "rjieba-9.9.9"
+    assert same.identity == "rjieba-0.2.2"

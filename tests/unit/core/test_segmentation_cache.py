@@ -1,4 +1,4 @@
-"""The memo of runs: the terms of a text are those that the segmenter gives for the whole of it."""
+"""The memo of runs gives the segmenter's own terms, and rests while it saves little."""
 
 from __future__ import annotations
 
@@ -22,7 +22,15 @@ from simhash_core.text.segmentation import (
     is_feature,
     load_segmenter,
 )
-from simhash_core.text.segmentation_cache import MAX_UNITS, RunSplitter, SegmentationCache
+from simhash_core.text.segmentation_cache import (
+    LONGEST_TRIAL,
+    MAX_UNITS,
+    REST,
+    SHORTEST_TRIAL,
+    CacheTrials,
+    RunSplitter,
+    SegmentationCache,
+)
 from simhash_core.text.term_traits import word_of
 from simhash_core.text.word_lists import parse_user_dictionary
 
@@ -39,125 +47,138 @@ TEXTS = [
 PIECES = ["测试", "北京大学", "3.", "t恤", "c++", "ab", "1", "-", "%", "кот", "かな", "แมว"]
 
 
-@cache
-def _segmenter(name: str) -> Segmenter:
-    return load_segmenter(name)
-
-
-def _memo(segmenter: Segmenter, memory_bytes: int = 1 << 20) -> tuple[SegmentationCache, Lexicon]:
-    lexicon = Lexicon(64, feature_hash_named("xxh3"), IdfModel("test", {}, 1.0))
-    return SegmentationCache(segmenter, lexicon, memory_bytes), lexicon
-
-
-def _terms(memo: SegmentationCache, lexicon: Lexicon, texts: list[str]) -> list[Counter[str]]:
-    """Return the features of each text, counted, by way of the memo."""
-    rows, sizes = memo.rows(texts)
-    spelled = {row: term for term, row in lexicon.items()}
-    terms = iter([spelled[row] for row in rows.tolist()])
-    return [_counted(islice(terms, size)) for size in sizes.tolist()]
-
-
-def _whole(segmenter: Segmenter, texts: list[str]) -> list[Counter[str]]:
-    return [_counted(segmenter.cut(text)) for text in texts]
+_segmenter = cache(load_segmenter)
 
 
 def _counted(terms: Iterable[str]) -> Counter[str]:
     return Counter(term for term in terms if is_feature(word_of(term)))
 
 
+class Memo:
+    """A memo of runs, which must give the terms that the segmenter gives for whole texts."""
+
+    def __init__(self, segmenter: Segmenter, memory_bytes: int = 1 << 20) -> None:
+        self.segmenter = segmenter
+        self.lexicon = Lexicon(64, feature_hash_named("xxh3"), IdfModel("test", {}, 1.0))
+        self.memo = SegmentationCache(segmenter, self.lexicon, memory_bytes)
+
+    def check(self, *texts: str) -> None:
+        rows, sizes = self.memo.rows([*texts])
+        spelled = {row: term for term, row in self.lexicon.items()}
+        terms = iter([spelled[row] for row in rows.tolist()])
+        found = [_counted(islice(terms, size)) for size in sizes.tolist()]
+        assert found == [_counted(self.segmenter.cut(text)) for text in texts]
+
+
 @pytest.mark.parametrize("name", SEGMENTERS)
 def test_terms_are_those_of_the_whole_text(name: str) -> None:
-    """Given texts with shared runs, new or known, then their features are the segmenter's own."""
-    segmenter = _segmenter(name)
-    memo, lexicon = _memo(segmenter)
+    memo = Memo(_segmenter(name))
     for texts in (TEXTS, TEXTS[::-1], [], TEXTS):
-        assert _terms(memo, lexicon, texts) == _whole(segmenter, texts)
+        memo.check(*texts)
 
 
 @pytest.mark.parametrize("name", ["words", "rjieba", "jieba"])
 @given(st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(SEPARATORS)), max_size=8))
 def test_no_term_reaches_over_a_separator(name: str, pieces: list[tuple[str, str]]) -> None:
-    """Given any pieces between any separators, then what is cut by itself is cut the same."""
-    segmenter = _segmenter(name)
-    memo, lexicon = _memo(segmenter)
     text = normalize("".join(f"{piece}{separator}" for piece, separator in pieces))
-    assert _terms(memo, lexicon, [text]) == _whole(segmenter, [text])
+    Memo(_segmenter(name)).check(text)
 
 
 def test_words_of_the_user_keep_what_separators_divide() -> None:
-    """Given a user's word with a separator in it, then the memo cuts as the segmenter does."""
-    segmenter = load_segmenter("words", parse_user_dictionary("甲/乙 1000000\n跨江大桥的 1000000"))
-    memo, lexicon = _memo(segmenter)
-    texts = ["有甲/乙的", "跨江大桥的加固"]
-    assert _terms(memo, lexicon, texts) == _whole(segmenter, texts)
+    words = parse_user_dictionary("甲/乙 1000000\n跨江大桥的 1000000")
+    Memo(load_segmenter("words", words)).check("有甲/乙的", "跨江大桥的加固")
 
 
 def test_runs_made_to_have_one_hash_are_told_apart() -> None:
-    """Given two long runs with the hash of each other, then each has its own terms.
-
-    Over 2,048 characters of the Thue-Morse sequence and of its opposite a polynomial takes values
-    that differ by a multiple of 2⁶⁴, whatever its base.
-    """
+    """A polynomial of a Thue-Morse sequence and of its opposite differ by a multiple of 2⁶⁴."""
     opposite = [place.bit_count() % 2 for place in range(2_048)]
     runs = ["".join("的了"[digit ^ flip] for digit in opposite) for flip in (0, 1)]
     split = RunSplitter(SEPARATORS).split(runs)
     assert split is not None
     assert split.hashes[0] == split.hashes[1]
-    segmenter = _segmenter("words")
     for texts in (runs, [runs[1], "跨江大桥", runs[0]]):
-        memo, lexicon = _memo(segmenter)
+        memo = Memo(_segmenter("words"))
         for batch in ([texts[0]], texts, TEXTS):
-            assert _terms(memo, lexicon, batch) == _whole(segmenter, batch)
+            memo.check(*batch)
 
 
 def test_a_text_too_long_to_be_divided_is_segmented_whole() -> None:
-    """Given more text than is divided at once, then its terms are the segmenter's own."""
-    segmenter = _segmenter("words")
-    memo, lexicon = _memo(segmenter)
     texts = ["大桥,加固。" * (MAX_UNITS // 6 + 1), "大桥"]
     assert RunSplitter(SEPARATORS).split(texts) is None
-    assert _terms(memo, lexicon, texts) == _whole(segmenter, texts)
+    Memo(_segmenter("words")).check(*texts)
 
 
 def test_a_memo_that_does_not_pay_rests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given distinct texts, then copies, then the memo is used, rests and is used again, and the
-    terms are right all the while.
-    """
+    """After 200 texts each is a copy of the one before, with one new run."""
     monkeypatch.setattr("simhash_core.text.segmentation_cache.SHORTEST_TRIAL", 100)
-    segmenter = _segmenter("words")
-    memo, lexicon = _memo(segmenter)
-    cut = 0
-    counted = segmenter._replace(cut_all=lambda texts: map(_count, texts))
+    memo, cut = Memo(_segmenter("words")), 0
 
-    def _count(text: str) -> Sequence[str]:
+    def count(text: str) -> Sequence[str]:
         nonlocal cut
         cut += len(text)
-        return segmenter.cut(text)
+        return memo.segmenter.cut(text)
 
-    memo._segmenter = counted
-    characters = []
+    memo.memo._segmenter = memo.segmenter._replace(cut_all=lambda texts: map(count, texts))
+    shares = []
     for number in range(600):
-        # After 200 texts each is a copy of the one before, with one new run.
         runs = [str(10 * min(number, 200) + place) for place in range(9)]
         text = f"{number}大桥,{','.join(runs)}"
         cut = 0
-        assert _terms(memo, lexicon, [text]) == _whole(segmenter, [text])
-        characters.append(cut / len(text))
-    assert max(characters[50:200]) > 0.9
-    assert sum(characters[-100:]) < 50
+        memo.check(text)
+        shares.append(cut / len(text))
+    assert max(shares[50:200]) > 0.9
+    assert sum(shares[-100:]) < 50
 
 
-def test_a_full_memo_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given a memo or a lexicon past its bound, then what comes next is right all the same."""
-    segmenter = _segmenter("words")
-    for memory, terms_max in ((1, 65_536), (1 << 20, 3)):
-        monkeypatch.setattr("simhash_core.text.lexicon.TERMS_MAX", terms_max)
-        memo, lexicon = _memo(segmenter, memory)
-        for text in TEXTS:
-            assert _terms(memo, lexicon, [text]) == _whole(segmenter, [text])
+@pytest.mark.parametrize(("memory_bytes", "terms_max"), [(1, 65_536), (1 << 20, 3)])
+def test_a_full_memo_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch, memory_bytes: int, terms_max: int
+) -> None:
+    monkeypatch.setattr("simhash_core.text.lexicon.TERMS_MAX", terms_max)
+    memo = Memo(_segmenter("words"), memory_bytes)
+    for text in TEXTS:
+        memo.check(text)
 
 
 def test_separators_are_no_features() -> None:
-    """What stands between runs is left out, so it must not count."""
     assert not any(is_feature(separator) for separator in SEPARATORS)
     assert normalize(SEPARATORS.strip()).replace(" ", "") != ""
+
+
+BATCH = SHORTEST_TRIAL // 16
+
+
+def used(trials: CacheTrials, characters: int, share: float) -> int:
+    """Pass text of which the memo saves a share; return how many characters it worked on."""
+    worked = 0
+    for _ in range(characters // BATCH):
+        worked += BATCH if trials.is_on else 0
+        trials.count(BATCH, int(BATCH * share) if trials.is_on else 0)
+    return worked
+
+
+def test_a_memo_that_pays_stays_on() -> None:
+    assert used(CacheTrials(), 50 * SHORTEST_TRIAL, 0.5) == 50 * SHORTEST_TRIAL
+
+
+def test_a_memo_that_does_not_pay_works_on_every_17th_text() -> None:
+    length = 40 * REST * LONGEST_TRIAL
+    share = used(CacheTrials(), length, 0.25) / length
+    assert 0.9 / (REST + 1) < share < 1.1 / (REST + 1)
+
+
+def test_what_counts_is_the_memo_once_it_is_filled() -> None:
+    trials = CacheTrials()
+    used(trials, SHORTEST_TRIAL // 2, 0.0)
+    used(trials, SHORTEST_TRIAL // 2, 0.5)
+    assert trials.is_on
+
+
+def test_trials_grow_until_one_pays() -> None:
+    trials = CacheTrials()
+    for doubling in range(3):
+        trial = SHORTEST_TRIAL << doubling
+        assert used(trials, trial, 0.0) == trial
+        assert used(trials, REST * trial, 0.0) == 0
+    assert used(trials, 9 * SHORTEST_TRIAL, 0.9) == 9 * SHORTEST_TRIAL
+    assert used(trials, 10 * SHORTEST_TRIAL, 0.0) == SHORTEST_TRIAL

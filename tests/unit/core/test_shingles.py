@@ -1,4 +1,4 @@
-"""Sketches of character shingles estimate the Jaccard similarity of two texts."""
+"""Sketches of shingles estimate the Jaccard similarity; near texts meet in bands of them."""
 
 from __future__ import annotations
 
@@ -9,51 +9,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhash_core.text.verification.shingles import (
-    BINS,
-    SHINGLE_CHARACTERS,
-    SKETCH_BYTES,
-    similarity,
-    sketches,
-)
+from simhash_core.analysis.exact_similarity import exact_jaccard
+from simhash_core.errors import UsageError
+from simhash_core.index.prints import BAND_KEY_BYTES
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import PROFILES, Profile, profile_named
+from simhash_core.text.verification.shingles import BINS, SKETCH_BYTES, similarity, sketches
 
 STANDARD_ERROR = 0.0235  # at one half, from the module's formula
 
 
-def shingle_set(text: str) -> set[str]:
-    """The distinct shingles of a text without white space."""
-    bare = "".join(text.split())
-    return {
-        bare[at : at + SHINGLE_CHARACTERS]
-        for at in range(max(1, len(bare) - SHINGLE_CHARACTERS + 1))
-    }
-
-
-def jaccard(a: str, b: str) -> float:
-    """The exact similarity."""
-    mine, other = shingle_set(a), shingle_set(b)
-    return len(mine & other) / len(mine | other)
-
-
 def edited(rng: random.Random, text: str, share: float) -> str:
-    """A copy in which so many characters are others."""
     return "".join(rng.choice("天地玄黄宇宙洪荒") if rng.random() < share else c for c in text)
 
 
 def drawn(rng: random.Random, characters: int) -> str:
-    """A text of Chinese characters."""
     return "".join(chr(rng.randrange(0x4E00, 0x9FA5)) for _ in range(characters))
 
 
 @pytest.mark.parametrize("characters", [20, 100, 500, 3_000])
 def test_the_estimate_is_unbiased_and_as_exact_as_it_says(characters: int) -> None:
-    """Given 200 pairs of texts about half alike, short and long, then the errors of the estimates
-    have a mean near 0, and spread no wider than the standard error says.
-    """
     rng = random.Random(characters)
     originals = [drawn(rng, characters) for _ in range(200)]
     copies = [edited(rng, text, 0.08) for text in originals]
-    exact = np.array([jaccard(a, b) for a, b in zip(originals, copies, strict=True)])
+    exact = np.array([exact_jaccard(a, b) for a, b in zip(originals, copies, strict=True)])
     pairs = zip(sketches(originals), sketches(copies), strict=True)
     errors = np.array([similarity(a, b) for a, b in pairs]) - exact
     assert 0.3 < exact.mean() < 0.7
@@ -62,7 +41,6 @@ def test_the_estimate_is_unbiased_and_as_exact_as_it_says(characters: int) -> No
 
 
 def test_unrelated_texts_are_not_similar() -> None:
-    """Given texts that share no shingle, then the estimates stand near 0, never below."""
     rng = random.Random(3)
     made = sketches([drawn(rng, 400) for _ in range(60)])
     found = [similarity(made[0], other) for other in made[1:]]
@@ -73,13 +51,11 @@ def test_unrelated_texts_are_not_similar() -> None:
 
 @given(st.lists(st.text(max_size=60), max_size=8))
 def test_a_batch_gives_what_each_text_gives_alone(texts: list[str]) -> None:
-    """Given any texts, then one's sketch does not depend on what stands beside it."""
     assert sketches(texts) == [sketches([text])[0] for text in texts]
 
 
 @given(st.text(), st.text())
 def test_similarity_is_symmetric_and_bounded(a: str, b: str) -> None:
-    """Given any two texts, then the order does not matter, and equal ones are wholly similar."""
     first, second = sketches([a, b])
     assert similarity(first, second) == similarity(second, first)
     assert 0.0 <= similarity(first, second) <= 1.0
@@ -88,21 +64,13 @@ def test_similarity_is_symmetric_and_bounded(a: str, b: str) -> None:
 
 
 def test_encoding_and_white_space_do_not_count_capitals_do() -> None:
-    """Given a text in full-width letters and other spacing, then its sketch is the same; in
-    capitals it is another text.
-    """
-    plain, wide, loud = (
-        "Kafka topics, one by one",
-        "Ｋａｆｋａ  topics，\none by\tone",
-        "KAFKA TOPICS",
-    )
-    first, second, third = sketches([plain, wide, loud])
-    assert first == second
-    assert similarity(first, third) < 0.1
+    texts = ["Kafka topics, one by one", "Ｋａｆｋａ  topics，\none by\tone", "KAFKA TOPICS"]
+    plain, wide, loud = sketches(texts)
+    assert plain == wide
+    assert similarity(plain, loud) < 0.1
 
 
 def test_a_text_without_characters_has_no_sketch() -> None:
-    """Given nothing but white space, then there is no sketch, and nothing is similar to it."""
     empty, some = sketches([" \n\t", "some"])
     assert empty == b""
     assert similarity(empty, some) == 0.0
@@ -110,6 +78,63 @@ def test_a_text_without_characters_has_no_sketch() -> None:
 
 
 def test_a_sketch_stays_what_it_was() -> None:
-    """Stored sketches must stay comparable: these bytes change only with a new identity."""
+    """These bytes change only with a new identity."""
     (made,) = sketches(["流式去重 streaming near-duplicate filter"])
     assert made.hex()[:64] == "a356ee7e151100acf851a874b69ce6d33cd8c50e1f6db0be9a2e5247ee175857"
+
+
+# ---------------------------------------------------------------- bands
+
+BANDS = 12
+_CHARACTERS = [chr(code) for code in range(0x4E00, 0x4E00 + 2000)]
+
+
+def _text(seed: int, characters: int = 600) -> str:
+    return "".join(random.Random(seed).choices(_CHARACTERS, k=characters))
+
+
+def _keys(sketch: bytes) -> list[int]:
+    return [int(key) for key in np.frombuffer(sketch[SKETCH_BYTES:], dtype="<u4")]
+
+
+def test_keys_stand_at_the_end_and_change_no_similarity() -> None:
+    a, b = _text(1), _text(1)[:400] + _text(2)[:200]
+    plain, banded = sketches([a, b]), sketches([a, b], BANDS)
+    assert [len(each) for each in banded] == [SKETCH_BYTES + BANDS * BAND_KEY_BYTES] * 2
+    assert [each[:SKETCH_BYTES] for each in banded] == plain
+    assert similarity(*banded) == similarity(*plain)
+    assert all(_keys(banded[0]))
+    assert sketches(["", " "], BANDS) == [b"", b""]
+
+
+def test_fewer_bands_are_the_first_ones() -> None:
+    assert _keys(*sketches([_text(3)], BANDS))[:5] == _keys(*sketches([_text(3)], 5))
+
+
+def test_texts_meet_in_bands_by_the_square_of_their_similarity() -> None:
+    """The pairs share about two thirds of their shingles; unrelated texts share no band."""
+    texts = [_text(seed) for seed in range(200)]
+    edited = [text[:480] + _text(1000 + seed, 120) for seed, text in enumerate(texts)]
+    ours = np.array([_keys(each) for each in sketches(texts, BANDS)])
+    theirs = np.array([_keys(each) for each in sketches(edited, BANDS)])
+    jaccard = 476 / (596 + 120)
+    assert np.mean(ours == theirs) == pytest.approx(jaccard**2, abs=0.05)
+    assert not np.any(ours == np.roll(theirs, 1, axis=0))
+
+
+def test_keys_are_the_same_in_every_release() -> None:
+    """Indexes hold keys for years: other ones need another identity."""
+    text = "今天上午,市交通局发布公告称,跨江大桥的加固工程将于下月初开始,预计持续三个月。"
+    assert _keys(*sketches([text], 4)) == [3855148194, 1259475088, 1834006197, 3552440488]
+
+
+def test_bands_need_sketches_of_shingles() -> None:
+    with pytest.raises(UsageError, match="set bands to 0"):
+        Profile(256, 0, 16, 48, bands=8, verify="cosine").scheme()
+
+
+def test_the_identity_says_how_many_bands() -> None:
+    wide = Fingerprinter(profile_named("wide")).identity
+    assert " blocks=0 " in wide
+    assert " bands=12x2 " in wide
+    assert "bands" not in Fingerprinter(PROFILES["classic"]).identity

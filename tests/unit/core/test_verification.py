@@ -55,16 +55,12 @@ def test_the_worked_example_of_wang_and_wang() -> None:
     ],
 )
 def test_near_by_content_and_metadata(distance: int, shared: float | None, is_near: bool) -> None:
-    """M2, μ = 0.9, at 0.25: distance 2 always, 3 from a quarter shared, 4 from seven tenths on.
-
-    The boundaries are exact. Without metadata 3 is near, as in classic SimHash.
-    """
+    """M2, μ = 0.9, at 0.25: distance 2 always, 3 from a quarter shared, 4 from seven tenths on."""
     assert (metadata.combined(distance, shared) >= metadata.USUAL_THRESHOLD) is is_near
 
 
 @pytest.mark.parametrize("shared", [0, 10, 20, 30, 40])
 def test_a_sketch_of_metadata_estimates_its_jaccard(shared: int) -> None:
-    """Given sets of forty, then the estimate is within four standard errors of the truth."""
     errors = []
     for seed in range(20):
         names = [f"{seed}/{i}" for i in range(80 - shared)]
@@ -79,7 +75,6 @@ def test_a_sketch_of_metadata_estimates_its_jaccard(shared: int) -> None:
 
 
 def test_keywords_tags_and_references_are_one_set_in_one_spelling() -> None:
-    """One's keyword is another's tag; width, case, order and repeats do not matter."""
     a, b, none, blank = metadata.sketches(
         [
             Content("", keywords=("Kafka", "北京"), references=("doi:10/x",)),
@@ -94,8 +89,6 @@ def test_keywords_tags_and_references_are_one_set_in_one_spelling() -> None:
 
 
 def test_the_published_family_is_no_min_hash_and_ours_is() -> None:
-    """Under (x + i) mod 100 the estimate of one pair is far off; under ours it is near."""
-
     def published(elements: np.ndarray) -> np.ndarray:
         return (elements[:, None] + np.arange(100, dtype=np.uint64)) % np.uint64(100)
 
@@ -126,7 +119,6 @@ def test_the_worked_example_of_the_vector_space_paper() -> None:
 
 
 def test_the_heaviest_terms_are_kept_and_ties_go_to_the_lower_hash() -> None:
-    """Given more terms than a sketch holds, then the lightest are left out, in any order."""
     vector = dict.fromkeys(range(1000, 1100), 1.0) | {7: 5.0, 2**32 - 1: 3.0}
     sketch = _sketch(vector)
     assert len(sketch) == cosine.SKETCH_BYTES_MAX
@@ -136,7 +128,6 @@ def test_the_heaviest_terms_are_kept_and_ties_go_to_the_lower_hash() -> None:
 
 
 def test_vectors_without_terms_and_with_nothing_shared() -> None:
-    """Nothing agrees with no terms; equal vectors agree wholly, and a weight of 0 still counts."""
     empty, some, other = cosine.sketches(
         np.array([2.0, 1.0, 1.0]), np.array([5, 6, 7], dtype=np.uint32), np.array([0, 0, 2, 3])
     )
@@ -148,7 +139,6 @@ def test_vectors_without_terms_and_with_nothing_shared() -> None:
 
 
 def test_two_terms_with_one_hash_are_one() -> None:
-    """The heavier stays; the cosine of a text with itself is 1 all the same."""
     sketch = cosine.sketches(
         np.array([1.0, 2.0, 2.0]), np.array([9, 9, 3], dtype=np.uint32), np.array([0, 3])
     )[0]
@@ -158,7 +148,6 @@ def test_two_terms_with_one_hash_are_one() -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32), st.integers(5, 60), st.floats(0, 1))
 def test_short_vectors_are_estimated_closely(seed: int, terms: int, shared: float) -> None:
-    """Given no more terms than a sketch holds, then only the rounding of weights is lost."""
     rng = random.Random(seed)
     a = {term: rng.uniform(0.2, 9) for term in range(terms)}
     b = {
@@ -174,7 +163,6 @@ def test_short_vectors_are_estimated_closely(seed: int, terms: int, shared: floa
 
 @pytest.mark.parametrize("verify", [name for name in VERIFICATIONS if name != "none"])
 def test_every_verification_tells_a_copy_from_another_text(verify: str) -> None:
-    """Each works in the whole: batch and single sketches are equal, similarity is symmetric."""
     fingerprinter = Fingerprinter(_profile(verify, 0.2))
     assert fingerprinter.verifier is not None
     contents = [
@@ -193,7 +181,6 @@ def test_every_verification_tells_a_copy_from_another_text(verify: str) -> None:
 
 
 def test_verifications_and_thresholds_that_cannot_be() -> None:
-    """The message names what is wrong, and what there is."""
     with pytest.raises(UnknownNameError, match="cosine, metadata, none, shingles"):
         verifier_of("words", 0.5)
     with pytest.raises(UsageError, match=r"verify_at is 1\.5"):

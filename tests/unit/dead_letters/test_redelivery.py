@@ -1,10 +1,14 @@
-"""The record that is sent again for a dead letter, and when none is."""
+"""Dead letters that are sent again: the record, when there is none, and which were sent."""
 
 from __future__ import annotations
 
-import pytest
+from itertools import pairwise
 
-from simhash_core.documents import Headers, RawRecord, SourcePosition
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.verdicts import Rejection, RejectionReason
 from streams.dead_letters.letters import (
     DeadLetter,
@@ -13,6 +17,7 @@ from streams.dead_letters.letters import (
     redelivery,
     why_not_sent,
 )
+from streams.dead_letters.redeliveries import OffsetRanges
 from streams.kafka.topic_follower import ReadRecord
 from streams.worker.outputs import dead_letter_record
 from tests.unit.documents.samples import RULES
@@ -38,55 +43,40 @@ def letter_of(
     return letter
 
 
-def with_headers(*headers: tuple[str, bytes | None]) -> DeadLetter:
-    """The dead letter of a raw record with these headers."""
+def counted(*counts: bytes | None) -> DeadLetter:
+    """The dead letter of a raw record with these counts of redeliveries."""
+    headers = tuple(("firstseen-redeliveries", count) for count in counts)
     return letter_of(RawRecord(RAW.key, RAW.value, RAW.timestamp_ms, headers))
 
 
-def test_the_raw_record_goes_back() -> None:
-    """Given a dead letter, then key, value, time, partition and the sender's headers are those of
-    the raw record, and the count of redeliveries is 1.
-    """
+def test_raw_record_goes_back_as_it_was() -> None:
     again = redelivery(letter_of(), partitions=4)
-
     assert (again.topic, again.partition) == ("raw-documents", 3)
     assert (again.key, again.value, again.timestamp_ms) == (RAW.key, RAW.value, RAW.timestamp_ms)
     assert again.headers == (*RAW.headers, ("firstseen-redeliveries", b"1"))
 
 
-def test_a_partition_that_is_gone() -> None:
-    """Given a raw topic that was made again with fewer partitions, then the key chooses."""
+def test_key_chooses_where_the_partition_is_gone() -> None:
     assert redelivery(letter_of(), partitions=3).partition is None
 
 
 @pytest.mark.parametrize(
-    ("headers", "count"),
+    ("counts", "count"),
     [
-        ((), 0),
-        ((("firstseen-redeliveries", b"2"),), 2),
-        ((("firstseen-redeliveries", b"2"), ("firstseen-redeliveries", b"5")), 5),
-        ((("firstseen-redeliveries", b"many"),), 0),
-        ((("firstseen-redeliveries", None),), 0),
-        ((("firstseen-redeliveries", "٣".encode()),), 0),
-        ((("firstseen-redeliveries", b"9" * 5000),), 0),
+        *(([], 0), ([b"2"], 2), ([b"2", b"5"], 5), ([b"many"], 0), ([None], 0)),
+        *((["٣".encode()], 0), ([b"9" * 5000], 0)),
     ],
 )
-def test_redeliveries_are_counted(headers: Headers, count: int) -> None:
-    """Given counts in the headers, also a stranger's, then the next one is one more, once."""
-    letter = with_headers(*headers)
-
+def test_redeliveries_are_counted_in_any_headers(counts: list[bytes | None], count: int) -> None:
+    letter = counted(*counts)
     assert letter.redeliveries == count
     expected = (("firstseen-redeliveries", str(count + 1).encode()),)
     assert redelivery(letter, partitions=4).headers == expected
 
 
-def test_what_is_not_sent() -> None:
-    """Given a record sent as often as allowed, without its body, or from elsewhere, then it is not
-    sent, each for its reason.
-    """
-    twice = with_headers(("firstseen-redeliveries", b"2"))
+def test_records_that_are_not_sent_have_a_reason() -> None:
+    twice = counted(b"2")
     too_large = letter_of(reason=RejectionReason.TOO_LARGE)
-
     assert why_not_sent(letter_of(), "raw-documents", 1) is None
     assert why_not_sent(twice, "raw-documents", 3) is None
     assert why_not_sent(twice, "raw-documents", 2) is ReplayOutcome.AT_CAP
@@ -94,8 +84,50 @@ def test_what_is_not_sent() -> None:
     assert why_not_sent(letter_of(), "other", 3) is ReplayOutcome.OF_ANOTHER_TOPIC
 
 
-def test_what_is_no_dead_letter() -> None:
-    """Given any other record on the topic, then it is none."""
+def test_other_records_are_no_dead_letters() -> None:
     record = ReadRecord(SourcePosition("dlq", 0, 7), 0, None, b"x", (("firstseen-reason", b"x"),))
-
     assert dead_letter_of(record) is None
+
+
+spans = st.tuples(st.integers(0, 60), st.integers(0, 8)).map(lambda each: (each[0], sum(each)))
+
+
+def ranges_of(*added: tuple[int, int]) -> OffsetRanges:
+    ranges = OffsetRanges()
+    for start, stop in added:
+        ranges.add(start, stop)
+    return ranges
+
+
+@given(st.lists(spans, max_size=20))
+def test_ranges_are_a_set_that_survives_being_written(added: list[tuple[int, int]]) -> None:
+    ranges = ranges_of(*added)
+    expected = {offset for start, stop in added for offset in range(start, stop)}
+    assert {offset for offset in range(80) if offset in ranges} == expected
+    assert ranges.first_missing == min(set(range(80)) - expected)
+    pairs = list(ranges)
+    assert all(left[1] < right[0] for left, right in pairwise(pairs)), pairs
+    text = ranges.text("topic-id")
+    assert text is not None
+    assert OffsetRanges.of_text(text, "topic-id") == ranges
+
+
+def test_offsets_of_another_topic_do_not_count() -> None:
+    """Offsets of a topic that was created again began anew."""
+    text = ranges_of((0, 9)).text("first")
+    assert text is not None
+    assert OffsetRanges.of_text(text, "second") == OffsetRanges()
+
+
+def test_text_of_a_long_replay_is_short_or_refused_but_never_cut() -> None:
+    assert len(ranges_of((0, 10**8)).text("t") or "") < 60
+    assert ranges_of(*((n, n + 1) for n in range(0, 20_000, 2))).text("t") is not None
+    irregular = ((n * n * 7919 % 10**9, 1) for n in range(5_000))
+    text = ranges_of(*((start, start + length) for start, length in irregular)).text("t")
+    assert text is None
+
+
+@pytest.mark.parametrize("text", ["", "2:t:xx", "1:t:!!", "1:t", "1:t:c${Nk"])
+def test_text_of_somebody_else_is_an_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        OffsetRanges.of_text(text, "t")

@@ -1,7 +1,8 @@
-"""The feed on the embedded broker: as far ahead of the outputs as the broker can keep, no more."""
+"""The feed keeps within what the broker can hold; the ledger has one output of each arrival."""
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator
 
@@ -35,9 +36,7 @@ class Feeding:
         )
 
     def until_idle(self) -> bool:
-        """Turn until all is acknowledged and no more is sent for a while; tell whether that is the
-        end.
-        """
+        """Turn until all is acknowledged and no more is sent; whether that is the end."""
         before, since, deadline = -1, time.monotonic(), time.monotonic() + 90
         while self.feed.produced > self.ledger.sent or time.monotonic() - since < 0.3:
             self.feed.turn()
@@ -48,10 +47,7 @@ class Feeding:
         return self.feed.finished
 
 
-def test_it_waits_for_outputs(embedded_broker: Broker, topic: str) -> None:
-    """Given 5 MB to be fed and no output yet; then it stops below its limit of bytes; and given the
-    outputs of what was sent, time after time, then it goes on to the end.
-    """
+def test_bytes_stay_below_the_limit_until_outputs_come(embedded_broker: Broker, topic: str) -> None:
     records = (FeedRecord(b"%d" % n, b"x" * RECORD_BYTES) for n in range(500))
     feeding = Feeding(embedded_broker, topic, records)
 
@@ -73,29 +69,21 @@ def test_it_waits_for_outputs(embedded_broker: Broker, topic: str) -> None:
 
 
 def test_small_records_are_bounded_by_number(embedded_broker: Broker, topic: str) -> None:
-    """Given endless tiny records and no output; then it stops at its limit of records."""
     feeding = Feeding(embedded_broker, topic, iter(lambda: FeedRecord(None, b"{}"), None))
-
     feeding.until_idle()
     feeding.feed.close()
-
     assert feeding.feed.produced == OPEN_RECORDS_MAX
 
 
-def test_one_that_is_above_the_limit_goes_alone(embedded_broker: Broker, topic: str) -> None:
-    """Given a record as long as the limit between small ones; then it is sent when nothing else is
-    open, and the next one waits for its output.
-    """
+def test_a_record_as_long_as_the_limit_goes_alone(embedded_broker: Broker, topic: str) -> None:
     sizes = (1, OPEN_BYTES_MAX, 1)
     feeding = Feeding(embedded_broker, topic, (FeedRecord(b"k", b"x" * size) for size in sizes))
-
     given = []
     for _ in sizes:
         feeding.until_idle()
         given.append(feeding.feed.produced)
         feeding.ledger.note_output(feeding.places[-1])
     feeding.feed.close()
-
     assert given == [1, 2, 3]
 
 
@@ -109,6 +97,55 @@ def test_one_that_is_above_the_limit_goes_alone(embedded_broker: Broker, topic: 
         (b"id", b"", False),
     ],
 )
-def test_tombstones(key: bytes | None, value: bytes | None, is_tombstone: bool) -> None:
-    """A null value under a key that can be an id has no output; everything else has one."""
+def test_a_null_value_under_a_key_that_can_be_an_id_is_a_tombstone(
+    key: bytes | None, value: bytes | None, is_tombstone: bool
+) -> None:
     assert FeedRecord(key, value).is_tombstone is is_tombstone
+
+
+def at(offset: int, partition: int = 0) -> SourcePosition:
+    return SourcePosition("raw-documents", partition, offset)
+
+
+def ledger_of(sent: int, outputs: list[int], *, are_tombstones: bool = False) -> Ledger:
+    """A ledger of arrivals of ten bytes at the first offsets, and of outputs of these offsets."""
+    ledger = Ledger()
+    for offset in range(sent):
+        ledger.note_sent(at(offset), 10, is_tombstone=are_tombstones)
+    for offset in outputs:
+        ledger.note_output(at(offset))
+    return ledger
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_arrivals_and_outputs_may_be_told_in_any_order(seed: int) -> None:
+    places = [at(offset, partition) for partition in range(3) for offset in range(50)]
+    told = [(place, is_output) for place in places for is_output in (True, False)]
+    random.Random(seed).shuffle(told)
+    ledger = Ledger()
+    for place, is_output in told:
+        if is_output:
+            ledger.note_output(place)
+        else:
+            ledger.note_sent(place, 100, is_tombstone=False)
+    assert (ledger.sent, ledger.outputs, ledger.decided) == (150, 150, 150)
+    assert (ledger.lost, ledger.repeated, ledger.open_bytes) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("sent", "outputs", "lost", "repeated"),
+    [
+        (2, [1, 1, 1, 99], 1, 3),  # one without an output, one with three, one never sent
+        (1, [0] * 1000, 0, 999),  # more than are counted one by one
+    ],
+)
+def test_lost_and_repeated_outputs(sent: int, outputs: list[int], lost: int, repeated: int) -> None:
+    ledger = ledger_of(sent, outputs)
+    assert (ledger.lost, ledger.repeated, ledger.open_bytes) == (lost, repeated, 10 * lost)
+
+
+def test_a_tombstone_is_decided_at_once_and_has_no_output() -> None:
+    ledger = ledger_of(1, [], are_tombstones=True)
+    assert (ledger.decided, ledger.lost, ledger.open_bytes) == (1, 0, 0)
+    ledger.note_output(at(0))
+    assert ledger.repeated == 1

@@ -12,21 +12,12 @@ from streams.corpus.generated import EditKind, GeneratedRecord, Outcome
 from streams.demo.scoring import ObservedOutput, Score, score
 
 
-def record(doc_id: str | None, kind: EditKind, root: str | None = None) -> GeneratedRecord:
-    """Make a record with the labels that scoring reads."""
+def record(doc_id: str, kind: EditKind, root: str | None = None) -> GeneratedRecord:
+    """A record with the labels that scoring reads."""
     expected = Outcome.UNIQUE if root is None else Outcome.DUPLICATE
     if kind is EditKind.NOT_JSON:
         expected = Outcome.DEAD_LETTER
-    return GeneratedRecord(
-        key=doc_id.encode() if doc_id else None,
-        value=b"{}",
-        id=doc_id,
-        kind=kind,
-        root=root,
-        parent=root,
-        expected=expected,
-        timestamp_ms=0,
-    )
+    return GeneratedRecord(doc_id.encode(), b"{}", doc_id, kind, root, root, expected, 0)
 
 
 STREAM = (
@@ -36,55 +27,55 @@ STREAM = (
     record("a2", EditKind.REPOST, root="a"),
     record("x", EditKind.NOT_JSON),
 )
-UNIQUE_A, UNIQUE_B = ObservedOutput(0, Outcome.UNIQUE), ObservedOutput(1, Outcome.UNIQUE)
-DEAD_X = ObservedOutput(4, Outcome.DEAD_LETTER)
+
+
+def unique(position: int) -> ObservedOutput:
+    return ObservedOutput(position, Outcome.UNIQUE)
 
 
 def duplicate(position: int, original_id: str | None) -> ObservedOutput:
-    """Make the output of a duplicate."""
     return ObservedOutput(position, Outcome.DUPLICATE, original_id)
 
 
+DEAD_X = ObservedOutput(4, Outcome.DEAD_LETTER)
+START = [unique(0), unique(1), duplicate(2, "a"), DEAD_X]
+"""The outputs of all records but the second repost, as expected."""
+
+
 def repost_counts(result: Score) -> tuple[int, int, int, float | None, float | None]:
-    """Return what was counted of the reposts."""
+    """Copies, found ones, those called a duplicate, recall and precision of the reposts."""
     kind = result.kinds[EditKind.REPOST]
     return kind.copies, kind.found, kind.called_duplicate, kind.recall, kind.precision
 
 
-def test_a_perfect_run() -> None:
-    """Given every record as expected, then all rates are 1 and nothing is amiss."""
-    result = score(STREAM, [UNIQUE_A, UNIQUE_B, duplicate(2, "a"), duplicate(3, "a"), DEAD_X])
+def test_all_rates_of_a_perfect_run_are_1() -> None:
+    result = score(STREAM, [*START, duplicate(3, "a")])
     assert (result.recall, result.precision) == (1.0, 1.0)
     assert (result.lost, result.repeated, result.conflicting, result.swapped) == (0, 0, 0, 0)
     assert result.overall.as_expected == result.overall.count == len(STREAM)
-    assert repost_counts(result) == (2, 2, 2, 1.0, 1.0)
 
 
-def test_a_copy_joined_with_another_copy_of_its_root_is_found() -> None:
-    """Given a duplicate that names a copy instead of the original, then the root is the same."""
-    result = score(STREAM, [UNIQUE_A, UNIQUE_B, duplicate(2, "a"), duplicate(3, "a1"), DEAD_X])
-    assert result.recall == 1.0
-
-
-def test_a_missed_copy_costs_recall_only() -> None:
-    """Given a copy called unique, then recall falls and precision stays."""
-    missed = ObservedOutput(3, Outcome.UNIQUE)
-    result = score(STREAM, [UNIQUE_A, UNIQUE_B, duplicate(2, "a"), missed, DEAD_X])
-    assert repost_counts(result) == (2, 1, 1, 0.5, 1.0)
-
-
-@pytest.mark.parametrize("named", ["b", "a2", "nobody", None])
-def test_a_duplicate_of_the_wrong_document_costs_both(named: str | None) -> None:
-    """Given a duplicate that names a document of another root, itself, an unknown one or none,
-    then it is neither found nor right.
-    """
-    outputs = [UNIQUE_A, UNIQUE_B, duplicate(2, "a"), duplicate(3, named), DEAD_X]
-    assert repost_counts(score(STREAM, outputs)) == (2, 1, 2, 0.5, 0.5)
+@pytest.mark.parametrize(
+    ("second_repost", "counts"),
+    [
+        ([duplicate(3, "a")], (2, 2, 2, 1.0, 1.0)),
+        ([duplicate(3, "a1")], (2, 2, 2, 1.0, 1.0)),  # a copy of the same root
+        ([unique(3)], (2, 1, 1, 0.5, 1.0)),  # missed: recall alone falls
+        ([], (2, 1, 1, 0.5, 1.0)),  # lost
+        # Of another root, of itself, of an unknown document, of none: neither found nor right.
+        *(([duplicate(3, named)], (2, 1, 2, 0.5, 0.5)) for named in ("b", "a2", "nobody", None)),
+    ],
+)
+def test_recall_and_precision_of_copies(
+    second_repost: list[ObservedOutput], counts: tuple[int, int, int, float, float]
+) -> None:
+    result = score(STREAM, [*START, *second_repost])
+    assert repost_counts(result) == counts
+    assert result.lost == (not second_repost)
 
 
 def test_an_original_called_a_duplicate_costs_precision_of_its_kind() -> None:
-    """Given an original called a duplicate of a stranger, then the originals' precision is 0."""
-    outputs = [UNIQUE_A, duplicate(1, "a"), duplicate(2, "a"), duplicate(3, "a"), DEAD_X]
+    outputs = [unique(0), duplicate(1, "a"), duplicate(2, "a"), duplicate(3, "a"), DEAD_X]
     result = score(STREAM, outputs)
     assert result.kinds[EditKind.ORIGINAL].precision == 0.0
     assert result.kinds[EditKind.ORIGINAL].recall is None
@@ -93,52 +84,33 @@ def test_an_original_called_a_duplicate_costs_precision_of_its_kind() -> None:
 
 
 def test_a_copy_judged_before_its_original_is_a_swap() -> None:
-    """Given workers that judged the copy first, then the original is rightly its duplicate: the
-    overall recall counts it in place of the copy.
-    """
-    first = ObservedOutput(2, Outcome.UNIQUE)
-    result = score(STREAM, [first, duplicate(0, "a1"), UNIQUE_B, duplicate(3, "a1"), DEAD_X])
+    """The overall recall counts the original in place of the copy."""
+    outputs = [unique(2), duplicate(0, "a1"), unique(1), duplicate(3, "a1"), DEAD_X]
+    result = score(STREAM, outputs)
     assert result.swapped == 1
     assert (result.recall, result.precision) == (1.0, 1.0)
     assert result.overall.recall == 0.5
 
 
-def test_a_record_without_output_is_lost() -> None:
-    """Given a record that never came out, then it is counted lost, and a copy so is not found."""
-    result = score(STREAM, [UNIQUE_A, UNIQUE_B, duplicate(2, "a"), DEAD_X])
-    assert result.lost == 1
-    assert repost_counts(result) == (2, 1, 1, 0.5, 1.0)
-
-
-def test_a_record_with_several_outputs_is_repeated_and_perhaps_in_conflict() -> None:
-    """Given one output three times and another with a change of mind, then both records are
-    repeated, one is in conflict, and the first output counts.
-    """
-    change_of_mind = ObservedOutput(3, Outcome.UNIQUE)
-    outputs = [UNIQUE_A, UNIQUE_A, UNIQUE_A, UNIQUE_B, duplicate(2, "a"), duplicate(3, "a")]
-    result = score(STREAM, [*outputs, change_of_mind, DEAD_X])
+def test_of_several_outputs_the_first_counts_and_others_may_be_in_conflict() -> None:
+    again = [unique(0), unique(0), unique(3)]
+    result = score(STREAM, [*START, duplicate(3, "a"), *again])
     assert (result.repeated, result.conflicting, result.lost) == (2, 1, 0)
     assert result.recall == 1.0
 
 
 def test_a_broken_record_called_unique_is_not_as_expected() -> None:
-    """Given a dead letter that came out as unique, then its kind is not as expected."""
-    result = score(STREAM, [ObservedOutput(4, Outcome.UNIQUE)])
-    kind = result.kinds[EditKind.NOT_JSON]
+    kind = score(STREAM, [unique(4)]).kinds[EditKind.NOT_JSON]
     assert (kind.count, kind.as_expected) == (1, 0)
 
 
 @pytest.mark.parametrize("position", [-1, 5])
 def test_an_output_of_another_stream_is_refused(position: int) -> None:
-    """Given a position that the stream does not have, then the error names it."""
     with pytest.raises(ValueError, match=f"position {position}"):
-        score(STREAM, [ObservedOutput(position, Outcome.UNIQUE)])
+        score(STREAM, [unique(position)])
 
 
 def test_the_order_of_outputs_does_not_matter() -> None:
-    """Given a generated stream and its expected outcomes, when they come in any order, then the
-    score is the same: perfect.
-    """
     records = list(generate(3, 400))
     outputs = [
         ObservedOutput(position, made.expected, made.root) for position, made in enumerate(records)
@@ -149,16 +121,13 @@ def test_the_order_of_outputs_does_not_matter() -> None:
     assert result.overall.as_expected == len(records)
 
 
-def test_the_score_of_nothing() -> None:
-    """Given no records, then rates are unknown, not 0 or 1."""
+def test_rates_of_nothing_are_unknown() -> None:
     result = score([], [])
     assert (result.recall, result.precision, result.lost, dict(result.kinds)) == (None, None, 0, {})
 
 
-def test_the_score_as_json() -> None:
-    """Given a score, then its dictionary goes through JSON and holds every count by name."""
-    result = score(STREAM, [UNIQUE_A, UNIQUE_B, duplicate(2, "a"), DEAD_X])
-    read = json.loads(json.dumps(result.to_dict()))
+def test_the_score_as_json_has_every_count_by_name() -> None:
+    read = json.loads(json.dumps(score(STREAM, START).to_dict()))
     assert read["lost"] == 1
     assert read["kinds"]["repost"] == {
         "count": 2,

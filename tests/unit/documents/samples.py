@@ -65,12 +65,10 @@ def as_json(value: object) -> bytes:
 def read(
     record: RawRecord, fields: FieldSettings = DEFAULT_FIELDS
 ) -> Document | Rejection | Tombstone:
-    """What a reader with these settings makes of a record."""
     return DocumentReader(fields).read(HERE, record)
 
 
 def read_document(record: RawRecord, fields: FieldSettings = DEFAULT_FIELDS) -> Document:
-    """What `read` gives, which must be a document."""
     document = read(record, fields)
     assert isinstance(document, Document), document
     return document
@@ -93,7 +91,6 @@ def pending(
     source: SourcePosition = HERE,
     event_time_ms: int = NOW_MS,
 ) -> PendingRecord:
-    """A record, with what is said of the document in it."""
     fingerprint = b"" if isinstance(verdict, Undecidable) else FINGERPRINT
     return PendingRecord(source, record, None, document_id, event_time_ms, fingerprint, verdict)
 
@@ -124,7 +121,6 @@ times_ms = st.integers(-(1 << 63), (1 << 63) - 1)
 
 
 def records(values: st.SearchStrategy[bytes | None]) -> st.SearchStrategy[RawRecord]:
-    """Any raw record with one of these values."""
     keys = st.one_of(st.none(), st.binary(max_size=20))
     return st.builds(RawRecord, keys, values, times_ms, header_lists)
 

@@ -19,7 +19,7 @@ from tests.unit.documents.samples import any_text, as_json, json_values
 
 
 def nested(depth: int) -> bytes:
-    """Lists and objects in turn, `depth` deep, with brackets in strings that count for nothing."""
+    """Lists and objects in turn, with brackets in strings that count for nothing."""
     inner = b'"]}[{\\"[{"'
     for level in range(depth):
         inner = b"[%s]" % inner if level % 2 else b'{"[{":%s}' % inner
@@ -27,15 +27,13 @@ def nested(depth: int) -> bytes:
 
 
 def reason_for(value: bytes) -> RejectionReason:
-    """Why a value cannot be decoded; it must be one that cannot."""
     with pytest.raises(UnreadableError) as refused:
         decode_json(value)
     return refused.value.reason
 
 
 @given(json_values)
-def test_what_json_writes_is_read(value: object) -> None:
-    """Given any value, then it is read as the standard library reads it; NaN and infinity never."""
+def test_json_is_read_as_the_standard_library_reads_it_without_nan(value: object) -> None:
     text = json.dumps(value)
     try:
         expected = json.loads(text, parse_constant=lambda _: 1 / 0)
@@ -58,8 +56,7 @@ def test_what_json_writes_is_read(value: object) -> None:
         (b"1" * 4_300, int("1" * 4_300)),
     ],
 )
-def test_what_the_grammar_allows_is_read(value: bytes, decoded: object) -> None:
-    """Given JSON that a strict decoder refuses though it is well formed, then it is read."""
+def test_json_that_strict_decoders_refuse_is_read(value: bytes, decoded: object) -> None:
     assert decode_json(value) == decoded
 
 
@@ -82,28 +79,23 @@ def test_what_the_grammar_allows_is_read(value: bytes, decoded: object) -> None:
         b"\xef\xbb\xbf\xef\xbb\xbf{}",
     ],
 )
-def test_what_is_not_json_is_refused(value: bytes) -> None:
-    """Given a value that breaks JSON's grammar, on either decoder's path, then it is refused."""
+def test_what_is_not_json_is_refused_on_either_path(value: bytes) -> None:
     assert reason_for(value) is RejectionReason.NOT_JSON
 
 
 @pytest.mark.parametrize(
     "value", [b"\xff", b'{"a": "\xe4\xb8"}', b'"\xed\xa0\x80"', "雪人".encode("gb18030"), b'{\xff"']
 )
-def test_what_is_not_utf8_is_refused_as_that(value: bytes) -> None:
-    """Given bytes that are not UTF-8, JSON or not, then that is the reason: it comes first."""
+def test_what_is_not_utf8_is_refused_as_that_first(value: bytes) -> None:
     assert reason_for(value) is RejectionReason.NOT_UTF8
 
 
 def test_nesting_up_to_the_limit_is_read() -> None:
-    """Given lists and objects as deep as allowed, then they are read; one deeper, refused."""
     assert decode_json(nested(NESTING_MAX))
     assert reason_for(nested(NESTING_MAX + 1)) is RejectionReason.NOT_JSON
 
 
-def test_the_limit_does_not_move_with_the_stack() -> None:
-    """Given a caller that is itself some hundred calls deep, then the limit is the same one."""
-
+def test_nesting_limit_does_not_move_with_the_stack() -> None:
     def deeper(calls: int) -> None:
         if calls:
             deeper(calls - 1)
@@ -116,20 +108,16 @@ def test_the_limit_does_not_move_with_the_stack() -> None:
 @pytest.mark.parametrize("opening", [b"[", b'{"a":', rb'["\ud800",'])
 @pytest.mark.parametrize("closing", [b"", b"]"])
 def test_very_deep_nesting_is_refused(opening: bytes, closing: bytes) -> None:
-    """Given nesting that would overrun any stack, whole or cut off, then it is just not JSON."""
     assert reason_for(opening * 100_000 + closing * 100_000) is RejectionReason.NOT_JSON
 
 
-def test_many_brackets_side_by_side_are_not_deep() -> None:
-    """Given more brackets than the limit, but none deep, then the value is read."""
+def test_brackets_side_by_side_are_not_deep() -> None:
     assert decode_json(as_json([[]] * 2 * NESTING_MAX)) == [[]] * 2 * NESTING_MAX
     assert decode_json(as_json("[" * 2 * NESTING_MAX)) == "[" * 2 * NESTING_MAX
 
 
 @given(any_text)
-def test_surrogates_alone_are_dropped(text: str) -> None:
-    """Given any string, then what is left of it can be encoded, and nothing else is missing."""
+def test_only_lone_surrogates_are_dropped(text: str) -> None:
     kept = without_surrogates(text)
-
     assert kept.encode().decode() == kept
     assert kept == "".join(c for c in text if not "\ud800" <= c <= "\udfff")

@@ -1,21 +1,33 @@
-"""Records that are read: which field becomes what, and what stands in for an absent one."""
+"""Records that are read, as they are or as CloudEvents 1.0: which field becomes what.
+
+``test_rejections`` has those that are refused.
+"""
 
 from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from simhash_core.documents import Document
+from simhash_core.documents import Document, Headers, RawRecord
 from simhash_core.errors import UsageError
 from simhash_core.text.fingerprinter import content_digest
 from simhash_core.text.normalization import normalize
 from streams.documents.fields import ID_BYTES_MAX, FieldSettings
 from streams.documents.raw_documents import Tombstone
 from tests.unit.documents.samples import (
+    DEFAULT_FIELDS,
+    ENVELOPE,
+    EVENT_HEADERS,
     HERE,
     NOW_MS,
+    STRUCTURED,
     any_text,
     as_json,
     raw,
@@ -24,11 +36,161 @@ from tests.unit.documents.samples import (
     read_fields,
 )
 
-PLAIN = (("content-type", b"text/plain; charset=utf-8"),)
+TEXT = as_json({"text": "雪"})
+PLAIN: Headers = (("content-type", b"text/plain; charset=utf-8"),)
+TEXT_FORMAT = FieldSettings(format="text")
+BODY = FieldSettings(text="data.body")
+TITLE = FieldSettings(title="data.body")
+TENANT = FieldSettings(scope="meta.tenant")
+AT_1_S = b"1970-01-01T00:00:01Z"
+BASE64 = base64.b64encode(TEXT).decode()
+EVENT = {"id": "A234-1234"}
 
 
-def test_all_fields_are_read() -> None:
-    """Given an object with every field, and one more, then the document has them, less that one."""
+class Case(NamedTuple):
+    """``differs``: from the document of a record with nothing but the text."""
+
+    what: str
+    record: RawRecord
+    differs: Mapping[str, object]
+    fields: FieldSettings = DEFAULT_FIELDS
+
+
+def fields_of(**content: object) -> RawRecord:
+    return raw(as_json({"text": "雪", **content}))
+
+
+def event(**members: object) -> RawRecord:
+    return raw(as_json({**ENVELOPE, **members}), headers=STRUCTURED)
+
+
+def binary_event(value: bytes, *headers: tuple[str, bytes]) -> RawRecord:
+    return raw(value, headers=(*EVENT_HEADERS, *headers))
+
+
+NOWHERE: list[dict[str, object]] = [{}, {"data": "x"}, {"data": {}}, {"data": {"body": None}}]
+OWN = {"text": "雪", "id": "own", "timestamp": 17}
+
+CASES = [
+    Case("a text alone", raw(TEXT), {}),
+    *(
+        Case("any string is a text", raw(as_json({"text": text})), {"text": text})
+        for text in ("", " ", "😀", "\x00", "word " * 10_000)
+    ),
+    *(
+        Case("an id", fields_of(id=given), {"id": expected})
+        for given, expected in (
+            *(("a", "a"), (" ", " "), (17, "17"), (-1, "-1"), (0, "0")),
+            *((2**64, "18446744073709551616"), ("x" * ID_BYTES_MAX, "x" * ID_BYTES_MAX)),
+        )
+    ),
+    *(
+        Case("key or position for an absent id", replace(fields_of(**absent), key=key), {"id": id_})
+        for absent in ({}, {"id": None}, {"id": ""})
+        for key, id_ in (
+            *((b"key", "key"), ("钥匙".encode(), "钥匙")),
+            *((key, "raw-documents/3@42") for key in (None, b"", b"\xff")),
+        )
+    ),
+    *(
+        Case("one string is a list of one", fields_of(**{field: value}), {field: strings})
+        for field in ("keywords", "tags", "references")
+        for value, strings in (
+            *((None, ()), ("", ()), ([], ())),
+            *(("a, b", ("a, b",)), (["a", "", "b"], ("a", "", "b"))),
+        )
+    ),
+    *(
+        Case("own time, or the record's", fields_of(timestamp=given), {"event_time_ms": time_ms})
+        for given, time_ms in (
+            *((None, NOW_MS), (17, 17), (-1, -1), (17.9, 17)),
+            ("2100-01-01T00:00:00Z", 4_102_444_800_000),
+        )
+    ),
+    *(
+        Case("a scope", fields_of(meta={"tenant": given}), {"scope": scope}, TENANT)
+        for given, scope in (("tenant-1", "tenant-1"), (17, "17"), ("", ""), (None, ""))
+    ),
+    Case("no scope", fields_of(meta={"tenant": "tenant-1"}), {}),
+    *(
+        Case("plain text", raw(value, headers=PLAIN), {"text": value.decode()})
+        for value in (b"plain \xe9\x9b\xaa", b'{"text": "x"}', b"", b"NaN")
+    ),
+    Case("a byte order mark is no text", raw("\ufeff雪".encode(), headers=PLAIN), {}),
+    *(
+        Case("content type, last and in any case", raw("雪".encode(), headers=headers), {})
+        for headers in (
+            (("Content-Type", b"TEXT/PLAIN"),),
+            (("content-type", b"application/json"), ("content-type", b" text/plain ; x=y")),
+        )
+    ),
+    Case("format text", raw(TEXT), {"text": TEXT.decode()}, TEXT_FORMAT),
+    Case("format json", raw(TEXT, headers=PLAIN), {}, FieldSettings(format="json")),
+    *(
+        Case(
+            "a dotted name, a path after an exact name", raw(as_json(content)), {"text": text}, BODY
+        )
+        for content, text in (
+            ({"data": {"body": "deep"}}, "deep"),
+            ({"data.body": "flat"}, "flat"),
+            ({"data.body": "flat", "data": {"body": "deep"}}, "flat"),
+            ({"data": [], "data.body": "flat"}, "flat"),
+        )
+    ),
+    *(Case("a path that leads nowhere", fields_of(**content), {}, TITLE) for content in NOWHERE),
+    Case("an empty name", fields_of(**{"id": ["unread"], "": "unread"}), {}, FieldSettings(id="")),
+    Case(
+        "a binary event", binary_event(TEXT, ("ce_time", AT_1_S)), EVENT | {"event_time_ms": 1_000}
+    ),
+    Case(
+        "a structured event",
+        event(data={"text": "雪", "tags": "a"}, time=AT_1_S.decode()),
+        EVENT | {"event_time_ms": 1_000, "tags": ("a",)},
+    ),
+    *(
+        Case("own fields before those of the event", record, {"id": "own", "event_time_ms": 17})
+        for record in (
+            binary_event(as_json(OWN), ("ce_time", b"not even a time")),
+            event(data=OWN, time="not even a time"),
+        )
+    ),
+    *(
+        Case("an event without time", record, EVENT)
+        for record in (
+            *(binary_event(TEXT), event(data={"text": "雪"})),
+            event(data={"text": "雪"}, time=None),
+        )
+    ),
+    *(
+        Case("data by its content type", event(**members), EVENT)
+        for members in (
+            {"data": {"text": "雪"}, "datacontenttype": "application/json; charset=utf-8"},
+            {"data": {"text": "雪"}, "datacontenttype": "application/vnd.page+json"},
+            {"data_base64": BASE64},
+            {"data_base64": BASE64, "data": None},
+            {"data": "雪", "datacontenttype": "text/plain"},
+            {"data": "雪\ud800", "datacontenttype": "TEXT/PLAIN; charset=utf-8"},
+            {"data_base64": "6Zuq", "datacontenttype": "text/plain"},
+            {"data": TEXT.decode(), "datacontenttype": "application/octet-stream"},
+        )
+    ),
+    Case(
+        "plain text in an event",
+        binary_event("雪".encode(), ("content-type", b"text/plain")),
+        EVENT,
+    ),
+    Case("a string in an event", event(data="雪"), EVENT, TEXT_FORMAT),
+    Case("headers without specversion", raw(TEXT, headers=EVENT_HEADERS[1:]), {}),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.what)
+def test_record_is_read(case: Case) -> None:
+    alone = Document("weather", "雪", HERE, NOW_MS)
+    assert read(case.record, case.fields) == replace(alone, **case.differs)
+
+
+def test_all_fields_but_unknown_ones_are_read() -> None:
     value = as_json(
         {
             "id": "news-17",
@@ -54,11 +216,6 @@ def test_all_fields_are_read() -> None:
     )
 
 
-def test_text_alone_is_enough() -> None:
-    """Given an object with a text, then key and record stand in for id and time."""
-    assert read(raw(as_json({"text": "雪"}))) == Document("weather", "雪", HERE, NOW_MS)
-
-
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize(
     ("name", "given", "attribute", "expected"),
@@ -71,170 +228,19 @@ def test_text_alone_is_enough() -> None:
         ("scope", "tenant-1", "scope", "tenant-1"),
     ],
 )
-def test_each_field_alone_is_read(
+def test_each_field_is_read_at_the_top_or_nested(
     name: str, given: object, attribute: str, expected: object, *, nested: bool
 ) -> None:
-    """Given an object with one field beside the text, at the top or within, then it is read."""
-    fields = msgspec.structs.replace(FieldSettings(), **{name: "meta.it" if nested else "it"})
+    fields = replace(FieldSettings(), **{name: "meta.it" if nested else "it"})
     value = as_json({"text": "雪", **({"meta": {"it": given}} if nested else {"it": given})})
-
     assert getattr(read_document(raw(value), fields), attribute) == expected
 
 
-@pytest.mark.parametrize(
-    ("given", "scope"), [("tenant-1", "tenant-1"), (17, "17"), ("", ""), (None, "")]
-)
-def test_scopes(given: object, scope: str) -> None:
-    """Given a field of scopes, then a document has that scope; absent, null and empty are one."""
-    fields = FieldSettings(scope="meta.tenant")
-    value = as_json({"text": "雪", "meta": {"tenant": given}})
-
-    assert read_document(raw(value), fields).scope == scope
-    assert read_document(raw(value)).scope == ""
-
-
-@pytest.mark.parametrize("text", ["", " ", "😀", "\x00", "word " * 10_000])
-def test_any_string_is_a_text(text: str) -> None:
-    """Given a text with nothing to fingerprint in it, then that is for others to judge."""
-    assert read_document(raw(as_json({"text": text}))).text == text
-
-
-@pytest.mark.parametrize(
-    ("given_id", "document_id"),
-    [
-        ("a", "a"),
-        (" ", " "),
-        (17, "17"),
-        (-1, "-1"),
-        (0, "0"),
-        (2**64, "18446744073709551616"),
-        ("x" * ID_BYTES_MAX, "x" * ID_BYTES_MAX),
-    ],
-)
-def test_strings_and_integers_are_ids(given_id: object, document_id: str) -> None:
-    """Given an id that is a string or an integer, then it is that string, or its digits."""
-    assert read_fields(id=given_id).id == document_id
-
-
-@pytest.mark.parametrize("absent", [{}, {"id": None}, {"id": ""}])
-@pytest.mark.parametrize(
-    ("key", "document_id"),
-    [
-        (b"key", "key"),
-        ("钥匙".encode(), "钥匙"),
-        (None, "raw-documents/3@42"),
-        (b"", "raw-documents/3@42"),
-        (b"\xff", "raw-documents/3@42"),
-    ],
-)
-def test_the_key_stands_in_for_the_id(
-    absent: dict[str, object], key: bytes | None, document_id: str
-) -> None:
-    """Given no id, then the key is the id if it is text, and else the source position is."""
-    assert read_document(raw(as_json({"text": "雪", **absent}), key)).id == document_id
-
-
-@pytest.mark.parametrize(
-    ("value", "strings"),
-    [
-        (None, ()),
-        ("", ()),
-        ([], ()),
-        ("a, b", ("a, b",)),
-        (["a", "", "b"], ("a", "", "b")),
-    ],
-)
-@pytest.mark.parametrize("field", ["keywords", "tags", "references"])
-def test_one_string_is_a_list_of_one(field: str, value: object, strings: tuple[str, ...]) -> None:
-    """Given a list of strings, one string, or none, then it is a tuple, and nothing is split."""
-    assert getattr(read_fields(**{field: value}), field) == strings
-
-
-@pytest.mark.parametrize(
-    ("timestamp", "time_ms"),
-    [
-        (None, NOW_MS),
-        ("2100-01-01T00:00:00Z", 4_102_444_800_000),
-        (17, 17),
-        (-1, -1),
-        (17.9, 17),
-    ],
-)
-def test_time_is_the_documents_own(timestamp: object, time_ms: int) -> None:
-    """Given a timestamp, in the future or not, then it is the time; else the record's is."""
-    assert read_fields(timestamp=timestamp).event_time_ms == time_ms
-
-
 @given(any_text)
-def test_broken_surrogates_do_no_harm(text: str) -> None:
-    """Given a text with halves of surrogate pairs, then it is read without them.
-
-    It has the content that normalisation would have made of the whole.
-    """
+def test_lone_surrogates_are_dropped_and_keep_the_content_digest(text: str) -> None:
     document = read_fields(text=text, title=text, keywords=text, tags=[text])
-
     assert msgspec.json.encode(document)
     assert content_digest(normalize(document.text)) == content_digest(normalize(text))
-
-
-@pytest.mark.parametrize("value", [b"plain \xe9\x9b\xaa", b'{"text": "x"}', b"", b"NaN"])
-def test_plain_text_by_content_type(value: bytes) -> None:
-    """Given the content type text/plain, then the value is the text, whatever it looks like."""
-    assert read(raw(value, headers=PLAIN)) == Document("weather", value.decode(), HERE, NOW_MS)
-
-
-def test_a_byte_order_mark_is_no_text() -> None:
-    """Given a text from an editor that marks UTF-8, then the mark is not part of it."""
-    assert read_document(raw("\ufeff雪".encode(), headers=PLAIN)).text == "雪"
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        (("Content-Type", b"TEXT/PLAIN"),),
-        (("content-type", b"application/json"), ("content-type", b" text/plain ; x=y")),
-    ],
-)
-def test_content_type_is_read_as_mail_headers_are(headers: tuple[tuple[str, bytes], ...]) -> None:
-    """Given other case, parameters, or two of them, then case is equal and the last one counts."""
-    assert read_document(raw(b"plain", headers=headers)).text == "plain"
-
-
-def test_the_format_can_be_fixed() -> None:
-    """Given `text` or `json`, then the content type does not matter."""
-    value = as_json({"text": "雪"})
-
-    assert read_document(raw(value), FieldSettings(format="text")).text == value.decode()
-    assert read_document(raw(value, headers=PLAIN), FieldSettings(format="json")).text == "雪"
-
-
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        ({"data": {"body": "deep"}}, "deep"),
-        ({"data.body": "flat"}, "flat"),
-        ({"data.body": "flat", "data": {"body": "deep"}}, "flat"),
-        ({"data": [], "data.body": "flat"}, "flat"),
-    ],
-)
-def test_names_with_dots_are_paths(content: dict[str, object], text: str) -> None:
-    """Given a name with a dot, then it is a path, unless a field has that very name."""
-    assert read_document(raw(as_json(content)), FieldSettings(text="data.body")).text == text
-
-
-@pytest.mark.parametrize("content", [{}, {"data": "x"}, {"data": {}}, {"data": {"body": None}}])
-def test_a_path_that_leads_nowhere_is_absent(content: dict[str, object]) -> None:
-    """Given a path through what is no object, then the field is absent, like any other."""
-    value = as_json({"text": "雪", **content})
-
-    assert read_document(raw(value), FieldSettings(title="data.body")).title == ""
-
-
-def test_an_empty_name_switches_a_field_off() -> None:
-    """Given no name for the id, then a field of that name, or of none, is passed on unread."""
-    value = as_json({"text": "雪", "id": ["unread"], "": "unread"})
-
-    assert read_document(raw(value), FieldSettings(id="")).id == "weather"
 
 
 @pytest.mark.parametrize(
@@ -245,17 +251,14 @@ def test_an_empty_name_switches_a_field_off() -> None:
         ({"format": "xml"}, "fields.format is 'xml'"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(settings: dict[str, str], message: str) -> None:
-    """Given settings that name no field or no format, then the error names the setting."""
+def test_invalid_field_settings_are_named(settings: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        msgspec.structs.replace(FieldSettings(), **settings)
+        replace(FieldSettings(), **settings)
 
 
 @given(st.text(min_size=1, max_size=50).filter(lambda key: len(key.encode()) <= ID_BYTES_MAX))
-def test_a_null_value_with_a_key_is_a_tombstone(key: str) -> None:
-    """Given a null value under the key of a document, then it names that document's id."""
+def test_null_value_with_a_key_is_a_tombstone_of_that_id(key: str) -> None:
     record = raw(None, key.encode())
     tombstone = read(record)
-
     assert tombstone == Tombstone(HERE, record, key)
-    assert read_document(raw(as_json({"text": "雪"}), key.encode())).id == key
+    assert read_document(raw(TEXT, key.encode())).id == key

@@ -15,7 +15,8 @@ from simhash_core.documents import Document, RawRecord
 from simhash_core.errors import UsageError
 from simhash_core.text.fingerprinter import content_digest
 from simhash_core.text.normalization import normalize
-from simhash_core.verdicts import Rejection, RejectionReason
+from simhash_core.verdicts import Rejection
+from simhash_core.verdicts import RejectionReason as R
 from streams.documents.fields import ID_BYTES_MAX, FieldSettings
 from streams.documents.raw_documents import MAX_RECORD_BYTES, DocumentReader, record_bytes
 from tests.unit.documents.samples import (
@@ -37,26 +38,23 @@ from tests.unit.documents.samples import (
 class Refused(NamedTuple):
     """A record that must be refused, and a word that the detail must hold."""
 
-    reason: RejectionReason
+    reason: R
     record: RawRecord
     detail: str
 
 
-def refused_field(reason: RejectionReason, detail: str, **content: object) -> Refused:
-    """A record that is refused for a field beside its text."""
+def refused_field(reason: R, detail: str, **content: object) -> Refused:
     return Refused(reason, raw(as_json({"text": "雪", **content})), detail)
 
 
 def refused_event(detail: str, **envelope: object) -> Refused:
-    """A structured event that is refused as such."""
     return Refused(
-        RejectionReason.BAD_CLOUDEVENT,
+        R.BAD_CLOUDEVENT,
         raw(as_json({**ENVELOPE, "data": {"text": "雪"}, **envelope}), headers=STRUCTURED),
         detail,
     )
 
 
-R = RejectionReason
 LONG_ID = "雪" * (ID_BYTES_MAX // 3 + 1)
 TEXT = as_json({"text": "雪"})
 
@@ -154,33 +152,21 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.reason}-{case.detail}")
 def test_unreadable_records_are_refused_with_the_reason(case: Refused) -> None:
-    """Given a record that cannot be read, then the reason is exact, and the detail names where."""
     rejection = read(case.record)
-
     assert isinstance(rejection, Rejection), rejection
     assert (rejection.reason, rejection.source) == (case.reason, HERE)
     assert case.detail in rejection.detail
-    if case.reason is not RejectionReason.TOO_LARGE:
+    if case.reason is not R.TOO_LARGE:
         assert rejection.record == case.record
 
 
 def test_every_reason_is_reached() -> None:
-    """The table above has a record for each reason that a record itself can give.
-
-    The others come from the log, and from the schema registry (``tests/unit/registry``).
-    """
-    elsewhere = {
-        RejectionReason.READING_CHANGED,
-        RejectionReason.NO_SCHEMA_ID,
-        RejectionReason.UNKNOWN_SCHEMA,
-        RejectionReason.BAD_SCHEMA,
-        RejectionReason.NOT_OF_SCHEMA,
-    }
-    assert {case.reason for case in CASES} == set(RejectionReason) - elsewhere
+    """The other reasons come from the log and from the schema registry (tests/unit/registry)."""
+    elsewhere = {R.READING_CHANGED, R.NO_SCHEMA_ID, R.UNKNOWN_SCHEMA, R.BAD_SCHEMA, R.NOT_OF_SCHEMA}
+    assert {case.reason for case in CASES} == set(R) - elsewhere
 
 
 def test_details_do_not_repeat_the_body() -> None:
-    """Given secrets in every field, when each is refused in turn, then no detail tells them."""
     secret = "s3cr3t"  # noqa: S105 -- it is one only for this test
     refused = [
         read(raw(value))
@@ -194,18 +180,12 @@ def test_details_do_not_repeat_the_body() -> None:
             as_json({"text": "", "timestamp": secret}),
         )
     ]
-
     assert all(isinstance(item, Rejection) and secret not in item.detail for item in refused)
 
 
 @given(any_records)
-def test_no_record_stops_the_stream(record: RawRecord) -> None:
-    """Given any record at all, then it is read or refused, twice alike, and never raises.
-
-    What is read can be encoded and fingerprinted; what is refused can be sent.
-    """
+def test_any_record_is_read_or_refused_and_can_be_encoded(record: RawRecord) -> None:
     first, second = read(record), read(record)
-
     assert first == second
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(first), type=type(first)) == first
     if isinstance(first, Document):
@@ -214,30 +194,25 @@ def test_no_record_stops_the_stream(record: RawRecord) -> None:
 
 
 @given(records(any_values.filter(lambda value: value is not None)))
-def test_text_settings_read_any_utf8(record: RawRecord) -> None:
-    """Given the format `text`, then a record that is no event is a document if it is UTF-8."""
+def test_text_format_reads_any_utf8(record: RawRecord) -> None:
     plain = msgspec.structs.replace(record, headers=(), timestamp_ms=NOW_MS)
     assert plain.value is not None
-
     result = read(plain, FieldSettings(format="text"))
-
     try:
         text = plain.value.decode("utf-8-sig")
     except UnicodeDecodeError:
         assert isinstance(result, Rejection)
-        assert result.reason is RejectionReason.NOT_UTF8
+        assert result.reason is R.NOT_UTF8
     else:
         assert isinstance(result, Document)
         assert result.text == text
 
 
 @pytest.mark.parametrize("extra", [0, 1])
-def test_size_counts_key_value_and_headers(extra: int) -> None:
-    """Given a record at the limit, and one a byte over it, then only the second is refused."""
+def test_record_size_counts_key_value_and_headers(extra: int) -> None:
     record = raw(TEXT, key=b"key", headers=(("名", b"value"), ("null", None)))
     assert record_bytes(record) == len(TEXT) + 3 + 3 + 5 + 4
     reader = DocumentReader(DEFAULT_FIELDS, record_bytes(record) - extra)
-
     assert isinstance(reader.read(HERE, record), Rejection if extra else Document)
 
 
@@ -245,15 +220,12 @@ def test_size_counts_key_value_and_headers(extra: int) -> None:
     ("key_bytes", "header_bytes", "kept"),
     [(10, 10, (True, True)), (10, 200, (True, False)), (200, 200, (False, False))],
 )
-def test_too_large_records_are_cut_to_what_can_be_sent(
+def test_too_large_records_lose_headers_and_key_only_if_they_must(
     key_bytes: int, header_bytes: int, kept: tuple[bool, bool]
 ) -> None:
-    """Given a record over the limit, then the value goes; headers and key only if they must."""
     reader = DocumentReader(DEFAULT_FIELDS, max_record_bytes=100)
     record = raw(b"v" * 100, b"k" * key_bytes, (("h", b"h" * header_bytes),))
-
     rejection = reader.read(HERE, record)
-
     assert isinstance(rejection, Rejection)
     assert rejection.record.value is None
     assert (rejection.record.key is not None, rejection.record.headers != ()) == kept
@@ -261,14 +233,11 @@ def test_too_large_records_are_cut_to_what_can_be_sent(
     assert str(record_bytes(record)) in rejection.detail
 
 
-def test_a_large_text_within_the_limit_is_read() -> None:
-    """Given a mebibyte of one word again and again, then it is a document like any other."""
+def test_large_text_within_the_limit_is_read() -> None:
     value = as_json({"text": "word " * (MAX_RECORD_BYTES // 5 - 10)})
-
     assert isinstance(read(raw(value)), Document)
 
 
-def test_a_limit_must_leave_room() -> None:
-    """Given a limit of no bytes, then the error names it."""
+def test_record_limit_of_no_bytes_is_refused() -> None:
     with pytest.raises(UsageError, match="max_record_bytes"):
         DocumentReader(DEFAULT_FIELDS, 0)

@@ -1,4 +1,4 @@
-"""The JSON Schemas: real records satisfy them, and records that are a little wrong do not."""
+"""Outputs satisfy their JSON Schemas and are read back; what is a little wrong does neither."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 from importlib.resources import files
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from msgspec.structs import replace
 
-from simhash_core.documents import Document, RawRecord
+from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.errors import UnknownNameError
 from simhash_core.verdicts import (
     DuplicateOf,
@@ -24,8 +24,16 @@ from simhash_core.verdicts import (
     Verdict,
 )
 from streams import schemas
-from streams.documents.output_records import record_view
+from streams.documents.output_records import (
+    DeadLetterOutput,
+    DuplicateOutput,
+    UniqueOutput,
+    received_output,
+    record_view,
+    source_position,
+)
 from streams.kafka.producers import ProducerRecord
+from streams.worker.fingerprint import PendingRecord
 from streams.worker.outputs import Gone, dead_letter_record, document_records, tombstone_record
 from tests.unit.documents.samples import (
     EXACT,
@@ -37,6 +45,7 @@ from tests.unit.documents.samples import (
     WITH_BODY,
     any_records,
     as_json,
+    header_lists,
     json_objects,
     output_of,
     pending,
@@ -48,7 +57,6 @@ VALIDATORS = {name: Draft202012Validator(schemas.load(name)) for name in schemas
 
 
 def errors_of(name: str, instance: object) -> list[str]:
-    """What a schema finds wrong with a JSON value, one line each."""
     return [error.message for error in VALIDATORS[name].iter_errors(instance)]
 
 
@@ -66,9 +74,7 @@ def duplicate_value(**changes: object) -> dict[str, Any]:
 
 
 UNIQUE = view(output_of(pending(raw(b"value"))))
-UNDECIDABLE = view(
-    output_of(pending(raw(b"value"), Undecidable(UndecidableReason.EMPTY))),
-)
+UNDECIDABLE = view(output_of(pending(raw(b"value"), Undecidable(UndecidableReason.EMPTY))))
 TAGGED = view(output_of(pending(raw(b"value"), NEAR), TAG_RULES))
 DEAD_LETTER = view(
     dead_letter_record(Rejection(HERE, raw(b"{"), RejectionReason.NOT_JSON, "detail"), RULES)
@@ -76,10 +82,8 @@ DEAD_LETTER = view(
 
 
 @pytest.mark.parametrize("name", schemas.SCHEMAS)
-def test_schemas_are_schemas(name: str) -> None:
-    """Each schema is valid JSON Schema 2020-12, and says which form and version it is of."""
+def test_schemas_are_valid_and_name_their_form_and_version(name: str) -> None:
     schema = schemas.load(name)
-
     Draft202012Validator.check_schema(schema)
     assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
     form, version = name.split(".v")
@@ -88,75 +92,52 @@ def test_schemas_are_schemas(name: str) -> None:
     assert schema["description"]
 
 
-def test_the_list_of_schemas_is_complete() -> None:
-    """Every schema file in the package is listed, and none is missing."""
+def test_every_schema_file_is_listed() -> None:
     present = {item.name for item in files(schemas).iterdir() if item.name.endswith(".json")}
-
     assert present == {f"{name}.json" for name in schemas.SCHEMAS}
 
 
-def test_a_schema_that_is_not_ours_is_named() -> None:
-    """Given an unknown name, then the error lists the known ones."""
+def test_unknown_schema_name_lists_the_known_ones() -> None:
     with pytest.raises(UnknownNameError, match=r"'x'.*duplicate-of\.v2"):
         schemas.load("x")
 
 
-@given(any_records, st.sampled_from(UndecidableReason))
-def test_unique_records_satisfy_their_schema(record: RawRecord, why: UndecidableReason) -> None:
-    """Given any record that is put out, with a fingerprint or without, then it has its form."""
-    unique = output_of(pending(record))
-    undecidable = output_of(pending(record, Undecidable(why)))
-
-    assert errors_of("unique-record.v1", view(unique)) == []
-    assert errors_of("unique-record.v1", view(undecidable)) == []
-
-
-@given(any_records, st.sampled_from([NEAR, EXACT, msgspec.structs.replace(EXACT, block=None)]))
-def test_duplicates_satisfy_their_schema(record: RawRecord, verdict: DuplicateOf) -> None:
-    """Given any record that repeats another, then what is said of it has its form."""
-    output = output_of(pending(record, verdict), WITH_BODY)
-
-    assert output.value is not None
-    assert errors_of("duplicate-of.v2", json.loads(output.value)) == []
-
-
 @given(
     any_records,
-    st.sampled_from([Unique(), NEAR, EXACT, msgspec.structs.replace(NEAR, agreement=0.518)]),
+    st.sampled_from([NEAR, replace(NEAR, agreement=0.518), EXACT, replace(EXACT, block=None)]),
     st.sampled_from(UndecidableReason),
+    st.sampled_from(RejectionReason),
     st.booleans(),
 )
-def test_tagged_records_satisfy_their_schema(
-    record: RawRecord, verdict: Verdict, why: UndecidableReason, replaced: bool
+def test_outputs_of_any_record_satisfy_their_schemas(
+    record: RawRecord,
+    repeat: DuplicateOf,
+    why: UndecidableReason,
+    reason: RejectionReason,
+    replaced: bool,
 ) -> None:
-    """Given any record and verdict, then what is put out with mode=tag has its form."""
-    short = msgspec.structs.replace(pending(record, EXACT), fingerprint=b"")
+    unique, undecidable = pending(record), pending(record, Undecidable(why))
+    short = replace(pending(record, EXACT), fingerprint=b"")
+    for output in (output_of(unique), output_of(undecidable)):
+        assert errors_of("unique-record.v1", view(output)) == []
     for output in (
-        *document_records(pending(record, verdict), TAG_RULES, replaced=replaced),
-        output_of(pending(record, Undecidable(why)), TAG_RULES),
+        *document_records(unique, TAG_RULES, replaced=replaced),
+        *document_records(pending(record, repeat), TAG_RULES, replaced=replaced),
+        output_of(undecidable, TAG_RULES),
         output_of(short, TAG_RULES),
-        tombstone_record(pending(record), Gone.DELETED, TAG_RULES),
+        tombstone_record(unique, Gone.DELETED, TAG_RULES),
     ):
         assert errors_of("tagged-record.v1", view(output)) == []
-
-
-@given(any_records, st.sampled_from(RejectionReason))
-def test_dead_letters_satisfy_their_schema(record: RawRecord, reason: RejectionReason) -> None:
-    """Given any record that is refused, for any reason, then its dead letter has its form."""
+    duplicate = output_of(pending(record, repeat), WITH_BODY)
+    assert errors_of("duplicate-of.v2", json.loads(duplicate.value or b"")) == []
     letter = dead_letter_record(Rejection(HERE, record, reason, "detail"), RULES)
-
     assert errors_of("dead-letter.v1", view(letter)) == []
 
 
 @given(json_objects)
 def test_reader_and_schema_agree_on_documents(content: dict[str, Any]) -> None:
-    """Given any object, then what is read satisfies the schema.
-
-    What satisfies it is read, save where the schema says that it cannot tell: days that are not in
-    the calendar, and ids with halves of surrogate pairs.
-    """
+    """The schema cannot tell days that are not in the calendar, nor ids with lone surrogates."""
     result = read(raw(as_json(content)))
-
     valid = errors_of("raw-document.v1", content) == []
     if isinstance(result, Document):
         assert valid
@@ -187,8 +168,7 @@ def test_reader_and_schema_agree_on_documents(content: dict[str, Any]) -> None:
         ({"text": "x", "timestamp": 1e15}, False),
     ],
 )
-def test_raw_documents(content: object, valid: bool) -> None:
-    """Given objects near the edge, then schema and reader say the same of each."""
+def test_reader_and_schema_agree_on_edge_cases(content: object, valid: bool) -> None:
     assert (errors_of("raw-document.v1", content) == []) is valid
     assert isinstance(read(raw(as_json(content))), Document) is valid
 
@@ -216,18 +196,15 @@ def test_raw_documents(content: object, valid: bool) -> None:
         {"other": 1},
     ],
 )
-def test_wrong_duplicates_are_found(changes: dict[str, object]) -> None:
-    """Given a duplicate with one thing wrong, then its schema says so."""
+def test_duplicate_with_one_thing_wrong_is_found(changes: dict[str, object]) -> None:
     assert errors_of("duplicate-of.v2", duplicate_value()) == []
     assert errors_of("duplicate-of.v2", duplicate_value(**changes)) != []
 
 
 @pytest.mark.parametrize("field", list(duplicate_value()))
 def test_no_field_of_a_duplicate_can_be_missing(field: str) -> None:
-    """Given a duplicate less one field, then its schema says so."""
     value = duplicate_value()
     del value[field]
-
     assert errors_of("duplicate-of.v2", value) != []
 
 
@@ -241,8 +218,7 @@ def test_no_field_of_a_duplicate_can_be_missing(field: str) -> None:
         ("dead-letter.v1", DEAD_LETTER),
     ],
 )
-def test_every_header_must_be_there_once(name: str, record: dict[str, Any]) -> None:
-    """Given a record with one header missing, doubled or wrong, then its schema says so."""
+def test_every_header_must_be_there_once_and_as_text(name: str, record: dict[str, Any]) -> None:
     assert errors_of(name, record) == []
     for index, header in enumerate(record["headers"]):
         others = [*record["headers"][:index], *record["headers"][index + 1 :]]
@@ -255,10 +231,7 @@ def test_every_header_must_be_there_once(name: str, record: dict[str, Any]) -> N
             assert errors_of(name, {**record, "headers": headers}) != [], headers
 
 
-def test_a_tagged_duplicate_says_all_that_a_record_of_its_own_would() -> None:
-    """Given a tagged duplicate with one header missing or doubled, then its schema says so; only
-    the fingerprint may be missing, as a text too short to have one can repeat another.
-    """
+def test_tagged_duplicate_has_every_header_once_but_perhaps_no_fingerprint() -> None:
     headers = TAGGED["headers"]
     for index, header in enumerate(headers):
         others = [*headers[:index], *headers[index + 1 :]]
@@ -271,10 +244,8 @@ def test_a_tagged_duplicate_says_all_that_a_record_of_its_own_would() -> None:
     ("name", "record"), [("unique-record.v1", UNIQUE), ("dead-letter.v1", DEAD_LETTER)]
 )
 def test_wrong_records_are_found(name: str, record: dict[str, Any]) -> None:
-    """Given headers of no verdict, or a record less one of its parts, then the schema says so."""
     unknown = [*record["headers"], {"name": "firstseen-mood", "value": "good"}]
     fingerprint = {"name": "firstseen-fingerprint", "value": "9C3F"}
-
     for wrong in (
         {**record, "headers": unknown},
         {**record, "headers": [*record["headers"], fingerprint]},
@@ -296,26 +267,67 @@ def test_wrong_records_are_found(name: str, record: dict[str, Any]) -> None:
         (UNDECIDABLE, "firstseen-verdict", "unique"),
     ],
 )
-def test_a_record_has_one_verdict(record: dict[str, Any], name: str, value: str) -> None:
-    """Given a record with a right header of the other verdict added, then its schema says so."""
+def test_record_has_headers_of_one_verdict(record: dict[str, Any], name: str, value: str) -> None:
     both = [*record["headers"], {"name": name, "value": value}]
-
     assert errors_of("unique-record.v1", {**record, "headers": both}) != []
 
 
 def test_too_large_dead_letters_have_no_value() -> None:
-    """Given the reason `too_large` beside a value, then the schema says so."""
     rejection = Rejection(HERE, raw(b"large"), RejectionReason.TOO_LARGE, "detail")
     letter = view(dead_letter_record(rejection, RULES))
-
     assert errors_of("dead-letter.v1", letter) == []
     assert errors_of("dead-letter.v1", {**letter, "value": "large"}) != []
 
 
-def test_schemas_list_the_reasons_that_exist() -> None:
-    """The closed lists in the schemas are those of the code."""
+def test_schemas_list_the_reasons_of_the_code() -> None:
     dead_letter = schemas.load("dead-letter.v1")["$defs"]["reason"]["properties"]["value"]["enum"]
     unique = schemas.load("unique-record.v1")["$defs"]["reason"]["properties"]["value"]["enum"]
-
     assert dead_letter == [str(reason) for reason in RejectionReason]
     assert unique == [str(reason) for reason in UndecidableReason]
+
+
+ELSEWHERE = SourcePosition("raw-documents", 7, 9)
+
+
+@given(any_records)
+def test_outputs_of_any_raw_record_are_read_back(record: RawRecord) -> None:
+    def decided(verdict: Verdict) -> PendingRecord:
+        return pending(record, verdict, "id/雪@1", ELSEWHERE)
+
+    undecidable = Undecidable(UndecidableReason.EMPTY)
+    rejection = Rejection(ELSEWHERE, record, RejectionReason.NOT_JSON, "detail: 雪")
+    unique = UniqueOutput(ELSEWHERE, "id/雪@1", "")
+    duplicate = DuplicateOutput(ELSEWHERE, "id/雪@1", HERE, "weather", 2, 64, 0.96875, "near")
+    for output, said in (
+        (output_of(decided(Unique())), unique),
+        (output_of(decided(Unique()), TAG_RULES), unique),
+        (output_of(decided(undecidable)), UniqueOutput(ELSEWHERE, "id/雪@1", "empty")),
+        (output_of(decided(NEAR), WITH_BODY), duplicate),
+        (output_of(decided(NEAR), TAG_RULES), duplicate),
+        (
+            dead_letter_record(rejection, RULES),
+            DeadLetterOutput(ELSEWHERE, "not_json", "detail: 雪"),
+        ),
+    ):
+        assert received_output(output.value, output.headers) == said
+
+
+@given(st.none() | st.binary(), header_lists)
+def test_other_records_with_any_headers_are_no_outputs(
+    value: bytes | None, headers: tuple[tuple[str, bytes | None], ...]
+) -> None:
+    assert received_output(value, headers) is None
+
+
+def test_later_schema_is_not_read_as_this_one() -> None:
+    record = output_of(pending(raw(b"{}"), NEAR))
+    assert record.value is not None
+    later = record.value.replace(b"firstseen.duplicate-of/2", b"firstseen.duplicate-of/3")
+    assert received_output(later, record.headers) is None
+
+
+@pytest.mark.parametrize("shown", ["", "t/1", "t@1", "t/1@", "t/@1", "/1@2", "t/-1@2", "t/1@x"])
+def test_incomplete_source_positions_are_refused(shown: str) -> None:
+    assert source_position(str(HERE)) == HERE
+    with pytest.raises(ValueError, match="topic/partition@offset"):
+        source_position(shown)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 
 import msgspec
 import pytest
@@ -34,15 +35,14 @@ from tests.unit.documents.samples import (
 PAGE = (ROOT / "docs" / "formats.md").read_text("utf-8")
 RECORDS = PAGE.partition("\n## Internal topics\n")[0]
 EXAMPLES = dict(re.findall(r"<!-- example: ([^\n]+) -->\n```json\n(.+?)```", RECORDS, re.DOTALL))
-SHOWN = raw('{"text":"北京今天下雪了，地铁照常运行。"}'.encode(), headers=(("trace", b"7f"),))
-
-
 THERE = SourcePosition("raw-documents", 0, 7)
-CONFIRMED = msgspec.structs.replace(NEAR, agreement=0.75)
+SHOWN = raw('{"text":"北京今天下雪了，地铁照常运行。"}'.encode(), headers=(("trace", b"7f"),))
+DUPLICATE = output_of(pending(SHOWN, NEAR, "weather-2", THERE, NOW_MS + 300_000))
+TAGGED = output_of(pending(SHOWN, NEAR, "weather-2", THERE), TAG_RULES)
+TOMBSTONE = tombstone_record(pending(raw(None)), Gone.DELETED, RULES)
 
 
 def section(title: str) -> str:
-    """The text under a heading, to the next heading of its level."""
     level, _, _ = title.partition(" ")
     found = re.search(
         rf"^{re.escape(title)}\n(.+?)(?=^{level} |\Z)", PAGE, re.DOTALL | re.MULTILINE
@@ -57,23 +57,7 @@ def view(output: ProducerRecord) -> dict[str, object]:
     return record_view(output.key, output.value, output.timestamp_ms, tuple(output.headers))
 
 
-def duplicate() -> ProducerRecord:
-    """The duplicate that the page shows."""
-    return output_of(pending(SHOWN, NEAR, "weather-2", THERE, NOW_MS + 300_000))
-
-
-def tagged() -> ProducerRecord:
-    """The tagged record that the page shows."""
-    return output_of(pending(SHOWN, NEAR, "weather-2", THERE), TAG_RULES)
-
-
-def tombstone(reason: Gone) -> ProducerRecord:
-    """The tombstone that the page shows, or one for another reason."""
-    return tombstone_record(pending(raw(None)), reason, RULES)
-
-
 def dead_letter() -> ProducerRecord:
-    """The dead letter that the page shows."""
     rejection = read(msgspec.structs.replace(SHOWN, value=b'{"text":'))
     assert isinstance(rejection, Rejection)
     return dead_letter_record(rejection, RULES)
@@ -86,86 +70,65 @@ def dead_letter() -> ProducerRecord:
         ("structured event", "document of the event", raw(b"", headers=STRUCTURED)),
     ],
 )
-def test_examples_of_records_in(given_name: str, read_name: str, record: RawRecord) -> None:
-    """Given the value that the page shows, when it is read, then it is the document shown."""
+def test_examples_are_read_as_shown(given_name: str, read_name: str, record: RawRecord) -> None:
     value = EXAMPLES[given_name].encode()
-
     document = read_document(msgspec.structs.replace(record, value=value))
-
     assert json.loads(msgspec.json.encode(document)) == json.loads(EXAMPLES[read_name])
 
 
-def test_examples_of_records_out() -> None:
-    """Given the verdicts that the page speaks of, then the records are those shown."""
-    letter = dead_letter()
-    duplicate_value = duplicate().value
-    assert duplicate_value is not None
-
+def test_verdicts_give_the_records_shown() -> None:
     assert view(output_of(pending(SHOWN))) == json.loads(EXAMPLES["unique"])
-    assert view(tombstone(Gone.DELETED)) == json.loads(EXAMPLES["tombstone"])
-    assert json.loads(duplicate_value) == json.loads(EXAMPLES["duplicate"])
-    assert view(tagged()) == json.loads(EXAMPLES["tagged"])
-    assert view(letter) == json.loads(EXAMPLES["dead letter"])
+    assert view(TOMBSTONE) == json.loads(EXAMPLES["tombstone"])
+    assert json.loads(DUPLICATE.value or b"") == json.loads(EXAMPLES["duplicate"])
+    assert view(TAGGED) == json.loads(EXAMPLES["tagged"])
+    assert view(dead_letter()) == json.loads(EXAMPLES["dead letter"])
 
 
 def test_no_example_is_left_unchecked() -> None:
-    """Every record in or out that the page shows, in lines of its own, is one of the above."""
     checked = {"raw document", "document", "structured event", "document of the event"}
     checked |= {"unique", "tombstone", "duplicate", "tagged", "dead letter"}
-
     assert set(EXAMPLES) == checked
     assert RECORDS.count("```json\n{\n") == len(checked)
+
+
+def headers(*records: ProducerRecord) -> list[str]:
+    """The names of headers, but for the sender's own."""
+    return [name for record in records for name, _ in record.headers if name != "trace"]
+
+
+UNDECIDABLE = Undecidable(UndecidableReason.EMPTY)
+REPLACED = document_records(
+    pending(raw(b""), msgspec.structs.replace(NEAR, agreement=0.75)), TAG_RULES, replaced=True
+)
 
 
 @pytest.mark.parametrize(
     ("title", "names"),
     [
-        ("### Reasons to refuse a record", [str(reason) for reason in RejectionReason]),
-        (
-            "### The value",
-            [n for n in FieldSettings.__struct_fields__ if n not in {"format", "key_format"}],
-        ),
+        ("### Reasons to refuse a record", [*RejectionReason]),
+        ("### The value", {*FieldSettings.__struct_fields__} - {"format", "key_format"}),
         (
             "### `unique`",
-            [
-                name
-                for verdict in (UNIQUE, Undecidable(UndecidableReason.EMPTY))
-                for name, _ in output_of(pending(raw(b""), verdict)).headers
-            ]
-            + [str(reason) for reason in UndecidableReason],
+            headers(
+                output_of(pending(raw(b""), UNIQUE)), output_of(pending(raw(b""), UNDECIDABLE))
+            ),
         ),
-        (
-            "### Tombstones on `unique`",
-            [name for name, _ in tombstone(Gone.DELETED).headers] + [str(each) for each in Gone],
-        ),
-        (
-            "### `tagged`: everything on one topic",
-            [
-                name
-                for each in document_records(pending(raw(b""), CONFIRMED), TAG_RULES, replaced=True)
-                for name, _ in each.headers
-            ],
-        ),
-        (
-            "### `duplicate-of`",
-            [name for name, _ in duplicate().headers if name != "trace"]
-            + [*json.loads(duplicate().value or b""), "body", "body_base64"],
-        ),
-        ("### Dead letters", [name for name, _ in dead_letter().headers if name != "trace"]),
+        ("### `unique`", [*UndecidableReason]),
+        ("### Tombstones on `unique`", [*headers(TOMBSTONE), *Gone]),
+        ("### `tagged`: everything on one topic", headers(*REPLACED)),
+        ("### `duplicate-of`", [*headers(DUPLICATE), "body", "body_base64"]),
+        ("### `duplicate-of`", json.loads(DUPLICATE.value or b"")),
+        ("### Dead letters", headers(dead_letter())),
     ],
 )
-def test_tables_are_complete(title: str, names: list[str]) -> None:
-    """Each name that a section must explain stands in the first column of a table there."""
+def test_tables_explain_every_name(title: str, names: Iterable[str]) -> None:
     rows = re.findall(r"^\| (.+?) \|(.*)$", section(title), re.MULTILINE)
     explained = {name for row in rows for name in re.findall(r"`([^`]+)`", " ".join(row))}
-
-    assert sorted(set(names) - explained) == []
+    assert sorted({str(name) for name in names} - explained) == []
 
 
 def test_limits_are_those_of_the_code() -> None:
-    """The figures on the page are the constants."""
     records_in = section("## Records in")
-
     assert f"{ID_BYTES_MAX:,} bytes" in records_in
     assert f"{NESTING_MAX} deep" in records_in
     assert f"partition {HERE.partition}" in records_in

@@ -1,12 +1,22 @@
-"""docs/formats.md: the bytes of internal topics there are those that are sent, and are read."""
+"""docs/formats.md: the bytes of internal topics and of state there are written, and are read."""
 
 from __future__ import annotations
 
+import re
+from contextlib import closing
+from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pytest
 
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.memtable import Rows
+from simhash_core.index.prints import bare_prints
+from simhash_core.index.segment import COLUMNS, build_segment
 from simhash_core.log.records import LogRecord, Packet, Query
+from streams.store import row_codec
 from streams.store.changelog_codec import (
     CHANGELOG_VERSION,
     ChangelogRecord,
@@ -19,6 +29,7 @@ from streams.store.changelog_codec import (
     encode_progress,
 )
 from streams.store.row_codec import EntryBlock
+from streams.store.shard_segments import SegmentOwner, map_segment, read_head, write_segment
 from streams.worker.log_codec import LOG_VERSION, LogCodec
 from tests.unit.formats.internal_samples import (
     BEGUN,
@@ -26,20 +37,29 @@ from tests.unit.formats.internal_samples import (
     DELETED,
     DELETING,
     DELETIONS,
+    DIGESTS,
     ENTRIES,
     INDEX,
+    OWNER,
     PACKET,
     PAGE,
     PROGRESS,
     QUERY,
     READING,
     REPORT,
+    STORED,
     WINDOWED,
+    columns,
     example,
 )
+from tests.unit.store.samples import expected, open_store, read_raw, write_raw
 from tests.unit.store.strategies import same_columns
 
 CODEC: Final = LogCodec(INDEX)
+STATE: Final = PAGE.partition("\n## State on disk\n")[2].partition("\n## ")[0]
+SEGMENTS: Final = PAGE.partition("### Segment files\n")[2].partition("\n### ")[0]
+SCHEME: Final = BlockScheme(64, 4, 3)
+SEGMENT_OWNER: Final = SegmentOwner(INDEX, "news", 0)
 
 
 @pytest.mark.parametrize(
@@ -51,10 +71,8 @@ CODEC: Final = LogCodec(INDEX)
         ("control records", [BEGUN, DECIDED, DELETED]),
     ],
 )
-def test_the_examples_of_the_log(name: str, records: list[LogRecord]) -> None:
-    """Given the records of the page, then they are encoded to its bytes, and decoded from them."""
+def test_log_records_are_bytes_of_the_page_both_ways(name: str, records: list[LogRecord]) -> None:
     values = example(name)
-
     assert [CODEC.encode(record).hex() for record in records] == values
     for record, value in zip(records, values, strict=True):
         found = CODEC.decode(bytes.fromhex(value), "here")
@@ -65,25 +83,19 @@ def test_the_examples_of_the_log(name: str, records: list[LogRecord]) -> None:
             assert found == record
 
 
-def test_the_example_of_a_report() -> None:
-    """Given the report of the page, then it is encoded to its bytes, and decoded from them."""
+def test_report_is_the_bytes_of_the_page_both_ways() -> None:
     (value,) = example("report")
-
     assert CODEC.encode_report(REPORT).hex() == value
     assert CODEC.decode_report(bytes.fromhex(value), "here") == REPORT
 
 
-def test_the_example_of_the_changelog() -> None:
-    """Given the records of the page, then they are encoded to its keys and values, and decoded
-    from them.
-    """
+def test_changelog_records_are_the_bytes_of_the_page_both_ways() -> None:
     pairs = [line.partition("=") for line in example("changelog")]
     written = [
         ChangelogRecord(bytes.fromhex(key), bytes.fromhex(value) if value else None)
         for key, _, value in pairs
     ]
     first = DELETIONS.first
-
     assert written == [
         encode_entries(ENTRIES),
         encode_progress(PROGRESS, INDEX, READING),
@@ -103,6 +115,79 @@ def test_the_example_of_the_changelog() -> None:
 
 
 def test_versions_are_those_of_the_page() -> None:
-    """Given the versions of the code, then the page names them."""
     assert f"record of the log or of a report is {LOG_VERSION}" in PAGE
     assert f"record of the changelog is {CHANGELOG_VERSION}" in PAGE
+
+
+def documented() -> dict[bytes, bytes]:
+    """The keys and values of the page."""
+    pairs = [line.partition("=") for line in example("state on disk")]
+    return {bytes.fromhex(key): bytes.fromhex(value) for key, _, value in pairs}
+
+
+def test_store_writes_the_bytes_of_the_page(tmp_path: Path) -> None:
+    with closing(open_store(tmp_path, identity=OWNER)) as store:
+        store.commit([ENTRIES], STORED)
+    assert read_raw(tmp_path) == documented()
+
+
+def test_store_reads_the_bytes_of_the_page(tmp_path: Path) -> None:
+    write_raw(tmp_path, documented())
+    with closing(open_store(tmp_path, identity=OWNER)) as store:
+        assert dict(store.all_entries()) == expected([ENTRIES])
+        assert len(store) == 2
+        assert store.progress() == STORED
+        assert store.by_content(DIGESTS[1]) == [17 << 16 | 1]
+        ((sequences, prints),) = store.prints()
+        assert sequences.tolist() == [17 << 16]
+        assert np.array_equal(prints.fingerprints, columns().fingerprints[:1])
+
+
+def test_table_of_keys_is_complete() -> None:
+    rows = re.findall(r"^\| `(.)` \|", STATE, re.MULTILINE)
+    tags = {
+        value.decode()
+        for name, value in vars(row_codec).items()
+        if name.endswith(("_TAG", "_KEY")) and isinstance(value, bytes)
+    }
+    assert sorted(rows) == sorted(tags)
+    assert f"format version {row_codec.FORMAT_VERSION}" in STATE
+
+
+def documented_segment() -> bytes:
+    """The bytes of the example: lines of hexadecimal, ``at`` begins at a place."""
+    found = re.search(r"<!-- example: segment file -->\n```text\n(.*?)```", SEGMENTS, re.DOTALL)
+    assert found is not None
+    whole = bytearray()
+    for line in found[1].splitlines():
+        place, _, digits = line.partition(":")
+        whole.extend(bytes(int(place) - len(whole)))
+        whole += bytes.fromhex(digits.partition("#")[0])
+    return bytes(whole)
+
+
+def test_segment_file_has_the_bytes_of_the_page(tmp_path: Path) -> None:
+    prints = bare_prints(columns().fingerprints[:1])
+    rows = Rows(np.array([7], dtype=np.uint64), np.zeros(1, dtype=np.uint16), prints)
+    path = tmp_path / "a.segment"
+    size = write_segment(path, SEGMENT_OWNER, 0, 7, build_segment(SCHEME, rows), with_times=False)
+    assert path.read_bytes() == documented_segment()
+    assert size == len(documented_segment())
+
+
+def test_segment_file_of_the_page_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.segment"
+    path.write_bytes(documented_segment())
+    head = read_head(path)
+    index = DocumentIndex(SCHEME)
+    slot = index.open_slot()
+    index.attach(slot, map_segment(path, head, SCHEME, slot), head.first, head.last)
+    asked = bare_prints(columns().fingerprints[:1] ^ np.uint64(5))
+    pairs = index.pairs(asked)
+    assert (pairs.distances.tolist(), pairs.sequences.tolist()) == ([2], [7])
+    assert head.owner == SEGMENT_OWNER
+
+
+def test_table_of_columns_is_complete() -> None:
+    rows = re.findall(r"^\| (`[a-z_`, ]+`) \| [ui]", SEGMENTS, re.MULTILINE)
+    assert sorted(", ".join(rows).replace("`", "").split(", ")) == sorted(COLUMNS)

@@ -18,7 +18,6 @@ WAIT_SECONDS = 30.0
 
 
 async def until(condition: Callable[[], object], seconds: float = WAIT_SECONDS) -> None:
-    """Wait for a condition, up to a limit."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "this did not come to be in time"
@@ -64,7 +63,6 @@ class RecordingOwner:
         config: dict[str, Any] | None = None,
         **limits: Any,  # noqa: ANN401 - of several types
     ) -> RawConsumer:
-        """Make the consumer, and join."""
         self.consumer = RawConsumer(
             {**raw_consumer_config(settings, "worker"), **(config or {})}, topic, **limits
         )
@@ -73,7 +71,6 @@ class RecordingOwner:
 
     @property
     def count(self) -> int:
-        """Records that have come."""
         return sum(map(len, self.offsets.values()))
 
     @property
@@ -99,7 +96,6 @@ class RecordingOwner:
         return offsets
 
     def fetched(self) -> None:
-        """Take what there is."""
         assert self.consumer is not None
         while not self.is_held and (fetched := self.consumer.take()) is not None:
             self.fetches.append(fetched)
@@ -108,12 +104,10 @@ class RecordingOwner:
                 self.offsets[run.partition] += offsets
 
     def release(self) -> None:
-        """Take again, after ``is_held``."""
         self.is_held = False
         self.fetched()
 
     def assigned(self, partitions: frozenset[int], metadata: bytes) -> None:
-        """Read them."""
         self._note("assigned", partitions, metadata)
         self.owned |= partitions
         if self.is_eager:
@@ -121,7 +115,6 @@ class RecordingOwner:
                 self.read(partition, self.starts.get(partition, 0))
 
     async def revoked(self, partitions: frozenset[int], metadata: bytes) -> None:
-        """Do as ``on_revoke`` says."""
         self.metadata = metadata
         if self.on_revoke is not None:
             await self.on_revoke(partitions)
@@ -129,12 +122,10 @@ class RecordingOwner:
         self.owned -= partitions
 
     def lost(self, partitions: frozenset[int], metadata: bytes) -> None:
-        """Note it."""
         self._note("lost", partitions, metadata)
         self.owned -= partitions
 
     def failed(self, error: FirstseenError) -> None:
-        """Note it; more than once would be a fault."""
         assert self.failure is None
         self.failure = error
 

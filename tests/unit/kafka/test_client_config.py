@@ -34,10 +34,7 @@ def settings(**changes: Any) -> Settings:  # noqa: ANN401 - of several types
     return Settings(application_id="app", brokers="127.0.0.1:1", kafka=OF_BOTH, **changes)
 
 
-def test_consumers_get_no_property_of_producers() -> None:
-    """Given properties of both kinds, then a consumer has its own and the common ones, and what
-    is guaranteed whatever was passed on.
-    """
+def test_consumers_get_their_own_and_common_properties_and_keep_what_is_guaranteed() -> None:
     for config in (raw_consumer_config(settings(), "w"), log_reader_config(settings())):
         assert "linger.ms" not in config
         assert "compression.type" not in config
@@ -47,10 +44,7 @@ def test_consumers_get_no_property_of_producers() -> None:
         assert config["enable.auto.commit"] is False
 
 
-def test_producers_get_no_property_of_consumers() -> None:
-    """Given properties of both kinds, then a producer has its own and the common ones; packets are
-    never held back to fill a batch, outputs are if the user says so.
-    """
+def test_producers_get_their_own_and_common_properties_and_keep_what_is_guaranteed() -> None:
     for config, linger in ((appender_config(settings()), 0), (output_config(settings()), "50")):
         assert "fetch.wait.max.ms" not in config
         assert "isolation.level" not in config
@@ -61,9 +55,7 @@ def test_producers_get_no_property_of_consumers() -> None:
 
 
 def test_a_second_name_of_a_property_counts_as_the_first() -> None:
-    """Given librdkafka's older name, when the property is also set here, then one of both is left:
-    librdkafka would take the last.
-    """
+    """Librdkafka would take the last."""
     older = Settings(brokers="b:1", kafka={"queue.buffering.max.ms": "9"})
     assert output_config(older)["linger.ms"] == "9"
     assert "queue.buffering.max.ms" not in output_config(older)
@@ -71,9 +63,6 @@ def test_a_second_name_of_a_property_counts_as_the_first() -> None:
 
 
 def test_a_member_has_its_session_and_its_name() -> None:
-    """Given a session of six seconds and an instance id, then heartbeats are a fraction of it, and
-    membership is static; without an id it is not.
-    """
     config = raw_consumer_config(
         settings(session_timeout_seconds=6, group_instance_id="one"), "worker-1"
     )
@@ -115,9 +104,7 @@ def test_every_client_is_back_before_a_session_ends(
     passed_on: dict[str, str],
     longest_ms: object,
 ) -> None:
-    """Given a session, then each client tries several times within it to reach a broker again; what
-    the user passed on is taken, and what goes with it is no contradiction.
-    """
+    """It tries several times within a session, unless the user says otherwise."""
     chosen = Settings(
         brokers="127.0.0.1:1", kafka=passed_on, session_timeout_seconds=session_seconds
     )
@@ -127,9 +114,7 @@ def test_every_client_is_back_before_a_session_ends(
 
 
 def test_a_member_waits_for_no_broker_as_long_as_its_session() -> None:
-    """Given a session, then connections and requests of a member end before it, so that another
-    broker can be tried; one that is passed on is taken.
-    """
+    """So that another broker can be tried."""
     six = raw_consumer_config(Settings(session_timeout_seconds=6), "w")
     assert six["socket.connection.setup.timeout.ms"] == 3000
     assert six["socket.timeout.ms"] == 4000
@@ -146,7 +131,6 @@ def test_a_member_waits_for_no_broker_as_long_as_its_session() -> None:
 def test_librdkafka_accepts_every_configuration_without_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Given each configuration, when a client is made of it, then it says nothing of a property."""
     caplog.set_level(logging.DEBUG)
     plain = Settings(brokers="127.0.0.1:1", kafka=OF_BOTH)
     clients: list[Consumer | Producer] = [

@@ -23,6 +23,8 @@ from tests.rigs.waiting import await_that
 
 SECONDS = 20.0
 Config = dict[str, Any]
+Client = Producer | Consumer | AdminClient
+NewClient = Callable[[Config], Client]
 
 
 class SilentIdentityProvider:
@@ -37,7 +39,6 @@ class SilentIdentityProvider:
         self._has_given = False
 
     def token(self, _: str) -> tuple[str, float]:
-        """The callback of the client."""
         if self._has_given:
             self.asked.set()
             self.ends.wait(SECONDS)
@@ -45,7 +46,6 @@ class SilentIdentityProvider:
         return "token", time.time() + 1.0
 
     def config(self, port: int) -> Config:
-        """Of a client that asks for tokens."""
         return {
             "bootstrap.servers": f"127.0.0.1:{port}",
             "client.id": "stubborn",
@@ -66,9 +66,7 @@ def provider() -> Iterator[SilentIdentityProvider]:
     assert await_ends(SECONDS) == []
 
 
-def hanging(
-    new: Callable[[Config], Producer | Consumer | AdminClient], provider: SilentIdentityProvider
-) -> Producer | Consumer | AdminClient:
+def hanging(new: NewClient, provider: SilentIdentityProvider) -> Client:
     """Return a client whose end hangs until the provider has ended."""
     client = new(provider.config(free_port()))
     assert provider.asked.wait(SECONDS)
@@ -77,14 +75,10 @@ def hanging(
 
 @pytest.mark.parametrize("new", [Producer, Consumer, AdminClient])
 def test_a_client_that_does_not_end_holds_up_nobody(
-    new: Callable[[Config], Producer | Consumer | AdminClient], provider: SilentIdentityProvider
+    new: NewClient, provider: SilentIdentityProvider
 ) -> None:
-    """Given a client that cannot end, when its last reference goes, then whoever dropped it goes
-    on, and the client is named until it has ended.
-    """
     client = hanging(new, provider)
     del client
-
     (name,) = await_ends(0.1)
     assert "'stubborn'" in name
     provider.ends.set()
@@ -99,20 +93,15 @@ class Owner:
         self.client = Producer({**provider.config(free_port()), "error_cb": self.note})
 
     def note(self, error: object) -> None:
-        """The callback of the client."""
         self.errors.append(error)
 
 
 def test_a_client_in_a_cycle_ends_beside_the_collector(provider: SilentIdentityProvider) -> None:
-    """Given a client that its owner keeps alive and the other way round, when the collector finds
-    them, then it does not wait for the client, and none of its later runs does.
-    """
     owner = Owner(provider)
     assert provider.asked.wait(SECONDS)
     del owner
     gc.collect()
     gc.collect()
-
     assert len(await_ends(0.1)) == 1
     provider.ends.set()
     assert await_ends(SECONDS) == []
@@ -123,11 +112,9 @@ def test_a_late_end_is_logged(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Given a client that has not ended in its time, then the log names it, once."""
     monkeypatch.setattr(clients, "END_SECONDS", 0.1)
     client = hanging(AdminClient, provider)
     del client
-
     await_that(lambda: "'stubborn'" in caplog.text, SECONDS)
     await_ends(0.1)
     assert caplog.text.count("has not ended") == 1
@@ -135,16 +122,12 @@ def test_a_late_end_is_logged(
 
 @pytest.mark.parametrize("new", [Producer, Consumer, AdminClient])
 def test_close_ends_in_its_time(
-    new: Callable[[Config], Producer | Consumer | AdminClient],
+    new: NewClient,
     provider: SilentIdentityProvider,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Given a client that cannot end, when it is closed, then that returns, and the log has its
-    name.
-    """
     client = hanging(new, provider)
     client.close(0.1)
-
     assert not provider.ends.is_set()
     assert "has not ended within 0.1 s" in caplog.text
     assert "'stubborn'" in caplog.text
@@ -167,7 +150,6 @@ def member() -> Iterator[tuple[EmbeddedBroker, Consumer]]:
 
 
 def join(consumer: Consumer, **callbacks: Callable[[Consumer, object], None]) -> None:
-    """Wait until the consumer has partitions."""
     consumer.subscribe(["raw"], **callbacks)
     await_that(lambda: consumer.poll(0.1) or consumer.assignment(), SECONDS)
 
@@ -175,9 +157,6 @@ def join(consumer: Consumer, **callbacks: Callable[[Consumer, object], None]) ->
 def test_a_member_leaves_a_broker_that_stands_still(
     member: tuple[EmbeddedBroker, Consumer], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Given a member of a group whose broker does not answer any more, when it is closed, then
-    that takes no longer than it may, and it ends later.
-    """
     broker, consumer = member
     join(consumer)
     os.kill(broker.pid, signal.SIGSTOP)
@@ -190,13 +169,10 @@ def test_a_member_leaves_a_broker_that_stands_still(
 
 
 def closing_threads() -> list[str]:
-    """Return the names of threads that close clients."""
     return [each.name for each in threading.enumerate() if each.name.startswith("close of")]
 
 
 def test_an_error_of_close_belongs_to_its_caller(member: tuple[EmbeddedBroker, Consumer]) -> None:
-    """Given a callback that fails while a consumer is closed, then ``close`` raises its error."""
-
     def fail(_: Consumer, __: object) -> None:
         raise LookupError("the callback failed")
 
@@ -219,9 +195,6 @@ print("exits", flush=True)
 
 
 def test_a_process_exits_without_clients_that_hang(request: pytest.FixtureRequest) -> None:
-    """Given a client that cannot end and one that is still in use, when the process exits, then it
-    waits for neither.
-    """
     program = PROGRAM.format(root=str(Path(request.config.rootpath)))
     ended = subprocess.run(
         [sys.executable, "-c", program],

@@ -6,294 +6,176 @@ import asyncio
 import time
 
 import pytest
-from confluent_kafka import TopicPartition
 
-from simhash_core.errors import FirstseenError
 from streams.errors import UnansweredError
 from streams.kafka.client_config import output_config
-from streams.kafka.clients import Producer
 from streams.kafka.errors import MemberFencedError, StaleGenerationError
-from streams.kafka.raw_consumer import RawConsumer
-from streams.kafka.transactions import OutputTransactions, abort_left_open
+from streams.kafka.transactions import OutputTransactions
 from streams.settings.settings import Settings
 from tests.rigs.brokers.broker import Broker
 from tests.unit.kafka.recording_owner import RecordingOwner, settings_for, until
 from tests.unit.kafka.test_raw_consumer import produce
 
 
-def transactions(settings: Settings, topic: str, name: str) -> OutputTransactions:
-    """Those of a worker of this name, which puts nothing out but offsets."""
-    return OutputTransactions(
+async def transactions(settings: Settings, topic: str) -> OutputTransactions:
+    """Those of a worker that puts nothing out but offsets, opened."""
+    made = OutputTransactions(
         output_config(settings),
-        f"{settings.application_id}-{name}",
+        f"{settings.application_id}-one",
         source_topic=topic,
         changelog_topic="none",
         timeout_seconds=10,
     )
+    await made.open()
+    return made
 
 
 def fresh(broker: Broker, partitions: int) -> tuple[str, Settings]:
-    """A topic, and settings of a group of the same name."""
     topic = broker.new_topic("group", partitions)
     return topic, settings_for(broker, topic)
 
 
-def open_transaction(broker: Broker, identifier: str, topic: str, metadata: bytes) -> Producer:
-    """Leave a transaction open that has committed offset 7 of partition 0 for the group."""
-    producer = Producer(
-        {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": identifier}
-    )
-    producer.init_transactions()
-    producer.begin_transaction()
-    producer.send_offsets_to_transaction([TopicPartition(topic, 0, 7)], metadata)
-    return producer
-
-
-def test_a_second_member_gets_what_the_first_has_committed(kafka_broker: Broker) -> None:
-    """Given a worker with four partitions that commits what is under way when some are revoked,
-    when another joins, then that one gets them afterwards and finds those offsets; when it leaves,
-    the first has all again.
-    """
+async def test_a_second_member_gets_what_the_first_has_committed(kafka_broker: Broker) -> None:
+    """Both when it joins, with the offsets committed meanwhile, and back when it leaves."""
     topic, settings = fresh(kafka_broker, 4)
+    first, second = RecordingOwner(), RecordingOwner()
+    one = first.open(settings, topic)
+    commits = await transactions(settings, topic)
 
-    async def scene() -> None:
-        first, second = RecordingOwner(), RecordingOwner()
-        one = first.open(settings, topic)
-        commits = transactions(settings, topic, "one")
-        await commits.open()
+    async def commit(partitions: frozenset[int]) -> None:
+        assert not second.owned & partitions
+        await asyncio.sleep(0.3)
+        await commits.commit([], {p: 40 + p for p in partitions}, first.metadata)
 
-        async def commit(partitions: frozenset[int]) -> None:
-            assert not second.owned & partitions
-            await asyncio.sleep(0.3)
-            await commits.commit([], {p: 40 + p for p in partitions}, first.metadata)
-
-        await until(lambda: first.owned == {0, 1, 2, 3})
-        first.on_revoke = commit
-        two = second.open(settings, topic)
-        await until(lambda: len(second.owned) == 2)
-        assert first.owned | second.owned == {0, 1, 2, 3}
-        moves = [each for each in first.events if each[0] != "assigned"]
-        assert moves == [("revoked", second.owned)]
-        offsets = await second.committed(range(4))
-        assert offsets == {p: 40 + p if p in second.owned else -1 for p in range(4)}
-        first.on_revoke = None
-        began = time.monotonic()
-        await two.close()
-        assert time.monotonic() - began < 2
-        await until(lambda: first.owned == {0, 1, 2, 3})
-        # Those that it kept were never disturbed.
-        assert all(name != "lost" for name, _ in first.events)
-        await one.close()
-        await commits.close()
-
-    asyncio.run(scene())
+    await until(lambda: first.owned == {0, 1, 2, 3})
+    first.on_revoke = commit
+    two = second.open(settings, topic)
+    await until(lambda: len(second.owned) == 2)
+    assert first.owned | second.owned == {0, 1, 2, 3}
+    moves = [each for each in first.events if each[0] != "assigned"]
+    assert moves == [("revoked", second.owned)]
+    offsets = await second.committed(range(4))
+    assert offsets == {p: 40 + p if p in second.owned else -1 for p in range(4)}
+    first.on_revoke = None
+    began = time.monotonic()
+    await two.close()
+    assert time.monotonic() - began < 2
+    await until(lambda: first.owned == {0, 1, 2, 3})
+    # Those that it kept were never disturbed.
+    assert all(name != "lost" for name, _ in first.events)
+    await one.close()
+    await commits.close()
 
 
-def test_a_revocation_waits_no_longer_than_it_may(
+async def test_a_revocation_waits_no_longer_than_it_may(
     kafka_broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Given an owner whose commit takes long, then the rebalance goes on after the limit; and what
-    the owner does is not cancelled, but ends in its own time.
-    """
+    """What the owner does is not cancelled, but ends in its own time."""
     topic, settings = fresh(kafka_broker, 2)
+    first, second = RecordingOwner(), RecordingOwner()
+    committed = asyncio.Event()
 
-    async def scene() -> None:
-        first, second = RecordingOwner(), RecordingOwner()
-        committed = asyncio.Event()
+    async def wait(_: frozenset[int]) -> None:
+        await committed.wait()
 
-        async def wait(_: frozenset[int]) -> None:
-            await committed.wait()
-
-        one = first.open(settings, topic, revoke_seconds=0.2)
-        await until(lambda: len(first.owned) == 2)
-        first.on_revoke = wait
-        two = second.open(settings, topic)
-        await until(lambda: len(second.owned) == 1)
-        assert "in flight" in caplog.text
-        assert first.owned == {0, 1}
-        committed.set()
-        await until(lambda: len(first.owned) == 1)
-        assert first.owned | second.owned == {0, 1}
-        assert ("revoked", second.owned) in first.events
-        first.on_revoke = None
-        await asyncio.gather(one.close(), two.close())
-
-    asyncio.run(scene())
+    one = first.open(settings, topic, revoke_seconds=0.2)
+    await until(lambda: len(first.owned) == 2)
+    first.on_revoke = wait
+    two = second.open(settings, topic)
+    await until(lambda: len(second.owned) == 1)
+    assert "in flight" in caplog.text
+    assert first.owned == {0, 1}
+    committed.set()
+    await until(lambda: len(first.owned) == 1)
+    assert first.owned | second.owned == {0, 1}
+    assert ("revoked", second.owned) in first.events
+    first.on_revoke = None
+    await asyncio.gather(one.close(), two.close())
 
 
-def test_a_commit_of_an_older_generation_is_refused(kafka_broker: Broker) -> None:
-    """Given metadata of before a rebalance, when it is committed with, in a transaction or without,
-    then that is refused as stale; with what is told after the rebalance it succeeds.
-    """
+async def test_a_commit_of_a_member_that_has_left_is_refused(kafka_broker: Broker) -> None:
     topic, settings = fresh(kafka_broker, 2)
-
-    async def scene() -> None:
-        first, second = RecordingOwner(), RecordingOwner()
-        one = first.open(settings, topic)
-        await until(lambda: len(first.owned) == 2)
-        old = first.metadata
-        commits = transactions(settings, topic, "one")
-        await commits.open()
-        await commits.commit([], {0: 1}, old)
-        two = second.open(settings, topic)
-        await until(lambda: len(second.owned) == 1 and first.generations > 1)
-        (theirs,) = second.owned
-        with pytest.raises(StaleGenerationError):
-            await commits.commit([], {theirs: 99}, old)
-        assert first.metadata != old
-        (own,) = first.owned
-        await commits.commit([], {own: 5}, first.metadata)
-        assert await second.committed([own]) == {own: 5}
-        assert await one.metadata() == first.metadata
-        # One that has left the group is no member of any generation.
-        left = second.metadata
-        await two.close()
-        with pytest.raises(StaleGenerationError):
-            await commits.commit([], {theirs: 98}, left)
-        offsets = await first.committed([theirs])
-        assert offsets[theirs] == (1 if theirs == 0 else -1)
-        await one.close()
-        await commits.close()
-        with pytest.raises(UnansweredError):
-            await one.committed([0])
-
-    asyncio.run(scene())
+    first, second = RecordingOwner(), RecordingOwner()
+    one = first.open(settings, topic)
+    await until(lambda: len(first.owned) == 2)
+    commits = await transactions(settings, topic)
+    await commits.commit([], {0: 1}, first.metadata)
+    two = second.open(settings, topic)
+    await until(lambda: len(second.owned) == 1 and first.generations > 1)
+    (theirs,), left = second.owned, second.metadata
+    await two.close()
+    with pytest.raises(StaleGenerationError):
+        await commits.commit([], {theirs: 98}, left)
+    offsets = await first.committed([theirs])
+    assert offsets[theirs] == (1 if theirs == 0 else -1)
+    await one.close()
+    await commits.close()
+    with pytest.raises(UnansweredError):
+        await one.committed([0])
 
 
-def test_offsets_in_an_open_transaction_are_left_out(kafka_broker: Broker) -> None:
-    """Given a producer that was killed in the middle of a commit, when offsets are requested, then
-    its partition is left out, others are not, until its transaction is aborted; then it has the
-    offset of before.
-    """
-    topic, settings = fresh(kafka_broker, 2)
-
-    async def scene() -> None:
-        owner = RecordingOwner()
-        one = owner.open(settings, topic)
-        await until(lambda: owner.owned == {0, 1})
-        commits = transactions(settings, topic, "one")
-        await commits.open()
-        await commits.commit([], {0: 3, 1: 4}, owner.metadata)
-        assert await owner.committed([0, 1]) == {0: 3, 1: 4}
-        dead = f"{settings.application_id}-dead"
-        left = await asyncio.to_thread(open_transaction, kafka_broker, dead, topic, owner.metadata)
-        assert await one.committed([0, 1]) == {1: 4}
-        assert await one.committed([0]) == {}
-        await abort_left_open(output_config(settings), dead, 10)
-        assert await owner.committed([0, 1]) == {0: 3, 1: 4}
-        await one.close()
-        await commits.close()
-        del left
-
-    asyncio.run(scene())
-
-
-def test_offsets_are_committed_without_transactions(broker: Broker) -> None:
-    """Given a member, when it commits offsets, then they are those of the group; -1 stands
-    for a partition without any.
-    """
-    topic, settings = fresh(broker, 2)
-
-    async def scene() -> None:
-        owner = RecordingOwner()
-        one = owner.open(settings, topic)
-        await until(lambda: owner.owned == {0, 1})
-        assert await one.committed([0, 1]) == {0: -1, 1: -1}
-        await one.commit({1: 17})
-        assert await one.committed([0, 1]) == {0: -1, 1: 17}
-        await one.close()
-
-    asyncio.run(scene())
-
-
-def test_commits_are_served_while_partitions_are_revoked(broker: Broker) -> None:
-    """Given an owner that commits its offsets when partitions are revoked, as at least once does,
-    when the consumer closes, then that works.
-    """
+async def test_commits_are_served_while_partitions_are_revoked(broker: Broker) -> None:
     topic, settings = fresh(broker, 1)
     committed: list[dict[int, int]] = []
+    owner = RecordingOwner()
+    one = owner.open(settings, topic)
+    await until(lambda: owner.owned == {0})
 
-    async def scene() -> None:
-        owner = RecordingOwner()
-        one = owner.open(settings, topic)
-        await until(lambda: owner.owned == {0})
+    async def commit(_: frozenset[int]) -> None:
+        await one.commit({0: 4})
+        committed.append(await one.committed([0]))
 
-        async def commit(_: frozenset[int]) -> None:
-            await one.commit({0: 4})
-            committed.append(await one.committed([0]))
-
-        owner.on_revoke = commit
-        await one.close()
-        assert owner.failure is None
-
-    asyncio.run(scene())
+    owner.on_revoke = commit
+    await one.close()
+    assert owner.failure is None
     assert committed == [{0: 4}]
 
 
-def test_a_static_member_keeps_its_partitions_over_a_restart(kafka_broker: Broker) -> None:
-    """Given two static members, when one closes and comes back, then the other is not disturbed
-    and it has the same partitions.
-    """
+async def test_a_static_member_keeps_its_partitions_over_a_restart(kafka_broker: Broker) -> None:
     topic = kafka_broker.new_topic("group", 2)
 
     def named(name: str) -> Settings:
         return settings_for(kafka_broker, topic, instance_id=name)
 
-    async def scene() -> None:
-        first, second, again = RecordingOwner(), RecordingOwner(), RecordingOwner()
-        one = first.open(named("one"), topic)
-        await until(lambda: len(first.owned) == 2)
-        two = second.open(named("two"), topic)
-        await until(lambda: len(second.owned) == 1)
-        had, events = second.owned, len(first.events)
-        await two.close()
-        three = again.open(named("two"), topic)
-        await until(lambda: again.owned == had)
-        assert len(first.events) == events
-        await asyncio.gather(one.close(), three.close())
-
-    asyncio.run(scene())
+    first, second, again = RecordingOwner(), RecordingOwner(), RecordingOwner()
+    one = first.open(named("one"), topic)
+    await until(lambda: len(first.owned) == 2)
+    two = second.open(named("two"), topic)
+    await until(lambda: len(second.owned) == 1)
+    had, events = second.owned, len(first.events)
+    await two.close()
+    three = again.open(named("two"), topic)
+    await until(lambda: again.owned == had)
+    assert len(first.events) == events
+    await asyncio.gather(one.close(), three.close())
 
 
-def test_a_second_worker_of_the_same_instance_id_ends_the_first(kafka_broker: Broker) -> None:
-    """Given a static member, when another joins with its id, then the first fails with that."""
+async def test_a_second_worker_of_the_same_instance_id_ends_the_first(kafka_broker: Broker) -> None:
     topic = kafka_broker.new_topic("group")
     settings = settings_for(kafka_broker, topic, instance_id="same")
-
-    async def scene() -> FirstseenError | None:
-        first, second = RecordingOwner(), RecordingOwner()
-        consumers: list[RawConsumer] = [first.open(settings, topic)]
-        await until(lambda: first.owned)
-        consumers.append(second.open(settings, topic))
-        await until(lambda: first.failure)
-        await until(lambda: second.owned)
-        for consumer in consumers:
-            await consumer.close()
-        return first.failure
-
-    failure = asyncio.run(scene())
-    assert isinstance(failure, MemberFencedError)
+    first, second = RecordingOwner(), RecordingOwner()
+    one = first.open(settings, topic)
+    await until(lambda: first.owned)
+    two = second.open(settings, topic)
+    await until(lambda: first.failure)
+    await until(lambda: second.owned)
+    await one.close()
+    await two.close()
+    assert isinstance(first.failure, MemberFencedError)
 
 
-def test_partitions_that_were_lost_while_paused_are_read_again(kafka_broker: Broker) -> None:
-    """Given a worker that has stopped reading its partitions, so that the client has paused them;
-    when another member gets some of them and leaves, then the first reads those again.
-    """
+async def test_partitions_that_were_lost_while_paused_are_read_again(kafka_broker: Broker) -> None:
     topic, settings = fresh(kafka_broker, 4)
     produce(kafka_broker, topic, dict.fromkeys(range(4), 1))
-
-    async def scene() -> None:
-        first, second = RecordingOwner(), RecordingOwner(is_eager=False)
-        one = first.open(settings, topic)
-        await until(lambda: first.offsets == {p: [0] for p in range(4)})
-        for partition in range(4):
-            one.stop(partition)
-        two = second.open(settings, topic)
-        await until(lambda: len(second.owned) == 2)
-        moved = second.owned
-        await two.close()
-        await until(lambda: first.owned == {0, 1, 2, 3})
-        await until(lambda: all(first.offsets[p] == [0, 0] for p in moved))
-        await one.close()
-
-    asyncio.run(scene())
+    first, second = RecordingOwner(), RecordingOwner(is_eager=False)
+    one = first.open(settings, topic)
+    await until(lambda: first.offsets == {p: [0] for p in range(4)})
+    for partition in range(4):
+        one.stop(partition)
+    two = second.open(settings, topic)
+    await until(lambda: len(second.owned) == 2)
+    moved = second.owned
+    await two.close()
+    await until(lambda: first.owned == {0, 1, 2, 3})
+    await until(lambda: all(first.offsets[p] == [0, 0] for p in moved))
+    await one.close()

@@ -35,20 +35,17 @@ class Log:
         self.append(records)
 
     def append(self, records: int) -> None:
-        """Append more."""
         producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers})
         for number in range(records):
             producer.produce(self.topic, b"%010d" % number, partition=0, timestamp=1000 + number)
         assert producer.flush(30) == 0
 
     def trim(self, before: int) -> None:
-        """Delete the records before an offset."""
         admin = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers})
         place = TopicPartition(self.topic, 0, before)
         admin.delete_records([place])[place].result(30)
 
     def reader(self, *, batch_records: int = 500) -> LogReader:
-        """A reader, opened."""
         config = log_reader_config(settings_for(self.broker, self.topic))
         reader = LogReader(config, self.topic, batch_records=batch_records)
 
@@ -59,6 +56,11 @@ class Log:
         self.take = take
         reader.open(take, self.failures.append)
         return reader
+
+    def release(self) -> None:
+        """Take again, after ``is_held``."""
+        self.is_held = False
+        self.take()
 
     def seek(self, reader: LogReader, offset: int) -> None:
         """Read from an offset; what came before is forgotten."""
@@ -71,124 +73,74 @@ class Log:
         return [offset for batch in self.batches for offset, _, _ in batch.records]
 
 
-def test_records_come_with_offset_value_and_time(broker: Broker) -> None:
-    """Given a log of 1,000 records, when it is read from 990, then those and later ones come, and
-    its ends are known.
-    """
+async def test_records_come_with_offset_value_and_time(broker: Broker) -> None:
     log = Log(broker, 1000)
-
-    async def scene() -> None:
-        reader = log.reader()
-        assert await reader.offsets() == (0, 1000)
-        log.seek(reader, 990)
-        await until(lambda: log.offsets == list(range(990, 1000)))
-        await asyncio.to_thread(log.append, 3)
-        await until(lambda: log.offsets == list(range(990, 1003)))
-        assert await reader.offsets() == (0, 1003)
-        await reader.close()
-
-    asyncio.run(scene())
+    reader = log.reader()
+    assert await reader.offsets() == (0, 1000)
+    log.seek(reader, 990)
+    await until(lambda: log.offsets == list(range(990, 1000)))
+    await asyncio.to_thread(log.append, 3)
+    await until(lambda: log.offsets == list(range(990, 1003)))
+    assert await reader.offsets() == (0, 1003)
+    await reader.close()
     assert log.batches[0].records[0] == (990, b"0000000990", 1990)
     assert log.failures == []
 
 
-def test_nothing_of_an_earlier_reading_comes(broker: Broker) -> None:
-    """Given batches that wait for a slow owner, when the log is read from elsewhere, then none of
-    the earlier reading is returned.
-    """
-    log = Log(broker, 1000)
-
-    async def scene() -> None:
-        log.is_held = True
-        reader = log.reader(batch_records=10)
-        reader.seek(0)
-        await until(lambda: reader._batches.full)
-        reader.seek(500)
-        log.is_held = False
-        log.take()
-        await until(lambda: log.offsets[-1:] == [999])
-        await reader.close()
-
-    asyncio.run(scene())
-    assert log.offsets == list(range(500, 1000))
-    assert max(len(batch.records) for batch in log.batches) <= 10
-
-
-def test_a_slow_owner_is_waited_for(broker: Broker) -> None:
-    """Given an owner that takes batches only when as many wait as may, then none more is read
-    meanwhile, and nothing is lost or out of order.
-    """
+async def test_a_slow_owner_is_waited_for(broker: Broker) -> None:
     log = Log(broker, 300)
-
-    async def scene() -> None:
+    log.is_held = True
+    reader = log.reader(batch_records=7)
+    reader.seek(0)
+    while len(log.offsets) < 200:
+        await until(lambda: reader._batches.full)
+        assert len(reader._batches._items) == 4
+        log.release()
         log.is_held = True
-        reader = log.reader(batch_records=7)
-        reader.seek(0)
-        while len(log.offsets) < 200:
-            await until(lambda: reader._batches.full)
-            assert len(reader._batches._items) == 4
-            log.is_held = False
-            log.take()
-            log.is_held = True
-        log.is_held = False
-        log.take()
-        await until(lambda: log.offsets[-1:] == [299])
-        await reader.close()
-
-    asyncio.run(scene())
+    log.release()
+    await until(lambda: log.offsets[-1:] == [299])
+    await reader.close()
     assert log.offsets == list(range(300))
+    assert max(len(batch.records) for batch in log.batches) <= 7
 
 
-def test_the_failure_of_a_cut_log_has_its_ends(kafka_broker: Broker) -> None:
-    """Given a log that was trimmed to 40, when it is read from 10 or from past its end, then that
-    is a failure with both ends; the same reader can then read from elsewhere.
-    """
+async def test_the_failure_of_a_cut_log_has_its_ends(kafka_broker: Broker) -> None:
     log = Log(kafka_broker, 100)
     log.trim(40)
+    reader = log.reader()
+    for wanted in (10, 200):
+        reader.seek(wanted)
+        await until(lambda: log.failures)
+        (failure,) = log.failures
+        assert isinstance(failure, LogCutError)
+        assert (failure.wanted, failure.start, failure.end) == (wanted, 40, 100)
+        log.failures.clear()
+    assert (await reader.offsets())[0] == 40
+    log.seek(reader, 40)
+    await until(lambda: log.offsets == list(range(40, 100)))
+    # At the end there is nothing to read, and nothing wrong.
+    reader.seek(100)
+    await asyncio.sleep(0.3)
+    await reader.close()
 
-    async def scene() -> None:
-        reader = log.reader()
-        for wanted in (10, 200):
-            reader.seek(wanted)
-            await until(lambda: log.failures)
-            (failure,) = log.failures
-            assert isinstance(failure, LogCutError)
-            assert (failure.wanted, failure.start, failure.end) == (wanted, 40, 100)
-            log.failures.clear()
-        assert (await reader.offsets())[0] == 40
-        log.seek(reader, 40)
-        await until(lambda: log.offsets == list(range(40, 100)))
-        # At the end there is nothing to read, and nothing wrong.
-        reader.seek(100)
-        await asyncio.sleep(0.3)
-        await reader.close()
-
-    asyncio.run(scene())
     assert log.failures == []
 
 
 @pytest.mark.parametrize("is_recreated", [False, True])
-def test_a_deleted_log_is_a_failure(
+async def test_a_deleted_log_is_a_failure(
     kafka_broker: Broker, monkeypatch: pytest.MonkeyPatch, is_recreated: bool
 ) -> None:
-    """Given a log that is deleted while it is read, and perhaps created again with fewer records,
-    then that is a failure.
-    """
     monkeypatch.setattr(log_reader, "_SILENT_SECONDS", 0.3)
     log = Log(kafka_broker, 10)
-
-    async def scene() -> None:
-        reader = log.reader()
-        reader.seek(0)
-        await until(lambda: len(log.offsets) == 10)
-        admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
-        await asyncio.to_thread(admin.delete_topics([log.topic])[log.topic].result)
-        if is_recreated:
-            await asyncio.to_thread(kafka_broker.create_topics, {log.topic: 1})
-            await asyncio.to_thread(log.append, 3)
-        await until(lambda: log.failures)
-        await reader.close()
-
-    asyncio.run(scene())
+    reader = log.reader()
+    reader.seek(0)
+    await until(lambda: len(log.offsets) == 10)
+    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    await asyncio.to_thread(admin.delete_topics([log.topic])[log.topic].result)
+    if is_recreated:
+        await asyncio.to_thread(kafka_broker.create_topics, {log.topic: 1})
+        await asyncio.to_thread(log.append, 3)
+    await until(lambda: log.failures)
+    await reader.close()
     assert isinstance(log.failures[0], LogCutError if is_recreated else TopicGoneError)
     assert len(log.failures) == 1

@@ -1,4 +1,4 @@
-"""Waits for a condition: at once, in time, never, and what it raises."""
+"""Waits for a condition, and for how long the thread of a client polls."""
 
 from __future__ import annotations
 
@@ -8,32 +8,28 @@ from collections.abc import Callable
 import pytest
 
 from streams.kafka.errors import becomes_true, becomes_true_on_loop
+from streams.kafka.thread_bridge import PollInterval
+from tests.rigs.manual_clock import ManualClock
 
 
 def holds_from(number: int) -> Callable[[], bool]:
-    """Return a condition that holds from its ``number``-th call on."""
     calls = iter(range(1, 1_000_000))
     return lambda: next(calls) >= number
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_a_condition_that_holds_in_time(number: int) -> None:
-    """Given one that holds at once or later, then the wait is True, after as many pauses."""
+def test_a_wait_pauses_until_the_condition_holds(number: int) -> None:
     pauses: list[float] = []
-
     assert becomes_true(holds_from(number), 60, 0.5, pause=pauses.append)
     assert pauses == [0.5] * (number - 1)
 
 
-def test_a_condition_that_does_not_hold() -> None:
-    """Given no time, then a condition is checked once, and the wait is False."""
+def test_without_time_a_condition_is_checked_once() -> None:
     assert becomes_true(holds_from(1), 0, 0)
     assert not becomes_true(holds_from(2), 0, 0)
 
 
 def test_an_error_of_the_condition_ends_the_wait() -> None:
-    """Given a condition that raises, then its error is raised as it is."""
-
     def broken() -> bool:
         raise LookupError
 
@@ -41,13 +37,20 @@ def test_an_error_of_the_condition_ends_the_wait() -> None:
         becomes_true(broken, 60, 0)
 
 
-def test_on_the_loop() -> None:
-    """Given a condition that a callback makes true, then the loop runs it during the wait."""
+async def test_the_loop_runs_on_during_a_wait() -> None:
+    event = asyncio.Event()
+    asyncio.get_running_loop().call_soon(event.set)
+    assert await becomes_true_on_loop(event.is_set, 60, 0)
+    assert not await becomes_true_on_loop(lambda: False, 0, 0)
 
-    async def run() -> tuple[bool, bool]:
-        event = asyncio.Event()
-        asyncio.get_running_loop().call_soon(event.set)
-        in_time = await becomes_true_on_loop(event.is_set, 60, 0)
-        return in_time, await becomes_true_on_loop(lambda: False, 0, 0)
 
-    assert asyncio.run(run()) == (True, False)
+def test_polls_grow_longer_while_nothing_happens_and_short_again_after_an_event() -> None:
+    clock = ManualClock()
+    interval = PollInterval(clock)
+    assert interval.seconds == 0.005
+    clock.now += 1.5
+    assert interval.seconds == 0.05
+    clock.now += 2.0
+    assert interval.seconds == 0.2
+    interval.extend()
+    assert interval.seconds == 0.005

@@ -13,41 +13,29 @@ from tests.unit.formats.internal_samples import PAGE
 EXAMPLE = PAGE.partition("<!-- example: export -->\n```json\n")[2].partition("```")[0].encode()
 HEADER, *LINES = EXAMPLE.splitlines()
 READER = EntryLines(64, needs_sketches=False)
+PRINTED = b'{"id":"x","fingerprint":"0123456789abcdef"}'
 
 
 def joined(lines: list[bytes]) -> bytes:
-    """Lines as a file has them."""
     return b"".join([line + b"\n" for line in lines])
 
 
 def entries() -> list[tuple[int, Entry, str]]:
-    """The entries of the example, as an index has them."""
     digest = bytes(range(16))
     print_ = bytes.fromhex("0123456789abcdef")
-    return [
-        (
-            17 << 16,
-            Entry(SourcePosition("raw", 2, 10), "a", 1714536000000, print_, digest, b"\x5e|"),
-            "",
-        ),
-        (
-            (17 << 16) + 1,
-            Entry(SourcePosition("raw", 2, 12), "bc", 1714536000500, b"", b"\xff" * 16),
-            "too_few_features",
-        ),
-    ]
+    a = Entry(SourcePosition("raw", 2, 10), "a", 1714536000000, print_, digest, b"\x5e|")
+    bc = Entry(SourcePosition("raw", 2, 12), "bc", 1714536000500, b"", b"\xff" * 16)
+    return [(17 << 16, a, ""), (17 << 16 | 1, bc, "too_few_features")]
 
 
-def test_the_example_is_what_is_written() -> None:
-    """Given the entries of the example; when they are written; then the lines are the page's."""
+def test_entries_are_written_as_the_lines_of_the_page() -> None:
     header = header_in(HEADER)
     assert header is not None
     assert encode_header(header) == HEADER + b"\n"
     assert [encode_entry(*each) for each in entries()] == [line + b"\n" for line in LINES]
 
 
-def test_the_example_is_read() -> None:
-    """Given the lines of the page; when they are read; then the columns are those entries."""
+def test_lines_of_the_page_are_read() -> None:
     places, columns = READER.columns(1, joined(LINES), "seen.jsonl")
     assert places == [("raw", 2), ("raw", 2)]
     assert columns.offsets.tolist() == [10, 12]
@@ -59,24 +47,17 @@ def test_the_example_is_read() -> None:
     assert list(columns.sketches) == [b"\x5e|", b""]
 
 
-def test_what_is_not_said_stands_for_something_of_its_own() -> None:
-    """Given two lines with nothing but id and fingerprint; when they are read; then their source is
-    the line, and their contents are equal to no other's.
-    """
-    lines = [
-        b'{"id":"x","fingerprint":"0123456789abcdef"}',
-        b'{"id":"y","fingerprint":"0123456789abcdef"}',
-    ]
-    places, columns = READER.columns(0, joined(lines), "mine.jsonl")
+def test_source_and_content_are_optional() -> None:
+    """The source is the line then, and contents equal no other's."""
+    lines = joined([PRINTED, PRINTED.replace(b"x", b"y")])
+    places, columns = READER.columns(0, lines, "mine.jsonl")
     assert places == [("mine.jsonl", 0)] * 2
     assert columns.offsets.tolist() == [0, 1]
     assert columns.digest(0) != columns.digest(1)
 
 
-def test_blank_lines_are_left_out_and_counted() -> None:
-    """Given lines between blank ones; when they are read; then each has its number in the file."""
-    line = b'{"id":"x","fingerprint":"0123456789abcdef"}'
-    content = b"\n" + line + b"\r\n  \n" + line + b"\n\n"
+def test_blank_lines_count_as_lines_but_are_left_out() -> None:
+    content = b"\n" + PRINTED + b"\r\n  \n" + PRINTED + b"\n\n"
     _, columns = READER.columns(3, content, "mine.jsonl")
     assert columns.offsets.tolist() == [4, 6]
     _, columns = READER.columns(3, b"\n \n", "mine.jsonl")
@@ -92,49 +73,31 @@ def test_blank_lines_are_left_out_and_counted() -> None:
         (b'{"id":"x","fingerprint":"0123456789 abcde"}', "hex"),
         (b'{"id":"x","undecidable":"empty"}', "digest"),
         (b'{"id":"x","undecidable":"dull","content":"' + b"00" * 16 + b'"}', "'dull'"),
-        (b'{"id":"x","fingerprint":"0123456789abcdef","time":"today"}', "line 5"),
+        (PRINTED[:-1] + b',"time":"today"}', "line 5"),
+        (PRINTED[:-1] + b',"time":"2024-05-32T04:00:00.000Z"}', "line 5"),
+        (PRINTED[:-1] + b',"source":{"topic":"t","partition":-1,"offset":0}}', "line 5"),
+        (PRINTED + b" " + PRINTED, "line 5"),
         (b'{"fingerprint":"0123456789abcdef"}', "id"),
         (b"not JSON", "line 5"),
     ],
 )
-def test_a_line_that_is_wrong_is_named(line: bytes, said: str) -> None:
-    """Given a line that is wrong; when it is read; then the error names the line, and what is
-    wrong.
-    """
+def test_invalid_line_is_named_alone_and_among_valid_ones(line: bytes, said: str) -> None:
     with pytest.raises(UsageError, match=said) as error:
         READER.columns(4, joined([line]), "mine.jsonl")
     assert "mine.jsonl, line 5" in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        b'{"id":"x"}',
-        b'{"id":"x","fingerprint":"0123456789abcdef","time":"2024-05-32T04:00:00.000Z"}',
-        b'{"id":"x","fingerprint":"0123456789abcdeg"}',
-        b'{"id":"x","fingerprint":"0123456789abcdef","source":{"topic":"t","partition":-1,"offset":0}}',
-        b'{"id":"x","fingerprint":"0123456789abcdef"} {"id":"y","fingerprint":"0123456789abcdef"}',
-    ],
-)
-def test_a_wrong_line_among_good_ones_is_named(wrong: bytes) -> None:
-    """Given lines that are read together, one of them wrong, then the error names that one."""
-    good = b'{"id":"x","fingerprint":"0123456789abcdef","time":"2024-05-01T04:00:00.000Z"}'
-    lines = [good] * 7 + [wrong] + [good] * 7
+    valid = PRINTED[:-1] + b',"time":"2024-05-01T04:00:00.000Z"}'
+    lines = [valid] * 7 + [line] + [valid] * 7
     with pytest.raises(UsageError, match=r"mine\.jsonl, line 8"):
         READER.columns(0, joined(lines), "mine.jsonl")
 
 
-def test_an_index_with_sketches_wants_them() -> None:
-    """Given an index that confirms by sketches; when a line has none; then it is refused."""
+def test_index_with_sketches_refuses_lines_without() -> None:
     strict = EntryLines(64, needs_sketches=True)
     with pytest.raises(UsageError, match="sketch"):
-        strict.columns(0, b'{"id":"x","fingerprint":"0123456789abcdef"}\n', "mine.jsonl")
+        strict.columns(0, joined([PRINTED]), "mine.jsonl")
 
 
 def test_runs_have_one_source_and_rising_offsets() -> None:
-    """Given documents of two sources, mixed, one going back; when they are divided; then each run
-    is of one source and rises, and no document is lost.
-    """
     offsets = [5, 1, 6, 2, 3, 3]
     lines = [
         (

@@ -26,31 +26,24 @@ class FakeView:
     trouble: str | None = None
     found: Waits = field(default_factory=Waits)
     answer: Answer | None = None
-    asked: list[tuple[Content, int]] = field(default_factory=list)
-    scopes: list[str] = field(default_factory=list)
+    asked: list[tuple[Content, int, str]] = field(default_factory=list)
 
     @property
     def ready(self) -> bool:
-        """Whether nothing is waited for."""
         return self.why_not_ready() is None
 
     def why_not_ready(self) -> str | None:
-        """The trouble, or the first shard that is not open."""
         opening = [p for p, state in self.states.items() if not state.is_open]
         return self.trouble or (f"shards {opening} are being opened" if opening else None)
 
     def shards(self) -> dict[int, ShardState]:
-        """The states that were set."""
         return dict(self.states)
 
     def waits(self) -> Waits:
-        """The waits that were set."""
         return self.found
 
     async def ask(self, content: Content, limit: int, scope: str = "") -> Answer:
-        """The answer that was set; without one, the check is unavailable."""
-        self.asked.append((content, limit))
-        self.scopes.append(scope)
+        self.asked.append((content, limit, scope))
         if self.answer is None:
             raise CheckUnavailableError("no leader answered within 5 s: is a worker down?")
         return self.answer

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import msgspec
 
 from streams.monitoring.group_watch import (
     EVERY_SECONDS,
     METADATA_BYTES_LIMIT,
+    Group,
     GroupWatch,
     OffsetMetadataWriter,
     decode_offset_metadata,
@@ -16,34 +19,37 @@ from tests.rigs.manual_clock import ManualClock
 from tests.unit.formats.internal_samples import PAGE
 
 
+@dataclass
 class Broker:
     """A group whose state a test sets; counts how often it is read."""
 
-    def __init__(self, state: GroupState) -> None:
-        self.state = state
-        self.reads = 0
+    state: GroupState
+    reads: int = 0
 
     def read(self) -> GroupState:
-        """The state."""
         self.reads += 1
         return self.state
 
 
+def watched(state: GroupState) -> Group:
+    watch = GroupWatch(Broker(state))
+    assert watch.group() is None
+    watch.refresh()
+    group = watch.group()
+    assert group is not None
+    return group
+
+
 def note(worker: str, **documents: int) -> str:
-    """What a worker that has put out so many documents writes beside an offset."""
     return OffsetMetadataWriter(worker, f"http://{worker}/").note(documents)
 
 
-def test_a_note_counts_what_is_committed_with_it() -> None:
-    """Given a commit that fails and one that succeeds, then a note counts the documents of its own
-    commit and of those before that succeeded.
-    """
+def test_note_counts_its_own_commit_and_those_that_succeeded() -> None:
     notes = OffsetMetadataWriter("a", "http://a/")
     notes.note({"unique": 7})  # this commit fails
     first = decode_offset_metadata(notes.note({"unique": 7, "dead_letter": 1}))
     notes.committed({"unique": 7, "dead_letter": 1})
     second = decode_offset_metadata(notes.note({"unique": 2}))
-
     assert first is not None
     assert second is not None
     assert first.documents == {"unique": 7, "dead_letter": 1}
@@ -51,68 +57,48 @@ def test_a_note_counts_what_is_committed_with_it() -> None:
     assert (second.worker, second.page) == ("a", "http://a/")
 
 
-def test_a_note_that_a_broker_would_refuse_is_left_out() -> None:
-    """Given an address that is too long, then nothing is written: the commit must not fail."""
+def test_note_that_a_broker_would_refuse_is_empty() -> None:
     assert OffsetMetadataWriter("a", "http://" + "a" * METADATA_BYTES_LIMIT).note({}) == ""
 
 
-def test_the_note_of_the_page_is_read() -> None:
-    """Given the example of docs/formats.md, then it is a note, and written again it is the same."""
+def test_note_in_the_formats_page_is_read_and_written_the_same() -> None:
     section = PAGE.partition("### Beside committed offsets")[2].partition("\n## ")[0]
     text = section.partition("```json\n")[2].partition("\n```")[0]
-
     note = decode_offset_metadata(text)
-
     assert note is not None
     assert note.documents["unique"] == 880
     assert msgspec.json.encode(note).decode() == text
 
 
-def test_texts_of_others_are_no_notes() -> None:
-    """Given what another program writes beside offsets, then it is passed over."""
+def test_texts_of_other_programs_are_no_notes() -> None:
     for text in (None, "", "lag=3", "{}", '{"worker": 1}', "[" * 5000):
         assert decode_offset_metadata(text) is None
 
 
-def test_the_group_is_the_members_with_their_latest_notes() -> None:
-    """Given two members, a note of a worker that has gone, and two notes of one worker, then the
-    members count with their latest notes, and the sum is theirs.
-    """
+def test_group_is_the_members_with_their_latest_notes() -> None:
     members = [Member("b", "10.0.0.2", (1,)), Member("a", "10.0.0.1", (0, 2))]
-    older = note("a", unique=1)
-    texts = {0: older, 1: note("gone", unique=1000), 2: note("a", unique=5, near_duplicate=2)}
-    broker = Broker(GroupState(members, 3, texts, 17))
-    watch = GroupWatch(broker)
-    assert watch.group() is None
-
-    watch.refresh()
-    group = watch.group()
-
-    assert group is not None
+    texts = {
+        0: note("a", unique=1),
+        1: note("gone", unique=1000),
+        2: note("a", unique=5, near_duplicate=2),
+    }
+    group = watched(GroupState(members, 3, texts, 17))
     assert [(each.name, each.partitions) for each in group.workers] == [("a", (0, 2)), ("b", (1,))]
     assert group.documents == {"unique": 5, "near_duplicate": 2}
     assert group.workers[1].note is None
     assert (group.described, group.lag, group.partitions) == (True, 17, 3)
 
 
-def test_without_a_description_the_notes_name_the_workers() -> None:
-    """Given a broker that describes no groups, then those who committed are the workers."""
-    watch = GroupWatch(Broker(GroupState(None, 2, {0: note("a", unique=1), 1: "x"}, None)))
-    watch.group()
-    watch.refresh()
-    group = watch.group()
-
-    assert group is not None
+def test_notes_name_the_workers_where_the_broker_describes_no_group() -> None:
+    group = watched(GroupState(None, 2, {0: note("a", unique=1), 1: "x"}, None))
     assert [(each.name, each.partitions) for each in group.workers] == [("a", (0,))]
     assert not group.described
 
 
-def test_the_broker_is_asked_only_while_somebody_looks() -> None:
-    """Given nobody who looks, then nothing is asked; while somebody does, every few seconds."""
+def test_broker_is_asked_only_while_somebody_looks() -> None:
     clock = ManualClock()
     broker = Broker(GroupState([], 1, {}, 0))
     watch = GroupWatch(broker, clock)
-
     watch.refresh()
     assert broker.reads == 0
     watch.group()

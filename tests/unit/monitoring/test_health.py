@@ -1,28 +1,27 @@
-"""Liveness: a failure, a silent event loop, a stall; each with its reason, and nothing else."""
+"""Liveness, lag and stalls: what makes a worker unhealthy, with its reason, and what does not."""
 
 from __future__ import annotations
 
+import pytest
+
 from simhash_core.documents import TopicPartition
 from simhash_core.errors import FirstseenError
-from streams.monitoring.health import Health, Stall
+from streams.monitoring.health import Health, PartitionLag, Stall, StallDetector, lag_of
+from streams.topics.watermarks import Watermarks
 from tests.rigs.manual_clock import ManualClock
 
+RAW = TopicPartition("raw", 0)
+LOG = TopicPartition("log", 0)
 
-def test_a_worker_that_starts_is_alive() -> None:
-    """Given a worker whose event loop has not run yet, however long, then it is alive: that it is
-    not ready is another question.
-    """
+
+def test_starting_worker_is_alive_however_long_it_takes() -> None:
     clock = ManualClock()
     health = Health(120, lambda: None, clock)
     clock.now += 100_000
-
     assert health.why_dead() is None
 
 
-def test_an_event_loop_that_stands_still() -> None:
-    """Given a loop that ran once, when it is silent for the limit, then the worker is dead, with
-    the reason; when it runs again, then it is alive.
-    """
+def test_silent_event_loop_is_dead_until_it_runs_again() -> None:
     clock = ManualClock()
     health = Health(120, lambda: None, clock)
     health.beat()
@@ -34,29 +33,96 @@ def test_an_event_loop_that_stands_still() -> None:
     assert health.why_dead() is None
 
 
-def test_stalls() -> None:
-    """Given stalls, then the reason has each of them; when they are over, then it is alive."""
+def test_reason_names_every_stall() -> None:
     health = Health(120, lambda: None)
-    health.stalled(
-        [Stall(TopicPartition("raw", 0), 130, 7, 5), Stall(TopicPartition("raw", 1), 121, 9, 1)]
-    )
-    why = health.why_dead()
-    assert why is not None
+    health.stalled([Stall(RAW, 130, 7, 5), Stall(TopicPartition("raw", 1), 121, 9, 1)])
+    why = health.why_dead() or ""
     for part in ("raw/0", "130 s", "offset 7", "raw/1", "121 s", "offset 9"):
         assert part in why
     health.stalled([])
     assert health.why_dead() is None
 
 
-def test_a_failure() -> None:
-    """Given a worker that has failed and is about to end, then it is dead of that."""
+def test_failed_worker_is_dead_of_its_failure() -> None:
     assert Health(120, lambda: FirstseenError("no room")).why_dead() == "no room"
 
 
-def test_waiting_for_another_worker_is_no_illness() -> None:
-    """Given documents that wait for another worker, then this one is alive, and says for whom."""
+def test_worker_that_waits_for_another_is_alive_and_says_for_whom() -> None:
     health = Health(120, lambda: None)
     assert health.why_waiting() is None
     health.waits("documents have waited 300 s for shard 2 to report")
     assert health.why_dead() is None
     assert "shard 2" in (health.why_waiting() or "")
+
+
+@pytest.mark.parametrize(
+    ("position", "watermarks", "lag"),
+    [
+        (4, Watermarks(0, 10, 10), PartitionLag(4, 6, 6)),
+        (10, Watermarks(0, 10, 10), PartitionLag(10, 0, 0)),
+        (4, Watermarks(7, 10, 10), PartitionLag(7, 3, 3)),
+        (None, Watermarks(7, 10, 10), PartitionLag(7, 3, 3)),
+        (0, Watermarks(0, 0, 0), PartitionLag(0, 0, 0)),
+        (4, Watermarks(0, 6, 10), PartitionLag(4, 6, 2)),
+        (50, Watermarks(0, 10, 10), PartitionLag(50, 0, 0)),
+    ],
+    ids=["behind", "at end", "deleted", "uncommitted", "empty", "transaction", "re-created"],
+)
+def test_lag_counts_from_the_later_of_position_and_start(
+    position: int | None, watermarks: Watermarks, lag: PartitionLag
+) -> None:
+    assert lag_of(position, watermarks) == lag
+
+
+def test_stall_is_no_progress_with_messages_until_the_limit() -> None:
+    detector = StallDetector(120)
+    stands = {RAW: PartitionLag(position=7, messages=5, readable=5)}
+    assert detector.update(stands, now=1000) == []
+    assert detector.update(stands, now=1119.9) == []
+    stalls = detector.update(stands, now=1120)
+    assert stalls == [Stall(RAW, 120, 7, 5)]
+    for part in ("raw/0", "120 s", "offset 7", "5 records"):
+        assert part in str(stalls[0])
+    assert detector.update({RAW: PartitionLag(8, 4, 4)}, now=1122) == []
+
+
+def test_progress_with_growing_lag_is_no_stall() -> None:
+    detector = StallDetector(120)
+    for minute in range(60):
+        lags = {RAW: PartitionLag(minute, 1000 * minute + 1, 1000 * minute + 1)}
+        assert detector.update(lags, now=60.0 * minute) == []
+
+
+def test_stall_is_timed_from_the_first_message_after_a_rest() -> None:
+    detector = StallDetector(120)
+    assert detector.update({RAW: PartitionLag(7, 0, 0)}, now=0) == []
+    assert detector.update({RAW: PartitionLag(7, 0, 0)}, now=30_000) == []
+    assert detector.update({RAW: PartitionLag(7, 1, 1)}, now=30_002) == []
+    assert detector.update({RAW: PartitionLag(7, 1, 1)}, now=30_121) == []
+    assert len(detector.update({RAW: PartitionLag(7, 1, 1)}, now=30_122)) == 1
+
+
+def test_messages_behind_an_open_transaction_are_no_stall() -> None:
+    detector = StallDetector(120)
+    for now in (0, 200, 400):
+        assert detector.update({RAW: PartitionLag(7, messages=90, readable=0)}, now) == []
+
+
+def test_pause_restarts_the_timer_of_a_stall() -> None:
+    detector = StallDetector(120)
+    stands = {RAW: PartitionLag(7, 5, 5)}
+    detector.update(stands, now=0)
+    detector.pause()
+    assert detector.update(stands, now=300) == []
+    assert detector.update(stands, now=419) == []
+    assert len(detector.update(stands, now=420)) == 1
+
+
+def test_only_the_stalled_partition_is_named_while_it_is_assigned() -> None:
+    detector = StallDetector(60)
+    stands = PartitionLag(3, 2, 2)
+    for now in (0, 30):
+        assert detector.update({RAW: PartitionLag(now, 9, 9), LOG: stands}, now) == []
+    stalls = detector.update({RAW: PartitionLag(60, 9, 9), LOG: stands}, 60)
+    assert [stall.partition for stall in stalls] == [LOG]
+    assert detector.update({RAW: PartitionLag(99, 9, 9)}, 90) == []

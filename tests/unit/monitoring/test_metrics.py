@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from simhash_core.errors import ErrorReason, ProtocolError, UnknownNameError
@@ -83,16 +83,8 @@ NAMES = {
 }
 
 STAGES = {
-    "read",
-    "fingerprint",
-    "append",
-    "lookup",
-    "decide",
-    "output",
-    "commit",
-    "store",
-    "recover",
-    "watch",
+    *("read", "fingerprint", "append", "lookup", "decide"),
+    *("output", "commit", "store", "recover", "watch"),
 }
 INTERNAL_TOPICS = {"log", "reports", "changelog"}
 
@@ -127,9 +119,8 @@ LABELS = {
 INDEX = IndexInfo("i 1", "app", "wide", "exactly_once", "split")
 
 
-@pytest.fixture
-def metrics() -> Metrics:
-    """Metrics on a registry without those of the process, of a worker with one raw partition."""
+def fresh() -> Metrics:
+    """Metrics of a worker with one raw partition, without those of the process."""
     metrics = Metrics(CollectorRegistry(), index=INDEX)
     metrics.watched("raw", 3)
     metrics.lag({("raw", 3): 0})
@@ -137,17 +128,21 @@ def metrics() -> Metrics:
     return metrics
 
 
+@pytest.fixture
+def metrics() -> Metrics:
+    return fresh()
+
+
+def families_of(metrics: Metrics) -> list[Metric]:
+    return list(text_string_to_metric_families(metrics.exposition().decode()))
+
+
 def value(metrics: Metrics, sample: str, **labels: str) -> float | None:
-    """The value of one sample, None where there is no such series."""
     return metrics.registry.get_sample_value(sample, labels)
 
 
-def test_names_types_and_labels_are_pinned(metrics: Metrics) -> None:
-    """Given new metrics, when the exposition is parsed, then it has exactly these metrics of these
-    types, each with all values of its labels: dashboards and alerts of users go by them.
-    """
-    families = list(text_string_to_metric_families(metrics.exposition().decode()))
-
+def test_names_types_and_labels_of_dashboards_are_pinned(metrics: Metrics) -> None:
+    families = families_of(metrics)
     assert {family.name: family.type for family in families} == NAMES
     for family in families:
         assert family.documentation.endswith(".")
@@ -160,66 +155,53 @@ def test_names_types_and_labels_are_pinned(metrics: Metrics) -> None:
             assert found == LABELS.get(family.name, {})
 
 
-def test_the_list_is_closed(metrics: Metrics) -> None:
-    """Given new metrics, then they are those of the list, each with its help: no more, no fewer."""
-    families = text_string_to_metric_families(metrics.exposition().decode())
-
-    assert sorted(d.name.removesuffix("_total") for d in DEFINITIONS) == sorted(NAMES)
-    assert {family.name: family.documentation for family in families} == {
-        each.name.removesuffix("_total"): each.help for each in DEFINITIONS
-    }
+def test_definitions_are_the_exposition(metrics: Metrics) -> None:
+    helps = {each.name.removesuffix("_total"): each.help for each in DEFINITIONS}
+    assert sorted(helps) == sorted(NAMES)
+    assert len(helps) == len(DEFINITIONS)
+    assert {family.name: family.documentation for family in families_of(metrics)} == helps
     for each in DEFINITIONS:
         assert each.name.endswith("_total") == (each.kind is MetricKind.COUNTER)
         assert each.answers.endswith((".", "?"))
 
 
 def test_every_series_begins_at_zero(metrics: Metrics) -> None:
-    """Given new metrics, then all series are there and at 0, so that a first event is a rise."""
-    for family in text_string_to_metric_families(metrics.exposition().decode()):
+    for family in families_of(metrics):
         assert family.samples or family.name == "firstseen_report_missing"
         for sample in family.samples:
             assert sample.value == (1 if family.name.endswith("_info") else 0), sample
 
 
-def test_the_process_is_measured_too() -> None:
-    """Given no registry, then memory and processor time of the process are there as well."""
-    names = {f.name for f in text_string_to_metric_families(Metrics().exposition().decode())}
-
+def test_default_registry_measures_the_process() -> None:
+    names = {family.name for family in families_of(Metrics())}
     assert {"process_resident_memory_bytes", "process_cpu_seconds", *NAMES} <= names
 
 
-def test_two_workers_in_one_process_are_apart() -> None:
-    """Given two metrics without a registry, when one counts, then the other does not."""
+def test_two_workers_in_one_process_have_their_own_metrics() -> None:
     one, other = Metrics(), Metrics()
     one.verdict("unique")
-
     assert value(one, "firstseen_documents_total", verdict="unique") == 1
     assert value(other, "firstseen_documents_total", verdict="unique") == 0
 
 
 def test_every_verdict_is_counted(metrics: Metrics) -> None:
-    """Given each verdict, when counted once and three times, then four are there."""
     for name in VERDICT_NAMES:
         metrics.verdict(name)
         metrics.verdict(name, 3)
-
     for name in VERDICT_NAMES:
         assert value(metrics, "firstseen_documents_total", verdict=name) == 4
 
 
 @pytest.mark.parametrize("reason", RejectionReason)
-def test_a_dead_letter_is_a_decided_record(metrics: Metrics, reason: RejectionReason) -> None:
-    """Given a dead letter, then its reason is counted, and one record more is decided."""
+def test_dead_letter_counts_as_reason_and_document(
+    metrics: Metrics, reason: RejectionReason
+) -> None:
     metrics.dead_letter(reason)
-
     assert value(metrics, "firstseen_dead_letters_total", reason=reason) == 1
     assert value(metrics, "firstseen_documents_total", verdict="dead_letter") == 1
 
 
-def test_each_shard_has_its_series(metrics: Metrics) -> None:
-    """Given what several shards hold, then each has what it said last, and what they have yet to
-    recover is added up; a shard that left has no series, and without shards there are none.
-    """
+def test_each_assigned_shard_has_its_series(metrics: Metrics) -> None:
     metrics.assigned_shards(2)
     metrics.shard_state(0, entries=10, waiting=1)
     metrics.shard_state(3, entries=5, waiting=0)
@@ -242,10 +224,7 @@ def test_each_shard_has_its_series(metrics: Metrics) -> None:
     assert value(metrics, "firstseen_recovery_remaining_messages") == 0
 
 
-def test_only_a_leader_waits_for_reports(metrics: Metrics) -> None:
-    """Given a leader that waits for the reports of two shards, then both are named; then of one;
-    when it no longer leads, then it waits for none.
-    """
+def test_only_a_leader_has_missing_reports(metrics: Metrics) -> None:
     metrics.leader(True)
     metrics.reports_missing({1, 4})
     assert value(metrics, "firstseen_leader") == 1
@@ -253,22 +232,17 @@ def test_only_a_leader_waits_for_reports(metrics: Metrics) -> None:
     metrics.reports_missing([4])
     assert value(metrics, "firstseen_report_missing", partition="1") is None
     assert value(metrics, "firstseen_report_missing", partition="4") == 1
-
     metrics.leader(False)
     assert value(metrics, "firstseen_leader") == 0
     assert value(metrics, "firstseen_report_missing", partition="4") is None
 
 
-def test_the_log(metrics: Metrics) -> None:
-    """Given a position that is past the end as it was last heard, then the end is the position; and
-    where everything is decided, the oldest undecided document has no age.
-    """
+def test_log_end_is_not_before_its_position_and_decided_log_has_no_age(metrics: Metrics) -> None:
     metrics.log_position(7, 9)
     assert value(metrics, "firstseen_log_end_offset") == 9
     metrics.log_position(12, 9)
     assert value(metrics, "firstseen_log_position_offset") == 12
     assert value(metrics, "firstseen_log_end_offset") == 12
-
     metrics.undecided(3, 1.5)
     assert value(metrics, "firstseen_undecided_oldest_seconds") == 1.5
     metrics.undecided(0, 1.5)
@@ -276,14 +250,9 @@ def test_the_log(metrics: Metrics) -> None:
     assert value(metrics, "firstseen_undecided_oldest_seconds") == 0
 
 
-def test_a_batch_counts_as_its_documents_do(metrics: Metrics) -> None:
-    """Given the same documents as a batch and one by one, then the metrics are the same."""
-    other = Metrics(CollectorRegistry(), index=INDEX)
-    other.watched("raw", 3)
-    other.lag({("raw", 3): 0})
-    other.shard_state(3, entries=0, waiting=0)
+def test_batch_counts_as_its_documents_do(metrics: Metrics) -> None:
+    other = fresh()
     seconds, bits = [0.01, 0.011, -1.0, 4000.0], [0, 3, 3, 200]
-
     metrics.verdicts({"unique": 3, "near_duplicate": 1})
     metrics.latencies(seconds)
     metrics.distances(bits)
@@ -294,66 +263,49 @@ def test_a_batch_counts_as_its_documents_do(metrics: Metrics) -> None:
         other.latencies((each,))
     for distance in bits:
         other.distances((distance,))
-
     assert metrics.exposition() == other.exposition()
 
 
-def test_a_step_takes_cpu_time(metrics: Metrics) -> None:
-    """Given a step that computes for a while, then its CPU time is counted, up to its duration."""
+def test_step_counts_its_cpu_time(metrics: Metrics) -> None:
     with metrics.stage("lookup"):
         end = time.thread_time() + 0.02
         while time.thread_time() < end:
             pass
-
-    cpu = value(metrics, "firstseen_stage_cpu_seconds_total", stage="lookup")
-    duration = value(metrics, "firstseen_stage_duration_seconds_sum", stage="lookup")
-    assert cpu is not None
-    assert duration is not None
+    cpu = value(metrics, "firstseen_stage_cpu_seconds_total", stage="lookup") or 0
+    duration = value(metrics, "firstseen_stage_duration_seconds_sum", stage="lookup") or 0
     assert 0.02 <= cpu <= duration + 0.01
 
 
-def test_candidates_have_a_mean(metrics: Metrics) -> None:
-    """Given batches of look-ups, then sum and count are those of all, also where a batch decided
-    nothing.
-    """
+def test_candidates_are_summed_over_batches(metrics: Metrics) -> None:
     metrics.candidates(7, 500)
     metrics.candidates(3, 0)
-
     assert value(metrics, "firstseen_candidates_per_lookup_sum") == 10
     assert value(metrics, "firstseen_candidates_per_lookup_count") == 500
 
 
-def test_the_newest_record_counts(metrics: Metrics) -> None:
-    """Given records out of order, then the gauge has the newest, in seconds."""
+def test_last_record_is_the_newest(metrics: Metrics) -> None:
     metrics.last_record(2_500)
     metrics.last_record(1_000)
-
     assert value(metrics, "firstseen_last_record_timestamp_seconds") == 2.5
 
 
-def test_a_latency_is_not_negative(metrics: Metrics) -> None:
-    """Given a record from the future, as clocks that disagree make it, then it took no time."""
+def test_latency_is_never_negative(metrics: Metrics) -> None:
     metrics.latencies((-5.0,))
     metrics.latencies((0.02,))
-
     assert value(metrics, "firstseen_end_to_end_latency_seconds_sum") == pytest.approx(0.02)
     assert value(metrics, "firstseen_end_to_end_latency_seconds_bucket", le="0.01") == 1
 
 
 @pytest.mark.parametrize("stage", Stage)
-def test_stages_are_timed(metrics: Metrics, stage: Stage) -> None:
-    """Given a step that fails, then its time is counted all the same."""
+def test_failed_step_is_timed(metrics: Metrics, stage: Stage) -> None:
     with pytest.raises(ZeroDivisionError), metrics.stage(stage.value):
         _ = 1 / 0
-
     assert value(metrics, "firstseen_stage_duration_seconds_count", stage=stage) == 1
 
 
-def test_a_step_that_waits_takes_no_cpu_time(metrics: Metrics) -> None:
-    """Given a step that waits for others, then its duration is counted, and no CPU time."""
+def test_step_that_waits_counts_no_cpu_time(metrics: Metrics) -> None:
     with metrics.waiting("commit"):
         sum(range(100_000))
-
     assert value(metrics, "firstseen_stage_duration_seconds_count", stage="commit") == 1
     assert value(metrics, "firstseen_stage_cpu_seconds_total", stage="commit") == 0
 
@@ -373,40 +325,32 @@ def test_a_step_that_waits_takes_no_cpu_time(metrics: Metrics) -> None:
         (ZeroDivisionError(), "internal"),
     ],
 )
-def test_a_step_that_fails_is_counted_by_its_reason(
+def test_failed_step_is_counted_by_its_reason(
     metrics: Metrics, error: Exception, reason: str
 ) -> None:
-    """Given a step, when it fails, then it is counted once, by what made it fail."""
     with pytest.raises(type(error)), metrics.stage("store"):
         raise error
-
     assert value(metrics, "firstseen_errors_total", stage="store", reason=reason) == 1
 
 
-def test_an_interruption_is_no_failure(metrics: Metrics) -> None:
-    """Given a recovery that is interrupted as its shard moves away, then no error is counted."""
+def test_interruption_is_no_failure(metrics: Metrics) -> None:
     with pytest.raises(InterruptedError), metrics.stage("recover"):
         raise InterruptedError
-
     for reason in ErrorReason:
         assert value(metrics, "firstseen_errors_total", stage="recover", reason=reason) == 0
 
 
-def test_lag_is_that_of_the_present_partitions(metrics: Metrics) -> None:
-    """Given partitions that moved away, when lag is noted of others, then the first have none."""
+def test_lag_forgets_partitions_that_moved_away(metrics: Metrics) -> None:
     metrics.lag({("raw", 3): 7, ("raw", 0): 2})
     metrics.lag({("raw", 0): 5})
-
     lag = "firstseen_consumer_lag_messages"
     assert value(metrics, lag, topic="raw", partition="3") is None
     assert value(metrics, lag, topic="raw", partition="0") == 5
 
 
 @pytest.mark.parametrize("distance", [0, 3, 48, 511])
-def test_distances(metrics: Metrics, distance: int) -> None:
-    """Given a distance of any width, then it is in the buckets from it upward."""
+def test_distance_is_in_the_buckets_from_it_upward(metrics: Metrics, distance: int) -> None:
     metrics.distances((distance,))
-
     bounds = [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128]
     for bound in bounds:
         counted = value(metrics, "firstseen_distance_bits_bucket", le=f"{bound:.1f}")
@@ -414,8 +358,7 @@ def test_distances(metrics: Metrics, distance: int) -> None:
     assert value(metrics, "firstseen_distance_bits_bucket", le="+Inf") == 1
 
 
-def test_the_other_counters(metrics: Metrics) -> None:
-    """Given each other event once, then its series rises, and no other."""
+def test_other_events_raise_their_own_series_only(metrics: Metrics) -> None:
     metrics.input_bytes(1_000)
     metrics.error("output", "timeout")
     metrics.internal_bytes("log", 350)
@@ -425,7 +368,6 @@ def test_the_other_counters(metrics: Metrics) -> None:
     metrics.in_flight(250, 500_000)
     metrics.rebalance()
     metrics.transaction(TransactionOutcome.FENCED)
-
     risen = {
         sample.name: sample.value
         for family in metrics.registry.collect()
@@ -446,8 +388,7 @@ def test_the_other_counters(metrics: Metrics) -> None:
     }
 
 
-def test_names_outside_the_lists(metrics: Metrics) -> None:
-    """Given a stage or a reason that is none, then it is refused with those that there are."""
+def test_unknown_names_are_refused_with_the_known_ones(metrics: Metrics) -> None:
     with (
         pytest.raises(UnknownNameError, match="decide, fingerprint, lookup, output"),
         metrics.stage("stroll"),
@@ -460,6 +401,5 @@ def test_names_outside_the_lists(metrics: Metrics) -> None:
     assert value(metrics, "firstseen_errors_total", stage="output", reason=ErrorReason.BROKER) == 0
 
 
-def test_the_media_type_is_the_text_formats() -> None:
-    """Given the exposition, then it is served as what a scraper takes for it."""
+def test_media_type_is_the_text_format() -> None:
     assert CONTENT_TYPE.startswith("text/plain; version=")

@@ -1,9 +1,11 @@
-"""The watch: what it finds goes to metrics, health and the log; nothing ends it."""
+"""The watch of a worker, the waits that it tells, and the beat of the event loop."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,13 @@ from streams.monitoring import worker_watch
 from streams.monitoring.health import Health
 from streams.monitoring.metrics import Metrics
 from streams.monitoring.worker_state import NextStep, Waits
-from streams.monitoring.worker_watch import TransactionWatch, WatchedTopics, WorkerWatch
+from streams.monitoring.worker_watch import (
+    EVERY_SECONDS,
+    LoopBeat,
+    TransactionWatch,
+    WatchedTopics,
+    WorkerWatch,
+)
 from streams.topics.checking import SyncCopies, TooFewCopies
 from streams.topics.watermarks import BrokerWatermarks
 from tests.rigs.brokers.broker import Broker
@@ -25,36 +33,31 @@ from tests.unit.monitoring.fake_view import OPEN, FakeView
 
 RECORDS = 5
 SECONDS = 90.0
+STALL_SECONDS = 1.0
 
 
 class Copies(SyncCopies):
-    """Brokers that say what the test says."""
-
     def __init__(self) -> None:
         super().__init__({}, {}, 1.0)
         self.found: list[TooFewCopies] | None = []
 
     def too_few(self) -> list[TooFewCopies] | None:
-        """Return what is set."""
         return self.found
 
 
 class Watching:
-    """A watch, and the worker that it watches."""
-
     def __init__(
         self,
         brokers: str,
         state_path: Path,
-        raw: str,
+        raw: str = "raw",
         log: str = "log",
         changelog: str = "changelog",
-        stall_seconds: float = 100,
     ) -> None:
         self.raw = raw
         self.view = FakeView()
         self.metrics = Metrics(CollectorRegistry())
-        self.health = Health(stall_seconds, lambda: None)
+        self.health = Health(STALL_SECONDS, lambda: None)
         self.copies = Copies()
         self.watch = WorkerWatch(
             self.view,
@@ -63,30 +66,34 @@ class Watching:
             self.health,
             self.metrics,
             state_path,
-            stall_seconds,
+            STALL_SECONDS,
         )
 
     def value(self, name: str, **labels: str) -> float | None:
-        """A sample of its metrics."""
         return self.metrics.registry.get_sample_value(f"firstseen_{name}", labels)
 
     def lag(self) -> float | None:
-        """The lag of raw partition 0."""
         return self.value("consumer_lag_messages", topic=self.raw, partition="0")
 
     def check(self) -> None:
-        """Check lag and waits once."""
         self.watch.check_lag()
         self.watch.check_waits()
 
     def checked_lag(self) -> float | None:
-        """The lag after another check."""
         self.watch.check_lag()
         return self.lag()
 
+    def stall(self) -> str:
+        """Why the worker is dead after another check."""
+        self.check()
+        return self.health.why_dead() or ""
+
+    def stall_after_the_limit(self) -> str:
+        time.sleep(STALL_SECONDS + 0.1)
+        return self.stall()
+
 
 def topic_with_records(broker: Broker) -> str:
-    """A topic of one partition with ``RECORDS`` records."""
     topic = broker.new_topic("watched")
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for _ in range(RECORDS):
@@ -95,13 +102,16 @@ def topic_with_records(broker: Broker) -> str:
     return topic
 
 
-def test_lag_from_the_position_of_a_shard(embedded_broker: Broker, tmp_path: Path) -> None:
-    """Given a shard that has put out 2 of 5 records, then lag is 3; given one that is not open, and
-    nothing committed by the group, then it is 5; given none, then there is no lag.
-    """
+@pytest.fixture
+def watching(embedded_broker: Broker, tmp_path: Path) -> Watching:
+    """Watches a worker with one open shard, before the records of a raw partition."""
     raw = topic_with_records(embedded_broker)
     watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw)
+    watching.view.states = {0: OPEN}
+    return watching
 
+
+def test_lag_is_from_the_position_of_an_open_shard_or_the_start(watching: Watching) -> None:
     watching.view.states = {0: OPEN._replace(next_offset=2)}
     await_that(lambda: watching.checked_lag() == 3)
     watching.view.states = {0: OPEN._replace(is_open=False, next_offset=2)}
@@ -111,10 +121,9 @@ def test_lag_from_the_position_of_a_shard(embedded_broker: Broker, tmp_path: Pat
     assert watching.checked_lag() is None, "the partition has moved away"
 
 
-def test_the_log_is_measured(embedded_broker: Broker, tmp_path: Path) -> None:
-    """Given a worker that has read 2 of the 5 records of the log, then the metrics have both."""
+def test_log_position_and_end_are_measured(embedded_broker: Broker, tmp_path: Path) -> None:
     log = topic_with_records(embedded_broker)
-    watching = Watching(embedded_broker.bootstrap_servers, tmp_path, "raw", log)
+    watching = Watching(embedded_broker.bootstrap_servers, tmp_path, log=log)
     watching.watch.check_lag()
     assert watching.value("log_end_offset") == 0, "nothing is read yet"
     watching.view.log_position = 2
@@ -127,11 +136,8 @@ def test_the_log_is_measured(embedded_broker: Broker, tmp_path: Path) -> None:
     assert watching.value("log_position_offset") == 2
 
 
-def test_shards_come_and_go(tmp_path: Path) -> None:
-    """Given a shard that puts nothing out, then it has its series; when it moves away, then it has
-    none; and what a shard has noted itself stays.
-    """
-    watching = Watching(f"127.0.0.1:{free_port()}", tmp_path, "raw")
+def test_series_of_shards_come_and_go(tmp_path: Path) -> None:
+    watching = Watching(f"127.0.0.1:{free_port()}", tmp_path)
     watching.metrics.shard_state(0, entries=12, waiting=3)
     watching.view.states = {
         0: OPEN._replace(entries=10),
@@ -150,45 +156,25 @@ def test_shards_come_and_go(tmp_path: Path) -> None:
     assert watching.value("waiting_documents", partition="0") is None
 
 
-def test_a_worker_that_is_not_ready_is_no_stall(embedded_broker: Broker, tmp_path: Path) -> None:
-    """Given records that nobody processes while the worker is not ready, then it is no stall; when
-    it is ready, then it is one after the limit.
-    """
-    raw = topic_with_records(embedded_broker)
-    watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
-    watching.view.states = {0: OPEN}
+def test_stall_is_timed_from_when_the_worker_is_ready(watching: Watching) -> None:
     watching.view.trouble = "the log is being read"
     await_that(lambda: watching.checked_lag() == RECORDS)
-    time.sleep(1.1)
-    watching.watch.check_lag()
-    assert watching.health.why_dead() is None
-
+    assert not watching.stall_after_the_limit()
     watching.view.trouble = None
-    watching.watch.check_lag()
-    time.sleep(1.1)
-    watching.watch.check_lag()
-    assert f"{raw}/0: no progress" in (watching.health.why_dead() or "")
+    assert not watching.stall()
+    assert f"{watching.raw}/0: no progress" in watching.stall_after_the_limit()
     assert watching.value("stalled_partitions") == 1
 
 
-def test_a_worker_that_does_not_read_the_log_is_a_stall(
-    embedded_broker: Broker, tmp_path: Path
-) -> None:
-    """Given a worker that is not ready and stops reading the log before its end, then it is a stall
-    after the limit; when it reads on, then it is none.
-    """
+def test_unread_log_is_a_stall_until_it_is_read(embedded_broker: Broker, tmp_path: Path) -> None:
     log = topic_with_records(embedded_broker)
-    watching = Watching(embedded_broker.bootstrap_servers, tmp_path, "raw", log, stall_seconds=1)
+    watching = Watching(embedded_broker.bootstrap_servers, tmp_path, log=log)
     watching.view.trouble = "the log is being read"
     watching.view.log_position = 2
-    watching.watch.check_lag()
-    time.sleep(1.1)
-    watching.watch.check_lag()
-    assert f"{log}/0: no progress" in (watching.health.why_dead() or "")
-
+    watching.check()
+    assert f"{log}/0: no progress" in watching.stall_after_the_limit()
     watching.view.log_position = 3
-    watching.watch.check_lag()
-    assert watching.health.why_dead() is None
+    assert not watching.stall()
 
 
 def own(step: NextStep, *, is_full: bool = False) -> Waits:
@@ -212,40 +198,32 @@ def for_another(step: NextStep, *, is_full: bool = False) -> Waits:
     ],
     ids=["shard", "full", "leader", "no leader"],
 )
-def test_waiting_for_another_worker_is_no_stall(
-    embedded_broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture, waits: Waits
+def test_waiting_for_another_worker_is_no_stall_and_is_logged_once(
+    watching: Watching, caplog: pytest.LogCaptureFixture, waits: Waits
 ) -> None:
-    """Given raw records whose verdicts wait for another worker for longer than the limit, then this
-    one is healthy, says for whom they wait, and logs it once; when they wait no more, it says that.
-    """
-    raw = topic_with_records(embedded_broker)
-    watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
     watching.view.states = {0: OPEN._replace(waiting=RECORDS)}
     watching.view.found = waits
     await_that(lambda: watching.checked_lag() == RECORDS)
-    with caplog.at_level(logging.WARNING):
-        watching.check()
-        assert watching.health.why_waiting() is None, "not for long yet"
-        time.sleep(1.1)
-        for _ in range(2):
-            watching.check()
+    caplog.set_level(logging.WARNING)
+    watching.check()
+    assert watching.health.why_waiting() is None, "not for long yet"
+    assert not watching.stall_after_the_limit()
+    assert not watching.stall()
+    assert watching.value("stalled_partitions") == 0
+    why = watching.health.why_waiting() or ""
+    assert why.startswith("documents have waited 1 s for ")
+    whom = {
+        "shard 3 (last of worker firstseen.other) to report",
+        "the verdict of worker firstseen.other, which leads",
+        "a leader: the owner of shard 0 does not lead yet",
+    }
+    assert any(each in why for each in whom), why
+    assert caplog.text.count("this worker is well, but documents wait for ") == 1
 
-        assert watching.health.why_dead() is None
-        assert watching.value("stalled_partitions") == 0
-        why = watching.health.why_waiting() or ""
-        assert why.startswith("documents have waited 1 s for ")
-        whom = {
-            "shard 3 (last of worker firstseen.other) to report",
-            "the verdict of worker firstseen.other, which leads",
-            "a leader: the owner of shard 0 does not lead yet",
-        }
-        assert any(each in why for each in whom), why
-        assert caplog.text.count("this worker is well, but documents wait for ") == 1
-
-        watching.view.found = own(NextStep.VERDICT)
-        watching.check()
-        assert watching.health.why_waiting() is None
-        assert caplog.text.count("documents wait for no other worker any more") == 1
+    watching.view.found = own(NextStep.VERDICT)
+    watching.check()
+    assert watching.health.why_waiting() is None
+    assert caplog.text.count("documents wait for no other worker any more") == 1
 
 
 @pytest.mark.parametrize(
@@ -260,134 +238,87 @@ def test_waiting_for_another_worker_is_no_stall(
     ],
     ids=["read", "send", "commit", "decide", "read beside", "commit beside"],
 )
-def test_what_this_worker_owes_is_a_stall(
-    embedded_broker: Broker, tmp_path: Path, waits: Waits
-) -> None:
-    """Given raw records that this worker itself has to read, send, look up, decide or put out, when
-    it does not for longer than the limit, then it is stalled; also beside documents that wait for
-    another worker.
-    """
-    raw = topic_with_records(embedded_broker)
-    watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
-    watching.view.states = {0: OPEN}
+def test_work_that_this_worker_owes_is_always_a_stall(watching: Watching, waits: Waits) -> None:
     watching.view.found = waits
     await_that(lambda: watching.checked_lag() == RECORDS)
     assert watching.health.why_dead() is None
-    time.sleep(1.1)
-    watching.check()
-    assert f"stalled: {raw}/0: no progress" in (watching.health.why_dead() or "")
+    assert f"stalled: {watching.raw}/0: no progress" in watching.stall_after_the_limit()
     assert watching.value("stalled_partitions") == 1
 
 
-def test_the_time_that_others_took_does_not_count(embedded_broker: Broker, tmp_path: Path) -> None:
-    """Given a wait for another worker that was longer than the limit, when it is this worker's turn
-    then it has the whole limit.
-    """
-    raw = topic_with_records(embedded_broker)
-    watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
-    watching.view.states = {0: OPEN}
+def test_stall_is_timed_from_the_own_turn_of_this_worker(watching: Watching) -> None:
     watching.view.found = for_another(NextStep.VERDICT)
     await_that(lambda: watching.checked_lag() == RECORDS)
-    time.sleep(1.1)
-    watching.check()
+    assert not watching.stall_after_the_limit()
     watching.view.found = own(NextStep.COMMIT)
-    watching.check()
-    assert watching.health.why_dead() is None
+    assert not watching.stall()
 
 
-def test_what_is_decided_is_owed_while_shards_are_opened(
-    embedded_broker: Broker, tmp_path: Path
-) -> None:
-    """Given a worker that is not ready, when it does not put out what is decided, then it is a
-    stall; nor is it one that it reads nothing meanwhile.
-    """
-    raw = topic_with_records(embedded_broker)
-    watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
-    watching.view.states = {0: OPEN}
+def test_decided_documents_are_owed_while_shards_open_but_no_reads(watching: Watching) -> None:
     watching.view.trouble = "1 of 2 shards are being opened: 1"
     watching.view.found = own(NextStep.READ)
     await_that(lambda: watching.checked_lag() == RECORDS)
-    time.sleep(1.1)
-    watching.check()
-    assert watching.health.why_dead() is None
-
+    assert not watching.stall_after_the_limit()
     watching.view.found = own(NextStep.COMMIT)
     watching.check()
-    time.sleep(1.1)
-    watching.check()
-    assert f"{raw}/0: no progress" in (watching.health.why_dead() or "")
+    assert f"{watching.raw}/0: no progress" in watching.stall_after_the_limit()
 
 
-def test_a_recovery_without_progress_is_a_stall(embedded_broker: Broker, tmp_path: Path) -> None:
-    """Given a shard that is being opened and reads nothing of its changelog for longer than the
-    limit, then it is a stall; when it reads on, or has read all of it, then it is none.
-    """
+def test_recovery_without_progress_is_a_stall(embedded_broker: Broker, tmp_path: Path) -> None:
     raw, changelog = (topic_with_records(embedded_broker) for _ in range(2))
-    watching = Watching(
-        embedded_broker.bootstrap_servers, tmp_path, raw, changelog=changelog, stall_seconds=1
-    )
+    watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw, changelog=changelog)
     opening = OPEN._replace(is_open=False, recovery_remaining=4)
     watching.view.states = {0: opening}
     await_that(lambda: watching.checked_lag() == RECORDS)
-    time.sleep(1.1)
-    watching.check()
-    why = watching.health.why_dead() or ""
+    why = watching.stall_after_the_limit()
     assert f"{changelog}/0: no progress" in why
     assert why.endswith("at offset 1, with 4 records to process")
 
     watching.view.states = {0: opening._replace(recovery_remaining=3)}
-    watching.check()
-    assert watching.health.why_dead() is None
+    assert not watching.stall()
     watching.view.states = {0: opening._replace(recovery_remaining=0)}
     watching.check()
-    time.sleep(1.1)
-    watching.check()
-    assert watching.health.why_dead() is None, "it waits for the group's offset, or fills its index"
+    why = watching.stall_after_the_limit()
+    assert not why, "it waits for the group's offset, or fills its index"
 
 
-def test_markers_of_transactions_are_no_stall(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Given a shard that has put out all records of a transaction, whose marker is the end of the
-    partition, then after the limit it is no stall, and lag is 0; then a record comes, and lag is
-    that record with the marker before it.
-    """
+def produce_in_transaction(producer: Producer, topic: str) -> None:
+    producer.begin_transaction()
+    producer.produce(topic, b"x", partition=0)
+    producer.commit_transaction(SECONDS)
+
+
+def test_transaction_markers_are_no_stall_and_no_lag(kafka_broker: Broker, tmp_path: Path) -> None:
     raw = kafka_broker.new_topic("watched")
     producer = kafka_broker.transactional_producer()
     produce_in_transaction(producer, raw)
-    watching = Watching(kafka_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
+    watching = Watching(kafka_broker.bootstrap_servers, tmp_path, raw)
     watching.view.states = {0: OPEN._replace(next_offset=1)}
     await_that(lambda: watching.checked_lag() == 1)  # the broker writes markers after its answer
-    time.sleep(1.1)
-    assert watching.checked_lag() == 0
-    assert watching.health.why_dead() is None
-
+    assert not watching.stall_after_the_limit()
+    assert watching.lag() == 0
     produce_in_transaction(producer, raw)
     await_that(lambda: watching.checked_lag() == 3)
-    time.sleep(1.1)
-    assert watching.checked_lag() == 3
-    assert "no progress" in (watching.health.why_dead() or "")
+    assert "no progress" in watching.stall_after_the_limit()
+    assert watching.lag() == 3
 
 
-def test_no_broker(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Given no broker, when it is asked twice, then the worker stays alive, and the metric and one
-    line of the log say so.
-    """
-    watching = Watching(f"127.0.0.1:{free_port()}", tmp_path, "raw")
+def test_no_broker_is_a_metric_and_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    watching = Watching(f"127.0.0.1:{free_port()}", tmp_path)
     with caplog.at_level(logging.WARNING):
         watching.watch.check_lag()
         watching.watch.check_lag()
-
     assert watching.value("broker_up") == 0
     assert watching.value("errors_total", stage="watch", reason="broker") == 2
     assert watching.health.why_dead() is None
     assert caplog.text.count("the broker does not answer") == 1
 
 
-def test_a_failure_of_its_own(
+def test_failure_of_the_watch_is_logged_once_and_lag_is_still_measured(
     embedded_broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Given a state directory that does not exist, then the log says so once, and lag is measured
-    all the same.
-    """
     raw = topic_with_records(embedded_broker)
     watching = Watching(embedded_broker.bootstrap_servers, tmp_path / "gone", raw)
     watching.view.states = {0: OPEN}
@@ -395,30 +326,19 @@ def test_a_failure_of_its_own(
         await_that(lambda: watching.lag() == RECORDS)
         checks = "stage_duration_seconds_count"
         await_that(lambda: (watching.value(checks, stage="watch") or 0) >= 2)
-
     assert caplog.text.count("the watch of this worker failed, and continues") == 1
 
 
-def produce_in_transaction(producer: Producer, topic: str) -> None:
-    """Commit a transaction of one record, to partition 0."""
-    producer.begin_transaction()
-    producer.produce(topic, b"x", partition=0)
-    producer.commit_transaction(SECONDS)
-
-
-def test_an_open_transaction_is_measured(
+def test_age_of_an_open_transaction_is_measured(
     kafka_broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given a transaction that a producer leaves open on a raw partition of this worker, then the
-    metric rises though the worker is not stalled; when it is committed, then it is 0.
-    """
     monkeypatch.setattr(worker_watch, "_TRANSACTIONS_SECONDS", 0.0)
     raw = kafka_broker.new_topic("watched")
     producer = kafka_broker.transactional_producer(open_seconds=600)
     producer.begin_transaction()
     producer.produce(raw, b"x", partition=0)
     assert producer.flush(SECONDS) == 0
-    watching = Watching(kafka_broker.bootstrap_servers, tmp_path, raw, stall_seconds=1)
+    watching = Watching(kafka_broker.bootstrap_servers, tmp_path, raw)
     watching.view.states = {0: OPEN}
 
     def age() -> float:
@@ -428,22 +348,16 @@ def test_an_open_transaction_is_measured(
 
     await_that(lambda: age() > 1.0)
     assert watching.health.why_dead() is None
-
     producer.commit_transaction(SECONDS)
-
     await_that(lambda: age() == 0.0)
 
 
-def test_topics_without_enough_copies_are_named_once(
+def test_topic_without_enough_copies_is_logged_once_and_again_when_it_has_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Given a topic with too few copies in sync, then the log says so once, with the figures, and
-    says once when it takes records again.
-    """
     monkeypatch.setattr(worker_watch, "_COPIES_SECONDS", 0.0)
-    watching = Watching("127.0.0.1:1", tmp_path, "raw")
+    watching = Watching("127.0.0.1:1", tmp_path)
     caplog.set_level(logging.WARNING)
-
     watching.watch.check_copies()
     watching.copies.found = [TooFewCopies("unique", (0, 3), 1, 3, 2)]
     for _ in range(3):
@@ -459,3 +373,114 @@ def test_topics_without_enough_copies_are_named_once(
     assert "unique takes no records: it has 1 of 3 copies in sync" in lost
     assert "min.insync.replicas is 2" in lost
     assert "enough copies in sync again" in again
+
+
+def waits_for(leader: str | None = None, shards: dict[int, str | None] | None = None) -> Waits:
+    return Waits(Waiting(17, leader, shards or {}, own_turn=False))
+
+
+@pytest.mark.parametrize(
+    ("waits", "opening", "whom"),
+    [
+        (Waits(), {}, None),
+        (Waits(Waiting(17, None, {3: "app.a.f00"}, own_turn=True)), {}, None),
+        (
+            waits_for(shards={4: None, 3: "app.a.f00"}),
+            {},
+            "shard 3 (last of worker app.a), shard 4 (no worker known) to report",
+        ),
+        (waits_for(shards={3: "app.a.f00"}), {3: ""}, "shard 3 (being opened here) to report"),
+        (waits_for("app.b.f01"), {3: ""}, "the verdict of worker app.b, which leads"),
+        (waits_for(), {0: ""}, "a leader: shard 0 is being opened here"),
+        (waits_for(), {1: ""}, "a leader: the owner of shard 0 does not lead yet"),
+    ],
+)
+def test_whom_documents_wait_for(waits: Waits, opening: dict[int, str], whom: str | None) -> None:
+    assert waits.whom(opening) == whom
+
+
+def test_of_many_shards_the_first_five_are_named() -> None:
+    whom = waits_for(shards=dict.fromkeys(range(1000))).whom({}) or ""
+    assert whom.startswith("shard 0 (no worker known), shard 1 ")
+    assert whom.endswith("shard 4 (no worker known) and 995 more to report")
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_newly_opened_shard_is_read_if_the_worker_is_ready(*, ready: bool) -> None:
+    waits = Waits(steps={0: NextStep.COMMIT})
+    assert waits.is_own_step(1, ready=ready) is ready
+    assert waits.is_own_step(0, ready=ready)
+
+
+class ManualLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock a test sets, and whose timers it runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1000.0
+
+    def time(self) -> float:
+        return self.now
+
+    def turn(self) -> None:
+        self.call_soon(self.stop)
+        self.run_forever()
+
+
+class Beaten:
+    def __init__(self) -> None:
+        self.loop = ManualLoop()
+        self.lags: list[Sequence[float]] = []
+        self.seconds: list[float] = []
+        LoopBeat(self.loop, self.lags.append, [lambda: self.seconds.append(self.loop.now)])
+        self.loop.turn()
+
+    def after(self, seconds: float) -> Sequence[float]:
+        """The lags of the beat that comes after so long."""
+        before = len(self.lags)
+        self.loop.now += seconds
+        self.loop.turn()
+        (lags,) = self.lags[before:]
+        return lags
+
+
+@pytest.fixture
+def beaten() -> Iterator[Beaten]:
+    made = Beaten()
+    yield made
+    made.loop.close()
+
+
+def test_late_beat_counts_the_beats_it_missed(beaten: Beaten) -> None:
+    assert beaten.lags == [[0.0]]
+    assert beaten.after(EVERY_SECONDS) == pytest.approx([0.0], abs=1e-6)
+    assert beaten.after(EVERY_SECONDS + 0.7) == pytest.approx([0.7, 0.5, 0.3, 0.1])
+    assert beaten.after(EVERY_SECONDS) == pytest.approx([0.0], abs=1e-6)
+
+
+def test_beats_missed_in_a_day_are_bounded(beaten: Beaten) -> None:
+    assert len(beaten.after(24 * 3600)) == 5_001
+
+
+def test_beat_calls_what_is_due_each_second(beaten: Beaten) -> None:
+    assert beaten.seconds == [1000.0]
+    for _ in range(12):
+        beaten.after(EVERY_SECONDS)
+    assert beaten.seconds == pytest.approx([1000, 1001, 1002])
+    beaten.after(5)
+    assert beaten.seconds[3:] == [beaten.loop.now]
+
+
+def test_blocked_loop_is_in_the_metric() -> None:
+    metrics = Metrics(CollectorRegistry())
+    loop = asyncio.new_event_loop()
+    LoopBeat(loop, metrics.event_loop_lag)
+    loop.call_later(0.05, time.sleep, 0.6)
+    loop.run_until_complete(asyncio.sleep(0.8))
+    loop.close()
+
+    def at_most(seconds: str) -> float:
+        name = "firstseen_event_loop_lag_seconds_bucket"
+        return metrics.registry.get_sample_value(name, {"le": seconds}) or 0.0
+
+    assert at_most("+Inf") - at_most("0.1") >= 2, "about 0.45 s and 0.25 s late"

@@ -20,17 +20,14 @@ class LabelledSample(NamedTuple):
     positives: int
 
 
-def labelled_sample(directory: Path, documents: int = 150, seed: int = 7) -> LabelledSample:
-    """Write articles and their copies, each copy labelled with the article that it copies.
-
-    Two articles next to each other are a labelled negative.
-    """
+def labelled_sample(directory: Path, documents: int = 150) -> LabelledSample:
+    """Write articles and their copies, labelled; two articles in a row are a negative pair."""
     texts: dict[str, str] = {}
     lines = []
     pairs = ["id1\tid2\tlabel\tjaccard"]
     articles: list[str] = []
     positives = 0
-    for record in generate(seed, documents):
+    for record in generate(7, documents):
         if record.kind not in {*COPIES, EditKind.ORIGINAL}:
             continue
         assert record.value is not None

@@ -20,20 +20,15 @@ OTHER = "研究人员发布了一种新的电池材料，充电更快，寿命�
 
 
 def written(directory: Path, name: str, text: str) -> str:
-    """Write a text, and return its path."""
     path = directory / name
     path.write_text(text, "utf-8")
     return str(path)
 
 
 def test_three_measures_agree_on_what_is_nearer() -> None:
-    """Given an article, an edit of it and another, then all three measures put the edit nearer;
-    128 bits are between 0 and 128 apart, and equal texts at 0 with cosine 1.
-    """
     near = compare(PROFILES["wide"], ARTICLE, EDITED)
     far = compare(PROFILES["wide"], ARTICLE, OTHER)
     same = compare(PROFILES["wide"], ARTICLE, ARTICLE)
-
     assert [each.bits for each in near.simhash] == [64, 128]
     for nearer, farther in zip(near.simhash, far.simhash, strict=True):
         assert nearer.distance is not None
@@ -44,23 +39,20 @@ def test_three_measures_agree_on_what_is_nearer() -> None:
     assert same.vsm_cosine == 1
 
 
-def test_the_cosine_is_of_term_frequencies() -> None:
-    """Given "a a b" and "a b b" as words, then the cosine is 4/5, whatever the weighting."""
+def test_cosine_is_of_term_frequencies() -> None:
     compared = compare(PROFILES["wide"], "apple apple bridge", "apple bridge bridge")
     assert compared.vsm_cosine == pytest.approx(4 / 5)
     assert (compared.features_a, compared.features_b) == (2, 2)
 
 
-def test_a_text_without_words() -> None:
-    """Given a text of signs alone, then nothing is made up for it."""
+def test_text_without_words_has_no_fingerprint() -> None:
     compared = compare(PROFILES["classic"], "……！", ARTICLE)
     assert [each.distance for each in compared.simhash] == [None, None]
     assert compared.simhash[0].fingerprint_a is None
     assert compared.vsm_cosine == 0
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given two files, then people get a table, and programs an object."""
+def test_command_shows_table_and_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [written(tmp_path, "a.txt", ARTICLE), written(tmp_path, "b.txt", EDITED)]
     assert main(["compare", *files]) == ExitCode.OK
     shown = capsys.readouterr().out
@@ -72,8 +64,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert [len(each["fingerprint_a"]) for each in compared["simhash"]] == [16, 32]
 
 
-def test_files_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given no file, bytes that are no text, or standard input twice, then the error says so."""
+def test_unreadable_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a = written(tmp_path, "a.txt", ARTICLE)
     binary = tmp_path / "b.bin"
     binary.write_bytes(b"\xff\xfe")

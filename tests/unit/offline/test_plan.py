@@ -18,9 +18,11 @@ from simhash_core.analysis.plan import (
     recall_by_distance,
     recall_by_jaccard,
 )
+from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.log.records import NO_CONTROL, Progress
+from simhash_core.log.records import NO_CONTROL, Chain, Packet, Progress, Sender
+from simhash_core.log.shard_stream import NewEntries
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import BLOCKS_INSTEAD_OF_BANDS, PROFILES, Profile
 from simhash_core.text.verification import VERIFICATIONS
@@ -41,13 +43,13 @@ from streams.offline.index_plan import (
 from streams.store.rocksdb_store import block_cache
 from streams.store.row_codec import StoredProgress, StoreIdentity
 from streams.store.shard_directory import open_shard_store
-from tests.unit.offline.random_entries import CHAIN, random_entries
 
+CHAIN = Chain("raw-documents", "", 15)
 CLASSIC = BlockScheme(64, 4, 3)
+PACKET = 2_000
 
 
 def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
-    """The JSON of a plan."""
     assert main(["plan", *arguments, "--json"]) == ExitCode.OK
     result: dict[str, object] = json.loads(capsys.readouterr().out)
     return result
@@ -56,15 +58,12 @@ def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, ob
 @pytest.mark.parametrize(
     ("documents", "a_block", "in_all"), [(2**34, 262_144, 1_048_576), (2**33, 131_072, 524_288)]
 )
-def test_the_sizing_of_the_published_method(
+def test_sizing_of_the_published_method(
     capsys: pytest.CaptureFixture[str], documents: int, a_block: int, in_all: int
 ) -> None:
-    """Given 2^34 or 2^33 documents, 64 bits, 4 blocks and distance 3, then the candidates of the
-    write-ups, and the guarantee; whatever the default profile is.
-    """
+    """The candidates of the write-ups, whatever the default profile is."""
     arguments = ["--documents", str(documents), "--bits", "64", "--blocks", "4", "--distance", "3"]
     plan = planned(capsys, *arguments)
-
     assert plan["candidates_per_block"] == a_block
     assert plan["candidates_per_lookup"] == in_all
     assert isinstance(plan["candidates_per_block"], int)
@@ -74,10 +73,7 @@ def test_the_sizing_of_the_published_method(
 
 
 @pytest.mark.parametrize("verify", VERIFICATIONS)
-def test_the_bytes_of_a_sketch_are_those_of_articles(verify: str) -> None:
-    """Given articles, when a profile verifies by any measure, then the size in the plan is right
-    within a tenth.
-    """
+def test_bytes_of_a_sketch_are_those_of_articles(verify: str) -> None:
     texts = [
         json.loads(record.value)["text"]
         for record in generate(1, 40)
@@ -85,20 +81,16 @@ def test_the_bytes_of_a_sketch_are_those_of_articles(verify: str) -> None:
     ]
     profile = msgspec.structs.replace(PROFILES["wide"], verify=verify, **BLOCKS_INSTEAD_OF_BANDS)
     printed = Fingerprinter(profile).fingerprint_batch(texts)
-
     measured = fmean(len(each.sketch) for each in printed)
-
     assert SKETCH_BYTES[verify] == pytest.approx(measured, rel=0.1)
 
 
-def test_a_profile_keeps_what_is_not_given(capsys: pytest.CaptureFixture[str]) -> None:
-    """Given a profile and one of its settings changed, then the others are those of the profile."""
+def test_profile_keeps_what_is_not_given(capsys: pytest.CaptureFixture[str]) -> None:
     plan = planned(capsys, "--documents", "1000", "--profile", "classic", "--distance", "2")
     assert (plan["bits"], plan["blocks"], plan["block_bits"], plan["distance"]) == (64, 4, 16, 2)
 
 
 def test_candidates_are_those_of_random_fingerprints() -> None:
-    """Given random fingerprints in a real table, then a look-up meets what the plan says."""
     scheme = BlockScheme(64, 8, 7)
     rng = np.random.default_rng(5)
     values = rng.integers(0, 256, (4000, 8))
@@ -109,25 +101,19 @@ def test_candidates_are_those_of_random_fingerprints() -> None:
 
 
 def test_recall_by_distance_is_that_of_random_differences() -> None:
-    """Given random differing bits, then blocks are shared as often as the curve says; below the
-    number of blocks, always; and the curve ends at the threshold.
-    """
     scheme = BlockScheme(256, 16, 48)
     curve = recall_by_distance(scheme)
     assert curve[0] == RecallAt(0, 1.0)
     assert curve[-1].at == 48
     rng = np.random.default_rng(6)
-    trials = 3000
-    touched = [set(rng.choice(256, 48, replace=False) // 16) for _ in range(trials)]
+    touched = [set(rng.choice(256, 48, replace=False) // 16) for _ in range(3000)]
     hits = sum(len(blocks) < 16 for blocks in touched)
-    assert hits / trials == pytest.approx(curve[-1].recall, abs=0.03)
+    assert hits / 3000 == pytest.approx(curve[-1].recall, abs=0.03)
     assert all(found.recall == 1 for found in recall_by_distance(CLASSIC))
 
 
-def test_recall_by_jaccard() -> None:
-    """Given equal texts, then they are found; the less they share, the less often; and Jaccard 1/3
-    leaves half of the 5-grams, so 2^(-2/5) of the words.
-    """
+def test_planned_recall_by_jaccard() -> None:
+    """Jaccard 1/3 leaves half of the 5-grams, so 2^(-2/5) of the words."""
     found = [each.recall for each in recall_by_jaccard(CLASSIC, [1.0, 0.9, 0.7, 0.0])]
     assert found[0] == 1
     assert found == sorted(found, reverse=True)
@@ -135,26 +121,39 @@ def test_recall_by_jaccard() -> None:
     assert cosine_of_jaccard(1 / 3) == pytest.approx(0.5**0.4)
 
 
+def random_entries(bits: int, number: int) -> NewEntries:
+    """Entries of random fingerprints, with ids of 32 characters."""
+    rng = np.random.default_rng([8, number])
+    offsets = np.arange(number * PACKET, (number + 1) * PACKET, dtype=np.int64)
+    columns = DocumentColumns(
+        offsets,
+        np.full(PACKET, 1_700_000_000_000, dtype=np.int64),
+        BytesColumn.of([b"%032d" % offset for offset in offsets.tolist()]),
+        rng.integers(0, 256, (PACKET, 16), dtype=np.uint8),
+        rng.integers(0, 1 << 63, (PACKET, bits // 64), dtype=np.uint64),
+        np.zeros(PACKET, dtype=np.uint8),
+        BytesColumn.of([b""] * PACKET),
+    )
+    first, last = int(offsets[0]), int(offsets[-1])
+    packet = Packet(CHAIN, Sender("plan", number), first - 1, last, columns)
+    return NewEntries(number, packet, np.arange(PACKET))
+
+
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 def test_bytes_of_state_are_those_on_disk(tmp_path: Path, profile: Profile) -> None:
-    """Given a real store of random entries, then its files have the planned bytes, to a quarter."""
     scheme = profile.scheme()
-    entries = 66_000
     owner = StoreIdentity("random", "plan", 0)
-    store = open_shard_store(tmp_path / "shard-0", owner, scheme.bits, block_cache())
-    with closing(store):
-        for number in range(entries // 2_000):
-            progress = Progress(CHAIN, number * 2_000, number, NO_CONTROL)
-            store.commit([random_entries(profile.bits, number, 2_000)], StoredProgress(progress))
+    with closing(open_shard_store(tmp_path, owner, scheme.bits, block_cache())) as store:
+        for number in range(33):
+            progress = Progress(CHAIN, number * PACKET, number, NO_CONTROL)
+            store.commit([random_entries(profile.bits, number)], StoredProgress(progress))
     size = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
-
     rows = state_bytes_per_document(scheme) - segment_bytes_per_document(scheme)
-    assert size / entries == pytest.approx(rows, rel=0.25)
+    assert size / (33 * PACKET) == pytest.approx(rows, rel=0.25)
     assert row_bytes_per_document(scheme, 300) == row_bytes_per_document(scheme) + 300
 
 
 def test_bytes_of_segments_go_by_buckets_and_bits() -> None:
-    """Given schemes, then a document has its fingerprint, and some bytes for each bucket."""
     classic, wide = (PROFILES[name].scheme() for name in ("classic", "wide"))
     for scheme in (classic, wide):
         taken = segment_bytes_per_document(scheme) - scheme.bits // 8
@@ -164,9 +163,6 @@ def test_bytes_of_segments_go_by_buckets_and_bits() -> None:
 
 
 def test_partitions_keep_shards_small() -> None:
-    """Given more state than a few shards should hold, then the suggestion is the next power of two;
-    a number that was asked about is kept, and both are told.
-    """
     held = PARTITIONS_MIN * SHARD_BYTES_WANTED
     assert partitions_for(0) == PARTITIONS_MIN
     assert partitions_for(held) == PARTITIONS_MIN
@@ -178,9 +174,6 @@ def test_partitions_keep_shards_small() -> None:
 
 
 def test_workers_share_memory_and_candidates() -> None:
-    """Given four workers, then each has a quarter of the buckets, and meets a quarter of the
-    candidates; bytes on disk, in one shard each, do not depend on the number of shards.
-    """
     one, four = (plan_index(2**30, PROFILES["wide"], 16, workers) for workers in (1, 4))
     assert four.candidates_per_worker * 4 == one.candidates_per_worker == one.candidates_per_lookup
     assert four.memory_bytes_per_worker * 4 == one.memory_bytes_per_worker == one.memory_bytes
@@ -190,16 +183,13 @@ def test_workers_share_memory_and_candidates() -> None:
         plan_index(2**30, PROFILES["wide"], 16, 17)
 
 
-def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    """Given no --json, then candidates, bytes and both curves are shown in 90 cells."""
+def test_plan_for_people_fits_in_90_cells(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--documents", "1000000", "--profile", "classic"]) == ExitCode.OK
     shown = capsys.readouterr().out
-    assert "candidates a look-up" in shown
-    assert "a worker" not in shown
-    assert "Guaranteed" in shown
-    assert "3 bits  100.0%" in shown
-    assert "a look-up" in shown
-    assert "too many" not in shown
+    for said in ("candidates a look-up", "Guaranteed", "3 bits  100.0%"):
+        assert said in shown
+    for said in ("a worker", "too many"):
+        assert said not in shown
     lines = [line for line in shown.splitlines() if not line.startswith("Expected")]
     assert max(map(len, lines)) <= 90
     assert main(["plan", "--documents", "1000000", "--workers", "3"]) == ExitCode.OK
@@ -207,9 +197,6 @@ def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_candidates_of_bands_stay_few() -> None:
-    """Given ten million documents, then ``wide`` meets fewer than 50 candidates, and more documents
-    than ``classic`` has bucket values for are said to be too many for it.
-    """
     wide, classic = (plan_index(10_000_000, PROFILES[name]) for name in ("wide", "classic"))
     assert wide.candidates_per_lookup < 50
     assert (wide.advice, wide.candidates_per_block, wide.recall_by_distance) == (None, 0, [])
@@ -222,7 +209,7 @@ def test_candidates_of_bands_stay_few() -> None:
 
 
 def test_recall_of_bands_goes_by_the_jaccard() -> None:
-    """Given bands alone, then a pair meets by 1 - (1 - J²)^bands; the distance takes its part."""
+    """A pair meets by 1 - (1 - J²)^bands."""
     scheme = BlockScheme(256, 0, 255, 16, bands=12)
     half, most = recall_by_jaccard(scheme, [0.5, 0.9])
     assert half.recall == pytest.approx(1 - 0.75**12, abs=1e-6)
@@ -239,9 +226,8 @@ def test_recall_of_bands_goes_by_the_jaccard() -> None:
         ([], "--documents"),
     ],
 )
-def test_invalid_numbers(
+def test_invalid_numbers_are_named(
     arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Given a number out of range, or none, then exit code 2 and its name."""
     assert main(["plan", *arguments]) == ExitCode.USAGE
     assert named in capsys.readouterr().err

@@ -1,15 +1,24 @@
-"""The report of an evaluation: one page, whole, safe, with what it promises."""
+"""The report of an evaluation: one page, whole, safe, with texts side by side and charts.
+
+In a real browser it fits a desk and a phone, and can be read by day and by night.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
+from playwright.sync_api import Browser
 
 from simhash_core.text.idf import IdfModel
 from simhash_core.text.profiles import Profile
@@ -17,18 +26,75 @@ from streams.cli.main import main
 from streams.errors import ExitCode
 from streams.evaluation.dedup_pass import RememberedFingerprints
 from streams.evaluation.figures import BANDS
-from streams.evaluation.report_page import Chart, Series, bars, histogram, lines
+from streams.evaluation.report_page import (
+    Chart,
+    Series,
+    bars,
+    histogram,
+    lines,
+    report_content,
+    report_page,
+)
 from streams.evaluation.tuning import (
     Threshold,
     confirmations_around,
     distances_around,
     with_threshold,
 )
+from streams.offline.pages.text_differences import (
+    SHOWN_MAX,
+    TEXT_MAX,
+    Piece,
+    PieceKind,
+    side_by_side,
+)
 from streams.settings.index import IndexSettings
 from streams.settings.settings import Settings
 from tests.unit.offline.labelled_sample import labelled_sample
+from tests.unit.ops_page.browser import Watched, chromium
 
-_VOID = {"meta", "br", "img"}
+HOSTILE = "</div><script>alert(1)</script><img src=x onerror=alert(2)> &amp; \"'"
+TEXT = "今天下雪了，地铁照常运行，公交停了，学校放假一天，市民注意出行安全。"
+SAME, ONLY, FOLDED = PieceKind.SAME, PieceKind.ONLY, PieceKind.FOLDED
+
+# The smallest text of a chart, in pixels of the screen, and the weakest contrast of any text.
+_SMALLEST_TEXT = """() => Math.min(...[...document.querySelectorAll('svg text')].map(e => {
+  const drawn = e.getScreenCTM();
+  return Math.hypot(drawn.a, drawn.b) * parseFloat(getComputedStyle(e).fontSize);
+}))"""
+_WEAKEST = """() => {
+  const light = colour => {
+    const [r, g, b] = colour.match(/[0-9.]+/g).map(Number).map(v => v / 255)
+      .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = e => {
+    for (; e; e = e.parentElement) {
+      const colour = getComputedStyle(e).backgroundColor;
+      if (!colour.endsWith(', 0)')) return colour;
+    }
+    return 'rgb(255, 255, 255)';
+  };
+  const texts = [...document.querySelectorAll('h1,h2,h3,h4,p,span,b,mark,figcaption,code,summary')];
+  return Math.min(...texts.filter(e => e.textContent.trim()).map(e => {
+    const [a, b] = [light(getComputedStyle(e).color), light(ground(e))];
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  }));
+}"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The report of a sample with hostile texts in it, at a threshold that errs both ways."""
+    sample = labelled_sample(tmp_path_factory.mktemp("report"), documents=60)
+    documents = [json.loads(line) for line in Path(sample.documents).read_bytes().splitlines()]
+    for number, fields in enumerate(documents):
+        fields["text"] = HOSTILE + fields["text"]
+        fields["title"] = HOSTILE
+        fields["group"] = f"{HOSTILE}{number}"
+    Path(sample.documents).write_text("\n".join(map(json.dumps, documents)), "utf-8")
+    settings = Settings(index=IndexSettings(distance=14))
+    return report_page(report_content((sample.documents, sample.pairs), settings))
 
 
 class Outline(HTMLParser):
@@ -45,28 +111,22 @@ class Outline(HTMLParser):
         assert self._open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element."""
-        self.counts[tag] += 1
-        self.attributes += attrs
-        if tag not in _VOID:
+        self.handle_startendtag(tag, attrs)
+        if tag not in {"meta", "br", "img"}:
             self._open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element without content."""
         self.counts[tag] += 1
         self.attributes += attrs
 
     def handle_endtag(self, tag: str) -> None:
-        """Close the last one."""
         assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        """Note text."""
         self.text.append(data)
 
 
-def test_the_page_is_whole_and_loads_nothing(page: str) -> None:
-    """Given a report, then every element is closed, and nothing is asked of anywhere."""
+def test_page_is_whole_and_loads_nothing(page: str) -> None:
     outline = Outline(page)
     assert outline.counts["html"] == outline.counts["main"] == 1
     assert outline.counts["script"] == outline.counts["img"] == outline.counts["link"] == 0
@@ -76,18 +136,14 @@ def test_the_page_is_whole_and_loads_nothing(page: str) -> None:
     assert "@import" not in page
 
 
-def test_texts_cannot_be_markup(page: str) -> None:
-    """Given texts, titles and groups that hold HTML, then they stand there as text."""
+def test_texts_are_never_markup(page: str) -> None:
     text = "".join(Outline(page).text)
     assert "<script>alert(1)</script>" in text
     assert "<script" not in page
     assert "<img" not in page
 
 
-def test_what_a_report_shows(page: str) -> None:
-    """Given a report, then it has the charts, each an image with title and description, the tables
-    behind them, and cases of both kinds with what differs marked.
-    """
+def test_report_has_charts_tables_and_cases(page: str) -> None:
     outline = Outline(page)
     text = "".join(outline.text)
     for heading in ("Thresholds", "Recall by likeness", "Worst misses", "Worst false joins"):
@@ -104,26 +160,18 @@ def test_what_a_report_shows(page: str) -> None:
     assert set(named.split()) <= set(ids)
 
 
-def test_the_option_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given --report, then the page is there beside the figures; a path that cannot be is told
-    before any work.
-    """
+def test_option_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample = labelled_sample(tmp_path, documents=30)
     files = ["evaluate", "--documents", sample.documents, "--pairs", sample.pairs, "--json"]
     target = tmp_path / "page.html"
     assert main([*files, "--report", str(target), "--profile", "classic"]) == ExitCode.OK
-    quality = json.loads(capsys.readouterr().out)
-    shown = f"{quality['recall']:.1%}"
-    assert shown in target.read_text("utf-8")
-
+    recall = json.loads(capsys.readouterr().out)["recall"]
+    assert f"{recall:.1%}" in target.read_text("utf-8")
     assert main([*files, "--report", str(tmp_path / "no" / "page.html")]) == ExitCode.USAGE
     assert "cannot write" in capsys.readouterr().err
 
 
 def test_thresholds_around_the_one_in_force() -> None:
-    """Given classic at 3, then every distance up to 6; given confirmation, thresholds on both
-    sides, within 0 to 1; the one in force is among them.
-    """
     classic = Settings(profile="classic")
     assert [at.distance for at in distances_around(classic)] == [0, 1, 2, 3, 4, 5, 6]
     assert confirmations_around(classic) == []
@@ -137,9 +185,6 @@ def test_thresholds_around_the_one_in_force() -> None:
 
 
 def test_fingerprints_are_made_once() -> None:
-    """Given two thresholds, then the fingerprints are the very same objects; given another width,
-    they are made anew, and are those of a plain fingerprinter.
-    """
     remembered = RememberedFingerprints()
 
     def profile(**changes: int) -> Profile:
@@ -147,37 +192,29 @@ def test_fingerprints_are_made_once() -> None:
         return Settings(profile="classic", index=index).index_profile()
 
     near, far, wide = profile(), profile(distance=9, blocks=2), profile(bits=128)
-    texts = ["今天下雪了，地铁照常运行，公交停了，学校放假一天，市民注意出行安全。", "雪"]
-
+    texts = [TEXT, "雪"]
     first = remembered.fingerprinter(near).fingerprint_batch(texts)
     again = remembered.fingerprinter(far).fingerprint_batch(texts[::-1])
     other = remembered.fingerprinter(wide).fingerprint_batch(texts)
-
     assert again[1] is first[0]
     assert again[0] is first[1]
     assert len(other[0].fingerprint) != len(first[0].fingerprint)
 
 
 def test_fingerprints_of_other_idf_models_are_others() -> None:
-    """Given an idf model of one's own, then nothing is taken from those made with jieba's; given
-    another agreement, the sketches are the same objects.
-    """
+    """Those of another agreement are the same objects."""
     remembered = RememberedFingerprints()
     plain = Settings(index=IndexSettings(min_features=3)).index_profile()
-    texts = ["今天下雪了，地铁照常运行，公交停了，学校放假一天，市民注意出行安全。"]
-    jieba_idf = remembered.fingerprinter(plain).fingerprint_batch(texts)
     trained = replace(plain, idf=IdfModel("mine", {"地铁": 9.0}, 1.0))
-    mine = remembered.fingerprinter(trained).fingerprint_batch(texts)
-    looser = remembered.fingerprinter(replace(plain, verify_at=0.3)).fingerprint_batch(texts)
+    jieba_idf, mine, looser = (
+        remembered.fingerprinter(profile).fingerprint_batch([TEXT])[0]
+        for profile in (plain, trained, replace(plain, verify_at=0.3))
+    )
+    assert mine.fingerprint != jieba_idf.fingerprint
+    assert looser is jieba_idf
 
-    assert mine[0].fingerprint != jieba_idf[0].fingerprint
-    assert looser[0] is jieba_idf[0]
 
-
-def test_charts_by_hand() -> None:
-    """Given values, then bars have heights in proportion, a missing value has no mark, and values
-    can be read as titles.
-    """
+def test_charts_draw_the_values() -> None:
     chart = Chart("k", "T & t", "D", "x", "y")
     drawn = bars(chart, list(BANDS), Series("recall", [0.5, 1.0, None, 0.25, 0.0], 1))
     heights = [float(found) for found in re.findall(r'height="([\d.]+)" fill', drawn)]
@@ -186,10 +223,96 @@ def test_charts_by_hand() -> None:
     assert "T &amp; t" in drawn
     assert "none" in drawn
     assert "<title>0.5: 50.00%</title>" in drawn
-
     curve = lines(chart, [0, 5, 10], [Series("recall", [0.2, None, 0.8], 1)], mark=5)
     assert curve.count("<circle") == 2
     assert "in force" in curve
     binned = histogram(chart, ["0", "8"], [Series("a", [0.25, 0.75], 1)], mark=1.0)
     assert binned.count("<rect") == 2
     Outline(drawn + curve + binned)
+
+
+def test_words_that_differ_are_marked() -> None:
+    shown = side_by_side("The bridge opens today.", "The tunnel opens today.")
+    assert shown.left == [
+        Piece(SAME, "The "),
+        Piece(ONLY, "bridge"),
+        Piece(SAME, " opens today."),
+    ]
+    assert shown.right[1] == Piece(ONLY, "tunnel")
+
+
+def test_characters_of_chinese_are_marked() -> None:
+    shown = side_by_side("今天下雪了。", "今天下大雪了。")
+    assert shown.left == [Piece(SAME, "今天下雪了。")]
+    assert shown.right == [Piece(SAME, "今天下"), Piece(ONLY, "大"), Piece(SAME, "雪了。")]
+
+
+def test_case_and_white_space_do_not_count() -> None:
+    shown = side_by_side("Provided AS IS.\nNo warranty.", "Provided  as is. NO WARRANTY.")
+    assert shown.left == [Piece(SAME, "Provided AS IS.\nNo warranty.")]
+    assert shown.right == [Piece(SAME, "Provided  as is. NO WARRANTY.")]
+
+
+def test_long_equal_text_is_folded() -> None:
+    text = "这是一句话。" * 100
+    shown = side_by_side(text + "完", text + "终")
+    assert [piece.kind for piece in shown.left] == [FOLDED, SAME, ONLY]
+    assert shown.left[0].text == "… 540 characters alike …"
+    assert len(shown.left[1].text) == 60
+
+
+def test_long_texts_are_cut_and_take_little_time() -> None:
+    begun = time.process_time()
+    shown = side_by_side("天" * 50_000, "a b " * 20_000)
+    side_by_side("天地。" * 20_000, "地天。" * 20_000)
+    assert time.process_time() - begun < 5
+    for pieces in shown:
+        assert sum(len(piece.text) for piece in pieces if piece.kind is ONLY) == SHOWN_MAX
+        assert pieces[-1].kind is FOLDED
+        assert "more" in pieces[-1].text
+    assert f"{50_000 - SHOWN_MAX:,}" in shown.left[-1].text
+    assert TEXT_MAX < 50_000
+
+
+@given(st.text("ab雪。 \n.", max_size=200), st.text("ab雪。 \n.", max_size=200))
+def test_pieces_make_up_each_text_again(left: str, right: str) -> None:
+    for text, pieces in zip((left, right), side_by_side(left, right), strict=True):
+        length = 0
+        for piece in pieces:
+            if piece.kind is FOLDED:
+                length += int(piece.text.split()[1].replace(",", ""))
+            else:
+                assert text[length : length + len(piece.text)] == piece.text
+                length += len(piece.text)
+        assert length == len(text)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as running:
+        yield running
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_report_fits_and_can_be_read(
+    browser: Browser, page: str, width: int, colours: Literal["light", "dark"]
+) -> None:
+    """Contrast as WCAG AA wants it; hostile texts start nothing."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=colours)
+    watched = Watched(context.new_page())
+    watched.page.set_content(page)
+    assert watched.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert watched.page.evaluate(_SMALLEST_TEXT) >= 9
+    assert watched.page.evaluate(_WEAKEST) >= 4.5
+    sides = watched.page.locator(".case").first.locator(".side")
+    first, second = sides.nth(0).bounding_box(), sides.nth(1).bounding_box()
+    assert first is not None
+    assert second is not None
+    beside = second["x"] >= first["x"] + first["width"]
+    assert beside == (width > 1000)
+    assert beside or second["y"] >= first["y"] + first["height"]
+    assert watched.complaints == []
+    assert watched.elsewhere == []
+    context.close()

@@ -29,10 +29,7 @@ OTHER = "研究人员发布了新的电池材料。充电更快，寿命更长�
 
 @pytest.mark.parametrize("edit", EDITS)
 @pytest.mark.parametrize("text", [CHINESE, ENGLISH])
-def test_an_edit_leaves_most_of_a_text(edit: Edit, text: str) -> None:
-    """Given any kind of edit, then the text is another, and shares much with what it was; and the
-    same numbers make the same edit.
-    """
+def test_edit_leaves_most_of_a_text_and_repeats(edit: Edit, text: str) -> None:
     made = edited(random.Random(3), edit, text, OTHER, 0.1)
     assert made != text
     assert made == edited(random.Random(3), edit, text, OTHER, 0.1)
@@ -42,15 +39,11 @@ def test_an_edit_leaves_most_of_a_text(edit: Edit, text: str) -> None:
 
 @pytest.mark.parametrize("edit", EDITS)
 @pytest.mark.parametrize("text", ["", "雪", "a", "…"])
-def test_very_short_texts_come_through(edit: Edit, text: str) -> None:
-    """Given a text of nothing much, then no edit fails on it."""
+def test_no_edit_fails_on_a_very_short_text(edit: Edit, text: str) -> None:
     assert isinstance(edited(random.Random(1), edit, text, "", 0.1), str)
 
 
 def test_words_that_are_put_in_are_of_the_other_text() -> None:
-    """Given an insertion, then all of the text is still there, in order, and what is new is of the
-    other; given a deletion, nothing is new.
-    """
     longer = edited(random.Random(5), Edit.INSERT, CHINESE, OTHER, 0.05)
     shorter = edited(random.Random(5), Edit.DELETE, CHINESE, OTHER, 0.05)
     assert len(longer) > len(CHINESE) > len(shorter)
@@ -59,7 +52,6 @@ def test_words_that_are_put_in_are_of_the_other_text() -> None:
 
 
 def test_copies_go_through_all_kinds() -> None:
-    """Given a few texts, then each gets its copies, of all kinds in turn, some of two."""
     copies = edited_copies([CHINESE, ENGLISH, OTHER], 8, seed=1)
     assert [copy.of for copy in copies] == [0] * 8 + [1] * 8 + [2] * 8
     assert {copy.edits[0] for copy in copies} == set(EDITS)
@@ -68,13 +60,9 @@ def test_copies_go_through_all_kinds() -> None:
     assert copies != edited_copies([CHINESE, ENGLISH, OTHER], 8, seed=2)
 
 
-def test_a_sample_out_of_unlabelled_documents(tmp_path: Path) -> None:
-    """Given a file in which most documents are copies of others, then the sample's originals repeat
-    no other, and each copy is labelled with its own original, by what they share.
-    """
+def test_injected_copies_are_labelled_with_their_original(tmp_path: Path) -> None:
     source = labelled_sample(tmp_path, documents=60)
     made = inject(source.documents, Settings(), tmp_path, size=40, copies=2, seed=4)
-
     assert made.drawn == 40
     assert made.originals == made.drawn - made.repeats < 40
     assert made.copies == 2 * made.originals == len(made.labelled.pairs)
@@ -87,7 +75,6 @@ def test_a_sample_out_of_unlabelled_documents(tmp_path: Path) -> None:
 
 
 def point(recall: float, precision: float, **other: object) -> TunedPoint:
-    """A point of a curve with these figures."""
     values = {
         "profile": "wide",
         "distance": 10,
@@ -104,10 +91,8 @@ def point(recall: float, precision: float, **other: object) -> TunedPoint:
     return TunedPoint(recall=recall, precision=precision, **values)  # type: ignore[arg-type] # by name
 
 
-def test_the_choice() -> None:
-    """Given a curve, then of the points that are precise enough the one that finds most is taken;
-    a smaller state goes before what is within a standard error (here 0.03), and no more.
-    """
+def test_best_point_is_chosen() -> None:
+    """The most that is precise enough; less state wins within a standard error, here 0.03."""
     loose, good, strict = point(0.99, 0.97), point(0.9, 0.991), point(0.5, 1.0)
     assert best([loose, good, strict], 0.99, 100) == good
     assert best([loose, good, strict], 0.96, 100) == loose
@@ -118,10 +103,8 @@ def test_the_choice() -> None:
     assert best([good, point(0.86, 1.0, state_bytes_per_document=200)], 0.99, 100) == good
 
 
-def test_how_sure_a_share_is() -> None:
-    """Given shares and the pairs that they were measured on, then Wilson's bound: with all of 10
-    right it is 10 / (10 + z²) = .787; more pairs bring it nearer; and none say nothing.
-    """
+def test_lower_bound_of_a_share() -> None:
+    """Wilson's bound: with all of 10 right it is 10 / (10 + z²)."""
     assert lower_bound(1.0, 10) == pytest.approx(10 / (10 + 1.6449**2))
     low = [lower_bound(0.9, count) or 0.0 for count in (10, 100, 10_000)]
     assert low == sorted(low)
@@ -133,15 +116,11 @@ def test_how_sure_a_share_is() -> None:
     assert (lower_bound(1.0, needed) or 0) >= 0.99 > (lower_bound(1.0, needed - 1) or 0)
 
 
-def test_tuning_on_labelled_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given labelled pairs, then the recommended point is on the curve and precise enough, and a
-    sample as small as this one is said to be too small.
-    """
+def test_recommended_point_is_on_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample = labelled_sample(tmp_path, documents=80)
     arguments = ["tune", "--documents", sample.documents, "--pairs", sample.pairs]
     assert main([*arguments, "--precision", "0.97", "--profile", "classic", "--json"]) == 0
     tuned = json.loads(capsys.readouterr().out)
-
     assert {each["profile"] for each in tuned["curve"]} == {"classic"}
     assert tuned["recommended"] in tuned["curve"]
     assert tuned["recommended"]["precision"] >= 0.97
@@ -150,10 +129,7 @@ def test_tuning_on_labelled_documents(tmp_path: Path, capsys: pytest.CaptureFixt
     assert tuned["injected"] is None
 
 
-def test_tuning_on_edits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given no pairs, then copies are made, both profiles are tried, and the outcome is shown as
-    settings to copy.
-    """
+def test_tuning_on_edits_shows_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample = labelled_sample(tmp_path, documents=60)
     assert main(["tune", "--documents", sample.documents, "--sample", "20"]) == ExitCode.OK
     shown = capsys.readouterr().out
@@ -163,8 +139,9 @@ def test_tuning_on_edits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "too small" in shown
 
 
-def test_what_cannot_be_tuned_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Given documents without a text, or a precision out of range, then the error says so."""
+def test_tuning_refuses_empty_documents_and_impossible_precision(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "empty.jsonl"
     path.write_text('{"id": "a", "text": " "}\n')
     assert main(["tune", "--documents", str(path)]) == ExitCode.RUNTIME

@@ -20,17 +20,14 @@ _ARGUMENTS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
 
 
 def skip_module_without_browser() -> None:
-    """Skip the module that calls this, in one line, where there is no browser and none is required.
-
-    Before any worker is started for it.
-    """
+    """Skip the calling module before it starts a worker, unless tools are required."""
     if _path() is None and os.environ.get("FIRSTSEEN_REQUIRE_TOOLS") != "1":
         pytest.skip(_NONE, allow_module_level=True)
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Start a browser; where there is none, skip the test, or fail it if tools are required."""
+    """Start a browser; without one, skip the test, or fail it if tools are required."""
     path = _path()
     if path is None:
         give_up(_NONE)
@@ -52,7 +49,7 @@ def _path() -> str | None:
 
 
 class Watched:
-    """A page whose console and requests are kept."""
+    """Keeps what a page complains about, and its requests to other hosts."""
 
     def __init__(self, page: Page) -> None:
         page.set_default_timeout(WAIT_MS)

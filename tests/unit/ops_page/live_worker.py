@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from contextlib import closing
+from http import HTTPStatus
+from http.client import HTTPConnection
+from typing import Any, NamedTuple, Protocol
 
 from simhash_core.documents import SourcePosition
 from tests.rigs.workers.stream_harness import Stream, Worker
@@ -30,16 +32,18 @@ STRANGER = (
 )
 
 
-class Reply(NamedTuple):
-    """A response."""
+class Server(Protocol):
+    @property
+    def port(self) -> int: ...
 
+
+class Reply(NamedTuple):
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     @property
     def json(self) -> Any:  # noqa: ANN401 - whatever it holds
-        """Its body as JSON."""
         return json.loads(self.body)
 
 
@@ -54,27 +58,24 @@ class Live(NamedTuple):
     def ask(
         self, method: str, path: str, body: bytes | Iterator[bytes] = b"", **headers: str
     ) -> Reply:
-        """Ask the worker; ``_`` in names of headers stands for ``-``."""
         return ask(self.worker, method, path, body, **headers)
 
     def status(self) -> Any:  # noqa: ANN401 - JSON
-        """What the worker does now."""
         return self.ask("GET", "/api/status").json
 
     def check(self, text: str, **fields: object) -> Any:  # noqa: ANN401 - JSON
-        """Check a text, after a while where too many were."""
-        body = json.dumps({"text": text, **fields}).encode()
+        """Check a text, again and again while too many are checked."""
         deadline = time.monotonic() + SECONDS
-        while time.monotonic() < deadline:
-            reply = self.ask("POST", "/api/check", body, Content_Type="application/json")
-            if reply.status != http.client.TOO_MANY_REQUESTS:
-                assert reply.status == http.client.OK, reply.body
-                return reply.json
+        while (
+            reply := ask_about(self.worker, text, **fields)
+        ).status == HTTPStatus.TOO_MANY_REQUESTS:
+            assert time.monotonic() < deadline, "no text is checked any more"
             time.sleep(0.2)
-        raise AssertionError("no text is checked any more")
+        assert reply.status == HTTPStatus.OK, reply.body
+        return reply.json
 
     def send(self, *texts: str, ids: Sequence[str] = ()) -> list[SourcePosition]:
-        """Send documents and wait until each has an output; return where they are."""
+        """Send documents, wait until each has an output, and return where they are."""
         names = ids or [f"sent-{len(self.stream.sent) + n}" for n in range(len(texts))]
         places = self.stream.send(
             Raw(None, json.dumps({"id": name, "text": text}).encode(), timestamp_ms=now_ms())
@@ -85,26 +86,24 @@ class Live(NamedTuple):
 
 
 def ask(
-    worker: Worker, method: str, path: str, body: bytes | Iterator[bytes] = b"", **headers: str
+    server: Server, method: str, path: str, body: bytes | Iterator[bytes] = b"", **headers: str
 ) -> Reply:
-    """Ask a worker; the connection is not kept."""
-    return ask_port(worker.port, method, path, body, **headers)
-
-
-def ask_port(
-    port: int, method: str, path: str, body: bytes | Iterator[bytes] = b"", **headers: str
-) -> Reply:
-    """Ask the server on a port; the connection is not kept."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
-    try:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
+    """Send a request on a connection of its own; ``_`` in names of headers stands for ``-``."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    with closing(HTTPConnection("127.0.0.1", server.port, timeout=SECONDS)) as connection:
         connection.request(method, path, body or None, named)
         response = connection.getresponse()
         return Reply(response.status, dict(response.getheaders()), response.read())
-    finally:
-        connection.close()
+
+
+def ask_about(server: Server, text: str, token: str | None = None, /, **fields: object) -> Reply:
+    """Ask for the check of a text."""
+    headers = {"Content-Type": "application/json"}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    body = json.dumps({"text": text, **fields}).encode()
+    return ask(server, "POST", "/api/check", body, **headers)
 
 
 def now_ms() -> int:
-    """The time, as records have it."""
     return int(time.time() * 1000)

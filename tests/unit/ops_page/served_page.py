@@ -29,7 +29,6 @@ from streams.documents.raw_documents import DocumentReader
 from streams.monitoring.group_watch import GroupWatch, OffsetMetadata
 from streams.monitoring.health import Health
 from streams.monitoring.metrics import IndexInfo, Metrics
-from streams.monitoring.worker_state import ShardState
 from streams.ops_page.duplicates import RecentDocuments
 from streams.ops_page.server import OpsPage, OpsServer
 from streams.ops_page.status import FullestBuckets, Monitored
@@ -37,38 +36,23 @@ from streams.settings.loader import load_settings
 from streams.topics.consumer_group import GroupState, Member
 from streams.worker.fingerprint import PendingRecord
 from tests.rigs.brokers.loopback_ports import free_port
-from tests.unit.monitoring.fake_view import FakeView
-from tests.unit.ops_page.live_worker import EDITED, HOSTILE_ID, ORIGINAL, Reply, ask_port
+from tests.unit.monitoring.fake_view import OPEN, FakeView
+from tests.unit.ops_page.live_worker import EDITED, HOSTILE_ID, ORIGINAL, Reply, ask, ask_about
 
 INDEX = "identity of the index"
 WORKER = "firstseen.0b7d"
 LEADER = "firstseen.51aa"
 SHARDS = {
-    0: ShardState(
-        is_open=True,
-        entries=120_345,
-        waiting=240,
-        next_offset=130_001,
-        log_position=4_120,
-        recovery_remaining=0,
-    ),
-    2: ShardState(
-        is_open=False,
-        entries=0,
-        waiting=0,
-        next_offset=0,
-        log_position=0,
-        recovery_remaining=12_345,
-    ),
+    0: OPEN._replace(entries=120_345, waiting=240, next_offset=130_001, log_position=4_120),
+    2: OPEN._replace(is_open=False, recovery_remaining=12_345),
 }
 
 
 class FixedReader:
-    """A broker's description of a group of three: one leads, one has not committed yet."""
+    """Describes a group of three: one leads, and one has not committed yet."""
 
     def read(self) -> GroupState:
-        """The state."""
-        note = OffsetMetadata(
+        other = OffsetMetadata(
             LEADER,
             1_700_000_000_000,
             1_700_000_360_000,
@@ -76,7 +60,10 @@ class FixedReader:
             "http://worker-1.internal:6066/",
         )
         own = OffsetMetadata(WORKER, 1_700_000_000_000, 1_700_000_300_000, {"unique": 3})
-        notes = {0: encode(own), 1: encode(note), 2: encode(own)}
+        notes = {
+            partition: msgspec.json.encode(each).decode()
+            for partition, each in enumerate((own, other, own))
+        }
         members = [
             Member(WORKER, "10.0.0.2", (0, 2)),
             Member(LEADER, "10.0.0.1", (1,)),
@@ -85,15 +72,8 @@ class FixedReader:
         return GroupState(members, 3, notes, 1_904)
 
 
-def encode(note: OffsetMetadata) -> str:
-    """The text beside an offset."""
-    return msgspec.json.encode(note).decode()
-
-
 @dataclass
 class Served:
-    """Pages, and what they show."""
-
     port: int
     view: FakeView
     metrics: Metrics
@@ -104,26 +84,21 @@ class Served:
 
     @property
     def url(self) -> str:
-        """The address of the page."""
         return f"http://127.0.0.1:{self.port}/"
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Reply:
-        """Send a request; ``_`` in names of headers stands for ``-``."""
-        return ask_port(self.port, method, path, body, **headers)
+        return ask(self, method, path, body, **headers)
 
     def check(self, text: str, **fields: object) -> Reply:
-        """Check a text."""
-        body = json.dumps({"text": text, **fields}).encode()
-        return self.ask("POST", "/api/check", body, Content_Type="application/json")
+        return ask_about(self, text, **fields)
 
     def status(self) -> Any:  # noqa: ANN401 - JSON
-        """The status."""
         return self.ask("GET", "/api/status").json
 
 
 @contextmanager
 def served_page(state_dir: Path, *more: str) -> Iterator[Served]:
-    """Serve the pages of a worker at work: one shard open, one that recovers; another leads."""
+    """Serve the pages of a worker with one shard open and one recovering; another leads."""
     assignments = (f"web.port={free_port()}", f"state_dir={state_dir}", *more)
     settings = load_settings(assignments=assignments, environ={}).settings
     info = IndexInfo(INDEX, settings.application_id, settings.profile, settings.delivery)
@@ -173,39 +148,26 @@ def at_work(served: Served) -> None:
     metrics.candidates(4_000, 100)
     metrics.error("commit", "broker")
     metrics.rebalance()
-    for number, reason in enumerate(["not_json", "not_json", "missing_text"]):
-        metrics.dead_letter(RejectionReason(reason))
+    reasons = (RejectionReason.NOT_JSON, RejectionReason.NOT_JSON, RejectionReason.MISSING_TEXT)
+    for offset, reason in enumerate(reasons, 70):
+        metrics.dead_letter(reason)
         raw = RawRecord(None, b'{"text": "<b>half of a record', 0)
-        place = SourcePosition("raw-documents", 0, 70 + number)
-        rejected = Rejection(place, raw, RejectionReason(reason), "what is wrong with it")
+        place = SourcePosition("raw-documents", 0, offset)
+        rejected = Rejection(place, raw, reason, "what is wrong with it")
         served.recent.note_rejections([rejected], 1_700_000_000_000)
     served.fullest.note(37)
     ferry = _decided(1, "ferry", ORIGINAL, Unique())
-    served.recent.note([ferry, _repeat(2)], 1_700_000_000_000)
+    repeat = DuplicateOf("ferry", ferry.source, 1_700_000_000_000, 9, 4, Method.NEAR, 0.81)
+    edited = _decided(2, HOSTILE_ID, EDITED, repeat)
+    served.recent.note([ferry, edited], 1_700_000_000_000)
 
 
 def near_answer(distance: int = 9) -> Answer:
     """What the index says of a near copy of the first document."""
     source = SourcePosition("raw-documents", 0, 1)
     near = Match(0, distance, 17, "ferry", source, 1_700_000_000_000, 4, False, 0.81)
-    far = Match(
-        0,
-        70,
-        99,
-        "bakers",
-        SourcePosition("raw-documents", 1, 5),
-        0,
-        2,
-        exact=False,
-        similarity=0.1,
-    )
+    far = Match(0, 70, 99, "bakers", SourcePosition("raw-documents", 1, 5), 0, 2, False, 0.1)
     return Answer(near, [Neighbour(near, near=True), Neighbour(far, near=False)], 41, 12)
-
-
-def _repeat(offset: int) -> PendingRecord:
-    original = SourcePosition("raw-documents", 0, 1)
-    verdict = DuplicateOf("ferry", original, 1_700_000_000_000, 9, 4, Method.NEAR, 0.81)
-    return _decided(offset, HOSTILE_ID, EDITED, verdict)
 
 
 def _decided(offset: int, name: str, text: str, verdict: Verdict) -> PendingRecord:

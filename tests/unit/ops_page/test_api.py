@@ -12,49 +12,38 @@ from typing import Any
 
 import pytest
 
-from tests.unit.ops_page.live_worker import (
-    EDITED,
-    HOSTILE_ID,
-    ORIGINAL,
-    SECONDS,
-    STRANGER,
-    Live,
-)
+from tests.rigs.waiting import await_that
+from tests.unit.ops_page.live_worker import EDITED, HOSTILE_ID, ORIGINAL, SECONDS, STRANGER, Live
 
 JSON = "application/json"
 
 
 def settled(live: Live) -> Any:  # noqa: ANN401 - JSON
-    """The status once the latest sample has all that was sent, nothing on its way, and the lag."""
+    """The status once the latest sample has all that was sent, nothing in flight, and the lag."""
     deadline = time.monotonic() + SECONDS
-    status = live.status()
-    while (
-        sum(status["documents"].values()) < len(live.stream.sent)
-        or status["ordering"]["undecided_documents"]
-        or status["in_flight"]["documents"]
-        or not status["lag"]
-    ):
+    while True:
+        status = live.status()
+        waiting = status["ordering"]["undecided_documents"] or status["in_flight"]["documents"]
+        counted = sum(status["documents"].values()) >= len(live.stream.sent)
+        if counted and status["lag"] and not waiting:
+            return status
         assert time.monotonic() < deadline, f"{status['documents']} of {len(live.stream.sent)}"
         time.sleep(0.2)
-        status = live.status()
-    return status
 
 
-def state_of(live: Live) -> list[Any]:
-    """Of each shard, what a change of the index would change."""
+def state_of_index(live: Live) -> list[object]:
+    """Fields of shards and metrics that a change of the index would change."""
     names = ("partition", "state", "entries", "waiting", "next_offset")
-    return [[shard[name] for name in names] for shard in live.status()["shards"]]
+    shards = [[shard[name] for name in names] for shard in live.status()["shards"]]
+    prefixes = tuple(
+        f"firstseen_{name}" for name in ("documents_total", "store_documents", "input_bytes_total")
+    )
+    lines = live.worker.metrics().splitlines()
+    return [shards, [line for line in lines if line.startswith(prefixes)]]
 
 
-# ---------------------------------------------------------------- status
-
-
-def test_the_status_says_what_the_worker_does(live: Live) -> None:
-    """Given documents that were decided, then the status counts them by verdict as the outputs do;
-    nothing is in flight or undecided, and each shard says its entries and its bytes.
-    """
+def test_status_agrees_with_the_outputs(live: Live) -> None:
     status, outputs = settled(live), live.stream.outputs
-
     counts = status["documents"]
     assert counts["near_duplicate"] + counts["exact_duplicate"] == len(outputs.duplicates)
     assert counts["unique"] + counts["undecidable"] == len(outputs.uniques)
@@ -81,34 +70,23 @@ def test_the_status_says_what_the_worker_does(live: Live) -> None:
     assert max(status["throughput"]["documents"]) > 0
 
 
-# ---------------------------------------------------------------- duplicates
-
-
-def test_the_latest_duplicates_are_those_on_the_topic(live: Live) -> None:
-    """Given duplicates that were put out, then each that is listed says what its record says."""
+def test_latest_duplicates_agree_with_the_topic(live: Live) -> None:
     listed = live.ask("GET", "/api/duplicates").json["duplicates"]
-
     said = live.stream.outputs.duplicates
     by_id = {each.id: each for each in said.values()}
     assert len(listed) == min(50, len(said))
-    assert [each["number"] for each in listed] == sorted(
-        (each["number"] for each in listed), reverse=True
-    )
+    numbers = [each["number"] for each in listed]
+    assert numbers == sorted(numbers, reverse=True)
     for each in listed:
         record = by_id[each["id"]]
         assert each["original_id"] == record.original_id
         assert (each["distance"], each["bits"]) == (record.distance, record.bits)
 
 
-def test_a_duplicate_is_shown_with_what_differs(live: Live) -> None:
-    """Given an edited text with markup in it, then both texts come in passages, unchanged, with
-    the words that differ marked.
-    """
+def test_duplicate_texts_mark_the_words_that_differ(live: Live) -> None:
     listed = live.ask("GET", "/api/duplicates").json["duplicates"]
     number = next(each["number"] for each in listed if each["id"] == HOSTILE_ID)
-
     shown = live.ask("GET", f"/api/duplicates/{number}").json
-
     assert shown["missing"] is None
     assert shown["duplicate"]["original_id"] == "ferry"
     assert f"{shown['duplicate']['agreement']:.0%}" in shown["duplicate"]["reason"]
@@ -119,21 +97,14 @@ def test_a_duplicate_is_shown_with_what_differs(live: Live) -> None:
 
 
 @pytest.mark.parametrize("number", ["0", "99999999", "x", "-1", "1/2", "9" * 30, "%D9%A3"])
-def test_no_such_duplicate(live: Live, number: str) -> None:
-    """Given a number that is none, or of one that is gone, then the answer says so."""
+def test_unknown_duplicate_number_is_not_found(live: Live, number: str) -> None:
     reply = live.ask("GET", f"/api/duplicates/{number}")
-
     assert reply.status == HTTPStatus.NOT_FOUND
     assert reply.json["error"]["message"]
 
 
-# ---------------------------------------------------------------- check
-
-
-def test_a_text_of_the_index_is_an_exact_duplicate(live: Live) -> None:
-    """Given the text of a unique document, then it is its exact duplicate."""
+def test_check_of_an_indexed_text_is_an_exact_duplicate(live: Live) -> None:
     answer = live.check(ORIGINAL)
-
     assert answer["verdict"] == "exact_duplicate"
     assert answer["original"]["id"] == "ferry"
     assert answer["original"]["source"]["offset"] == live.original.offset
@@ -142,14 +113,9 @@ def test_a_text_of_the_index_is_an_exact_duplicate(live: Live) -> None:
     assert answer["candidates"] >= 1
 
 
-def test_an_edited_text_is_given_the_verdict_of_the_stream(live: Live) -> None:
-    """Given a text that the stream called a near duplicate, then a check gives the same original,
-    distance and block, and shows what differs where that is wanted.
-    """
+def test_check_of_an_edited_text_gives_the_verdict_of_the_stream(live: Live) -> None:
     said = live.stream.outputs.duplicates[live.edited]
-
     answer = live.check(EDITED, differences=True)
-
     assert answer["verdict"] == "near_duplicate"
     assert answer["original"]["id"] == said.original_id
     assert answer["original"]["distance"] == said.distance
@@ -159,35 +125,18 @@ def test_an_edited_text_is_given_the_verdict_of_the_stream(live: Live) -> None:
     assert ["only", "Wednesday"] in answer["differences"]["text"]
 
 
-def test_a_check_leaves_no_trace(live: Live) -> None:
-    """Given a text that the index does not know, when it is checked again and again, then it stays
-    unknown, and nothing of the index, its figures or the outputs changes; when it is then sent, it
-    is unique, and known from then on.
-    """
-    before, metrics = state_of(live), figures(live)
-
+def test_check_changes_neither_index_nor_metrics(live: Live) -> None:
+    before = state_of_index(live)
     for _ in range(5):
         answer = live.check(STRANGER)
         assert (answer["verdict"], answer["original"]) == ("unique", None)
-
-    assert state_of(live) == before
-    assert figures(live) == metrics
+    assert state_of_index(live) == before
     (place,) = live.send(STRANGER)
     assert place in live.stream.outputs.uniques
     assert live.check(STRANGER)["verdict"] == "exact_duplicate"
 
 
-def figures(live: Live) -> list[str]:
-    """The metrics that documents change."""
-    names = ("documents_total", "store_documents", "input_bytes_total")
-    lines = live.worker.metrics().splitlines()
-    return [line for line in lines if line.startswith(tuple(f"firstseen_{name}" for name in names))]
-
-
-def test_checks_while_documents_stream_in(live: Live) -> None:
-    """Given documents that stream in, when texts are checked all the while, then what was known
-    stays known, and every document still gets exactly one output.
-    """
+def test_checks_do_not_disturb_the_stream(live: Live) -> None:
     texts = [f"{STRANGER} {number} {'very ' * number}much" for number in range(30)]
 
     def checked(_: int) -> str:
@@ -198,14 +147,11 @@ def test_checks_while_documents_stream_in(live: Live) -> None:
         for start in range(0, len(texts), 10):
             live.send(*texts[start : start + 10])
         assert set(verdicts) == {"exact_duplicate"}
-
     assert live.stream.judge.conserved(live.stream.sent, live.stream.outputs) == 0
 
 
-def test_short_texts_are_checked_by_content(live: Live) -> None:
-    """Given a text that is too short for a fingerprint, then the answer says so."""
+def test_check_of_a_short_text_has_no_fingerprint(live: Live) -> None:
     answer = live.check("😀 ok")
-
     assert answer["verdict"] in {"undecidable", "exact_duplicate"}
     assert answer["fingerprint"] is None
     assert answer["undecidable"] == "too_few_features"
@@ -226,55 +172,40 @@ def test_short_texts_are_checked_by_content(live: Live) -> None:
         (b"x" * 2_300_000, JSON, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large"),
     ],
 )
-def test_questions_that_are_none(
+def test_invalid_checks_are_refused(
     live: Live, body: bytes, kind: str, status: HTTPStatus, reason: str
 ) -> None:
-    """Given a body that cannot be checked, then the status and the reason say why."""
     reply = live.ask("POST", "/api/check", body, Content_Type=kind)
-
     assert (reply.status, reply.json["error"]["reason"]) == (status, reason)
     assert len(reply.json["error"]["message"]) > 10
 
 
-def test_a_body_of_unknown_length(live: Live) -> None:
-    """Given a body in chunks, which may never end, then its length is asked for."""
+def test_check_without_a_length_is_refused(live: Live) -> None:
     reply = live.ask("POST", "/api/check", iter([b"{}"]), Content_Type=JSON)
-
     assert (reply.status, reply.json["error"]["reason"]) == (HTTPStatus.LENGTH_REQUIRED, "length")
 
 
-def test_a_text_beyond_a_records_limit(live: Live) -> None:
-    """Given a text larger than a record may be, then it is refused before any work is done."""
+def test_check_beyond_the_record_limit_is_refused(live: Live) -> None:
     body = json.dumps({"text": "x" * (live.stream.settings.max_record_bytes + 1)}).encode()
-
     reply = live.ask("POST", "/api/check", body, Content_Type=JSON)
-
     assert reply.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     assert "max_record_bytes" in reply.json["error"]["message"]
 
 
-def test_too_many_questions_are_put_off(live: Live) -> None:
-    """Given texts faster than they may be checked, then the answer says when to try again."""
+def test_too_many_checks_are_told_when_to_retry(live: Live) -> None:
     body = json.dumps({"text": " " * live.stream.settings.max_record_bytes}).encode()
-
     replies = [live.ask("POST", "/api/check", body, Content_Type=JSON) for _ in range(6)]
-
     assert replies[0].status == HTTPStatus.OK
     put_off = [each for each in replies if each.status == HTTPStatus.TOO_MANY_REQUESTS]
     assert 1 <= int(put_off[0].headers["Retry-After"]) <= 5
 
 
-# ---------------------------------------------------------------- all paths
-
-
 @pytest.mark.parametrize(
     "path", ["/", "/page.js", "/page.css", "/api/status", "/api/nothing", "/metrics", "/healthz"]
 )
-def test_every_answer_has_the_headers_of_security(live: Live, path: str) -> None:
-    """Given any path, then nothing but the page's own files may run, and nobody may frame it."""
+def test_every_answer_has_security_headers(live: Live, path: str) -> None:
     for method in ("GET", "HEAD"):
         reply = live.ask(method, path)
-
         policy = reply.headers["Content-Security-Policy"]
         for part in ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"):
             assert part in policy
@@ -284,8 +215,7 @@ def test_every_answer_has_the_headers_of_security(live: Live, path: str) -> None
         assert (reply.body == b"") is (method == "HEAD")
 
 
-def test_methods_that_are_not_answered(live: Live) -> None:
-    """Given another method, then it is refused; a check must be posted."""
+def test_other_methods_are_refused(live: Live) -> None:
     assert live.ask("GET", "/api/check").status == HTTPStatus.METHOD_NOT_ALLOWED
     for method, path in (("POST", "/api/status"), ("DELETE", "/api/status"), ("PUT", "/metrics")):
         reply = live.ask(method, path, b"{}")
@@ -293,30 +223,24 @@ def test_methods_that_are_not_answered(live: Live) -> None:
         assert reply.headers["Allow"] == "GET, HEAD"
 
 
-def test_a_strangers_name_gets_no_texts(live: Live) -> None:
-    """Given a request under another name than the loopback's, then there are no data for it."""
+def test_other_host_names_get_no_texts(live: Live) -> None:
     reply = live.ask("GET", "/api/duplicates", Host="evil.example")
-
     assert reply.status == HTTPStatus.MISDIRECTED_REQUEST
     assert b"ferry" not in reply.body
 
 
-def test_connections_are_bounded(live: Live) -> None:
-    """Given more open connections than are served, then the rest are turned away at once; when the
-    others end, the next one is answered.
-    """
+def test_connections_beyond_the_limit_are_closed(live: Live) -> None:
     address = ("127.0.0.1", live.worker.port)
     with ExitStack() as open_ones:
-        held = [
-            open_ones.enter_context(socket.create_connection(address, SECONDS)) for _ in range(80)
-        ]
-        last = held[-1]
-        assert last.recv(1) == b"", "it was not turned away"
+        clients = [socket.create_connection(address, SECONDS) for _ in range(80)]
+        for client in clients:
+            open_ones.enter_context(client)
+        assert clients[-1].recv(1) == b"", "it was not turned away"
 
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
+    def answers() -> bool:
         with suppress(OSError):
             assert live.ask("GET", "/healthz").body == b"ok\n"
-            return
-        time.sleep(0.1)
-    raise AssertionError("nobody is answered any more")
+            return True
+        return False
+
+    await_that(answers)

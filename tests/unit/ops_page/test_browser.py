@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.stream_harness import Stream
@@ -21,106 +22,96 @@ skip_module_without_browser()
 
 WIDE, PHONE = (1280, 900), (390, 844)
 COLOURS: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+HEADINGS = (
+    *("The whole group", "This worker", "Latest duplicates"),
+    *("Dead letters", "Check a text", "Index"),
+)
 TOKEN = "a-token-for-the-page"  # noqa: S105 - a test's
 SHOTS = os.environ.get("OPS_PAGE_SCREENSHOTS")
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One browser for all tests."""
     with chromium() as running:
         yield running
 
 
-@pytest.fixture
-def page(browser: Browser, live: Live) -> Iterator[Watched]:
-    """The page of the worker, drawn; nothing may complain, and nothing comes from elsewhere."""
-    context = browser.new_context(viewport={"width": WIDE[0], "height": WIDE[1]})
+@contextmanager
+def opened(browser: Browser, url: str, size: tuple[int, int] = WIDE) -> Iterator[Watched]:
+    context = browser.new_context(viewport={"width": size[0], "height": size[1]})
     watched = Watched(context.new_page())
-    watched.page.goto(live.worker.url)
-    watched.page.wait_for_selector("#tiles dt")
+    watched.page.goto(url)
     yield watched
     context.close()
+
+
+@pytest.fixture
+def page(browser: Browser, live: Live) -> Iterator[Page]:
+    """The page of the worker; nothing may complain, and nothing may come from elsewhere."""
+    with opened(browser, live.worker.url) as watched:
+        watched.page.wait_for_selector("#tiles dt")
+        yield watched.page
     assert watched.complaints == []
     assert watched.elsewhere == []
 
 
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["1280", "390"])
-def test_it_fits_and_can_be_read(browser: Browser, live: Live, size: tuple[int, int]) -> None:
-    """Given a wide screen or a phone, light and dark, then all parts are there, nothing scrolls
-    sideways, and every text stands out from its ground (WCAG AA). The time to load is printed.
-    """
-    context = browser.new_context(viewport={"width": size[0], "height": size[1]})
-    watched = Watched(context.new_page())
-    page = watched.page
-    page.goto(live.worker.url)
-    page.reload()  # the first load includes the start of a process
-    page.wait_for_selector("#tiles dt")
-    loaded = page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
-    print(f"{size[0]} px: loaded in {loaded:.0f} ms")  # noqa: T201 - reported, not judged
-    page.locator("summary").first.click()
-    page.wait_for_selector("details[open] .text")
-    page.fill("#text", EDITED)
-    page.get_by_role("button", name="Check it").click()
-    page.wait_for_selector("#answer .verdict")
-    page.wait_for_selector("#worker-rows tr")
-
-    for name in (
-        "The whole group",
-        "This worker",
-        "Latest duplicates",
-        "Dead letters",
-        "Check a text",
-        "Index",
-    ):
-        expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+def assert_readable(page: Page, name: str, size: tuple[int, int], *, full_page: bool) -> None:
+    """Nothing scrolls sideways, and every text has contrast (WCAG AA), light and dark."""
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
     for scheme in COLOURS:
         page.emulate_media(color_scheme=scheme)
         assert page.evaluate(FAINT) == [], scheme
         if SHOTS:
-            page.screenshot(path=Path(SHOTS) / f"{size[0]}-{scheme}.png", full_page=True)
-    context.close()
+            page.evaluate("scrollTo(0, 0)")
+            shot = Path(SHOTS) / f"{name}{size[0]}-{scheme}.png"
+            page.screenshot(path=shot, full_page=full_page)
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["1280", "390"])
+def test_page_fits_and_has_contrast(browser: Browser, live: Live, size: tuple[int, int]) -> None:
+    with opened(browser, live.worker.url, size) as watched:
+        page = watched.page
+        page.reload()  # the first load includes the start of a process
+        page.wait_for_selector("#tiles dt")
+        loaded = page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
+        print(f"{size[0]} px: loaded in {loaded:.0f} ms")  # noqa: T201 - reported, not judged
+        page.locator("summary").first.click()
+        page.wait_for_selector("details[open] .text")
+        page.fill("#text", EDITED)
+        page.get_by_role("button", name="Check it").click()
+        page.wait_for_selector("#answer .verdict")
+        page.wait_for_selector("#worker-rows tr")
+        for name in HEADINGS:
+            expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+        assert_readable(page, "", size, full_page=True)
     assert watched.complaints == []
 
 
-def test_faint_texts_would_be_found(page: Watched) -> None:
-    """Given a text that is hardly darker than its ground, then the test of contrast finds it."""
-    page.page.evaluate("document.getElementById('footer').style.color = '#bbb'")
-
-    assert len(page.page.evaluate(FAINT)) == 1
+def test_contrast_check_finds_faint_text(page: Page) -> None:
+    page.evaluate("document.getElementById('footer').style.color = '#bbb'")
+    assert len(page.evaluate(FAINT)) == 1
 
 
-def test_it_shows_what_the_worker_does(page: Watched, live: Live) -> None:
-    """Given a worker at rest, then the page has its state, its counts, its log, shards and lag."""
+def test_page_shows_the_status_of_the_worker_and_its_group(page: Page, live: Live) -> None:
     status = live.status()
-
-    expect(page.page.locator("#state")).to_have_text("ready")
-    expect(page.page.locator("#verdicts")).to_contain_text(f"{status['documents']['unique']:,}")
-    rows = page.page.locator("#shard-rows tr")
+    expect(page.locator("#state")).to_have_text("ready")
+    expect(page.locator("#verdicts")).to_contain_text(f"{status['documents']['unique']:,}")
+    rows = page.locator("#shard-rows tr")
     expect(rows).to_have_count(2)
     expect(rows.first).to_contain_text(f"{status['shards'][0]['entries']:,}")
-    expect(page.page.locator("#lag-rows tr")).to_have_count(2)
-    facts = page.page.locator("#log-facts")
+    expect(page.locator("#lag-rows tr")).to_have_count(2)
+    facts = page.locator("#log-facts")
     expect(facts).to_contain_text("this worker")
     expect(facts).to_contain_text(f"{status['ordering']['log_position']:,}, 0 records behind")
-    expect(page.page.locator("#throughput svg polyline")).to_have_count(2)
+    expect(page.locator("#throughput svg polyline")).to_have_count(2)
     counts = status["distances"]["counts"]
-    expect(page.page.locator("#distances i")).to_have_count(len(counts))
-    shown = page.page.locator("#distances").get_attribute("aria-label") or ""
+    expect(page.locator("#distances i")).to_have_count(len(counts))
+    shown = page.locator("#distances").get_attribute("aria-label") or ""
     assert f"0 bits: {counts[0]}" in shown
-
-
-def test_it_says_whose_page_it_is(page: Watched, live: Live) -> None:
-    """Given a worker alone in its group, then the page names it, its machine and its group, and the
-    group's figures are its own.
-    """
-    status = live.status()
-
-    head = page.page.locator("#about")
+    head = page.locator("#about")
     expect(head).to_contain_text(f"worker {status['worker']['name']} on {status['worker']['host']}")
     expect(head).to_contain_text(f"group {status['application_id']}")
-    row = page.page.locator("#worker-rows tr")
+    row = page.locator("#worker-rows tr")
     expect(row).to_have_count(1)
     expect(row).to_contain_text("this page")
     expect(row).to_contain_text("leads")
@@ -128,95 +119,68 @@ def test_it_says_whose_page_it_is(page: Watched, live: Live) -> None:
 
 
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["1280", "390"])
-def test_a_group_of_several(browser: Browser, tmp_path: Path, size: tuple[int, int]) -> None:
-    """Given a worker beside two others, then the page has all three, with links to those that have
-    a page, who leads, and figures of them all; everything can be read, and fits. When the worker
-    stops, the page says that its figures are old.
-    """
-    context = browser.new_context(viewport={"width": size[0], "height": size[1]})
-    watched = Watched(context.new_page())
-    page = watched.page
-    with served_page(tmp_path) as served:
-        at_work(served)
-        page.goto(served.url)
-        rows = page.locator("#worker-rows tr")
-        expect(rows).to_have_count(3)
-        expect(rows.nth(1)).to_contain_text("leads")
-        link = rows.nth(1).get_by_role("link", name=LEADER)
-        expect(link).to_have_attribute("href", "http://worker-1.internal:6066/")
-        expect(rows.nth(2)).to_contain_text("none yet")
-        expect(page.locator("#group-tiles")).to_contain_text("1,904")
-        expect(page.locator("#trouble-facts")).to_contain_text("commit: broker 1")
-        expect(page.locator("#verdicts")).to_contain_text("880")
-        page.get_by_text("not json").click()
-        expect(page.locator("#dead-letter-list pre").first).to_contain_text("<b>half")
-        assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
-        for scheme in COLOURS:
-            page.emulate_media(color_scheme=scheme)
-            assert page.evaluate(FAINT) == [], scheme
-            if SHOTS:
-                page.evaluate("scrollTo(0, 0)")
-                page.screenshot(
-                    path=Path(SHOTS) / f"group-{size[0]}-{scheme}.png", full_page=size == PHONE
-                )
-    expect(page.locator("#stale")).to_contain_text("No answer from this worker")
-    assert page.evaluate(FAINT) == []
-    if SHOTS:
-        page.screenshot(path=Path(SHOTS) / f"stale-{size[0]}.png")
-    context.close()
+def test_page_shows_a_group_and_says_when_figures_are_old(
+    browser: Browser, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    with ExitStack() as stack:
+        with served_page(tmp_path) as served:
+            at_work(served)
+            page = stack.enter_context(opened(browser, served.url, size)).page
+            rows = page.locator("#worker-rows tr")
+            expect(rows).to_have_count(3)
+            expect(rows.nth(1)).to_contain_text("leads")
+            link = rows.nth(1).get_by_role("link", name=LEADER)
+            expect(link).to_have_attribute("href", "http://worker-1.internal:6066/")
+            expect(rows.nth(2)).to_contain_text("none yet")
+            expect(page.locator("#group-tiles")).to_contain_text("1,904")
+            expect(page.locator("#trouble-facts")).to_contain_text("commit: broker 1")
+            expect(page.locator("#verdicts")).to_contain_text("880")
+            page.get_by_text("not json").click()
+            expect(page.locator("#dead-letter-list pre").first).to_contain_text("<b>half")
+            assert_readable(page, "group-", size, full_page=size == PHONE)
+        expect(page.locator("#stale")).to_contain_text("No answer from this worker")
+        assert page.evaluate(FAINT) == []
+        if SHOTS:
+            page.screenshot(path=Path(SHOTS) / f"stale-{size[0]}.png")
 
 
-def test_a_duplicate_stands_beside_its_original(page: Watched, live: Live) -> None:
-    """Given a duplicate whose id and text are markup, when it is opened, then both texts are side
-    by side, what differs is marked, and the markup is text: nothing of it has run.
-    """
+def test_duplicate_stands_beside_its_original_as_mere_text(page: Page, live: Live) -> None:
     live.send(EDITED, ids=[HOSTILE_ID])
-    page.page.reload()
-    row = page.page.locator("details", has_text=HOSTILE_ID).first
-
+    page.reload()
+    row = page.locator("details", has_text=HOSTILE_ID).first
     row.locator("summary").click()
-
     expect(row.locator(".sides .text")).to_have_count(2)
     expect(row.locator("del").first).to_have_text("Tuesday")
     expect(row.locator("ins").first).to_have_text("Wednesday")
     expect(row).to_contain_text("<script>document.title='owned'</script>")
     expect(row).to_contain_text("of 256 bits")
-    assert page.page.locator("main img, main script").count() == 0
-    assert page.page.title() != "owned"
+    assert page.locator("main img, main script").count() == 0
+    assert page.title() != "owned"
 
 
-def test_new_duplicates_do_not_move_what_is_read(page: Watched, live: Live) -> None:
-    """Given an open duplicate, when another comes, then the list stays as it is and says that there
-    is a newer one; on the button it is shown.
-    """
-    page.page.locator("summary").first.click()
-    page.page.wait_for_selector("details[open] .text")
-    before = page.page.locator("summary").all_inner_texts()
-
+def test_new_duplicates_do_not_move_what_is_read(page: Page, live: Live) -> None:
+    page.locator("summary").first.click()
+    page.wait_for_selector("details[open] .text")
+    before = page.locator("summary").all_inner_texts()
     live.send(EDITED, ids=["one-more"])
-
-    newer = page.page.get_by_role("button", name="newer")
+    newer = page.get_by_role("button", name="newer")
     expect(newer).to_have_text("Show 1 newer")
-    assert page.page.locator("summary").all_inner_texts() == before
+    assert page.locator("summary").all_inner_texts() == before
     newer.press("Enter")
-    expect(page.page.locator("summary").first).to_contain_text("one-more")
-    expect(page.page.locator("summary").first).to_be_focused()
+    expect(page.locator("summary").first).to_contain_text("one-more")
+    expect(page.locator("summary").first).to_be_focused()
 
 
-def test_a_text_is_checked_by_keyboard_alone(page: Watched) -> None:
-    """Given no mouse, when the text is reached with Tab, typed and sent with Ctrl+Enter, then the
-    verdict, the fingerprint and the nearest documents are there; what has the focus shows it.
-    """
-    keyboard = page.page.keyboard
+def test_text_is_checked_by_keyboard_alone(page: Page) -> None:
+    keyboard = page.keyboard
     for _ in range(60):
         keyboard.press("Tab")
-        assert page.page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
-        if page.page.evaluate("document.activeElement.id") == "text":
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+        if page.evaluate("document.activeElement.id") == "text":
             break
     keyboard.insert_text(EDITED)
     keyboard.press("Control+Enter")
-
-    answer = page.page.locator("#answer")
+    answer = page.locator("#answer")
     expect(answer.locator(".verdict")).to_contain_text("duplicate of")
     expect(answer).to_contain_text("fingerprint")
     expect(answer.locator("tbody tr").first).to_contain_text("of 256")
@@ -224,35 +188,27 @@ def test_a_text_is_checked_by_keyboard_alone(page: Watched) -> None:
     expect(answer.locator(".verdict")).to_be_in_viewport()
 
 
-def test_a_check_changes_nothing(page: Watched, live: Live) -> None:
-    """Given a text that is new, when it is checked twice, then it is unique both times, and the
-    index has as many entries as before.
-    """
+def test_check_on_the_page_changes_nothing(page: Page, live: Live) -> None:
     text, entries = f"{STRANGER} But not here.", [s["entries"] for s in live.status()["shards"]]
-    page.page.fill("#text", text.swapcase()[::-1])
-
+    page.fill("#text", text.swapcase()[::-1])
     for _ in range(2):
-        page.page.get_by_role("button", name="Check it").click()
-        expect(page.page.locator("#answer .verdict")).to_contain_text("Unique")
-        page.page.evaluate("document.getElementById('answer').replaceChildren()")
-
+        page.get_by_role("button", name="Check it").click()
+        expect(page.locator("#answer .verdict")).to_contain_text("Unique")
+        page.evaluate("document.getElementById('answer').replaceChildren()")
     assert [s["entries"] for s in live.status()["shards"]] == entries
 
 
-def test_parts_of_the_page_have_names(page: Watched) -> None:
-    """Given who hears the page, then landmarks, headings, fields, buttons and pictures have names,
-    and what changes is announced.
-    """
+def test_parts_of_the_page_have_accessible_names(page: Page) -> None:
     for role, name in (
         ("main", None),
         ("navigation", "Parts of this page"),
         ("region", "Latest duplicates"),
         ("textbox", "Text"),
     ):
-        expect(page.page.get_by_role(role, name=name)).to_have_count(1)  # type: ignore[arg-type]
-    assert page.page.evaluate(NAMELESS) == []
-    assert page.page.locator("#state").get_attribute("role") == "status"
-    assert page.page.locator("#answer").get_attribute("aria-live") == "polite"
+        expect(page.get_by_role(role, name=name)).to_have_count(1)  # type: ignore[arg-type]
+    assert page.evaluate(NAMELESS) == []
+    assert page.locator("#state").get_attribute("role") == "status"
+    assert page.locator("#answer").get_attribute("aria-live") == "polite"
 
 
 @pytest.mark.parametrize(
@@ -264,13 +220,7 @@ def test_parts_of_the_page_have_names(page: Watched) -> None:
         ({"why_waiting": "documents have waited 130 s for shard 3"}, "for shard 3", "wait"),
     ],
 )
-def test_troubles_are_told(
-    page: Watched, changes: dict[str, object], state: str, kind: str
-) -> None:
-    """Given a status with a trouble in it, and a shard that recovers, then the page says so at its
-    head, and how far the shard is; the status is the worker's, changed on its way.
-    """
-
+def test_page_shows_troubles(page: Page, changes: dict[str, object], state: str, kind: str) -> None:
     def changed(route: Route) -> None:
         reply = route.fetch()
         status = reply.json()
@@ -278,54 +228,41 @@ def test_troubles_are_told(
         status["shards"][0] |= shard
         route.fulfill(response=reply, json=status | changes)
 
-    page.page.route("**/api/status", changed)
-
-    expect(page.page.locator("#state")).to_contain_text(state)
-    expect(page.page.locator("#state")).to_have_attribute("data-state", kind)
-    row = page.page.locator("#shard-rows tr").first
+    page.route("**/api/status", changed)
+    expect(page.locator("#state")).to_contain_text(state)
+    expect(page.locator("#state")).to_have_attribute("data-state", kind)
+    row = page.locator("#shard-rows tr").first
     expect(row).to_contain_text("recovering 42.5%, 12,345 records left")
     expect(row.get_by_role("progressbar", name="shard 0, read")).to_have_attribute("value", "0.425")
-    page.page.unroute_all(behavior="wait")
+    page.unroute_all(behavior="wait")
 
 
-def test_a_worker_that_goes_away_is_told(
+def test_page_asks_for_the_token_and_shows_when_the_worker_stops(
     browser: Browser, embedded_broker: Broker, tmp_path: Path
 ) -> None:
-    """Given a worker with a token, then the page asks for it, says when it is not the one, takes it
-    from behind # as well, and sends it nowhere else; when the worker stops, the page says so.
-    """
-    with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
-        worker = stream.started(
-            "web.token_file=" + _token_file(tmp_path), "web.open_monitoring=true"
-        )
-        context = browser.new_context()
-        watched = Watched(context.new_page())
-        page = watched.page
-        page.goto(worker.url)
-        page.get_by_label("Token").fill("not-the-token-at-all")
-        page.get_by_role("button", name="Use it").click()
-        expect(page.locator("#access-trouble")).to_have_text("This is not the token.")
-        page.get_by_label("Token").fill(TOKEN)
-        page.keyboard.press("Enter")
-        expect(page.locator("#state")).to_have_text("ready")
-        expect(page.locator("#access")).to_be_hidden()
-        assert context.cookies() == []
-
-        other = Watched(context.new_page())
-        other.page.goto(f"{worker.url}#token={TOKEN}")
-        expect(other.page.locator("#state")).to_have_text("ready")
-        assert TOKEN not in other.page.url
-
-        worker.stop_gently()
-        expect(page.locator("#state")).to_have_text("no answer from the worker")
-        expect(page.locator("#stale")).to_contain_text("All figures below are old")
-        context.close()
-
-
-def _token_file(directory: Path) -> str:
-    file = directory / "token"
+    file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n", "utf-8")
-    return str(file)
+    with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
+        worker = stream.started(f"web.token_file={file}", "web.open_monitoring=true")
+        with opened(browser, worker.url) as watched:
+            page = watched.page
+            page.get_by_label("Token").fill("not-the-token-at-all")
+            page.get_by_role("button", name="Use it").click()
+            expect(page.locator("#access-trouble")).to_have_text("This is not the token.")
+            page.get_by_label("Token").fill(TOKEN)
+            page.keyboard.press("Enter")
+            expect(page.locator("#state")).to_have_text("ready")
+            expect(page.locator("#access")).to_be_hidden()
+            assert page.context.cookies() == []
+
+            other = page.context.new_page()
+            other.goto(f"{worker.url}#token={TOKEN}")
+            expect(other.locator("#state")).to_have_text("ready")
+            assert TOKEN not in other.url
+
+            worker.stop_gently()
+            expect(page.locator("#state")).to_have_text("no answer from the worker")
+            expect(page.locator("#stale")).to_contain_text("All figures below are old")
 
 
 NAMELESS = """() => [...document.querySelectorAll(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.verdicts import DuplicateOf, Method, Rejection, RejectionReason, Unique, Verdict
@@ -12,44 +14,39 @@ from streams.worker.fingerprint import PendingRecord
 
 MIB = 1024 * 1024
 SCHEME = BlockScheme(256, 16, 15)
+TEXT_FIELDS = FieldSettings(format="text")
+
+
+@pytest.fixture
+def recent() -> RecentDocuments:
+    return RecentDocuments(MIB)
 
 
 def at(number: int) -> SourcePosition:
-    """The position of a document."""
     return SourcePosition("raw", 0, number)
 
 
 def decided(number: int, value: bytes, verdict: Verdict) -> PendingRecord:
-    """A document with this raw value, which was put out."""
     record = RawRecord(None, value, 0)
     return PendingRecord(at(number), record, None, f"d{number}", verdict=verdict)
 
 
 def unique(number: int, value: bytes = b"text") -> PendingRecord:
-    """A document that was put out as unique."""
     return decided(number, value, Unique())
 
 
 def duplicate(number: int, original: int, value: bytes = b"text") -> PendingRecord:
-    """A document that repeats another."""
     verdict = DuplicateOf(f"d{original}", at(original), 0, 3, 1, Method.NEAR, 0.75)
     return decided(number, value, verdict)
 
 
-def views(recent: RecentDocuments, fields: FieldSettings | None = None) -> DuplicateViews:
-    """What the page shows of them; values are read as texts unless ``fields`` say otherwise."""
-    return DuplicateViews(recent, DocumentReader(fields or FieldSettings(format="text")), SCHEME)
+def views(recent: RecentDocuments, fields: FieldSettings = TEXT_FIELDS) -> DuplicateViews:
+    return DuplicateViews(recent, DocumentReader(fields), SCHEME)
 
 
-def test_a_duplicate_is_shown_beside_its_original() -> None:
-    """Given a unique document and one that repeats it, then both texts go along, with what differs
-    marked, and with distance, block, agreement and reason.
-    """
-    recent = RecentDocuments(MIB)
+def test_duplicate_is_shown_beside_its_original(recent: RecentDocuments) -> None:
     recent.note([unique(1, b"the cat sat"), duplicate(2, 1, b"the dog sat")], 5)
-
     shown = views(recent).texts(1)
-
     assert shown is not None
     assert ("only", "cat") in shown.original_text
     assert ("only", "dog") in shown.text
@@ -62,95 +59,65 @@ def test_a_duplicate_is_shown_beside_its_original() -> None:
         assert part in view.reason
 
 
-def test_an_original_that_is_not_held_is_named() -> None:
-    """Given a duplicate of a document from before, then its position is told, and that its text is
-    not here.
-    """
-    recent = RecentDocuments(MIB)
+def test_original_that_is_not_held_is_named(recent: RecentDocuments) -> None:
     recent.note([duplicate(2, 1)], 5)
-
     shown = views(recent).texts(1)
-
     assert shown is not None
     assert shown.original_text == []
     assert shown.duplicate.original.offset == 1
     assert "original" in str(shown.missing)
 
 
-def test_the_latest_stand_first_and_are_bounded() -> None:
-    """Given more duplicates than are kept, then the latest are, the last one first."""
-    recent = RecentDocuments(MIB)
+def test_latest_duplicates_come_first_and_are_bounded(recent: RecentDocuments) -> None:
     recent.note([duplicate(number, 0) for number in range(1, DUPLICATES_LIMIT + 11)], 5)
-
     numbers = [each.number for each in views(recent).latest().duplicates]
-
     assert numbers == list(range(DUPLICATES_LIMIT + 10, 10, -1))
     assert views(recent).texts(1) is None
     assert recent.held().duplicates == DUPLICATES_LIMIT + 10
 
 
-def test_memory_is_bounded() -> None:
-    """Given many documents of any size, then never more is kept than the limit, and of the unique
-    ones the latest.
-    """
-    recent = RecentDocuments(MIB)
+def test_memory_is_bounded(recent: RecentDocuments) -> None:
     for number in range(5000):
         size = 997 * number % 8000
         recent.note(
             [unique(number, bytes(size)), duplicate(10_000 + number, number, bytes(size))], 5
         )
         assert recent.held().size_bytes <= MIB
-
     assert recent.held().documents > 100
     assert recent.record(at(0)) is None
 
 
-def test_originals_that_are_named_stay() -> None:
-    """Given an original that duplicates keep naming, then it outlives what came after it."""
-    recent = RecentDocuments(MIB)
+def test_originals_that_duplicates_name_stay(recent: RecentDocuments) -> None:
     recent.note([unique(0, b"the original")], 5)
     for number in range(1, 2000):
         recent.note([unique(number, bytes(4000)), duplicate(10_000 + number, 0)], 5)
-
     assert recent.record(at(0)) is not None
     assert recent.record(at(1)) is None
 
 
-def test_one_large_record_does_not_push_out_the_rest() -> None:
-    """Given a record of a large part of the limit, then it is not kept."""
-    recent = RecentDocuments(MIB)
+def test_large_records_are_not_kept(recent: RecentDocuments) -> None:
     recent.note([unique(1), unique(2, bytes(MIB // 2)), duplicate(3, 2, bytes(MIB // 2))], 5)
-
     assert recent.record(at(1)) is not None
     assert recent.record(at(2)) is None
     assert "neither text" in str(getattr(views(recent).texts(1), "missing", ""))
 
 
-def test_no_memory_no_texts() -> None:
-    """Given a limit of 0, then duplicates are listed, and no text is kept."""
+def test_limit_of_zero_lists_duplicates_without_texts() -> None:
     recent = RecentDocuments(0)
     recent.note([unique(1), duplicate(2, 1)], 5)
-
     assert recent.held().size_bytes == 0
     assert recent.record(at(1)) is None
     assert len(views(recent).latest().duplicates) == 1
 
 
-def test_dead_letters_are_shown_by_reason() -> None:
-    """Given many dead letters of one reason and one of another, then the latest of each are shown,
-    with how they begin, whatever their bytes are.
-    """
-    recent = RecentDocuments(MIB)
+def test_latest_dead_letters_of_each_reason_are_shown(recent: RecentDocuments) -> None:
+    reasons = [RejectionReason.TOO_LARGE, *[RejectionReason.NOT_JSON] * 9]
     bad = [
         Rejection(at(number), RawRecord(None, b"\xff<b>" * 200, 0), reason, "why")
-        for number, reason in enumerate(
-            [RejectionReason.TOO_LARGE, *[RejectionReason.NOT_JSON] * 9]
-        )
+        for number, reason in enumerate(reasons)
     ]
     recent.note_rejections(bad, 5)
-
     shown = views(recent).dead_letters().dead_letters
-
     assert [each.source.offset for each in shown] == [0, 9, 8, 7]
     assert shown[0].reason is RejectionReason.TOO_LARGE
     assert shown[0].excerpt.startswith("\ufffd<b>")
@@ -159,12 +126,8 @@ def test_dead_letters_are_shown_by_reason() -> None:
     assert RecentDocuments(0).held().dead_letters == 0
 
 
-def test_hostile_bytes_are_shown_as_what_they_are() -> None:
-    """Given a value that is no text, then nothing is shown, and nothing fails."""
-    recent = RecentDocuments(MIB)
+def test_values_without_a_text_show_none(recent: RecentDocuments) -> None:
     recent.note([unique(1, b'{"no": "text"}'), duplicate(2, 1, b"\xff\xfe")], 5)
-
     shown = views(recent, FieldSettings()).texts(1)
-
     assert shown is not None
     assert (shown.text, shown.original_text) == ([], [])

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from simhash_core.errors import FirstseenError
-from simhash_core.verdicts import RejectionReason
 from streams.ops_page.status import KEPT_SECONDS, FullestBuckets
 from tests.rigs.manual_clock import ManualClock
 from tests.unit.ops_page.served_page import INDEX, LEADER, WORKER, Served, at_work, served_page
@@ -21,7 +20,6 @@ SECONDS = 30.0
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    """The pages of a worker."""
     with served_page(tmp_path) as running:
         yield running
 
@@ -35,14 +33,10 @@ def status_when(served: Served, holds: Callable[[Any], bool]) -> Any:  # noqa: A
     return status
 
 
-def test_it_says_what_the_parts_say(served: Served) -> None:
-    """Given a worker at work, then its status has who leads, how far the log is read, what is
-    undecided and in flight, its shards and its lag.
-    """
+def test_status_of_a_worker_at_work(served: Served) -> None:
     at_work(served)
-
+    served.metrics.skipped("raw-documents", 0, 12)
     status = status_when(served, lambda status: status["in_flight"]["documents"] == 240)
-
     assert (status["index"], status["schema"]) == (INDEX, "firstseen.status/3")
     assert status["ordering"] == {
         "leads": False,
@@ -60,37 +54,30 @@ def test_it_says_what_the_parts_say(served: Served) -> None:
     assert status["candidates"]["fullest_bucket"] == 37
     assert [lag["messages"] for lag in status["lag"]] == [1_260, 7]
     distances = status["distances"]
-    assert (len(distances["counts"]), distances["beyond"]) == (distances["near"] + 1, 0)
-    assert (distances["counts"][0], distances["counts"][33], sum(distances["counts"])) == (
-        25,
-        15,
-        115,
-    )
+    counts = distances["counts"]
+    assert (len(counts), distances["beyond"]) == (distances["near"] + 1, 0)
+    assert (counts[0], counts[33], sum(counts)) == (25, 15, 115)
     assert status["worker"]["name"] == WORKER
     assert status["process"]["memory_bytes"] > 1_000_000
     assert 0 < status["latency"]["p50"] < status["latency"]["p99"] <= 0.1
+    troubles = status["troubles"]
+    assert troubles["errors"] == {"commit/broker": 1}
+    assert troubles["dead_letters"] == {"not_json": 2, "missing_text": 1}
+    assert (troubles["rebalances"], troubles["skipped"]) == (1, 12)
 
 
-def test_a_leader_names_the_shards_it_waits_for(served: Served) -> None:
-    """Given a leader without the reports of two shards, and records of another index, then the
-    status has both.
-    """
+def test_status_of_a_leader_names_missing_reports(served: Served) -> None:
     served.view.leads, served.view.leader = True, "this one"
     served.metrics.leader(True)
     served.metrics.reports_missing({7, 1})
     served.metrics.foreign_record("log")
-
     status = status_when(served, lambda status: bool(status["ordering"]["reports_missing"]))
-
     assert status["ordering"]["leads"] is True
     assert status["ordering"]["reports_missing"] == [1, 7]
     assert status["ordering"]["foreign_records"] == 1
 
 
-def test_shards_from_opening_to_ready(served: Served) -> None:
-    """Given a shard that reads its changelog, then its status has how much is left, and which part
-    is done of what there was at first; then it is ready, and nothing is left.
-    """
+def test_status_of_a_shard_from_recovery_to_ready(served: Served) -> None:
     served.status()
     state = served.view.states[2]
     served.view.states[2] = state._replace(recovery_remaining=6_000)
@@ -100,22 +87,17 @@ def test_shards_from_opening_to_ready(served: Served) -> None:
     assert ready["recovered"] is None
     assert (recovering["state"], recovering["remaining"]) == ("recovering", 6_000)
     assert recovering["recovered"] == pytest.approx(1 - 6_000 / 12_345, abs=1e-4)
-
     served.view.states[2] = state._replace(recovery_remaining=0)
     assert served.status()["shards"][1]["state"] == "opening"
     served.view.states[2] = state._replace(is_open=True, recovery_remaining=0)
     assert served.status()["shards"][1]["state"] == "ready"
 
 
-def test_readiness_and_liveness(served: Served) -> None:
-    """Given a shard that is being opened, then the worker is alive and not ready, with the reason;
-    when it is open, then it is ready; when it has failed, then it is dead of that.
-    """
+def test_probes_while_a_shard_opens_and_after_a_failure(served: Served) -> None:
     assert served.ask("GET", "/healthz").status == HTTPStatus.OK
     not_ready = served.ask("GET", "/readyz")
     assert not_ready.status == HTTPStatus.SERVICE_UNAVAILABLE
     assert b"[2]" in not_ready.body
-
     del served.view.states[2]
     assert served.ask("GET", "/readyz").body == b"ready\n"
     served.view.failure = FirstseenError("no room on the disk")
@@ -123,35 +105,24 @@ def test_readiness_and_liveness(served: Served) -> None:
     assert (dead.status, dead.body) == (HTTPStatus.SERVICE_UNAVAILABLE, b"no room on the disk\n")
 
 
-def test_a_worker_that_waits_for_another_is_well(served: Served) -> None:
-    """Given documents that wait for another worker, then the worker is alive, and ready once its
-    shards are open; both probes and the status say for whom it waits.
-    """
+def test_probes_say_for_whom_a_healthy_worker_waits(served: Served) -> None:
     why = "documents have waited 130 s for shard 1 (last of worker firstseen.51aa) to report"
     served.health.waits(why)
     assert served.ask("GET", "/healthz").status == HTTPStatus.OK
     assert served.ask("GET", "/healthz").body == f"ok: {why}\n".encode()
     assert served.ask("GET", "/readyz").status == HTTPStatus.SERVICE_UNAVAILABLE
     assert served.status()["why_waiting"] == why
-
     del served.view.states[2]
     assert served.ask("GET", "/readyz").status == HTTPStatus.OK
     assert served.ask("GET", "/readyz").body == f"ready: {why}\n".encode()
-
     served.health.waits(None)
     assert served.ask("GET", "/healthz").body == b"ok\n"
     assert served.status()["why_waiting"] is None
 
 
-def test_the_group_beside_this_worker(served: Served) -> None:
-    """Given three workers, one of which has committed nothing, then the status has all of them,
-    who leads, where their pages are, and the sum of what they put out: this worker's own figures
-    are the present ones, not those of its last commit.
-    """
+def test_group_sums_present_figures_of_this_worker_and_notes_of_others(served: Served) -> None:
     served.metrics.verdicts({"unique": 880})
-
     status = status_when(served, lambda status: status["documents"]["unique"] == 880)
-
     group = status["group"]
     this, leader, new = group["workers"]
     assert (this["name"], this["is_this"], this["partitions"]) == (WORKER, True, [0, 2])
@@ -164,22 +135,7 @@ def test_the_group_beside_this_worker(served: Served) -> None:
     assert (group["lag"], group["partitions"], group["described"]) == (1_904, 3, True)
 
 
-def test_troubles_are_counted(served: Served) -> None:
-    """Given failures, dead letters and lost records, then the status has each by its reason."""
-    served.metrics.error("commit", "broker")
-    served.metrics.dead_letter(RejectionReason.NOT_JSON)
-    served.metrics.skipped("raw-documents", 0, 12)
-    served.metrics.rebalance()
-
-    troubles = status_when(served, lambda status: status["troubles"]["rebalances"] == 1)["troubles"]
-
-    assert troubles["errors"] == {"commit/broker": 1}
-    assert troubles["dead_letters"] == {"not_json": 1}
-    assert troubles["skipped"] == 12
-
-
-def test_the_fullest_bucket_is_that_of_the_last_minutes() -> None:
-    """Given buckets of some sizes, then the largest of the last five minutes is the fullest."""
+def test_fullest_bucket_is_that_of_the_last_five_minutes() -> None:
     clock = ManualClock()
     fullest = FullestBuckets(clock)
     assert fullest.fullest() is None
@@ -187,7 +143,6 @@ def test_the_fullest_bucket_is_that_of_the_last_minutes() -> None:
     clock.now += KEPT_SECONDS / 2
     fullest.note(4)
     assert fullest.fullest() == 90
-
     clock.now += KEPT_SECONDS * 0.6
     assert fullest.fullest() == 4
     clock.now += KEPT_SECONDS

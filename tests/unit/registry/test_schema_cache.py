@@ -24,29 +24,22 @@ CONTENT = b"\x04hi"
 
 
 def framed(number: int) -> bytes:
-    """A value of a schema."""
     return b"\x00" + number.to_bytes(4, "big") + CONTENT
 
 
 def by_number(number: int) -> SchemaId:
-    """The id of a schema by its number."""
     return SchemaId(number, "")
 
 
 def reason_of(call: Callable[[], object]) -> RejectionReason:
-    """Why a value is not read."""
     with pytest.raises(UnreadableError) as caught:
         call()
     return caught.value.reason
 
 
-def test_the_two_ids_and_the_header() -> None:
-    """Given an id of four or of sixteen bytes, before the value or in the header, then the schema
-    and the content are told apart; the header goes first.
-    """
+def test_schema_id_is_a_number_or_a_guid_and_the_header_comes_first() -> None:
     guid = bytes(range(16))
     text = "00010203-0405-0607-0809-0a0b0c0d0e0f"
-
     assert unframed((), framed(7)) == (by_number(7), CONTENT)
     assert unframed((), b"\x01" + guid + CONTENT) == (SchemaId(None, text), CONTENT)
     header = ((VALUE.id_header, b"\x01" + guid),)
@@ -55,20 +48,15 @@ def test_the_two_ids_and_the_header() -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"\x00", b"\x00\x00\x00\x01", b"\x01" + bytes(15), b"{}"])
-def test_no_id(value: bytes) -> None:
-    """Given a value without an id, then it says so, in the value or in the header."""
+def test_value_or_header_without_a_schema_id(value: bytes) -> None:
     assert reason_of(lambda: unframed((), value)) is RejectionReason.NO_SCHEMA_ID
     header = ((VALUE.id_header, value),)
     assert reason_of(lambda: unframed(header, b"x")) is RejectionReason.NO_SCHEMA_ID
 
 
-def test_what_is_missing_and_what_is_there() -> None:
-    """Given values of three schemas, one without an id, then each schema is missing once, until it
-    is kept; then its values are decoded.
-    """
+def test_each_schema_is_missing_once_until_it_is_kept() -> None:
     cache = SchemaCache(AVRO)
     values = [((), framed(1)), ((), b"{}"), ((), framed(2)), ((), framed(1))]
-
     assert cache.missing(values) == [by_number(1), by_number(2)]
     cache.keep(by_number(1), TEXT)
     assert cache.missing(values) == [by_number(2)]
@@ -76,31 +64,23 @@ def test_what_is_missing_and_what_is_there() -> None:
     assert reason_of(lambda: cache.decode((), framed(2))) is RejectionReason.UNKNOWN_SCHEMA
 
 
-def test_unknown_for_a_while() -> None:
-    """Given a schema that the registry does not know, then its values are refused for that reason;
-    after a while it is missing again.
-    """
+def test_unknown_schema_is_missing_again_after_a_while() -> None:
     now = 100.0
     cache = SchemaCache(AVRO, clock=lambda: now)
     cache.keep_unknown(by_number(1), "not found")
-
     assert cache.missing([((), framed(1))]) == []
     assert reason_of(lambda: cache.decode((), framed(1))) is RejectionReason.UNKNOWN_SCHEMA
     now += UNKNOWN_SECONDS
     assert cache.missing([((), framed(1))]) == [by_number(1)]
 
 
-def test_a_limit_that_spares_the_batch() -> None:
-    """Given more schemas than the limit, then those that were used longest ago go; but none that
-    the batch at hand needs, even where that alone is more.
-    """
+def test_limit_drops_the_least_recently_used_but_none_of_the_batch() -> None:
     cache = SchemaCache(AVRO, limit=3)
     for number in range(1, 4):
         cache.keep(by_number(number), TEXT)
     assert cache.missing([((), framed(1))]) == []  # so it was used last
     cache.keep(by_number(4), TEXT)
     cache.trim([by_number(4)])
-
     assert len(cache) == 3
     assert cache.missing([((), framed(each)) for each in (1, 2, 3, 4)]) == [by_number(2)]
     many = [by_number(number) for number in range(10, 20)]
@@ -111,11 +91,9 @@ def test_a_limit_that_spares_the_batch() -> None:
     assert cache.missing([((), framed(number)) for number in range(10, 20)]) == []
 
 
-def test_a_schema_of_another_kind() -> None:
-    """Given a JSON Schema where Avro is expected, then its values are refused, with both kinds."""
+def test_schema_of_another_kind_names_both_kinds() -> None:
     cache = SchemaCache(AVRO)
     cache.keep(by_number(1), FetchedSchema("JSON", "{}"))
-
     with pytest.raises(UnreadableError, match=r"JSON.*fields\.format") as caught:
         cache.decode((), framed(1))
     assert caught.value.reason is RejectionReason.BAD_SCHEMA
@@ -128,42 +106,31 @@ class Registry:
         self.answers = list(answers)
 
     def fetch(self, schema: SchemaId) -> FetchedSchema:
-        """Return the next answer, or raise it."""
         answer = self.answers.pop(0) if self.answers else UnknownSchemaError(str(schema))
         if isinstance(answer, Exception):
             raise answer
         return answer
 
 
-def test_it_asks_a_second_time_before_a_schema_is_unknown() -> None:
-    """Given a registry that knows a schema a moment later, then it is there; one that it does not
-    know then either is unknown; each is counted once.
-    """
+def test_registry_is_asked_twice_before_a_schema_is_unknown() -> None:
     counted: list[FetchOutcome] = []
     pauses: list[float] = []
     cache = SchemaCache(AVRO)
     unknown = UnknownSchemaError("not yet")
     fetches = SchemaFetches(Registry(unknown, unknown, TEXT), cache, counted.append, pauses.append)
-
     fetches.fetch([by_number(1), by_number(2)])
-
     assert pauses == [AGAIN_SECONDS]
     assert counted == [FetchOutcome.FETCHED, FetchOutcome.UNKNOWN]
     assert cache.decode((), framed(1)) == "hi"
     assert reason_of(lambda: cache.decode((), framed(2))) is RejectionReason.UNKNOWN_SCHEMA
 
 
-def test_no_answer_makes_nothing_unknown() -> None:
-    """Given a registry that falls silent on the way, then what it gave is kept, and the rest is
-    still missing.
-    """
+def test_registry_that_falls_silent_leaves_the_rest_missing() -> None:
     counted: list[FetchOutcome] = []
     cache = SchemaCache(AVRO)
     away = RegistryUnavailableError("away")
     fetches = SchemaFetches(Registry(TEXT, away), cache, counted.append, lambda _: None)
-
     with pytest.raises(RegistryUnavailableError):
         fetches.fetch([by_number(1), by_number(2)])
-
     assert counted == [FetchOutcome.FETCHED, FetchOutcome.UNAVAILABLE]
     assert cache.missing([((), framed(1)), ((), framed(2))]) == [by_number(2)]

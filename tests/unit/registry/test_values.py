@@ -1,4 +1,4 @@
-"""Values by their schemas: types become what fields take, and no bytes do harm."""
+"""Values and keys by their schemas: types become what fields take, and no bytes do harm."""
 
 from __future__ import annotations
 
@@ -14,19 +14,27 @@ import pytest
 from fastavro import parse_schema, schemaless_writer
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
-from simhash_core.verdicts import Rejection, RejectionReason
+from simhash_core.verdicts import Rejection
+from simhash_core.verdicts import RejectionReason as R
 from streams.documents.fields import FieldSettings
 from streams.documents.json_values import UnreadableError
-from streams.documents.raw_documents import DocumentReader
-from streams.documents.schema_framing import SchemaDecoders, SchemaId
+from streams.documents.raw_documents import DocumentReader, Tombstone
+from streams.documents.schema_framing import KEY, VALUE, SchemaDecoders, SchemaId
 from streams.registry.schema_cache import SchemaCache
 from streams.registry.schemas import Decode, FetchedSchema, Reference, json_decoder
 from tests.rigs.registry.schema_registry import SchemaRegistry
 from tests.rigs.registry.serialized_records import SERIALIZERS
 
-HERE = SourcePosition("raw", 0, 0)
+HERE = SourcePosition("raw", 0, 7)
+FRAME = b"\x00\x00\x00\x00\x01"
+"""The id of schema 1, before a value or a key."""
+FORMATS: dict[str, Any] = {"AVRO": "avro", "JSON": "json-schema", "PROTOBUF": "protobuf"}
+LOCAL_TIME = {"type": "long", "logicalType": "local-timestamp-millis"}
+MICROSECONDS = {"type": "long", "logicalType": "timestamp-micros"}
+UUID_STRING = {"type": "string", "logicalType": "uuid"}
 ARTICLE = {
     "id": "a-1",
     "text": "北京今天下雪了",
@@ -39,38 +47,33 @@ ARTICLE = {
 
 @pytest.fixture(scope="module")
 def registry() -> Iterator[SchemaRegistry]:
-    """A registry for the serializers."""
     with SchemaRegistry() as opened:
         yield opened
 
 
-def reader(value_format: Any, fetched: FetchedSchema, **fields: Any) -> DocumentReader:  # noqa: ANN401 - a literal
-    """A reader whose schema 1 is given."""
-    names = FieldSettings(format=value_format, **fields)
+def read(fetched: FetchedSchema, content: bytes, **fields: str) -> Document | Rejection:
+    """What a record is read as whose value has schema 1."""
+    names = replace(FieldSettings(format=FORMATS[fetched.kind]), **fields)
     cache = SchemaCache(names)
     cache.keep(SchemaId(1, ""), fetched)
-    return DocumentReader(names, schemas=SchemaDecoders(cache))
-
-
-def read(
-    value_format: str, fetched: FetchedSchema, content: bytes, **fields: str
-) -> Document | Rejection:
-    """What a record of schema 1 is read as."""
-    record = RawRecord(b"key", b"\x00\x00\x00\x00\x01" + content, 5)
-    found = reader(value_format, fetched, **fields).read(HERE, record)
+    reader = DocumentReader(names, schemas=SchemaDecoders(cache))
+    found = reader.read(HERE, RawRecord(b"key", FRAME + content, 5))
     assert isinstance(found, Document | Rejection)
     return found
 
 
+def refusal(found: Document | Rejection | Tombstone) -> R:
+    assert isinstance(found, Rejection), found
+    return found.reason
+
+
 def avro(schema: Any, value: Any) -> tuple[FetchedSchema, bytes]:  # noqa: ANN401 - as Avro has them
-    """A schema, and a value of it."""
     stream = BytesIO()
     schemaless_writer(stream, parse_schema(schema), value)
     return FetchedSchema("AVRO", json.dumps(schema)), stream.getvalue()
 
 
 def record_of(**types: Any) -> dict[str, Any]:  # noqa: ANN401 - as Avro has them
-    """A schema of named fields."""
     fields = [{"name": name, "type": kind} for name, kind in types.items()]
     return {"type": "record", "name": "R", "fields": fields}
 
@@ -90,12 +93,11 @@ def _is_meta(body: Mapping[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("value_format", SERIALIZERS)
-def test_an_article_of_a_real_serializer(registry: SchemaRegistry, value_format: str) -> None:
-    """Given what Confluent's serializer made, then every field is the article's."""
+def test_article_of_a_serializer_has_every_field(
+    registry: SchemaRegistry, value_format: str
+) -> None:
     value, fetched = article(registry, value_format)
-
-    found = read(value_format, fetched, value, scope="meta.tenant")
-
+    found = read(fetched, value, scope="meta.tenant")
     assert found == Document(
         id="a-1",
         text="北京今天下雪了",
@@ -112,13 +114,13 @@ def test_an_article_of_a_real_serializer(registry: SchemaRegistry, value_format:
     [
         (record_of(text="string"), {"text": "雪"}, ("key", "雪", 5)),
         (
-            record_of(text="string", id={"type": "string", "logicalType": "uuid"}),
+            record_of(text="string", id=UUID_STRING),
             {"text": "雪", "id": UUID(int=1)},
             ("00000000-0000-0000-0000-000000000001", "雪", 5),
         ),
         (record_of(text="string", id="long"), {"text": "雪", "id": 7}, ("7", "雪", 5)),
         (
-            record_of(text="string", timestamp={"type": "long", "logicalType": "timestamp-micros"}),
+            record_of(text="string", timestamp=MICROSECONDS),
             {"text": "雪", "timestamp": datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC)},
             ("key", "雪", -1),
         ),
@@ -131,10 +133,10 @@ def test_an_article_of_a_real_serializer(registry: SchemaRegistry, value_format:
         (["null", record_of(text=["null", "string"])], {"text": "雪"}, ("key", "雪", 5)),
     ],
 )
-def test_types_of_avro(schema: Any, value: Any, expected: tuple[str, str, int]) -> None:  # noqa: ANN401 - as Avro has them
-    """Given types that JSON does not have, then ids, texts and times are what they mean."""
-    found = read("avro", *avro(schema, value))
-
+def test_types_of_avro_become_ids_texts_and_times(
+    schema: object, value: object, expected: tuple[str, str, int]
+) -> None:
+    found = read(*avro(schema, value))
     assert isinstance(found, Document), found
     assert (found.id, found.text, found.event_time_ms) == expected
 
@@ -142,77 +144,55 @@ def test_types_of_avro(schema: Any, value: Any, expected: tuple[str, str, int]) 
 @pytest.mark.parametrize(
     ("schema", "value", "reason"),
     [
-        (record_of(text="bytes"), {"text": b"x"}, RejectionReason.WRONG_TYPE),
-        (record_of(other="string"), {"other": "x"}, RejectionReason.MISSING_TEXT),
+        (record_of(text="bytes"), {"text": b"x"}, R.WRONG_TYPE),
+        (record_of(other="string"), {"other": "x"}, R.MISSING_TEXT),
         (
-            record_of(
-                text="string", timestamp={"type": "long", "logicalType": "local-timestamp-millis"}
-            ),
+            record_of(text="string", timestamp=LOCAL_TIME),
             {"text": "x", "timestamp": datetime(2024, 1, 1)},  # noqa: DTZ001 - a local time
-            RejectionReason.BAD_TIMESTAMP,
+            R.BAD_TIMESTAMP,
         ),
-        ("int", 7, RejectionReason.NOT_AN_OBJECT),
-        ("null", None, RejectionReason.NOT_AN_OBJECT),
+        ("int", 7, R.NOT_AN_OBJECT),
+        ("null", None, R.NOT_AN_OBJECT),
     ],
 )
-def test_avro_that_is_no_document(schema: Any, value: Any, reason: RejectionReason) -> None:  # noqa: ANN401 - as Avro has them
-    """Given values that no field can hold, then the reason is that of JSON."""
-    found = read("avro", *avro(schema, value))
-
-    assert isinstance(found, Rejection)
-    assert found.reason is reason
+def test_avro_that_no_field_can_hold_is_refused(schema: object, value: object, reason: R) -> None:
+    assert refusal(read(*avro(schema, value))) is reason
 
 
 @pytest.mark.parametrize(
-    "text",
+    "schema",
     [
-        "{",
-        '"nothing"',
-        '{"type": "record"}',
+        *("{", '"nothing"', '{"type": "record"}'),
         # A value of some thousand bytes would overflow the decoder's stack, and end the process.
-        json.dumps(record_of(next=["null", "R"])),
-        json.dumps(record_of(more={"type": "array", "items": "R"})),
-        json.dumps(record_of(inner={"type": "map", "values": ["int", "R"]})),
+        record_of(next=["null", "R"]),
+        record_of(more={"type": "array", "items": "R"}),
+        record_of(inner={"type": "map", "values": ["int", "R"]}),
         # A value of ten bytes would be a list of a trillion items.
-        json.dumps(record_of(text={"type": "array", "items": "null"})),
-        json.dumps(record_of(a={"type": "array", "items": record_of(b="null") | {"name": "B"}})),
-        json.dumps(
-            record_of(a={"type": "array", "items": {"type": "fixed", "size": 0, "name": "F"}})
-        ),
+        record_of(text={"type": "array", "items": "null"}),
+        record_of(a={"type": "array", "items": record_of(b="null") | {"name": "B"}}),
+        record_of(a={"type": "array", "items": {"type": "fixed", "size": 0, "name": "F"}}),
     ],
 )
-def test_avro_schemas_that_are_refused(text: str) -> None:
-    """Given a schema that is none, or one that a record of a few bytes could do harm by, then its
-    records are refused before they are decoded.
-    """
-    found = read("avro", FetchedSchema("AVRO", text), b"\x02" * 10_000)
-
-    assert isinstance(found, Rejection)
-    assert found.reason is RejectionReason.BAD_SCHEMA
+def test_invalid_or_harmful_avro_schemas_are_refused_before_decoding(schema: object) -> None:
+    text = schema if isinstance(schema, str) else json.dumps(schema)
+    assert refusal(read(FetchedSchema("AVRO", text), b"\x02" * 10_000)) is R.BAD_SCHEMA
 
 
-def test_avro_types_that_are_used_twice() -> None:
-    """Given a named type that two fields have, then that is no schema that contains itself."""
+def test_avro_type_that_two_fields_have_is_not_recursive() -> None:
     inner = record_of(text="string") | {"name": "Inner"}
     schema, content = avro(
         record_of(one=inner, two="Inner"), {"one": {"text": "a"}, "two": {"text": "b"}}
     )
-    found = read("avro", schema, content, text="two.text")
-
+    found = read(schema, content, text="two.text")
     assert isinstance(found, Document), found
     assert found.text == "b"
 
 
-def test_bytes_after_an_avro_value() -> None:
-    """Given more bytes than the schema describes, then the value is not of that schema."""
+def test_bytes_after_an_avro_value_are_not_of_the_schema() -> None:
     schema, content = avro(record_of(text="string"), {"text": "x"})
-    found = read("avro", schema, content + b"\x00")
-
-    assert isinstance(found, Rejection)
-    assert (found.reason, "1 bytes are left" in found.detail) == (
-        RejectionReason.NOT_OF_SCHEMA,
-        True,
-    )
+    found = read(schema, content + b"\x00")
+    assert refusal(found) is R.NOT_OF_SCHEMA
+    assert "1 bytes are left" in str(found)
 
 
 @pytest.mark.parametrize("value_format", SERIALIZERS)
@@ -220,9 +200,6 @@ def test_bytes_after_an_avro_value() -> None:
 def test_any_bytes_are_read_or_refused(
     registry: SchemaRegistry, value_format: str, data: st.DataObject
 ) -> None:
-    """Given an article whose bytes are changed, cut or made longer at random, or any bytes, then it
-    is a document or it is refused; nothing else is raised.
-    """
     value, fetched = article(registry, value_format)
     content = bytearray(value)
     for place, byte in data.draw(
@@ -231,50 +208,33 @@ def test_any_bytes_are_read_or_refused(
         content[place] = byte
     cut = data.draw(st.integers(0, len(content)))
     tail = data.draw(st.binary(max_size=8))
+    read(fetched, bytes(content[:cut]) + tail)
 
-    read(value_format, fetched, bytes(content[:cut]) + tail)
 
-
-def reason_of(decode: Decode, content: bytes) -> tuple[RejectionReason, str]:
-    """Why a value is refused, and what is said of it."""
+def reason_of(decode: Decode, content: bytes) -> tuple[R, str]:
     with pytest.raises(UnreadableError) as caught:
         decode(content)
     return caught.value.reason, caught.value.detail
 
 
-def test_json_schemas() -> None:
-    """Given a JSON Schema with a reference, then values that it allows are read, and others are
-    refused by the rule, without a word of the value; unless nothing is validated.
-    """
+def test_json_schema_refuses_by_rule_without_quoting_unless_not_validated() -> None:
     text = json.dumps({"properties": {"text": {"$ref": "low.json"}}, "required": ["text"]})
     schema = FetchedSchema("JSON", text, (Reference("low.json", '{"type": "string"}'),))
     decode = json_decoder(schema, validate=True)
-
     assert decode(b'{"text": "a"}') == {"text": "a"}
-    assert reason_of(decode, b"[}")[0] is RejectionReason.NOT_JSON
+    assert reason_of(decode, b"[}")[0] is R.NOT_JSON
     reason, detail = reason_of(decode, b'{"text": 4711}')
-    assert (reason, "4711" in detail) == (RejectionReason.NOT_OF_SCHEMA, False)
+    assert (reason, "4711" in detail) == (R.NOT_OF_SCHEMA, False)
     assert "properties/text/type" in detail
     assert json_decoder(schema, validate=False)(b'{"text": 4711}') == {"text": 4711}
 
 
 @pytest.mark.parametrize(
-    ("text", "content"),
-    [
-        ("{", b"{}"),
-        ('{"type": 7}', b"{}"),
-        ('{"$ref": "http://127.0.0.1:1/elsewhere"}', b"{}"),
-        ('{"$ref": "#/nowhere"}', b"{}"),
-    ],
+    "text",
+    ["{", '{"type": 7}', '{"$ref": "http://127.0.0.1:1/elsewhere"}', '{"$ref": "#/nowhere"}'],
 )
-def test_json_schemas_that_cannot_be_used(text: str, content: bytes) -> None:
-    """Given what is no schema, or refers to what the registry did not give, then its records are
-    refused; no other server is asked.
-    """
-    found = read("json-schema", FetchedSchema("JSON", text), content)
-
-    assert isinstance(found, Rejection)
-    assert found.reason is RejectionReason.BAD_SCHEMA
+def test_unusable_json_schemas_are_refused(text: str) -> None:
+    assert refusal(read(FetchedSchema("JSON", text), b"{}")) is R.BAD_SCHEMA
 
 
 @pytest.mark.parametrize(
@@ -282,23 +242,92 @@ def test_json_schemas_that_cannot_be_used(text: str, content: bytes) -> None:
     [b"", b"\x02", b"\x02\x09", b"\xff" * 1_000_000, b"\x7f", b"\x02\x01", b"\x00\xff\xff"],
     ids=len,
 )
-def test_protobuf_of_no_message(registry: SchemaRegistry, content: bytes) -> None:
-    """Given numbers that name no message of the file, or never end, or a message that is cut, then
-    the value is refused at once.
-    """
+def test_bytes_of_no_protobuf_message_are_refused(registry: SchemaRegistry, content: bytes) -> None:
     _, fetched = article(registry, "protobuf")
-    found = read("protobuf", fetched, content)
-
-    assert isinstance(found, Rejection)
-    assert found.reason is RejectionReason.NOT_OF_SCHEMA
+    assert refusal(read(fetched, content)) is R.NOT_OF_SCHEMA
 
 
 @pytest.mark.parametrize("text", ['syntax = "proto3";', "", base64.b64encode(b"\xff").decode()])
-def test_protobuf_without_a_descriptor(text: str) -> None:
-    """Given a registry that gives the text of a file, or none, then the reason says what it must
-    give.
-    """
-    found = read("protobuf", FetchedSchema("PROTOBUF", text), b"\x00")
+def test_protobuf_without_a_descriptor_is_refused(text: str) -> None:
+    found = read(FetchedSchema("PROTOBUF", text), b"\x00")
+    assert refusal(found) in {R.BAD_SCHEMA, R.NOT_OF_SCHEMA}
 
+
+STRING = FetchedSchema("AVRO", '"string"')
+
+
+def read_key(
+    schema: FetchedSchema,
+    key: bytes | None,
+    value: bytes | None = b'{"text": "x"}',
+    **headers: bytes,
+) -> Document | Rejection | Tombstone:
+    """What a record is read as whose key has schema 1."""
+    fields = FieldSettings(key_format=FORMATS[schema.kind])
+    cache = SchemaCache(fields, KEY)
+    cache.keep(SchemaId(1, ""), schema)
+    reader = DocumentReader(fields, schemas=SchemaDecoders(key=cache))
+    return reader.read(HERE, RawRecord(key, value, 5, tuple(headers.items())))
+
+
+@pytest.mark.parametrize(
+    ("schema", "content", "document_id"),
+    [
+        ("string", b"\x06a-1", "a-1"),
+        ("long", b"\x0e", "7"),
+        (UUID_STRING, b"\x48" + str(UUID(int=1)).encode(), str(UUID(int=1))),
+        (record_of(id="string"), b"\x06a-1", "a-1"),
+        (None, b'"a-1"', "a-1"),
+    ],
+    ids=["string", "number", "uuid", "record", "json"],
+)
+def test_key_is_the_id_of_documents_and_tombstones(
+    schema: object, content: bytes, document_id: str
+) -> None:
+    fetched = FetchedSchema("AVRO", json.dumps(schema)) if schema else FetchedSchema("JSON", "{}")
+    document = read_key(fetched, FRAME + content)
+    tombstone = read_key(fetched, FRAME + content, None)
+    assert isinstance(document, Document)
+    assert document.id == document_id
+    assert isinstance(tombstone, Tombstone)
+    assert tombstone.document_id == document_id
+
+
+def test_schema_id_may_be_in_the_header_of_keys() -> None:
+    found = read_key(STRING, b"\x06a-1", **{KEY.id_header: FRAME})
+    assert isinstance(found, Document)
+    assert found.id == "a-1"
+    refusal(read_key(STRING, b"\x06a-1", **{VALUE.id_header: FRAME}))
+
+
+@pytest.mark.parametrize(
+    ("schema", "key", "reason"),
+    [
+        (STRING, b"a-1", R.NO_SCHEMA_ID),
+        (STRING, FRAME + b"\x06a", R.NOT_OF_SCHEMA),
+        (STRING, b"\x00\x00\x00\x00\x02a", R.UNKNOWN_SCHEMA),
+        (FetchedSchema("AVRO", '"boolean"'), FRAME + b"\x01", R.WRONG_TYPE),
+        (FetchedSchema("AVRO", '{"type": "fi'), FRAME + b"\x01", R.BAD_SCHEMA),
+    ],
+)
+def test_records_with_unreadable_keys_are_refused(
+    schema: FetchedSchema, key: bytes, reason: R
+) -> None:
+    for value in (b'{"text": "x"}', None):
+        assert refusal(read_key(schema, key, value)) is reason
+
+
+def test_key_is_not_read_where_it_is_not_needed() -> None:
+    found = read_key(STRING, b"anything", b'{"text": "x", "id": "b-2"}')
+    assert isinstance(found, Document)
+    assert found.id == "b-2"
+    without = read_key(STRING, None)
+    assert isinstance(without, Document)
+    assert without.id == str(HERE)
+
+
+def test_message_names_the_setting_of_keys() -> None:
+    found = read_key(STRING, b"a-1")
     assert isinstance(found, Rejection)
-    assert found.reason in {RejectionReason.BAD_SCHEMA, RejectionReason.NOT_OF_SCHEMA}
+    assert "the key does not begin" in found.detail
+    assert "fields.key_format" in found.detail

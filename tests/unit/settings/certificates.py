@@ -42,30 +42,18 @@ def make_certificates(directory: Path) -> Certificates:
 
     for authority in ("ca", "other"):
         openssl(*key_and_request(authority), "-x509", "-days", "2", "-out", f"{authority}.pem")
-    (directory / "server.cnf").write_text("subjectAltName=IP:127.0.0.1\n")
-    (directory / "client.cnf").write_text("subjectAltName=DNS:client\n")
-    for name in ("server", "client"):
+    for name, subject in (("server", "IP:127.0.0.1"), ("client", "DNS:client")):
+        (directory / f"{name}.cnf").write_text(f"subjectAltName={subject}\n")
         openssl(*key_and_request(name), "-out", f"{name}.csr")
         openssl(
             *("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key"),
             *("-CAcreateserial", "-days", "2", "-extfile", f"{name}.cnf", "-out", f"{name}.pem"),
         )
-    (directory / "both.pem").write_text(
-        (directory / "server.key").read_text() + (directory / "server.pem").read_text()
-    )
-    openssl(
-        *("pkcs8", "-topk8", "-in", "client.key", "-out", "client-encrypted.key"),
-        *("-passout", f"pass:{KEY_PASSWORD}"),
-    )
-    openssl(
-        *("pkcs12", "-export", "-inkey", "client.key", "-in", "client.pem"),
-        *("-out", "client.p12", "-passout", f"pass:{KEY_PASSWORD}"),
-    )
-    return Certificates(
-        directory / "ca.pem",
-        directory / "other.pem",
-        directory / "both.pem",
-        directory / "client.pem",
-        directory / "client-encrypted.key",
-        directory / "client.p12",
-    )
+    parts = [(directory / f"server.{part}").read_text() for part in ("key", "pem")]
+    (directory / "both.pem").write_text("".join(parts))
+    password = ("-passout", f"pass:{KEY_PASSWORD}")
+    openssl("pkcs8", "-topk8", "-in", "client.key", "-out", "client-encrypted.key", *password)
+    client = ("-inkey", "client.key", "-in", "client.pem")
+    openssl("pkcs12", "-export", *client, "-out", "client.p12", *password)
+    files = ("ca.pem", "other.pem", "both.pem", "client.pem", "client-encrypted.key", "client.p12")
+    return Certificates(*(directory / file for file in files))

@@ -25,17 +25,21 @@ def load(
 
 
 def settings_of(*assignments: str) -> Settings:
-    """The settings that `--set` assignments give."""
     return load(*assignments).settings
 
 
+def value_of(settings: Settings, name: str) -> object:
+    """The value of a setting, by its dotted name."""
+    value: object = settings
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
+
+
 def problems_of(
-    *assignments: str,
-    environ: Mapping[str, str] | None = None,
-    config: Path | None = None,
-    kafka_config: Path | None = None,
+    *assignments: str, environ: Mapping[str, str] | None = None, config: Path | None = None
 ) -> dict[str, Problem]:
     """The problems of settings that must be refused, by setting."""
     with pytest.raises(SettingsError) as caught:
-        load(*assignments, environ=environ, config=config, kafka_config=kafka_config)
+        load(*assignments, environ=environ, config=config)
     return {problem.setting: problem for problem in caught.value.problems}

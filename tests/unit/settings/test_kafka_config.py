@@ -9,6 +9,7 @@ import pytest
 from streams.errors import BrokerUnavailableError, SettingsError
 from streams.kafka.client_config import producer_config
 from streams.kafka.connection import connect_admin
+from streams.settings.settings import Settings
 from streams.topics.plans import topic_plans
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.kafka_configuration import protocols, tls
@@ -20,30 +21,15 @@ USER, PASSWORD = "lu", "p=a s#s"
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """Certificates for this module."""
     return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
-def tls_properties(certificates: Certificates, **others: str) -> dict[str, str]:
-    """Properties that trust the authority; `others` with underscores for dots."""
-    return {
-        "security.protocol": "SSL",
-        "ssl.ca.location": str(certificates.authority),
-        **{name.replace("_", "."): value for name, value in others.items()},
-    }
-
-
-def test_librdkafka_gets_everything() -> None:
-    """Given passed-on properties and what a client must have, then it gets both, the second first
-    where they meet; underscores of names stand for dots, save in callbacks.
-    """
-
+def test_a_client_gets_its_own_properties_before_those_passed_on() -> None:
     def error_cb(error: object) -> None:
         raise AssertionError(error)
 
     settings = settings_of("brokers=a:1", "kafka.linger.ms=7", "kafka.socket.timeout.ms=999")
     config = producer_config(settings, batch_size=5, socket_timeout_ms=10, error_cb=error_cb)
-
     assert config["bootstrap.servers"] == "a:1"
     assert config["client.id"] == "firstseen"
     assert config["batch.size"] == 5
@@ -60,13 +46,9 @@ def test_librdkafka_gets_everything() -> None:
         ["kafka.batch.size=5000000"],
     ],
 )
-def test_messages_fit_producers_and_topics(assignments: list[str]) -> None:
-    """Given any limits, then what a producer may send is more than a raw record, and what each
-    topic takes is more than the largest record that is sent to it, and than a batch of small ones.
-    """
+def test_producers_and_topics_take_the_largest_record_that_is_sent(assignments: list[str]) -> None:
     settings = settings_of(*assignments)
     topics = settings.topics
-
     assert producer_config(settings)["message.max.bytes"] == settings.largest_message_bytes
     assert settings.largest_message_bytes > settings.max_record_bytes
     for plan in topic_plans(settings, 4):
@@ -78,41 +60,34 @@ def test_messages_fit_producers_and_topics(assignments: list[str]) -> None:
         assert plan.min_message_bytes == int(plan.config["max.message.bytes"]) > max(largest, batch)
 
 
-@pytest.mark.parametrize("password", [{}, {"ssl_key_password": "wrong"}])
-def test_a_key_that_cannot_be_opened(certificates: Certificates, password: dict[str, str]) -> None:
-    """Given an encrypted key and no password, or a wrong one, then that is an error of the
-    configuration; nobody is asked for it on the terminal.
-    """
-    properties = tls_properties(
-        certificates,
-        ssl_certificate_location=str(certificates.client),
-        ssl_key_location=str(certificates.client_key),
-        **password,
-    )
-
+@pytest.mark.parametrize("password", [[], ["kafka.ssl.key.password=wrong"]])
+def test_no_password_of_a_key_is_asked_for(certificates: Certificates, password: list[str]) -> None:
     with pytest.raises(SettingsError, match=r"kafka"):
-        load(*(f"kafka.{name}={value}" for name, value in properties.items()))
+        load(
+            "kafka.security.protocol=SSL",
+            f"kafka.ssl.ca.location={certificates.authority}",
+            f"kafka.ssl.certificate.location={certificates.client}",
+            f"kafka.ssl.key.location={certificates.client_key}",
+            *password,
+        )
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "no-such-host.invalid:9092"])
-def test_no_broker(address: str) -> None:
-    """Given an address where no broker is, then the wait ends, and the error tells address, wait
-    and reason.
-    """
+def test_an_address_without_a_broker_is_told_with_wait_and_reason(address: str) -> None:
     with pytest.raises(BrokerUnavailableError, match=r"answered within 1\.5 s") as caught:
         connect_admin(settings_of(f"brokers={address}"), 1.5)
-
     assert f"at {address}" in str(caught.value)
     assert "refused" in str(caught.value) or "resolve" in str(caught.value)
 
 
+def assert_reached(settings: Settings) -> None:
+    assert len(connect_admin(settings, 10.0).list_topics(timeout=60.0).brokers) == 1
+
+
 @pytest.mark.usefixtures("kafka_required")
 @pytest.mark.kafka
-def test_a_secured_broker_is_reached(certificates: Certificates, tmp_path: Path) -> None:
-    """Given a real broker that demands TLS, a client certificate and a password, and a
-    client.properties for it, when a client connects with what it is given, then it is let in, with
-    the key as PEM files and as a PKCS#12 store; with a wrong password, it is not.
-    """
+def test_a_broker_with_tls_and_login_is_reached(certificates: Certificates, tmp_path: Path) -> None:
+    """With the key as PEM files and as a PKCS#12 store, and not with a wrong password."""
     properties = {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "PLAIN",
@@ -157,10 +132,7 @@ def test_a_secured_broker_is_reached(certificates: Certificates, tmp_path: Path)
                 f"bootstrap.servers={broker.bootstrap_servers}\n"
                 + "".join(f"{name}={value}\n" for name, value in (properties | key).items())
             )
-            settings = load(kafka_config=path).settings
-
-            admin = connect_admin(settings, 10.0)
-            assert len(admin.list_topics(timeout=60.0).brokers) == 1
+            assert_reached(load(kafka_config=path).settings)
 
         wrong = load("kafka.sasl.password=wrong", kafka_config=path).settings
         with pytest.raises(SettingsError, match=r"kafka\.sasl\.password .*(?i:authentication)"):
@@ -170,9 +142,7 @@ def test_a_secured_broker_is_reached(certificates: Certificates, tmp_path: Path)
 @pytest.mark.usefixtures("kafka_required")
 @pytest.mark.kafka
 def test_a_broker_that_takes_tokens(tmp_path: Path) -> None:
-    """Given a real broker whose clients log in with tokens (OAUTHBEARER; unsigned ones, for there
-    is no server that signs them here), when a client connects, then it is let in.
-    """
+    """Unsigned ones: there is no server here that signs them."""
     module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
     own = {
         "security.protocol": "SASL_PLAINTEXT",
@@ -193,6 +163,4 @@ def test_a_broker_that_takes_tokens(tmp_path: Path) -> None:
         client_settings=own,
     ) as broker:
         assignments = [f"kafka.{name}={value}" for name, value in own.items()]
-        settings = load(f"brokers={broker.bootstrap_servers}", *assignments).settings
-
-        assert len(connect_admin(settings, 10.0).list_topics(timeout=60.0).brokers) == 1
+        assert_reached(settings_of(f"brokers={broker.bootstrap_servers}", *assignments))

@@ -1,4 +1,4 @@
-"""Rules: what settings must be together."""
+"""Rules: what settings must be together; what is refused, with the reason and without secrets."""
 
 from __future__ import annotations
 
@@ -7,41 +7,125 @@ from pathlib import Path
 import pytest
 
 from simhash_core.text.profiles import PROFILES
+from streams.settings import registry
+from streams.settings.reference import rows, text_rows
 from streams.settings.rules import violations
-from streams.settings.settings import Settings
-from tests.unit.settings.sources import load, problems_of, settings_of
+from streams.settings.settings import Settings, is_loopback
+from tests.unit.settings.sources import load, problems_of, settings_of, value_of
+
+DAY_MS = 86_400_000
+SECRET = "hush-16-signs-and-more"  # noqa: S105 - a test's
+AVRO = "fields.format=avro"
+URL = "registry.url=http://registry:8081"
+BOTH = (AVRO, URL)
+USER = "registry.username=a"
+PASSWORD = f"registry.password={SECRET}"
+TOKENS = "registry.oauth_token_url=https://idp/token"
+CLIENT = (*BOTH, TOKENS, "registry.oauth_client_id=worker")
+OAUTH = (*CLIENT, f"registry.oauth_client_secret={SECRET}")
+
+# The setting that is named, a part of the message, and the assignments.
+REFUSED: list[tuple[str, ...]] = [
+    *(("brokers", "no address", f"brokers={value}") for value in ("a", ":9092", "a b:1")),
+    *(("brokers", "no port", f"brokers={value}") for value in ("a:", "a:0", "a:65536", "a:１")),
+    ("brokers", "'b:x' has no port", "brokers=a:1,b:x"),
+    ("brokers", "brackets", "brokers=::1:9092"),
+    ("brokers", "scheme", "brokers=kafka://a:1"),
+    ("brokers", "at least one", "brokers=,"),
+    ("profile", ", ".join(sorted(PROFILES)), "profile=narrow"),
+    ("index.distance", "from 0 to 255", "index.distance=256"),
+    ("index.bits", "100", "index.bits=100"),
+    ("index.blocks", "80 bits", "profile=classic", "index.blocks=5"),
+    ("index.segmenter", "jieba-posseg", "index.segmenter=jeiba"),
+    ("index.weighting", "tfidf-sublinear", "index.weighting=bm25"),
+    ("index.feature_hash", "java, xxh3", "index.feature_hash=md5"),
+    ("index.window", "such as 30d", "index.window=30 days"),
+    ("index.window", "one time", "index.window=0d"),
+    ("index.window", "more than 36500d", "index.window=40000d"),
+    ("index.lateness", "soon", "index.window=30d", "index.lateness=soon"),
+    ("index.lateness", "index.window", "index.lateness=1h"),
+    ("index.same_id", "replace", "index.same_id=update"),
+    ("batch.packets", "12697", "batch.documents=1000", "batch.packets=13"),
+    ("in_flight.documents", "batch.documents", "in_flight.documents=10", "batch.documents=11"),
+    ("state_dir", "directory", f"state_dir={__file__}"),
+    ("registry.url", "must be given", AVRO),
+    ("registry.url", "no effect", URL),
+    ("registry.url", "fields.key_format is protobuf", "fields.key_format=protobuf"),
+    ("registry.url", "no effect", URL, "fields.format=json"),
+    ("registry.url", "http://", AVRO, "registry.url=registry:8081"),
+    ("registry.url", "host", AVRO, "registry.url=http://"),
+    ("registry.url", "http://", AVRO, "registry.url=http://a, b:1"),
+    ("registry.url", "registry.username", AVRO, "registry.url=http://a:b@c"),
+    ("registry.username", "password", *BOTH, USER),
+    ("registry.username", "a password a user", *BOTH, PASSWORD),
+    ("registry.username", "no colon", *BOTH, "registry.username=a:b", PASSWORD),
+    ("registry.password_file", "choose one", *BOTH, USER, PASSWORD, "registry.password_file=b"),
+    (
+        "registry.certificate_file",
+        "registry.key_file",
+        *BOTH,
+        "registry.certificate_file=/dev/null",
+    ),
+    ("registry.ca_file", "no such file", *BOTH, "registry.ca_file=/no/such"),
+    ("registry.oauth_scope", "no effect", *BOTH, "registry.oauth_scope=a"),
+    ("registry.oauth_client_id", "must be given", *BOTH, TOKENS),
+    ("registry.oauth_client_secret", "must be given", *BOTH, TOKENS),
+    ("registry.oauth_token_url", "one URL", *BOTH, f"{TOKENS},http://b"),
+    ("registry.oauth_token_url", "http://", *BOTH, "registry.oauth_token_url=idp/token"),
+    ("registry.username", "choose one", *OAUTH, USER, PASSWORD),
+    (
+        "registry.oauth_client_secret_file",
+        "choose one",
+        *OAUTH,
+        "registry.oauth_client_secret_file=a",
+    ),
+    ("web.token_file", "twice", f"web.token={SECRET}", "web.token_file=x"),
+    *(
+        ("web.token", "16 to 256", f"web.token={token}")
+        for token in ("short", f"{SECRET} with a blank", f"ümläute-{SECRET}", SECRET * 12)
+    ),
+    *(
+        ("web.host", way_out, f"web.host={host}")
+        for host in ("0.0.0.0", "::", "10.1.2.3", "worker-1", "localhost.a.org", "127.0.0.1.nip.io")  # noqa: S104 - settings
+        for way_out in ("web.token_file", "web.token", "web.open_monitoring", "127.0.0.1")
+    ),
+]
 
 
-def test_the_defaults_keep_every_rule() -> None:
-    """Given the defaults, then no rule finds anything."""
-    assert list(violations(Settings())) == []
-
-
-@pytest.mark.parametrize("brokers", ["a:1", "127.0.0.1:9092,b.c:65535", "[::1]:9092"])
-def test_addresses(brokers: str) -> None:
-    """Given addresses with ports, then they are brokers."""
-    assert settings_of(f"brokers={brokers}").brokers == brokers
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_does_not_fit_is_refused_with_the_reason(case: tuple[str, ...]) -> None:
+    setting, says, *assignments = case
+    problems = problems_of(*assignments)
+    assert says in problems[setting].message
+    assert SECRET not in str(problems) + str([str(problem) for problem in problems.values()])
 
 
 @pytest.mark.parametrize(
-    ("brokers", "says"),
+    "assignments",
     [
-        ("a", "no address"),
-        (":9092", "no address"),
-        ("a b:1", "no address"),
-        ("a:", "no port"),
-        ("a:0", "no port"),
-        ("a:65536", "no port"),
-        ("a:1,b:x", "'b:x' has no port"),
-        ("a:１", "no port"),
-        ("::1:9092", "brackets"),
-        ("kafka://a:1", "scheme"),
-        (",", "at least one"),
+        ["brokers=a:1"],
+        ["brokers=127.0.0.1:9092,b.c:65535"],
+        ["brokers=[::1]:9092"],
+        ["batch.documents=1000", "batch.packets=12"],
+        *(
+            [f"registry.url={url}", f"fields.format={value_format}"]
+            for url in ("http://a:8081", "https://a/registry, https://b")
+            for value_format in ("avro", "protobuf", "json-schema")
+        ),
+        ["web.host=0.0.0.0", f"web.token={SECRET}"],
+        ["web.host=0.0.0.0", "web.token_file=/run/secrets/token"],
+        ["web.host=0.0.0.0", "web.open_monitoring=true"],
+        ["web.host=0.0.0.0", "web.enabled=false"],
+        ["state_dir=/no/such/directory/yet"],
     ],
 )
-def test_no_addresses(brokers: str, says: str) -> None:
-    """Given something else among the brokers, then the message says which and why."""
-    assert says in problems_of(f"brokers={brokers}")["brokers"].message
+def test_what_fits_is_taken(assignments: list[str]) -> None:
+    name, _, value = assignments[0].partition("=")
+    assert str(value_of(settings_of(*assignments), name)) == value
+
+
+def test_the_defaults_keep_every_rule() -> None:
+    assert list(violations(Settings())) == []
 
 
 @pytest.mark.parametrize(
@@ -54,98 +138,73 @@ def test_no_addresses(brokers: str, says: str) -> None:
         ["mode=tag", "topics.tagged=raw-documents"],
     ],
 )
-def test_topics_differ(assignments: list[str]) -> None:
-    """Given two topics of one name, or of names that Kafka takes for one, then that is refused:
-    outputs would come in again.
-    """
+def test_topics_that_kafka_takes_for_one_are_refused(assignments: list[str]) -> None:
+    """Outputs would come in again."""
     assert {name.partition(".")[0] for name in problems_of(*assignments)} == {"topics"}
 
 
 @pytest.mark.parametrize("name", ["", ".", ".."])
-def test_topics_have_names(name: str) -> None:
-    """Given a name that no topic can have, then it is refused."""
+def test_names_that_no_topic_can_have_are_refused(name: str) -> None:
     assert problems_of(f"topics.raw={name}").keys() == {"topics.raw"}
 
 
-def test_a_long_application_id_leaves_room_for_topics() -> None:
-    """Given the longest application id, then its internal topics still have names."""
+def test_the_longest_application_id_leaves_room_for_topics() -> None:
     assert settings_of(f"application_id={'a' * 200}").topics.changelog.endswith(".changelog")
 
 
-def test_unknown_profile() -> None:
-    """Given a profile that is none, then the message lists those that there are."""
-    assert ", ".join(sorted(PROFILES)) in problems_of("profile=narrow")["profile"].message
-
-
-def test_index_changes_the_profile() -> None:
-    """Given changes to the index, then the profile has them and keeps the rest."""
+def test_index_changes_the_profile_and_keeps_the_rest() -> None:
     profile = settings_of("profile=classic", "index.distance=2").index_profile()
-
     assert (profile.bits, profile.distance) == (64, 2)
 
 
-def test_a_window_and_its_lateness() -> None:
-    """Given durations, then the profile has them in milliseconds; a day of lateness unless set."""
-    day = 86_400_000
+def test_a_window_has_a_day_of_lateness_unless_set() -> None:
     windowed = settings_of("index.window=30d").index_profile()
     short = settings_of("index.window=90m", "index.lateness=0s").index_profile()
-
-    assert (windowed.window, windowed.lateness) == (30 * day, day)
+    assert (windowed.window, windowed.lateness) == (30 * DAY_MS, DAY_MS)
     assert (short.window, short.lateness) == (90 * 60_000, 0)
     assert settings_of().index_profile().window is None
 
 
-def test_a_scope_is_part_of_the_index() -> None:
-    """Given a field of scopes, then the index has scopes, and its profile says so."""
+def test_a_field_of_scopes_makes_the_index_scoped() -> None:
     assert settings_of("fields.scope=tenant").index_profile().scoped
     assert not settings_of().index_profile().scoped
 
 
+def test_a_state_directory_in_which_the_applications_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "firstseen").write_text("")
+    assert "directory" in problems_of(f"state_dir={tmp_path}")["state_dir"].message
+
+
+def test_a_missing_extra_is_named_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "find_spec", lambda name: None if name == "fastavro" else name)
+    message = problems_of(*BOTH)["fields.format"].message
+    assert "fastavro" in message
+    assert "pip install 'firstseen[registry]'" in message
+
+
 @pytest.mark.parametrize(
-    ("assignments", "setting", "says"),
+    "host", ["127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost", "LocalHost."]
+)
+def test_the_loopback_needs_no_token(host: str) -> None:
+    assert is_loopback(host)
+    assert settings_of(f"web.host={host}").web.on_loopback
+
+
+@pytest.mark.parametrize(
+    ("name", "assignments"),
     [
-        (["index.distance=256"], "index.distance", "from 0 to 255"),
-        (["index.bits=100"], "index.bits", "100"),
-        (["profile=classic", "index.blocks=5"], "index.blocks", "80 bits"),
-        (["index.segmenter=jeiba"], "index.segmenter", "jieba-posseg"),
-        (["index.weighting=bm25"], "index.weighting", "tfidf-sublinear"),
-        (["index.feature_hash=md5"], "index.feature_hash", "java, xxh3"),
-        (["index.window=30 days"], "index.window", "such as 30d"),
-        (["index.window=0d"], "index.window", "one time"),
-        (["index.window=40000d"], "index.window", "more than 36500d"),
-        (["index.window=30d", "index.lateness=soon"], "index.lateness", "soon"),
-        (["index.lateness=1h"], "index.lateness", "index.window"),
-        (["index.same_id=update"], "index.same_id", "replace"),
+        ("registry.password", (*BOTH, USER)),
+        ("registry.oauth_client_secret", CLIENT),
+        ("web.token", ()),
     ],
 )
-def test_an_index_that_cannot_be(assignments: list[str], setting: str, says: str) -> None:
-    """Given widths that do not fit or unknown names, then the core's reason is told."""
-    assert says in problems_of(*assignments)[setting].message
-
-
-def test_state_in_a_file(tmp_path: Path) -> None:
-    """Given a state directory that is a file, or in one, then it is refused."""
-    (file := tmp_path / "file").write_text("")
-    (tmp_path / "firstseen").write_text("")
-
-    for path in (file, tmp_path):
-        problem = problems_of(f"state_dir={path}")["state_dir"]
-        assert "directory" in problem.message
-    assert load(f"state_dir={tmp_path / 'not' / 'yet'}").settings.state_dir.name == "yet"
-
-
-def test_what_is_decided_at_once_fits_a_record() -> None:
-    """Given so many documents at once that one record could not hold their verdicts, then that is
-    refused with how many are possible; that many are.
-    """
-    message = problems_of("batch.documents=1000", "batch.packets=13")["batch.packets"].message
-
-    assert "12697" in message
-    assert settings_of("batch.documents=1000", "batch.packets=12").batch.packets == 12
-
-
-def test_a_whole_batch_may_be_in_flight() -> None:
-    """Given fewer documents in flight than a batch has, then that is refused."""
-    problems = problems_of("in_flight.documents=10", "batch.documents=11")
-
-    assert "batch.documents" in problems["in_flight.documents"].message
+def test_a_secret_is_in_no_row_and_no_repr(name: str, assignments: tuple[str, ...]) -> None:
+    table, _, field = name.partition(".")
+    variable = f"FIRSTSEEN_{table}__{field}".upper()
+    for loaded in (
+        load(*assignments, environ={variable: SECRET}),
+        load(*assignments, f"{name}={SECRET}"),
+    ):
+        of_table = getattr(loaded.settings, table)
+        assert getattr(of_table, field) == SECRET
+        assert SECRET not in repr([rows(loaded), text_rows(loaded), loaded.settings, of_table])

@@ -1,4 +1,4 @@
-"""The closed list of settings: each described, bounded, and its own default within its limits."""
+"""The closed list of settings: each described, documented and bounded; what follows from them."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import inspect
 
 from simhash_core.fingerprints.feature_hashes import FEATURE_HASHES
 from simhash_core.text.profiles import PROFILES, Profile
 from simhash_core.text.segmentation import SEGMENTERS
 from simhash_core.text.weighting import WEIGHTINGS
+from streams.documents.fields import FieldSettings
+from streams.errors import ExitCode
 from streams.settings.index import IndexSettings
+from streams.settings.reference import markdown_tables, with_tables
 from streams.settings.setting_fields import TEXT_LENGTH_MAX, SettingField, setting_fields, shown
-from streams.settings.settings import Settings, default_state_dir
+from streams.settings.settings import Mode, Settings, default_state_dir
+from streams.topics.plans import topic_plans
+from streams.worker.index_on_kafka import reading_rules
+from tests.repository.source_tree import ROOT
+from tests.unit.settings.sources import load, settings_of, value_of
 
 FIELDS = setting_fields()
-
-
-def default_of(name: str) -> object:
-    """The value that a setting has in `Settings()`."""
-    value: object = Settings()
-    for part in name.split("."):
-        value = getattr(value, part)
-    return value
 
 
 def bounds_of(field: SettingField) -> tuple[float, float] | None:
@@ -41,39 +42,30 @@ def bounds_of(field: SettingField) -> tuple[float, float] | None:
     return None
 
 
-NUMBERS = [name for name, field in FIELDS.items() if bounds_of(field)]
+BOUNDS = {name: found for name, field in FIELDS.items() if (found := bounds_of(field))}
 
 
 @pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
-def test_each_setting_is_described(field: SettingField) -> None:
-    """Given any setting, then its help is a sentence, and it says what a value must be."""
+def test_help_is_a_sentence_and_says_what_a_value_must_be(field: SettingField) -> None:
     assert field.help.endswith(".")
     assert field.help[0].isupper()
     assert field.expected
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_each_default_is_within_its_limits(name: str) -> None:
-    """Given a default, when it is written down and read again, then it is the same value."""
-    default = default_of(name)
-
+def test_each_default_can_be_written_and_read_again(name: str) -> None:
+    default = value_of(Settings(), name)
     assert FIELDS[name].parse(shown(default)) == default
 
 
-def test_there_are_numbers_to_bound() -> None:
-    """Given the settings, then each number among them has two limits (found by `bounds_of`)."""
-    assert {"web.port", "session_timeout_seconds", "index.distance", "broker_wait_seconds"} <= {
-        *NUMBERS
-    }
+def test_numbers_of_every_kind_are_among_the_bounded() -> None:
+    found = {"web.port", "session_timeout_seconds", "index.distance", "broker_wait_seconds"}
+    assert found <= BOUNDS.keys()
 
 
-@pytest.mark.parametrize("name", NUMBERS)
-def test_numbers_are_bounded(name: str) -> None:
-    """Given a number, then its limits are allowed, and what is beyond them is not."""
-    bounds = bounds_of(FIELDS[name])
-    assert bounds is not None
-    least, greatest = bounds
-
+@pytest.mark.parametrize("name", BOUNDS)
+def test_the_limits_of_a_number_are_allowed_and_no_more(name: str) -> None:
+    least, greatest = BOUNDS[name]
     assert FIELDS[name].parse(str(least)) == least
     assert FIELDS[name].parse(greatest) == greatest
     for beyond in (str(greatest + 1), str(least - 1), greatest + 1, least - 1, "nan", "inf"):
@@ -96,66 +88,51 @@ def test_numbers_are_bounded(name: str) -> None:
     ],
 )
 def test_text_is_read_as_the_settings_type(name: str, text: str, value: object) -> None:
-    """Given text, as flags and variables are, then it is read as what the setting holds."""
     assert FIELDS[name].parse(text) == value
 
 
-@pytest.mark.parametrize(
-    ("name", "given"),
-    [
-        ("include_body", 1),
-        ("include_body", "yes"),
-        ("web.port", "6.5"),
-        ("web.port", " 80"),
-        ("web.port", True),
-        ("brokers", 5),
-        ("brokers", ""),
-        ("brokers", ["a:1"]),
-        ("state_dir", ""),
-        ("state_dir", "~no-such-user-here/x"),
-        ("delivery", "at-least-once"),
-        ("application_id", "a b"),
-        ("application_id", "-a"),
-        ("application_id", "a" * 201),
-        ("group_instance_id", "a b"),
-        ("topics.raw", "快照"),
-        ("fields.format", "xml"),
-        ("fields.text", "x" * (TEXT_LENGTH_MAX + 1)),
-    ],
-)
-def test_other_values_are_refused(name: str, given: object) -> None:
-    """Given a value of another type or form, then it is refused with what is allowed."""
-    with pytest.raises(ValueError, match=r"must be|are allowed"):
-        FIELDS[name].parse(given)
+NO_VALUES: dict[str, list[object]] = {
+    "include_body": [1, "yes"],
+    "web.port": ["6.5", " 80", True],
+    "brokers": [5, "", ["a:1"]],
+    "state_dir": ["", "~no-such-user-here/x"],
+    "delivery": ["at-least-once"],
+    "application_id": ["a b", "-a", "a" * 201],
+    "group_instance_id": ["a b"],
+    "topics.raw": ["快照"],
+    "fields.format": ["xml"],
+    "fields.text": ["x" * (TEXT_LENGTH_MAX + 1)],
+}
 
 
-def test_a_home_is_expanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Given a path that begins with ~, then it is the home's."""
+@pytest.mark.parametrize("name", NO_VALUES)
+def test_other_values_are_refused_with_what_is_allowed(name: str) -> None:
+    for value in NO_VALUES[name]:
+        with pytest.raises(ValueError, match=r"must be|are allowed"):
+            FIELDS[name].parse(value)
+
+
+def test_a_tilde_is_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-
     assert FIELDS["state_dir"].parse("~/state") == tmp_path / "state"
 
 
 @pytest.mark.parametrize(
-    ("environ", "expected"),
+    ("data_home", "expected"),
     [
-        ({"XDG_DATA_HOME": "/data", "HOME": "/home/lu"}, "/data/firstseen"),
-        ({"HOME": "/home/lu"}, "/home/lu/.local/share/firstseen"),
-        ({"XDG_DATA_HOME": "", "HOME": "/home/lu"}, "/home/lu/.local/share/firstseen"),
-        ({"XDG_DATA_HOME": "data", "HOME": "/home/lu"}, "/home/lu/.local/share/firstseen"),
+        ({"XDG_DATA_HOME": "/data"}, "/data/firstseen"),
+        ({}, "/home/lu/.local/share/firstseen"),
+        ({"XDG_DATA_HOME": ""}, "/home/lu/.local/share/firstseen"),
+        ({"XDG_DATA_HOME": "data"}, "/home/lu/.local/share/firstseen"),
     ],
 )
-def test_where_state_is_kept_by_default(environ: dict[str, str], expected: str) -> None:
-    """Given an environment, then state is where the XDG specification says."""
-    assert default_state_dir(environ) == Path(expected)
+def test_state_is_kept_where_xdg_says(data_home: dict[str, str], expected: str) -> None:
+    assert default_state_dir({"HOME": "/home/lu", **data_home}) == Path(expected)
 
 
-def test_index_settings_are_the_profiles_fields() -> None:
-    """Given the fields of a profile, then each can be changed, and nothing else; but whether there
-    are scopes, which a field of theirs says.
-    """
+def test_index_settings_are_the_profiles_fields_but_scoped() -> None:
+    """Whether there are scopes is said by a field of theirs."""
     names = [field.name for field in msgspec.structs.fields(Profile)]
-
     assert [*IndexSettings.__struct_fields__, "scoped"] == names
 
 
@@ -168,25 +145,139 @@ def test_index_settings_are_the_profiles_fields() -> None:
         ("profile", PROFILES),
     ],
 )
-def test_help_names_every_choice(name: str, known: tuple[str, ...]) -> None:
-    """Given a setting that names something of the core, then its help lists what there is."""
+def test_help_names_every_choice_of_the_core(name: str, known: tuple[str, ...]) -> None:
     words = FIELDS[name].help.rstrip(".").replace(",", "").split()
-
     assert set(known) <= set(words)
 
 
-def test_internal_topics_keep_their_names() -> None:
-    """Given settings, when they are copied with another application id, then internal topics keep
-    the names that they have.
-    """
+def test_internal_topics_keep_their_names_when_settings_are_copied() -> None:
     settings = Settings(application_id="news")
-
     assert msgspec.structs.replace(settings, application_id="x").topics.log == "news.log"
 
 
-def test_secrets_are_not_in_the_representation() -> None:
-    """Given a password among the Kafka properties, then `repr` has its name alone."""
+def test_a_representation_has_the_name_of_a_secret_alone() -> None:
     text = repr(Settings(kafka={"sasl.password": "hush"}))
-
     assert "sasl.password" in text
     assert "hush" not in text
+
+
+def test_each_mode_has_its_own_output_topics_and_the_same_internal_ones() -> None:
+    names = Settings().topics
+    split, tag = Settings(), Settings(mode=Mode.TAG)
+    assert split.output_topics == (names.unique, names.duplicates, names.dead_letters)
+    assert tag.output_topics == (names.tagged, names.dead_letters)
+    for settings in (split, tag):
+        outputs = [p for p in topic_plans(settings, 6, 3) if p.output_retention_ms is not None]
+        assert tuple(plan.name for plan in outputs) == settings.output_topics
+        assert [plan.partitions for plan in outputs] == [*[6] * (len(outputs) - 1), 1]
+        assert all(plan.times_of == names.raw and plan.min_message_bytes for plan in outputs)
+    internal = [plan for plan in topic_plans(split, 6, 3) if plan.output_retention_ms is None]
+    assert internal == [p for p in topic_plans(tag, 6, 3) if p.output_retention_ms is None]
+
+
+# ---- The rules by which records are read, as a text that an index compares.
+
+
+def rules_of(*assignments: str) -> set[str]:
+    return set(reading_rules(settings_of(*assignments)).split("\n"))
+
+
+def test_the_rules_of_the_defaults_are_this_text() -> None:
+    """It stands in changelogs, so it must not change while the rules do not."""
+    assert reading_rules(Settings()) == (
+        "reader=1\n"
+        "fields.text=text\n"
+        "fields.id=id\n"
+        "fields.title=title\n"
+        "fields.keywords=keywords\n"
+        "fields.tags=tags\n"
+        "fields.references=references\n"
+        "fields.timestamp=timestamp\n"
+        "fields.format=auto\n"
+        "max_record_bytes=1048576"
+    )
+
+
+def test_every_field_is_a_rule() -> None:
+    settings = Settings(fields=FieldSettings(scope="tenant", key_format="avro"))
+    names = {line.partition("=")[0] for line in reading_rules(settings).split("\n")}
+    assert {f"fields.{name}" for name in FieldSettings.__struct_fields__} <= names
+
+
+REGISTRY = "registry.url=http://a"
+
+
+@pytest.mark.parametrize(
+    ("assignments", "others", "rules"),
+    [
+        # What does not decide how records are read; the registry may move:
+        (["application_id=other", "profile=classic", "include_body=true"], [], set()),
+        (
+            ["fields.format=avro", "registry.url=http://b", "registry.validate=false"],
+            ["fields.format=avro", REGISTRY],
+            set(),
+        ),
+        # What does:
+        (
+            ["fields.text=body", "max_record_bytes=2048"],
+            [],
+            {"fields.text=body", "max_record_bytes=2048"},
+        ),
+        (["fields.format=avro", REGISTRY], [], {"fields.format=avro", "schema_reader=1"}),
+        (["fields.key_format=avro", REGISTRY], [], {"fields.key_format=avro", "schema_reader=1"}),
+        (
+            ["fields.format=json-schema", REGISTRY],
+            ["fields.format=json-schema", REGISTRY, "registry.validate=false"],
+            {"registry.validate=true"},
+        ),
+    ],
+)
+def test_only_what_is_read_differently_is_another_rule(
+    assignments: list[str], others: list[str], rules: set[str]
+) -> None:
+    assert rules_of(*assignments) - rules_of(*others) == rules
+    if not rules:
+        assert rules_of(*assignments) == rules_of(*others)
+
+
+@given(
+    st.text(min_size=1).filter(str.isprintable) | st.sampled_from(["a\nb=c", "a\\nb=c", "=", "\r"])
+)
+def test_any_name_of_a_field_is_one_rule_unlike_any_other(name: str) -> None:
+    named = Settings(fields=FieldSettings(title=name))
+    assert len(reading_rules(named).split("\n")) == len(reading_rules(Settings()).split("\n"))
+    assert (reading_rules(named) == reading_rules(Settings())) == (name == "title")
+
+
+# ---- docs/configuration.md says what the code does.
+
+PAGE = ROOT / "docs" / "configuration.md"
+
+
+def test_the_page_has_the_tables_of_the_code() -> None:
+    """`firstseen config reference --update docs/configuration.md` brings them up to date."""
+    assert PAGE.read_text("utf-8") == with_tables(PAGE.read_text("utf-8"))
+
+
+def test_the_tables_have_every_setting() -> None:
+    rows = [line.split("|")[1].strip() for line in markdown_tables().splitlines() if "|" in line]
+    assert {f"`{name}`" for name in FIELDS} <= set(rows)
+
+
+def test_the_page_has_every_exit_code() -> None:
+    table = PAGE.read_text("utf-8").partition("## Exit codes")[2].partition("\n\n##")[0]
+    assert [code for code in ExitCode if f"{code.value}" not in table] == []
+
+
+def test_the_settings_file_of_the_page_can_be_loaded(tmp_path: Path) -> None:
+    example = PAGE.read_text("utf-8").partition("```toml\n")[2].partition("```")[0]
+    (path := tmp_path / "firstseen.toml").write_text(example, "utf-8")
+    settings = load("kafka.sasl.username=u", "kafka.sasl.password=p", config=path).settings
+    assert settings.index_profile().distance == 40
+    assert settings.brokers == "kafka-1:9092,kafka-2:9092"
+
+
+@pytest.mark.parametrize("page", ["no marks", "<!-- end -->"])
+def test_a_page_without_a_place_for_the_tables_is_refused(page: str) -> None:
+    with pytest.raises(ValueError, match="lacks"):
+        with_tables(page)

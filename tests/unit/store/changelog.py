@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from simhash_core.log.records import Progress
-from simhash_core.log.shard_stream import NewEntries
 from streams.kafka.clients import Producer
-from streams.store.changelog import Changelog
-from streams.store.changelog_codec import ChangelogRecord, encode_entries, encode_progress
+from streams.store.changelog import Changelog, last_progress
+from streams.store.changelog_codec import (
+    ChangelogRecord,
+    LoggedProgress,
+    encode_entries,
+    encode_progress,
+)
 from tests.rigs.brokers.broker import Broker
-from tests.unit.store.samples import CHAIN, INDEX, READING, new_entries, sample
+from tests.unit.store.samples import CHAIN, INDEX, READING, entries_of, progress_of
 
 PARTITION = CHAIN.partition
-ENTRIES_PER_COMMIT = 40
 SILENCE_SECONDS = 30.0
 
 
 class ChangelogTopic:
-    """The changelog of one test; the shard is ``CHAIN``'s."""
+    """The changelog of one test, for the shard of ``CHAIN``."""
 
     def __init__(self, broker: Broker, policy: str = "compact") -> None:
-        """Make the topic; ``policy``: what becomes of its old records."""
         self.broker = broker
         self.name = broker.unique("changelog")
+        self.config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "reader"}
         config = {"cleanup.policy": policy} if broker.supports_compaction else None
         broker.create_topics({self.name: PARTITION + 1}, config)
+        self.writer = self.producer()
 
     def producer(self) -> Producer:
         """A producer; in transactions where the broker has them."""
@@ -34,24 +37,31 @@ class ChangelogTopic:
             return self.broker.transactional_producer()
         return Producer({"bootstrap.servers": self.broker.bootstrap_servers})
 
-    def begin(self, producer: Producer, records: Sequence[ChangelogRecord]) -> None:
-        """Send records of a transaction, and leave it open."""
+    def begin(
+        self,
+        records: Iterable[ChangelogRecord],
+        producer: Producer | None = None,
+        partition: int = PARTITION,
+    ) -> Producer:
+        """Send records of a transaction, by a new producer or this one, and leave it open."""
+        producer = producer or self.producer()
         if self.broker.supports_transactions:
             producer.begin_transaction()
         for record in records:
-            producer.produce(self.name, record.value, record.key, PARTITION)
+            producer.produce(self.name, record.value, record.key, partition)
         assert producer.flush(SILENCE_SECONDS) == 0
+        return producer
 
-    def commit(self, producer: Producer, commits: Sequence[int]) -> None:
+    def send(self, records: Iterable[ChangelogRecord], partition: int = PARTITION) -> None:
+        """Send records in one transaction, where the broker has any."""
+        self.begin(records, self.writer, partition)
+        if self.broker.supports_transactions:
+            self.writer.commit_transaction()
+
+    def commit(self, commits: Iterable[int]) -> None:
         """Commit what ``commit_of`` says, each in a transaction of its own."""
         for commit in commits:
-            self.begin(producer, commit_of(commit))
-            self.end(producer)
-
-    def end(self, producer: Producer) -> None:
-        """Commit the transaction that was begun."""
-        if self.broker.supports_transactions:
-            producer.commit_transaction()
+            self.send(commit_of(commit))
 
     def reader(
         self,
@@ -60,7 +70,6 @@ class ChangelogTopic:
         silence_seconds: float = SILENCE_SECONDS,
         may_be_cut: bool = False,
     ) -> Changelog:
-        """The changelog for recovery."""
         return Changelog(
             self.name,
             PARTITION,
@@ -70,28 +79,11 @@ class ChangelogTopic:
             may_be_cut,
         )
 
-    @property
-    def config(self) -> dict[str, str]:
-        """What a reader needs."""
-        return {"bootstrap.servers": self.broker.bootstrap_servers, "group.id": "reader"}
-
-
-def entries_of(commit: int) -> list[NewEntries]:
-    """The entries of one commit, numbered from 0."""
-    first = commit * ENTRIES_PER_COMMIT
-    samples = [
-        sample(n, undecidable=n % 7 == 0, sketch=bytes(100))
-        for n in range(first, first + ENTRIES_PER_COMMIT)
-    ]
-    return [new_entries(2 * commit, samples[:15]), new_entries(2 * commit + 1, samples[15:])]
-
-
-def progress_of(commit: int) -> Progress:
-    """The progress of one commit."""
-    return Progress(CHAIN, (commit + 1) * ENTRIES_PER_COMMIT, 2 * commit + 2, 2 * commit - 1)
+    def last_progress(self) -> LoggedProgress | None:
+        return last_progress(self.name, PARTITION, self.config, SILENCE_SECONDS)
 
 
 def commit_of(commit: int) -> list[ChangelogRecord]:
     """The records of one commit."""
     records = [encode_entries(each) for each in entries_of(commit)]
-    return [*records, encode_progress(progress_of(commit), INDEX, READING)]
+    return [*records, encode_progress(progress_of(commit).progress, INDEX, READING)]

@@ -1,77 +1,113 @@
-"""A process that writes to a store until it is killed: ``python -m … PATH write|load|hold``.
+"""A process that writes to a store, which a test starts: ``python -m … PATH MODE``.
 
-``write`` prints the number of each commit after it returned. A commit is what one batch of a shard
-is: the entries of two packets, and progress that counts the commits. ``load`` writes the same as
-recovery does. ``hold`` opens the store, says so, and waits for its standard input to end.
+``write`` prints the number of each commit after it returned, until the process is killed. ``load``
+writes the same as recovery does. ``hold`` opens the store, says so, and waits for its standard
+input to end. With ``limit`` no file may grow beyond half a megabyte, with ``disk`` the disk is full
+in the end: the process then checks what the failure left, makes room, opens the store again, and
+prints the number of commits and the error.
 """
 
 from __future__ import annotations
 
+import resource
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from simhash_core.log.shard_stream import NewEntries
-from streams.store.rocksdb_store import MIB, StoreSettings
-from streams.store.row_codec import ProgressRow, StoredProgress, entry_block
+from streams.store.row_codec import ProgressRow, entry_block
+from streams.store.row_store import StoreFullError
 from streams.store.shard_store import ShardStore
-from tests.unit.store.samples import new_entries, open_store, progress_at, sample
+from tests.unit.store.samples import (
+    ENTRIES_PER_COMMIT,
+    SMALL_BUFFER,
+    entries_of,
+    open_store,
+    progress_of,
+    write,
+)
 
-ENTRIES_PER_COMMIT: Final = 40
-SETTINGS: Final = StoreSettings(write_buffer_bytes=MIB)  # so that files are written often
-_SKETCH: Final = bytes(range(256))
-
-
-def entries_of(commit: int) -> list[NewEntries]:
-    """The entries of one commit, numbered from 0."""
-    first = commit * ENTRIES_PER_COMMIT
-    samples = [
-        sample(n, undecidable=n % 7 == 0, sketch=_SKETCH)
-        for n in range(first, first + ENTRIES_PER_COMMIT)
-    ]
-    return [new_entries(2 * commit, samples[:15]), new_entries(2 * commit + 1, samples[15:])]
-
-
-def progress_of(commit: int) -> StoredProgress:
-    """The progress of one commit."""
-    return progress_at((commit + 1) * ENTRIES_PER_COMMIT, commit + 1)
-
-
-def commits_in(store: ShardStore) -> int:
-    """How many commits a store holds, by its progress."""
-    return store.changelog_offset
-
-
-def write(store: ShardStore, commit: int) -> None:
-    """Commit as a worker does."""
-    store.commit(entries_of(commit), progress_of(commit))
+# Enough for a store that is opened again: it writes its log out into new files.
+BALLAST_BYTES: Final = 4 * 1024 * 1024
+FILE_BYTES_MAX: Final = 512 * 1024
 
 
 def load(store: ShardStore, commit: int) -> None:
-    """Load the same as recovery does."""
     stored = progress_of(commit)
     row = ProgressRow(*(getattr(stored, name) for name in stored.__struct_fields__))
     store.load([entry_block(each) for each in entries_of(commit)], row)
 
 
-def main() -> None:
-    """Do what the command line says, for ever."""
-    path, what = Path(sys.argv[1]), sys.argv[2]
-    store = open_store(path, settings=SETTINGS)
-    if what == "hold":
-        _say("open")
-        sys.stdin.read()
-        return
-    commit = commits_in(store)
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def write_until_killed(path: Path, how: Callable[[ShardStore, int], None]) -> None:
+    store = open_store(path, settings=SMALL_BUFFER)
+    commit = store.changelog_offset
     while True:
-        (load if what == "load" else write)(store, commit)
-        _say(str(commit))
+        how(store, commit)
+        say(str(commit))
         commit += 1
 
 
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+def hold(path: Path) -> None:
+    with closing(open_store(path)):
+        say("open")
+        sys.stdin.read()
+
+
+@contextmanager
+def ballast(path: Path) -> Iterator[None]:
+    """Take room on the disk of ``path`` until the end of the block."""
+    file = path.with_name("ballast")
+    file.write_bytes(b"\xff" * BALLAST_BYTES)
+    yield
+    file.unlink()
+
+
+@contextmanager
+def short_files() -> Iterator[None]:
+    """Let no file of this process grow beyond a limit until the end of the block."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def check(store: ShardStore, commits: int) -> None:
+    assert len(store) == commits * ENTRIES_PER_COMMIT
+    assert store.progress() == progress_of(commits - 1)
+
+
+def write_until_full(path: Path, what: str) -> None:
+    commits, message = 0, ""
+    with (
+        short_files() if what == "limit" else ballast(path),
+        closing(open_store(path, settings=SMALL_BUFFER)) as store,
+    ):
+        while not message:
+            try:
+                write(store, commits)
+                commits += 1
+            except StoreFullError as error:
+                message = str(error)
+        check(store, commits)
+    with closing(open_store(path, settings=SMALL_BUFFER, must_exist=True)) as store:
+        check(store, commits)
+    sys.stdout.write(f"{commits} {message}")
+
+
+def main() -> None:
+    path, what = Path(sys.argv[1]), sys.argv[2]
+    if what == "hold":
+        hold(path)
+    elif what in {"limit", "disk"}:
+        write_until_full(path, what)
+    else:
+        write_until_killed(path, load if what == "load" else write)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Documents, packets and stores for the tests of the state of a shard."""
+"""Documents, packets, commits and stores for the tests of the state of a shard."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,16 +15,26 @@ from simhash_core.documents import Entry
 from simhash_core.log.records import Chain, Packet, Progress, Sender, entry_of
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.verdicts import UndecidableReason
-from streams.store.rocksdb_store import MIB, StoreSettings, block_cache
-from streams.store.row_codec import StoredProgress, StoreIdentity
+from streams.store.rocksdb_store import (
+    MIB,
+    RocksStore,
+    StoreSettings,
+    block_cache,
+    store_options,
+    write_options,
+)
+from streams.store.row_codec import ENTRY_TAG, StoredProgress, StoreIdentity, after
 from streams.store.shard_directory import open_shard_store
 from streams.store.shard_store import ShardStore
+from tests.rigs.waiting import await_that
 
 CHAIN: Final = Chain("raw-documents", "wVzq5XKbQnOXq3kcTtQx2g", 3)
 INDEX: Final = "firstseen-index/1 bits=64 blocks=4x16 distance=3"
 READING: Final = "reader=1\nfields.text=text"
 IDENTITY: Final = StoreIdentity(INDEX, "tests", 3)
 BITS: Final = 64
+SMALL_BUFFER: Final = StoreSettings(write_buffer_bytes=MIB)  # so that files are written often
+ENTRIES_PER_COMMIT: Final = 40
 
 
 class Sample(NamedTuple):
@@ -31,11 +42,11 @@ class Sample(NamedTuple):
 
     offset: int
     document_id: str
-    fingerprint: bytes = b""
-    digest: bytes = b""
-    sketch: bytes = b""
-    time_ms: int = 1_700_000_000_000
-    reason: UndecidableReason | None = None
+    fingerprint: bytes
+    digest: bytes
+    sketch: bytes
+    time_ms: int
+    reason: UndecidableReason | None
 
 
 def sample(offset: int, *, undecidable: bool = False, sketch: bytes = b"") -> Sample:
@@ -51,29 +62,24 @@ def sample(offset: int, *, undecidable: bool = False, sketch: bytes = b"") -> Sa
     )
 
 
-def columns_of(samples: Sequence[Sample], words: int = 1) -> DocumentColumns:
-    """Documents as columns."""
-    nothing = bytes(8 * words)
-    prints = b"".join(nothing if each.reason else each.fingerprint for each in samples)
+def columns_of(samples: Sequence[Sample]) -> DocumentColumns:
+    prints = b"".join(bytes(8) if each.reason else each.fingerprint for each in samples)
     digests = b"".join(each.digest for each in samples)
     return DocumentColumns(
         np.array([each.offset for each in samples], dtype=np.int64),
         np.array([each.time_ms for each in samples], dtype=np.int64),
         BytesColumn.of([each.document_id.encode() for each in samples]),
         np.frombuffer(digests, dtype=np.uint8).reshape(len(samples), 16),
-        np.frombuffer(prints, dtype=np.uint64).reshape(len(samples), words),
+        np.frombuffer(prints, dtype=np.uint64).reshape(len(samples), 1),
         np.array([REASON_CODES.index(each.reason) for each in samples], dtype=np.uint8),
         BytesColumn.of([each.sketch for each in samples]),
     )
 
 
-def packet_of(
-    samples: Sequence[Sample], *, previous: int | None = None, chain: Chain = CHAIN
-) -> Packet:
-    """A packet of documents; it covers those alone, unless it says from where."""
-    first = samples[0].offset - 1 if previous is None else previous
-    columns = columns_of(samples)
-    return Packet(chain, Sender("worker-7f", 12), first, samples[-1].offset, columns)
+def packet_of(samples: Sequence[Sample], chain: Chain = CHAIN) -> Packet:
+    """A packet that covers these documents alone."""
+    first, last = samples[0].offset - 1, samples[-1].offset
+    return Packet(chain, Sender("worker-7f", 12), first, last, columns_of(samples))
 
 
 def new_entries(
@@ -95,9 +101,41 @@ def expected(entries: Sequence[NewEntries]) -> dict[int, Entry]:
 
 
 def progress_at(next_offset: int, changelog_offset: int = 0) -> StoredProgress:
-    """A progress as a worker commits it."""
     progress = Progress(CHAIN, next_offset, next_offset * 2, next_offset * 2 - 1)
     return StoredProgress(progress, changelog_offset, 1_700_000_000_000, INDEX, READING)
+
+
+def entries_of(commit: int) -> list[NewEntries]:
+    """The entries of one commit, numbered from 0: those of two packets."""
+    first = commit * ENTRIES_PER_COMMIT
+    samples = [
+        sample(n, undecidable=n % 7 == 0, sketch=bytes(range(256)))
+        for n in range(first, first + ENTRIES_PER_COMMIT)
+    ]
+    return [new_entries(2 * commit, samples[:15]), new_entries(2 * commit + 1, samples[15:])]
+
+
+def progress_of(commit: int) -> StoredProgress:
+    return progress_at((commit + 1) * ENTRIES_PER_COMMIT, commit + 1)
+
+
+def write(store: ShardStore, commit: int) -> None:
+    store.commit(entries_of(commit), progress_of(commit))
+
+
+def check_holds(store: ShardStore, commits: int) -> None:
+    """Fail unless the store holds the first ``commits`` commits, each whole, and no more."""
+    wanted = expected([each for number in range(commits) for each in entries_of(number)])
+    stored = store.progress()
+    assert stored is not None
+    assert stored.progress == progress_of(commits - 1).progress
+    assert (stored.identity, stored.reading) == (INDEX, READING)
+    assert len(store) == commits * ENTRIES_PER_COMMIT
+    assert dict(store.all_entries()) == wanted
+    assert fingerprints_in(store) == fingerprints_of(wanted)
+    for sequence, entry in wanted.items():
+        of_content = [] if entry.fingerprint else [sequence]
+        assert store.by_content(entry.content_digest) == of_content
 
 
 def open_store(
@@ -108,15 +146,58 @@ def open_store(
     settings: StoreSettings | None = None,
     must_exist: bool = False,
 ) -> ShardStore:
-    """Open the store of the shard of these tests."""
     cache = cache or block_cache(8 * MIB)
     return open_shard_store(path, identity, BITS, cache, settings, must_exist=must_exist)
 
 
 def fingerprints_in(store: ShardStore) -> dict[int, bytes]:
-    """Fingerprints by sequence number, as the index is filled with them."""
     return {
         sequence: words.tobytes()
         for sequences, prints in store.prints()
         for sequence, words in zip(sequences.tolist(), prints.fingerprints, strict=True)
     }
+
+
+def fingerprints_of(entries: dict[int, Entry]) -> dict[int, bytes]:
+    """The fingerprints of those entries that have one."""
+    return {number: entry.fingerprint for number, entry in entries.items() if entry.fingerprint}
+
+
+def await_written(store: ShardStore) -> None:
+    """Wait until RocksDB writes no more files."""
+    work = (
+        *("rocksdb.mem-table-flush-pending", "rocksdb.num-running-flushes"),
+        *("rocksdb.compaction-pending", "rocksdb.num-running-compactions"),
+    )
+    await_that(lambda: not any(map(store.number, work)))
+
+
+@contextmanager
+def raw_store(path: Path) -> Iterator[RocksStore]:
+    """The database of a store, behind its back; made where there is none."""
+    path.mkdir(parents=True, exist_ok=True)
+    options = store_options(StoreSettings(), block_cache(MIB), create=True)
+    with closing(RocksStore(path, options, write_options(StoreSettings()))) as store:
+        yield store
+
+
+def write_raw(path: Path, rows: dict[bytes, bytes]) -> None:
+    with raw_store(path) as store:
+        batch = store.batch()
+        entries = {key: value for key, value in rows.items() if key[:1] == ENTRY_TAG}
+        batch.put_entries(entries.keys(), entries.values())
+        for key in rows.keys() - entries.keys():
+            batch.put(key, rows[key])
+        batch.write()
+
+
+def read_raw(path: Path) -> dict[bytes, bytes]:
+    end = after(ENTRY_TAG)
+    ranges = [(b"\x00", ENTRY_TAG), (ENTRY_TAG, end), (end, b"\xff")]
+    with raw_store(path) as store:
+        return {
+            key: value
+            for each in ranges
+            for rows in store.scan(*each, 1000)
+            for key, value in zip(*rows, strict=True)
+        }

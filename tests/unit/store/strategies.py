@@ -6,7 +6,6 @@ from typing import TypeVar
 
 import numpy as np
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from simhash_core.document_columns import DELETE, DOCUMENT, BytesColumn, DocumentColumns
 from simhash_core.log.records import Chain, Packet, Sender
@@ -34,6 +33,8 @@ def columns(draw: st.DrawFn, least: int = 0, most: int = 6) -> DocumentColumns:
     ).reshape(count, words)
     fingerprints = np.where(undecidable[:, None] == 0, fingerprints, np.uint64(0))
     digests = b"".join(draw(st.binary(min_size=16, max_size=16)) for _ in raw)
+    operations = draw(_lists(st.sampled_from((DOCUMENT, DELETE)), count))
+    scopes = draw(_lists(ids, count))
     sketches = st.just(b"") if draw(st.booleans()) else st.binary(max_size=9)
     return DocumentColumns(
         np.array(raw, dtype=np.int64),
@@ -43,28 +44,13 @@ def columns(draw: st.DrawFn, least: int = 0, most: int = 6) -> DocumentColumns:
         fingerprints,
         undecidable,
         BytesColumn.of(draw(_lists(sketches, count))),
-        draw(_some_deletes(count)),
-        draw(_some_scopes(count)),
-    )
-
-
-def _some_deletes(count: int) -> st.SearchStrategy[NDArray[np.uint8] | None]:
-    """What rows are; None: all are documents, and so it is where no delete is drawn."""
-    return _lists(st.sampled_from((DOCUMENT, DELETE)), count).map(
-        lambda found: np.array(found, dtype=np.uint8) if DELETE in found else None
-    )
-
-
-def _some_scopes(count: int) -> st.SearchStrategy[BytesColumn | None]:
-    """Scopes; None: no document has one."""
-    return _lists(ids, count).map(
-        lambda found: BytesColumn.of([each.encode() for each in found]) if any(found) else None
+        np.array(operations, dtype=np.uint8) if DELETE in operations else None,
+        BytesColumn.of([each.encode() for each in scopes]) if any(scopes) else None,
     )
 
 
 @st.composite
 def packets(draw: st.DrawFn) -> Packet:
-    """A packet; there need be no documents in it."""
     inside = draw(columns())
     first = int(inside.offsets[0]) if len(inside) else draw(st.integers(0, 2**62))
     last = int(inside.offsets[-1]) if len(inside) else first
@@ -78,18 +64,15 @@ def _lists(items: st.SearchStrategy[_Item], count: int) -> st.SearchStrategy[lis
 
 def same_columns(left: DocumentColumns, right: DocumentColumns) -> bool:
     """Whether two are equal, types included."""
-    arrays = ("offsets", "times_ms", "digests", "fingerprints", "undecidable")
-    pairs = [(getattr(left, name), getattr(right, name)) for name in arrays]
-    if _details(left) != _details(right):
-        return False
-    strings = [(left.ids, right.ids), (left.sketches, right.sketches)]
-    return all(
-        one.dtype == other.dtype and one.shape == other.shape and np.array_equal(one, other)
-        for one, other in [*pairs, *((one.bounds, other.bounds) for one, other in strings)]
-    ) and all(one.joined == other.joined for one, other in strings)
+    return _parts(left) == _parts(right)
 
 
-def _details(found: DocumentColumns) -> list[tuple[bool, str]]:
-    """What some rows alone are or have."""
+def _parts(found: DocumentColumns) -> tuple[object, ...]:
+    numbers = (found.offsets, found.times_ms, found.digests, found.fingerprints, found.undecidable)
+    strings = (found.ids, found.sketches)
     documents = found.are_documents.tolist()
-    return [(is_document, found.scope(row)) for row, is_document in enumerate(documents)]
+    return (
+        *((each.dtype, each.shape, each.tolist()) for each in numbers),
+        *((each.bounds.dtype, each.bounds.tolist(), each.joined) for each in strings),
+        [(is_document, found.scope(row)) for row, is_document in enumerate(documents)],
+    )

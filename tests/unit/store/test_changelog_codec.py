@@ -1,9 +1,10 @@
-"""Records of the changelog: entries and progress come back, and nothing else is taken for them."""
+"""Records of the changelog, and columns in them: all come back, and what is damaged is refused."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.documents import Entry
 from simhash_core.log.records import Chain, Packet, Progress, Sender, entry_of
 from simhash_core.log.shard_stream import NewEntries
@@ -19,6 +21,7 @@ from streams.store.changelog_codec import (
     CHANGELOG_VERSION,
     ChangelogFormatError,
     ChangelogRecord,
+    Decoded,
     LoggedDeletions,
     LoggedEnd,
     LoggedProgress,
@@ -29,23 +32,54 @@ from streams.store.changelog_codec import (
     encode_entries,
     encode_progress,
 )
-from streams.store.columns_codec import encode_numbers
+from streams.store.columns_codec import (
+    ColumnsError,
+    EncodedColumns,
+    EncodedNumbers,
+    decode_columns,
+    decode_numbers,
+    encode_columns,
+    encode_numbers,
+)
 from streams.store.row_codec import EntryBlock
-from tests.unit.store.samples import INDEX, READING, new_entries, packet_of, progress_at, sample
-from tests.unit.store.strategies import chains, names, offsets, packets, same_columns
+from tests.unit.store.samples import (
+    INDEX,
+    READING,
+    columns_of,
+    new_entries,
+    packet_of,
+    progress_at,
+    sample,
+)
+from tests.unit.store.strategies import (
+    chains,
+    columns,
+    int64,
+    names,
+    offsets,
+    packets,
+    same_columns,
+)
+
+HERE = "changelog/3@7"
+
+
+def progress_record(following: int) -> ChangelogRecord:
+    return encode_progress(progress_at(following).progress, INDEX, READING)
+
+
+def decoded(records: Sequence[ChangelogRecord]) -> Decoded:
+    return decode_records([each.key for each in records], [each.value for each in records], str)
 
 
 @given(packets(), st.integers(0, 2**48 - 1), st.data())
-def test_entries_come_back(packet: Packet, log_offset: int, data: st.DataObject) -> None:
-    """Given any entries of a packet, all or some, then the record gives them back."""
+def test_entries_of_packets_come_back(packet: Packet, log_offset: int, data: st.DataObject) -> None:
     documents = np.flatnonzero(packet.columns.are_documents).tolist()
     if not documents:
         return
     rows = sorted(data.draw(st.sets(st.sampled_from(documents), min_size=1)))
     new = NewEntries(log_offset, packet, np.array(rows, dtype=np.intp))
-
-    block = decode_record(*encode_entries(new), "changelog/3@7")
-
+    block = decode_record(*encode_entries(new), HERE)
     assert isinstance(block, EntryBlock)
     assert block.chain == packet.chain
     assert block.sequences.tolist() == [log_offset << 16 | row for row in rows]
@@ -57,68 +91,44 @@ def test_entries_come_back(packet: Packet, log_offset: int, data: st.DataObject)
 def test_progress_comes_back(
     chain: Chain, following: int, position: int, control: int, identity: str, reading: str
 ) -> None:
-    """Given any progress, then the record gives it back with the texts."""
     progress = Progress(chain, following, position, control)
-
-    found = decode_record(*encode_progress(progress, identity, reading), "changelog/3@7")
-
+    found = decode_record(*encode_progress(progress, identity, reading), HERE)
     assert found == LoggedProgress(progress, identity, reading)
 
 
 def test_records_of_one_packet_have_keys_of_their_own() -> None:
-    """Given the entries of a packet in two commits, then compaction keeps both records: the keys
-    differ, while all progress has one key.
-    """
+    """Compaction keeps both records; all progress has one key."""
     samples = [sample(offset) for offset in range(4)]
     first, second = (encode_entries(new_entries(9, samples, rows)) for rows in ([0, 1], [2, 3]))
-    progress = [encode_progress(progress_at(n).progress, INDEX, READING) for n in (1, 2)]
-
     assert first.key != second.key
-    assert progress[0].key == progress[1].key
+    assert progress_record(1).key == progress_record(2).key
 
 
-def test_a_document_takes_few_bytes() -> None:
-    """Given 250 documents with ids of 20 characters, then a record has fewer than 60 bytes each
-    for a fingerprint of 8 bytes and a digest of 16.
-    """
+def test_record_takes_fewer_than_60_bytes_a_document() -> None:
     samples = [sample(n)._replace(document_id=f"document-{n:011d}") for n in range(250)]
-
     assert encode_entries(new_entries(9, samples)).size < 60 * 250
 
 
 @pytest.mark.parametrize("key", [None, b"", b"x", b"e", b"e1234567", b"p1", b"e123456789"])
-def test_keys_that_are_none(key: bytes | None) -> None:
-    """Given another key, then the error names the record."""
-    value = encode_progress(progress_at(1).progress, INDEX, READING).value
-
-    with pytest.raises(ChangelogFormatError, match="changelog/3@7"):
-        decode_record(key, value, "changelog/3@7")
+def test_unknown_keys_are_refused(key: bytes | None) -> None:
+    with pytest.raises(ChangelogFormatError, match=HERE):
+        decode_record(key, progress_record(1).value, HERE)
 
 
-def test_a_tombstone_of_progress_is_refused() -> None:
-    """Given progress without a value, then it is refused: nothing here writes that."""
+def test_tombstone_of_progress_is_refused() -> None:
     with pytest.raises(ChangelogFormatError, match="no value"):
-        decode_record(b"p", None, "changelog/3@7")
+        decode_record(b"p", None, HERE)
 
 
-def test_another_version() -> None:
-    """Given a record of another version, as of the protocol before, then the error says so in
-    one line, what to do included, and it is one of the configuration.
-    """
-    with pytest.raises(
-        ChangelogFormatError, match="format version 2, this program reads"
-    ) as caught:
-        decode_record(b"x", b"\x02\x90", "changelog/3@7")
-
+def test_another_version_is_refused_in_one_line_with_the_fix() -> None:
+    with pytest.raises(ChangelogFormatError, match="version 2, this program reads") as caught:
+        decode_record(b"x", b"\x02\x90", HERE)
     assert isinstance(caught.value, StateMismatchError)
     assert "new application id" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_deletions_come_back() -> None:
-    """Given deletions and ends, then they are decoded as they were, beside entries and progress;
-    both of the tombstones of an end say the same.
-    """
+def test_deletions_and_ends_come_back() -> None:
     first = 9 << 16 | 2
     deletions = LoggedDeletions(first, [first, first + 3])
     records = [
@@ -126,60 +136,51 @@ def test_deletions_come_back() -> None:
         encode_deletions(deletions),
         *encode_end(7 << 16),
     ]
-
-    decoded = decode_records(*_columns(records), str)
-
-    assert decoded.deletions == [deletions]
-    assert decoded.ends == [LoggedEnd(7 << 16)] * 2
-    assert [len(block) for block in decoded.blocks] == [2]
+    together = decoded(records)
+    assert together.deletions == [deletions]
+    assert together.ends == [LoggedEnd(7 << 16)] * 2
+    assert [len(block) for block in together.blocks] == [2]
     assert decode_record(*records[1], "here") == deletions
 
 
 @pytest.mark.parametrize(
     "added", [[], [3, 1], [0, 0], [-1], [1 << 16]], ids=["none", "falling", "twice", "-1", "far"]
 )
-def test_deletions_that_cannot_be(added: list[int]) -> None:
-    """Given numbers that are none of one packet, then they are refused."""
+def test_invalid_deletions_are_refused(added: list[int]) -> None:
     numbers = encode_numbers(np.array(added, dtype=np.int64))
     body = msgspec.msgpack.encode([len(added), msgspec.structs.astuple(numbers)])
-
-    with pytest.raises(ChangelogFormatError, match="changelog/3@7"):
-        decode_record(b"d" + bytes(8), bytes((CHANGELOG_VERSION,)) + body, "changelog/3@7")
+    with pytest.raises(ChangelogFormatError, match=HERE):
+        decode_record(b"d" + bytes(8), bytes((CHANGELOG_VERSION,)) + body, HERE)
 
 
 RECORDS = [
     encode_entries(new_entries(9, [sample(5), sample(6, undecidable=True)])),
-    encode_progress(progress_at(1).progress, INDEX, READING),
+    progress_record(1),
     encode_deletions(LoggedDeletions(9 << 16, [9 << 16 | 1, 9 << 16 | 40_000])),
 ]
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=["entries", "progress", "deletions"])
-def test_truncation_is_refused(record: ChangelogRecord) -> None:
-    """Given a record without its end, wherever it is cut, then it is refused by its name."""
+def test_record_that_is_cut_anywhere_is_refused(record: ChangelogRecord) -> None:
     value = record.value or b""
     for end in range(len(value)):
-        with pytest.raises(ChangelogFormatError, match="changelog/3@7"):
-            decode_record(record.key, value[:end], "changelog/3@7")
+        with pytest.raises(ChangelogFormatError, match=HERE):
+            decode_record(record.key, value[:end], HERE)
 
 
 @given(st.sampled_from(RECORDS), st.binary(max_size=120), st.data())
-def test_garbage_never_crashes(
+def test_garbage_is_decoded_or_refused(
     record: ChangelogRecord, garbage: bytes, data: st.DataObject
 ) -> None:
-    """Given garbage in place of some bytes, then it is decoded or refused, nothing else."""
     whole = record.value or b""
     at = data.draw(st.integers(0, len(whole)))
     value = whole[:at] + garbage + whole[at + len(garbage) :]
     for each in (value, whole[:1] + garbage):
-        try:
-            decode_record(record.key, each, "changelog/3@7")
-        except ChangelogFormatError:
-            continue
+        with contextlib.suppress(ChangelogFormatError):
+            decode_record(record.key, each, HERE)
 
 
-def in_one(blocks: Sequence[EntryBlock]) -> list[tuple[int, Entry]]:
-    """Entries of blocks by sequence number, in their order."""
+def entries_in(blocks: Sequence[EntryBlock]) -> list[tuple[int, Entry]]:
     return [
         (int(sequence), entry_of(Packet(block.chain, Sender("", 0), -1, 0, block.columns), row))
         for block in blocks
@@ -191,56 +192,130 @@ def in_one(blocks: Sequence[EntryBlock]) -> list[tuple[int, Entry]]:
 def test_records_are_decoded_together_as_one_by_one(
     found: list[tuple[int, Packet]], *, in_order: bool
 ) -> None:
-    """Given records of any packets, of one chain or several, in the order of the log or not, then
-    decoding them together gives the entries, in order, that decoding each gives; and the last
-    progress.
-    """
     if in_order:
         found.sort(key=lambda each: each[0])
     new = [NewEntries(at, p, np.arange(len(p), dtype=np.intp)) for at, p in found if len(p)]
     records = [encode_entries(each) for each in new]
-    records[1:1] = [encode_progress(progress_at(n).progress, INDEX, READING) for n in (1, 2)]
-
-    blocks, progress, _, _ = decode_records(*_columns(records), str)
-
-    each = [decode_record(*record, "x") for record in records]
-    assert in_one(blocks) == in_one([one for one in each if isinstance(one, EntryBlock)])
-    assert progress == [LoggedProgress(progress_at(n).progress, INDEX, READING) for n in (1, 2)]
-    for block in blocks:
+    records[1:1] = [progress_record(1), progress_record(2)]
+    together = decoded(records)
+    each = [decode_record(*record, HERE) for record in records]
+    blocks = [one for one in each if isinstance(one, EntryBlock)]
+    assert entries_in(together.blocks) == entries_in(blocks)
+    assert together.progress == [one for one in each if isinstance(one, LoggedProgress)]
+    assert len(together.progress) == 2
+    for block in together.blocks:
         assert all(block.sequences[1:] > block.sequences[:-1])
 
 
-@pytest.mark.parametrize("damage", [lambda v: v[:-1], lambda v: v[:-8], lambda v: v[:1] + b"\x90"])
-def test_the_damaged_one_of_many_is_named(damage: Callable[[bytes], bytes]) -> None:
-    """Given many records of which one is damaged, then the error names that one."""
-    records = [encode_entries(new_entries(at, [sample(at)])) for at in range(20)]
-    records[7] = records[7]._replace(value=damage(records[7].value or b""))
-
-    with pytest.raises(ChangelogFormatError, match="record 7 "):
-        decode_records(*_columns(records), str)
-
-
-def test_the_one_of_many_that_does_not_fit_is_named() -> None:
-    """Given many records of which one says what cannot be, then the error names that one."""
-    records = [encode_entries(new_entries(at, [sample(at)])) for at in range(20)]
-    wrong = sample(7)._replace(offset=-7)
+def negative_offset() -> bytes | None:
     packet = packet_of([sample(7)])
-    columns = dataclasses.replace(packet.columns, offsets=np.array([wrong.offset]))
-    packet = dataclasses.replace(packet, columns=columns)
-    records[7] = encode_entries(NewEntries(7, packet, np.arange(1)))
-
-    with pytest.raises(ChangelogFormatError, match="record 7 is damaged: offsets or rows"):
-        decode_records(*_columns(records), str)
+    wrong = dataclasses.replace(packet.columns, offsets=np.array([-7]))
+    packet = dataclasses.replace(packet, columns=wrong)
+    return encode_entries(NewEntries(7, packet, np.arange(1))).value
 
 
-def test_many_small_packets_make_few_blocks() -> None:
-    """Given a thousand packets of one document, then few blocks are loaded."""
+RIGHT = encode_entries(new_entries(7, [sample(7)])).value or b""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (RIGHT[:-1], "record 7 "),
+        (RIGHT[:-8], "record 7 "),
+        (RIGHT[:1] + b"\x90", "record 7 "),
+        (negative_offset(), "record 7 is damaged: offsets or rows"),
+    ],
+    ids=["cut a little", "cut", "without fields", "negative offset"],
+)
+def test_invalid_record_among_many_is_named(wrong: bytes | None, said: str) -> None:
+    records = [encode_entries(new_entries(at, [sample(at)])) for at in range(20)]
+    records[7] = records[7]._replace(value=wrong)
+    with pytest.raises(ChangelogFormatError, match=said):
+        decoded(records)
+
+
+def test_many_small_packets_make_one_block() -> None:
     records = [encode_entries(new_entries(at, [sample(at)])) for at in range(1000)]
+    assert len(decoded(records).blocks) == 1
 
-    assert len(decode_records(*_columns(records), str).blocks) == 1
+
+@given(columns())
+def test_any_columns_come_back_with_their_types(documents: DocumentColumns) -> None:
+    packed = msgspec.msgpack.encode(encode_columns(documents))
+    found = decode_columns([msgspec.msgpack.decode(packed, type=EncodedColumns)])
+    assert same_columns(found, documents)
 
 
-def _columns(
-    records: Sequence[ChangelogRecord],
-) -> tuple[list[bytes | None], list[bytes | None]]:
-    return [record.key for record in records], [record.value for record in records]
+def test_scopes_that_no_document_has_take_no_bytes() -> None:
+    plain = columns_of([sample(1), sample(2)])
+    scoped = dataclasses.replace(plain, scopes=BytesColumn.of([b"", b"a"]))
+    assert len(msgspec.msgpack.decode(msgspec.msgpack.encode(encode_columns(plain)))) == 11
+    assert len(msgspec.msgpack.decode(msgspec.msgpack.encode(encode_columns(scoped)))) == 14
+
+
+@given(st.lists(int64))
+def test_numbers_come_back(values: list[int]) -> None:
+    encoded = encode_numbers(np.array(values, dtype=np.int64))
+    assert decode_numbers([encoded], [len(values)]).tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("values", "width"),
+    [
+        *(([5, 5, 5], 0), ([-3, 252], 1), ([-3, 253], 2)),
+        *(([0, 2**16], 4), ([0, 2**32], 8), ([-(2**63), 2**63 - 1], 8)),
+    ],
+)
+def test_numbers_take_as_few_bytes_as_they_need(values: list[int], width: int) -> None:
+    encoded = encode_numbers(np.array(values, dtype=np.int64))
+    assert (encoded.base, encoded.width) == (min(values), width)
+    assert len(encoded.added) == width * len(values)
+
+
+def test_document_adds_little_beside_its_own_bytes() -> None:
+    encoded = encode_columns(columns_of([sample(offset) for offset in range(1000, 1250)]))
+    own = len(encoded.ids) + len(encoded.digests) + len(encoded.fingerprints)
+    assert len(msgspec.msgpack.encode(encoded)) - own < 4 * 250 + 100
+
+
+WRONG = {
+    "too many documents": {"documents": 65_537},
+    "a negative number of documents": {"documents": -1},
+    "no words": {"words": 0},
+    "too many words": {"words": 9},
+    "fewer words than bytes": {"words": 2},
+    "offsets of another number": {"offsets": EncodedNumbers(5, 1, b"\0")},
+    "offsets that do not rise": {"offsets": EncodedNumbers(5, 0, b"")},
+    "offsets below zero": {"offsets": EncodedNumbers(-5, 1, b"\0\1")},
+    "offsets that run over": {"offsets": EncodedNumbers(2**63 - 1, 1, b"\0\1")},
+    "a width that is none": {"times_ms": EncodedNumbers(0, 3, bytes(6))},
+    "a base beyond 64 bits": {"times_ms": EncodedNumbers(2**63, 0, b"")},
+    "an unknown reason": {"undecidable": EncodedNumbers(4, 0, b"")},
+    "ids longer than they are": {"id_bytes": EncodedNumbers(9, 0, b"")},
+    "ids of negative length": {"id_bytes": EncodedNumbers(-1, 1, b"\0\3")},
+    "ids that are not UTF-8": {"ids": b"\xff\xff"},
+    "ids cut within a character": {"ids": "é".encode()},
+    "a digest that is cut": {"digests": bytes(31)},
+    "a fingerprint that is cut": {"fingerprints": bytes(15)},
+    "sketches that are not there": {"sketch_bytes": EncodedNumbers(1, 0, b"")},
+}
+
+
+@pytest.mark.parametrize("changed", WRONG.values(), ids=WRONG.keys())
+def test_invalid_columns_are_refused(changed: dict[str, object]) -> None:
+    right = EncodedColumns(
+        documents=2,
+        words=1,
+        offsets=EncodedNumbers(5, 1, b"\0\1"),
+        times_ms=EncodedNumbers(0, 0, b""),
+        undecidable=EncodedNumbers(0, 0, b""),
+        id_bytes=EncodedNumbers(1, 0, b""),
+        ids=b"ab",
+        sketch_bytes=EncodedNumbers(0, 0, b""),
+        sketches=b"",
+        digests=bytes(32),
+        fingerprints=bytes(16),
+    )
+    assert len(decode_columns([right])) == 2
+    with pytest.raises(ColumnsError):
+        decode_columns([msgspec.structs.replace(right, **changed)])

@@ -1,424 +1,461 @@
-"""Recovery from the changelog, on both brokers: all that is committed, and nothing else."""
+"""Recovery from the changelog: all that is committed, and nothing else.
+
+The stores of a worker are caught up as they are opened, and rebuilt where their files are damaged.
+"""
 
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
+from msgspec.structs import replace
 
 from simhash_core.errors import IndexMismatchError
+from simhash_core.log.records import Progress
 from streams.errors import BrokerUnavailableError
 from streams.kafka.clients import AdminClient
-from streams.store.changelog import Changelog, RecoveryError, last_progress
+from streams.monitoring.metrics import Metrics
+from streams.settings.settings import Settings, TopicSettings
+from streams.store.changelog import Changelog, RecoveryError
 from streams.store.changelog_codec import (
     ChangelogRecord,
     ChangelogVersionError,
     encode_entries,
     encode_progress,
 )
-from streams.store.recovery import catch_up
+from streams.store.recovery import ShardStores, catch_up
+from streams.store.rocksdb_store import DAMAGE_MARK
+from streams.store.row_store import StoreCorruptError
+from streams.store.shard_directory import shard_directory
 from streams.store.shard_store import ShardStore
 from tests.rigs.brokers.broker import Broker
-from tests.unit.store.changelog import (
+from tests.unit.store.changelog import PARTITION, SILENCE_SECONDS, ChangelogTopic, commit_of
+from tests.unit.store.samples import (
     ENTRIES_PER_COMMIT,
-    PARTITION,
-    ChangelogTopic,
-    commit_of,
+    INDEX,
+    READING,
+    check_holds,
     entries_of,
+    open_store,
+    progress_at,
     progress_of,
 )
-from tests.unit.store.samples import INDEX, READING, expected, open_store, progress_at
+
+
+class Shard:
+    """A changelog, and the store that is filled from it."""
+
+    def __init__(self, broker: Broker, path: Path, policy: str = "compact") -> None:
+        self.topic = ChangelogTopic(broker, policy)
+        self.store = open_store(path / "shard-3")
+
+    def catch_up(
+        self,
+        commits: int = 0,
+        *,
+        silence_seconds: float = SILENCE_SECONDS,
+        may_be_cut: bool = False,
+        interrupted: threading.Event | None = None,
+    ) -> list[int]:
+        """Recover what the group has committed; give what was told of the records that are left."""
+        log = self.topic.reader(
+            interrupted=interrupted, silence_seconds=silence_seconds, may_be_cut=may_be_cut
+        )
+        left: list[int] = []
+        catch_up(self.store, log, INDEX, commits * ENTRIES_PER_COMMIT, left.append)
+        return left
+
+    def last_progress(self) -> Progress:
+        found = self.topic.last_progress()
+        assert found is not None
+        assert (found.identity, found.reading) == (INDEX, READING)
+        return found.progress
 
 
 @pytest.fixture
-def topic(broker: Broker) -> ChangelogTopic:
-    """An empty changelog, on each broker."""
-    return ChangelogTopic(broker)
+def shard(broker: Broker, tmp_path: Path) -> Iterator[Shard]:
+    """An empty shard, on each broker."""
+    made = Shard(broker, tmp_path)
+    with closing(made.store):
+        yield made
 
 
 @pytest.fixture
-def kafka_topic(kafka_broker: Broker) -> ChangelogTopic:
-    """An empty changelog on a broker with transactions."""
-    return ChangelogTopic(kafka_broker)
+def kafka_shard(kafka_broker: Broker, tmp_path: Path) -> Iterator[Shard]:
+    """An empty shard on a broker with transactions."""
+    made = Shard(kafka_broker, tmp_path)
+    with closing(made.store):
+        yield made
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[ShardStore]:
-    """An empty store."""
-    with closing(open_store(tmp_path / "shard-3")) as opened:
-        yield opened
+def test_empty_changelog_gives_no_entries_and_no_progress(shard: Shard) -> None:
+    shard.catch_up()
+    assert len(shard.store) == 0
+    assert shard.store.progress() is None
+    assert shard.topic.last_progress() is None
 
 
-def caught_up(store: ShardStore, log: Changelog, committed_next: int = 0) -> list[int]:
-    """Catch up; give what was told of the records that are left."""
-    left: list[int] = []
-    catch_up(store, log, INDEX, committed_next, left.append)
-    return left
-
-
-def check_holds(store: ShardStore, commits: int) -> None:
-    """Fail unless the store holds these commits, and no more."""
-    entries = [each for commit in range(commits) for each in entries_of(commit)]
-    assert dict(store.all_entries()) == expected(entries)
-    assert len(store) == commits * ENTRIES_PER_COMMIT
-    stored = store.progress()
-    assert stored is not None
-    assert stored.progress == progress_of(commits - 1)
-    assert (stored.identity, stored.reading) == (INDEX, READING)
-
-
-def test_an_empty_changelog(topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given a changelog without records, then there is nothing, and no progress."""
-    caught_up(store, topic.reader())
-
-    assert len(store) == 0
-    assert store.progress() is None
-    assert last_progress(topic.name, PARTITION, topic.config, 30.0) is None
-
-
-def test_an_empty_store_is_filled(topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given commits, then an empty store has all of them, and is told how many records are left;
-    the last progress is that of the last commit.
-    """
-    topic.commit(topic.producer(), range(30))
-
-    left = caught_up(store, topic.reader(), 30 * ENTRIES_PER_COMMIT)
-
-    check_holds(store, 30)
+def test_empty_store_is_filled_and_told_what_is_left(shard: Shard) -> None:
+    shard.topic.commit(range(30))
+    left = shard.catch_up(30)
+    check_holds(shard.store, 30)
     assert left[0] >= 90
     assert left[-1] == 0
     assert left == sorted(left, reverse=True)
-    found = last_progress(topic.name, PARTITION, topic.config, 30.0)
-    assert found is not None
-    assert (found.progress, found.identity, found.reading) == (progress_of(29), INDEX, READING)
+    assert shard.last_progress() == progress_of(29).progress
 
 
-def test_a_store_that_is_behind_reads_the_tail(topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given a store that has read some commits, then it reads what came since, and that alone; a
-    second time, nothing.
-    """
-    producer = topic.producer()
-    topic.commit(producer, range(5))
-    caught_up(store, topic.reader())
-    topic.commit(producer, range(5, 8))
-
-    left = caught_up(store, topic.reader())
-
-    check_holds(store, 8)
+def test_store_that_is_behind_reads_the_tail_alone(shard: Shard) -> None:
+    shard.topic.commit(range(5))
+    shard.catch_up()
+    shard.topic.commit(range(5, 8))
+    left = shard.catch_up()
+    check_holds(shard.store, 8)
     assert left[0] <= 1 + 3 * 4  # with the markers of transactions
-    assert caught_up(store, topic.reader())[0] <= 1
-    check_holds(store, 8)
+    assert shard.catch_up()[0] <= 1
+    check_holds(shard.store, 8)
 
 
-def test_a_transaction_that_is_open_is_not_waited_for(
-    kafka_topic: ChangelogTopic, store: ShardStore
-) -> None:
-    """Given another producer's transaction that nobody ends, as of a worker that was stopped, then
-    recovery ends with what is committed before it, at once, and so does the last progress.
-    """
-    kafka_topic.commit(kafka_topic.producer(), range(4))
-    zombie = kafka_topic.producer()
-    kafka_topic.begin(zombie, commit_of(4))
+def test_open_transaction_is_not_waited_for(kafka_shard: Shard) -> None:
+    """As of a worker that was stopped."""
+    kafka_shard.topic.commit(range(4))
+    zombie = kafka_shard.topic.begin(commit_of(4))
     started = time.monotonic()
-
-    caught_up(store, kafka_topic.reader(), 4 * ENTRIES_PER_COMMIT)
-
-    check_holds(store, 4)
-    found = last_progress(kafka_topic.name, PARTITION, kafka_topic.config, 30.0)
-    assert found is not None
-    assert found.progress == progress_of(3)
+    kafka_shard.catch_up(4)
+    check_holds(kafka_shard.store, 4)
+    assert kafka_shard.last_progress() == progress_of(3).progress
     assert time.monotonic() - started < 10
     zombie.abort_transaction()
 
 
-def test_what_was_aborted_is_not_read(kafka_topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given a transaction that was aborted between others, then nothing of it is taken in."""
-    producer = kafka_topic.producer()
-    kafka_topic.commit(producer, range(3))
-    kafka_topic.begin(producer, commit_of(7))
-    producer.abort_transaction()
-    kafka_topic.commit(producer, [3])
-
-    caught_up(store, kafka_topic.reader())
-
-    check_holds(store, 4)
+def test_aborted_transaction_is_not_read(kafka_shard: Shard) -> None:
+    kafka_shard.topic.commit(range(3))
+    kafka_shard.topic.begin(commit_of(7), kafka_shard.topic.writer).abort_transaction()
+    kafka_shard.topic.commit([3])
+    kafka_shard.catch_up()
+    check_holds(kafka_shard.store, 4)
 
 
-def test_what_the_group_has_committed_is_waited_for(
-    kafka_topic: ChangelogTopic, store: ShardStore
-) -> None:
-    """Given a group that has committed more than can be read, as between the markers of one
-    transaction in two partitions, then reading goes on until it is there.
-    """
-    producer = kafka_topic.producer()
-    kafka_topic.commit(producer, range(2))
-    kafka_topic.begin(producer, commit_of(2))
-    marker = threading.Timer(2.0, producer.commit_transaction)
+def test_what_the_group_has_committed_is_waited_for(kafka_shard: Shard) -> None:
+    """As between the markers of one transaction in two partitions."""
+    kafka_shard.topic.commit(range(2))
+    late = kafka_shard.topic.begin(commit_of(2), kafka_shard.topic.writer)
+    marker = threading.Timer(2.0, late.commit_transaction)
     marker.start()
-
-    caught_up(store, kafka_topic.reader(), 3 * ENTRIES_PER_COMMIT)
-
-    check_holds(store, 3)
+    kafka_shard.catch_up(3)
+    check_holds(kafka_shard.store, 3)
     marker.join()
 
 
-def test_what_never_comes_is_said(topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given a group that has committed more than the changelog has, then the error says so."""
-    topic.commit(topic.producer(), range(2))
-
-    with pytest.raises(
-        RecoveryError, match=r"raw offset 80, the group's is 120\. .*Set the group's"
-    ):
-        caught_up(store, topic.reader(silence_seconds=1.0), 3 * ENTRIES_PER_COMMIT)
+def test_changelog_that_lacks_commits_of_the_group_is_refused(shard: Shard) -> None:
+    shard.topic.commit(range(2))
+    said = r"raw offset 80, the group's is 120\. .*Set the group's"
+    with pytest.raises(RecoveryError, match=said):
+        shard.catch_up(3, silence_seconds=1.0)
 
 
 def test_progress_that_compaction_removed_without_transactions(
-    topic: ChangelogTopic, store: ShardStore, caplog: pytest.LogCaptureFixture
+    shard: Shard, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Given a changelog without transactions, of which compaction kept the older progress of a
-    worker that was paused, and no store that has the further one, then the shard starts from the
-    older one, and it is said.
-    """
-    topic.commit(topic.producer(), range(2))
-
+    """The shard starts from the older progress of a worker that was paused, with a warning."""
+    shard.topic.commit(range(2))
     with caplog.at_level(logging.WARNING):
-        log = topic.reader(silence_seconds=1.0, may_be_cut=True)
-        caught_up(store, log, 3 * ENTRIES_PER_COMMIT)
-
-    check_holds(store, 2)
+        shard.catch_up(3, silence_seconds=1.0, may_be_cut=True)
+    check_holds(shard.store, 2)
     assert "its progress is raw offset 80, the group's is 120" in caplog.text
 
 
-def test_older_progress_at_the_end(topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given a changelog that ends with older progress, which a worker wrote that was paused in the
-    middle of sending, then recovery ends with the further one, which the group has committed.
-    """
-    producer = topic.producer()
-    topic.commit(producer, range(3))
-    entries = [encode_entries(each) for each in entries_of(1)]
-    older = encode_progress(progress_of(1), INDEX, READING, "paused-worker")
-    topic.begin(producer, [*entries, older])
-    topic.end(producer)
-
-    caught_up(store, topic.reader(), 3 * ENTRIES_PER_COMMIT)
-
-    check_holds(store, 3)
-    assert store.progress_refused == 1
-    found = last_progress(topic.name, PARTITION, topic.config, 30.0)
-    assert found is not None
-    assert found.progress == progress_of(2)
+def test_older_progress_at_the_end_of_the_changelog_is_refused(shard: Shard) -> None:
+    shard.topic.commit(range(3))
+    older = encode_progress(progress_of(1).progress, INDEX, READING, "paused-worker")
+    shard.topic.send([*map(encode_entries, entries_of(1)), older])
+    shard.catch_up(3)
+    check_holds(shard.store, 3)
+    assert shard.store.progress_refused == 1
+    assert shard.last_progress() == progress_of(2).progress
 
 
-def test_compaction_keeps_all_entries(kafka_topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given a changelog of which compaction took all progress but the last, then nothing is
-    missing: the same records, sent without the earlier progress.
-    """
-    producer = kafka_topic.producer()
+def test_changelog_whose_earlier_progress_was_compacted_is_whole(kafka_shard: Shard) -> None:
     records = [record for commit in range(20) for record in commit_of(commit)[:-1]]
-    kafka_topic.begin(producer, [*records, commit_of(19)[-1]])
-    producer.commit_transaction()
-
-    caught_up(store, kafka_topic.reader())
-
-    check_holds(store, 20)
+    kafka_shard.topic.send([*records, commit_of(19)[-1]])
+    kafka_shard.catch_up()
+    check_holds(kafka_shard.store, 20)
 
 
-def test_an_interruption(topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given a recovery that is interrupted, then it ends soon, and the next one goes on."""
-    topic.commit(topic.producer(), range(10))
+def test_recovery_goes_on_after_an_interruption(shard: Shard) -> None:
+    shard.topic.commit(range(10))
     interrupted = threading.Event()
     interrupted.set()
-
     with pytest.raises(InterruptedError):
-        caught_up(store, topic.reader(interrupted=interrupted))
+        shard.catch_up(interrupted=interrupted)
+    shard.catch_up()
+    check_holds(shard.store, 10)
 
-    caught_up(store, topic.reader())
-    check_holds(store, 10)
 
-
-def test_an_interruption_while_it_reads(
-    topic: ChangelogTopic, store: ShardStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Given a recovery that is interrupted after some records, before it met any progress, then
-    what was read is kept, and the next one goes on behind it.
-    """
+def test_interruption_keeps_what_was_read(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streams.store.changelog._BATCH", 2)
-    producer = topic.producer()
-    topic.commit(producer, range(3))
+    shard.topic.commit(range(3))
     interrupted = threading.Event()
-    log = topic.reader(interrupted=interrupted)
 
     def report(left: int) -> None:
-        if left and store.changelog_offset:
+        if left and shard.store.changelog_offset:
             interrupted.set()
 
     with pytest.raises(InterruptedError, match="after"):
-        catch_up(store, log, INDEX, 0, report)
+        catch_up(shard.store, shard.topic.reader(interrupted=interrupted), INDEX, 0, report)
+    assert 0 < shard.store.changelog_offset < 9
+    shard.store.close()
+    with closing(open_store(shard.store.path)) as shard.store:
+        shard.catch_up()
+        check_holds(shard.store, 3)
 
-    assert 0 < store.changelog_offset < 9
-    store.close()
-    with closing(open_store(store.path)) as reopened:
-        caught_up(reopened, topic.reader())
-        check_holds(reopened, 3)
 
-
-def test_a_changelog_that_was_made_again(topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given a store that has read further than the changelog goes, then the error says so."""
-    topic.commit(topic.producer(), range(2))
-    store.commit([], progress_at(1, changelog_offset=1000))
-
+def test_changelog_that_was_created_again_is_refused(shard: Shard) -> None:
+    shard.topic.commit(range(2))
+    shard.store.commit([], progress_at(1, changelog_offset=1000))
     with pytest.raises(RecoveryError, match=r"up to offset 1000, but it ends at .* created again"):
-        caught_up(store, topic.reader(silence_seconds=1.0))
+        shard.catch_up(silence_seconds=1.0)
 
 
-def test_a_transaction_that_never_ends_behind_the_store(
-    kafka_topic: ChangelogTopic, store: ShardStore
-) -> None:
-    """Given a transaction without an end before the offset that the store has read, as a broker
-    that lost its marker leaves it, then the error names where it begins and what to do, and does
-    not say that the topic was created again.
-    """
-    producer = kafka_topic.producer()
-    kafka_topic.commit(producer, range(2))
-    caught_up(store, kafka_topic.reader())
+def test_transaction_that_never_ends_behind_the_store(kafka_shard: Shard) -> None:
+    """As a broker that lost the marker leaves it: the error names its offset and what to do."""
+    topic, store = kafka_shard.topic, kafka_shard.store
+    topic.commit(range(2))
+    kafka_shard.catch_up()
     hung_from = store.changelog_offset + 1  # behind the marker
-    hung = kafka_topic.producer()
-    kafka_topic.begin(hung, commit_of(2))
-    progress = progress_at(2, changelog_offset=hung_from + 3)
-    store.commit([], progress)
-
+    hung = topic.begin(commit_of(2))
+    store.commit([], progress_at(2, changelog_offset=hung_from + 3))
     with pytest.raises(RecoveryError) as raised:
-        caught_up(store, kafka_topic.reader(silence_seconds=1.0))
-
+        kafka_shard.catch_up(silence_seconds=1.0)
     said = str(raised.value)
     assert f"can be read up to {hung_from} only: a transaction that begins there" in said
-    assert f"the changelog {kafka_topic.name}/{PARTITION}" in said
+    assert f"the changelog {topic.name}/{PARTITION}" in said
     assert "KAFKA-20734" in said
     assert "created again" not in said
     with pytest.raises(RecoveryError, match="a transaction that begins there"):
-        kafka_topic.reader(silence_seconds=1.0).ends(store.changelog_offset)
+        topic.reader(silence_seconds=1.0).ends(store.changelog_offset)
     hung.abort_transaction()
 
 
-def test_the_end_of_a_transaction_that_comes_late(
-    kafka_topic: ChangelogTopic, store: ShardStore
-) -> None:
-    """Given a store that has read a transaction whose marker a broker that starts has still to
-    write, then reading waits for it.
-    """
-    producer = kafka_topic.producer()
-    kafka_topic.commit(producer, range(2))
-    caught_up(store, kafka_topic.reader())
-    late = kafka_topic.producer()
-    kafka_topic.begin(late, commit_of(2))
-    store.commit([], progress_at(2, changelog_offset=store.changelog_offset + 4))
+def test_late_end_of_a_transaction_is_waited_for(kafka_shard: Shard) -> None:
+    kafka_shard.topic.commit(range(2))
+    kafka_shard.catch_up()
+    late = kafka_shard.topic.begin(commit_of(2))
+    offset = kafka_shard.store.changelog_offset + 4
+    kafka_shard.store.commit([], progress_at(2, changelog_offset=offset))
     marker = threading.Timer(1.0, late.commit_transaction)
     marker.start()
-
-    caught_up(store, kafka_topic.reader())
-
+    kafka_shard.catch_up()
     marker.join()
 
 
-def test_a_transaction_that_never_ends_before_what_is_needed(
-    kafka_topic: ChangelogTopic, store: ShardStore
-) -> None:
-    """Given a group that has committed more than can be read behind a transaction without an end,
-    then the error says that, and not that records were deleted.
-    """
-    kafka_topic.commit(kafka_topic.producer(), range(2))
-    hung = kafka_topic.producer()
-    kafka_topic.begin(hung, commit_of(2))
-
+def test_transaction_that_never_ends_before_what_is_needed(kafka_shard: Shard) -> None:
+    kafka_shard.topic.commit(range(2))
+    hung = kafka_shard.topic.begin(commit_of(2))
     with pytest.raises(RecoveryError) as raised:
-        caught_up(store, kafka_topic.reader(silence_seconds=1.0), 3 * ENTRIES_PER_COMMIT)
-
+        kafka_shard.catch_up(3, silence_seconds=1.0)
     said = str(raised.value)
     assert "only, and lacks later commits of the group: a transaction that begins there" in said
     assert "were deleted" not in said
     hung.abort_transaction()
 
 
-def test_a_changelog_that_was_cut(
-    kafka_broker: Broker, store: ShardStore, caplog: pytest.LogCaptureFixture
+def test_changelog_that_was_cut_needs_a_store_that_has_its_beginning(
+    kafka_broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Given a changelog whose first records were deleted, then a store that has not read them is
-    refused; where there are no transactions, one that has read some of them is taken as it is,
-    with a warning, and an empty one is refused all the same.
-    """
-    kafka_topic = ChangelogTopic(kafka_broker, policy="delete")
-    producer = kafka_topic.producer()
-    kafka_topic.commit(producer, range(3))
-    caught_up(store, kafka_topic.reader())
-    kafka_topic.commit(producer, range(3, 6))
-    admin = AdminClient({"bootstrap.servers": kafka_topic.broker.bootstrap_servers})
-    cut = store.changelog_offset + 2  # the marker of commit 2, and a record of entries
-    deleted = admin.delete_records([TopicPartition(kafka_topic.name, PARTITION, cut)])
-    for future in deleted.values():
-        future.result(30)
+    shard = Shard(kafka_broker, tmp_path, policy="delete")
+    with closing(shard.store):
+        shard.topic.commit(range(3))
+        shard.catch_up()
+        shard.topic.commit(range(3, 6))
+        admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
+        cut = shard.store.changelog_offset + 2  # the marker of commit 2, and a record of entries
+        deleted = admin.delete_records([TopicPartition(shard.topic.name, PARTITION, cut)])
+        for future in deleted.values():
+            future.result(30)
 
-    with pytest.raises(RecoveryError, match=f"it begins at {cut}"):
-        caught_up(store, kafka_topic.reader())
-    with caplog.at_level(logging.WARNING):
-        caught_up(store, kafka_topic.reader(may_be_cut=True))
-    assert "using the store as it is" in caplog.text
-    assert len(store) == 6 * ENTRIES_PER_COMMIT - 15
-    with (
-        closing(open_store(store.path.with_name("empty"))) as empty,
-        pytest.raises(RecoveryError, match="Restore the earlier state directory"),
-    ):
-        caught_up(empty, kafka_topic.reader(may_be_cut=True))
+        with pytest.raises(RecoveryError, match=f"it begins at {cut}"):
+            shard.catch_up()
+        with caplog.at_level(logging.WARNING):
+            shard.catch_up(may_be_cut=True)
+        assert "using the store as it is" in caplog.text
+        assert len(shard.store) == 6 * ENTRIES_PER_COMMIT - 15
+    refused = pytest.raises(RecoveryError, match="Restore the earlier state directory")
+    with closing(open_store(tmp_path / "empty")) as shard.store, refused:
+        shard.catch_up(may_be_cut=True)
 
 
-def test_a_changelog_of_another_index(topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given records of an index with another identity, then nothing of them is taken in."""
-    topic.commit(topic.producer(), range(2))
-
-    with pytest.raises(IndexMismatchError, match=topic.name):
-        catch_up(store, topic.reader(), INDEX.replace("distance=3", "distance=2"), 0, print)
-    assert len(store) == 0
-
-
-def test_a_changelog_of_the_protocol_before(topic: ChangelogTopic, store: ShardStore) -> None:
-    """Given records of an earlier version, then recovery and the look for the last progress say so
-    in one line.
-    """
-    producer = topic.producer()
-    topic.begin(producer, [ChangelogRecord(b"x", b"\x02\x98")])
-    topic.end(producer)
-
-    with pytest.raises(ChangelogVersionError, match="format version 2"):
-        caught_up(store, topic.reader())
-    with pytest.raises(ChangelogVersionError, match="format version 2"):
-        last_progress(topic.name, PARTITION, topic.config, 30.0)
+def test_changelog_of_another_index_is_refused(shard: Shard) -> None:
+    shard.topic.commit(range(2))
+    other = INDEX.replace("distance=3", "distance=2")
+    with pytest.raises(IndexMismatchError, match=shard.topic.name):
+        catch_up(shard.store, shard.topic.reader(), other, 0, print)
+    assert len(shard.store) == 0
 
 
-def test_the_last_progress_far_from_the_end(topic: ChangelogTopic) -> None:
-    """Given many records of entries behind the last progress, as after a crash without
-    transactions, then it is found all the same.
-    """
-    producer = topic.producer()
-    topic.commit(producer, range(2))
-    records = [record for commit in range(2, 200) for record in commit_of(commit)[:-1]]
-    topic.begin(producer, records)
-    topic.end(producer)
-
-    found = last_progress(topic.name, PARTITION, topic.config, 30.0)
-
-    assert found is not None
-    assert found.progress == progress_of(1)
+def test_changelog_of_the_protocol_before_is_refused(shard: Shard) -> None:
+    shard.topic.send([ChangelogRecord(b"x", b"\x02\x98")])
+    for read in (shard.catch_up, shard.last_progress):
+        with pytest.raises(ChangelogVersionError, match="format version 2"):
+            read()
 
 
-def test_no_broker(store: ShardStore) -> None:
-    """Given no broker, then waiting ends after the time that was given, as unanswered."""
+def test_last_progress_far_from_the_end_is_found(shard: Shard) -> None:
+    """As after a crash without transactions."""
+    shard.topic.commit(range(2))
+    shard.topic.send(record for commit in range(2, 200) for record in commit_of(commit)[:-1])
+    assert shard.last_progress() == progress_of(1).progress
+
+
+def test_waiting_for_no_broker_ends(tmp_path: Path) -> None:
     config = {"bootstrap.servers": "127.0.0.1:9", "group.id": "reader", "log_level": "0"}
     log = Changelog("changelog", PARTITION, config, 1.0, threading.Event())
+    unanswered = pytest.raises(BrokerUnavailableError, match="ends of the changelog")
+    with closing(open_store(tmp_path)) as store, unanswered:
+        catch_up(store, log, INDEX, 0, print)
 
-    with pytest.raises(BrokerUnavailableError, match="ends of the changelog"):
-        caught_up(store, log)
+
+COMMITS = 20
+
+
+@pytest.fixture
+def topic(kafka_broker: Broker) -> ChangelogTopic:
+    topic = ChangelogTopic(kafka_broker)
+    topic.commit(range(COMMITS))
+    return topic
+
+
+@pytest.fixture
+def settings(topic: ChangelogTopic, tmp_path: Path) -> Settings:
+    return Settings(
+        application_id="tests",
+        brokers=topic.broker.bootstrap_servers,
+        profile="classic",
+        state_dir=tmp_path,
+        topics=TopicSettings(changelog=topic.name),
+    )
+
+
+def stores_of(
+    settings: Settings,
+    topic: ChangelogTopic,
+    identity: str = INDEX,
+    metrics: Metrics | None = None,
+) -> ShardStores:
+    return ShardStores(settings, topic.config, identity, "the changelog", metrics or Metrics())
+
+
+@pytest.fixture
+def stores(settings: Settings, topic: ChangelogTopic) -> ShardStores:
+    return stores_of(settings, topic)
+
+
+def opened(stores: ShardStores, commits: int = COMMITS) -> ShardStore:
+    return stores.open(PARTITION, commits * ENTRIES_PER_COMMIT, threading.Event())
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (lambda shard: (shard / "CURRENT").unlink(), "CURRENT is missing"),
+        (lambda shard: next(shard.glob("MANIFEST-*")).write_bytes(b"\x5a" * 900), "Corruption"),
+        (lambda shard: (shard / DAMAGE_MARK).write_text("a block\n"), "damaged"),
+    ],
+    ids=["newest version lost", "manifest overwritten", "marked"],
+)
+def test_a_damaged_store_is_rebuilt(
+    settings: Settings,
+    topic: ChangelogTopic,
+    harm: Callable[[Path], object],
+    said: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The log says why, and it counts as an error."""
+    metrics = Metrics()
+    stores = stores_of(settings, topic, metrics=metrics)
+    opened(stores).close()
+    harm(shard_directory(settings.state_dir, "tests", PARTITION))
+    with caplog.at_level(logging.INFO), closing(opened(stores)) as store:
+        check_holds(store, COMMITS)
+    assert f"shard {PARTITION} " in caplog.text
+    assert said in caplog.text
+    errors = {"stage": "recover", "reason": "format"}
+    assert metrics.registry.get_sample_value("firstseen_errors_total", errors) == 1
+
+
+def test_store_that_is_gone_is_filled_again(stores: ShardStores, tmp_path: Path) -> None:
+    opened(stores).close()
+    shutil.rmtree(tmp_path / "tests")
+    with closing(opened(stores)) as store:
+        check_holds(store, COMMITS)
+        stores.measure()
+    stores.measure()
+    recovery = stores.recoveries()[PARTITION]
+    assert recovery.remaining == 0
+    assert recovery.total >= 3 * COMMITS
+
+
+def test_other_index_leaves_the_store_closed(settings: Settings, topic: ChangelogTopic) -> None:
+    stores = stores_of(settings, topic, INDEX.replace("distance=3", "distance=1"))
+    for _ in range(2):
+        with pytest.raises(IndexMismatchError, match=topic.name):
+            opened(stores)
+
+
+def test_interrupted_opening_leaves_the_store_to_the_next(stores: ShardStores) -> None:
+    interrupted = threading.Event()
+    interrupted.set()
+    with pytest.raises(InterruptedError):
+        stores.open(PARTITION, 0, interrupted)
+    with closing(opened(stores)) as store:
+        check_holds(store, COMMITS)
+
+
+def test_store_that_was_away_for_long_begins_again(
+    settings: Settings,
+    topic: ChangelogTopic,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It may have missed tombstones; one that has read to the end is kept, however long ago."""
+    opened(stores_of(settings, topic)).close()
+    monkeypatch.setattr("streams.store.recovery.AWAY_LIMIT_MS", -1_000_000)
+    opened(stores_of(settings, topic)).close()
+    assert "was closed for" not in caplog.text
+    topic.commit([COMMITS])
+    with closing(opened(stores_of(settings, topic), COMMITS + 1)) as store:
+        assert "was closed for" in caplog.text
+        assert len(store) == (COMMITS + 1) * ENTRIES_PER_COMMIT
+
+
+def test_ids_are_made_at_the_opening_where_documents_replace_others(
+    settings: Settings, topic: ChangelogTopic
+) -> None:
+    """In other indexes they are not made before the first delete."""
+    replacing = replace(settings, index=replace(settings.index, same_id="replace"))
+    with closing(opened(stores_of(settings, topic))) as store:
+        assert not store.ids_ready
+    with closing(opened(stores_of(replacing, topic))) as store:
+        assert store.ids_ready
+    with closing(opened(stores_of(settings, topic))) as store:
+        assert store.ids_ready  # they are kept
+
+
+def test_store_that_is_marked_is_rebuilt_by_the_next_opening(
+    stores: ShardStores, caplog: pytest.LogCaptureFixture
+) -> None:
+    with closing(opened(stores)) as store:
+        with pytest.raises(StoreCorruptError) as caught:
+            store.entries([1 << 40])
+        store.mark_damaged(caught.value)
+    with closing(opened(stores)) as store:
+        check_holds(store, COMMITS)
+    assert "rebuilt from its changelog" in caplog.text
+    assert not (store.path / DAMAGE_MARK).exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -35,17 +35,17 @@ from streams.store.row_store import (
 from streams.store.shard_directory import discard_store, shard_directory
 from streams.store.shard_store import ShardStore
 from tests.repository.source_tree import ROOT
-from tests.unit.store.raw_store import raw_store, read_raw, write_raw
 from tests.unit.store.samples import (
     IDENTITY,
     fingerprints_in,
     new_entries,
     open_store,
     progress_at,
+    raw_store,
+    read_raw,
     sample,
+    write_raw,
 )
-
-SECONDS_MAX = 120
 
 
 @pytest.fixture
@@ -68,201 +68,140 @@ def refused(
     return str(caught.value)
 
 
-def test_a_store_has_its_own_directory(tmp_path: Path) -> None:
-    """Given a state directory, then a shard's store is under the application, by its partition."""
+def test_store_has_its_own_directory(tmp_path: Path) -> None:
     assert shard_directory(tmp_path, "news", 12) == tmp_path / "news" / "shard-12"
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "a\0b"])
-def test_application_id_is_a_name_of_a_directory(tmp_path: Path, name: str) -> None:
-    """Given an application id that would lead elsewhere, then it is refused by name."""
+def test_application_id_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match=re.escape(repr(name))):
         shard_directory(tmp_path, name, 0)
 
 
-def test_another_index_identity(path: Path) -> None:
-    """Given a store of another index, then both are in the message, and it stays as it is."""
-    theirs = "firstseen-index/1 of another day"
-    message = refused(
-        path, IndexMismatchError, msgspec.structs.replace(IDENTITY, index_identity=theirs)
-    )
+OTHER_INDEX = {"index_identity": "firstseen-index/1 of another day"}
 
-    assert theirs in message
-    assert IDENTITY.index_identity in message
+
+@pytest.mark.parametrize(
+    ("changed", "error_class", "said"),
+    [
+        (OTHER_INDEX, IndexMismatchError, [IDENTITY.index_identity, *OTHER_INDEX.values()]),
+        ({"application_id": "other"}, StoreMismatchError, ["tests", "other"]),
+        ({"partition": 1}, StoreMismatchError, ["3", "1"]),
+        # Where all differs, the path is more likely wrong than the settings.
+        ({**OTHER_INDEX, "application_id": "other", "partition": 1}, StoreMismatchError, []),
+    ],
+    ids=["index", "application", "partition", "all"],
+)
+def test_store_of_others_is_refused_with_both_values_and_kept(
+    path: Path, changed: dict[str, object], error_class: type[FirstseenError], said: list[str]
+) -> None:
+    message = refused(path, error_class, msgspec.structs.replace(IDENTITY, **changed))
+    after_path = message.removeprefix(str(path))
+    assert [each for each in said if not re.search(rf"\b{re.escape(each)}\b", after_path)] == []
+    assert error_class is IndexMismatchError or StoreMismatchError.fix in message
     with closing(open_store(path)) as reopened:
         assert len(reopened) == 1
 
 
-@pytest.mark.parametrize(
-    ("changed", "values"),
-    [({"application_id": "other"}, ("tests", "other")), ({"partition": 1}, ("3", "1"))],
-)
-def test_another_shard(path: Path, changed: dict[str, object], values: tuple[str, str]) -> None:
-    """Given the store of another application or partition, then both values are in the message,
-    and what to do.
-    """
-    message = refused(path, StoreMismatchError, msgspec.structs.replace(IDENTITY, **changed))
-
-    said = message.removeprefix(str(path))
-    assert [value for value in values if not re.search(rf"\b{value}\b", said)] == []
-    assert StoreMismatchError.fix in message
-
-
-def test_another_changelog(tmp_path: Path) -> None:
-    """Given a store that names no changelog, then it takes the name of the first one that opens it;
-    from then on another one, as of another cluster, is refused, and no name changes nothing.
-    """
-    path = tmp_path / "shard-3"
-    named = msgspec.structs.replace(IDENTITY, changelog_id="this topic")
-    for identity in (IDENTITY, named, IDENTITY, named):
+def test_store_keeps_the_name_of_its_first_changelog(path: Path) -> None:
+    this, that = (
+        msgspec.structs.replace(IDENTITY, changelog_id=each)
+        for each in ("this topic", "that topic")
+    )
+    for identity in (IDENTITY, this, IDENTITY, this):
         open_store(path, identity=identity).close()
-
-    other = msgspec.structs.replace(IDENTITY, changelog_id="that topic")
-    message = refused(path, OtherChangelogError, other)
-
-    assert "this topic" in message
-    assert "that topic" in message
-    assert OtherChangelogError.fix in message
-
-
-def test_a_mismatch_of_the_shard_is_said_before_that_of_the_index(path: Path) -> None:
-    """Given a store in which all differs, then the path is more likely wrong than the settings."""
-    refused(path, StoreMismatchError, StoreIdentity("other", "other", 1))
+    message = refused(path, OtherChangelogError, that)
+    for said in ("this topic", "that topic", OtherChangelogError.fix):
+        assert said in message
 
 
 @pytest.mark.parametrize("version", [1, FORMAT_VERSION - 1, FORMAT_VERSION + 1])
-def test_another_format(path: Path, version: int) -> None:
-    """Given a store of an earlier or a later format, then both versions are in the message, in one
-    line, and the store is not taken for damaged.
-    """
+def test_another_format_is_refused_with_both_versions(path: Path, version: int) -> None:
     write_raw(path, {IDENTITY_KEY: version.to_bytes(2, "big") + b"\xc1 who knows"})
-
     message = refused(path, StoreVersionError)
-
     assert re.search(rf"\b{version}\b.*\b{FORMAT_VERSION}\b", message.removeprefix(str(path)))
     assert "\n" not in message
 
 
 @pytest.mark.parametrize("value", [b"", b"\x00", encode_identity(IDENTITY)[:-1], b"\x00\x04\xc0"])
-def test_an_identity_that_cannot_be_read(path: Path, value: bytes) -> None:
-    """Given a store whose identity is cut or is something else, then it is damaged."""
+def test_identity_that_cannot_be_read_is_damage(path: Path, value: bytes) -> None:
     write_raw(path, {IDENTITY_KEY: value})
-
     refused(path, StoreCorruptError)
 
 
-def test_a_database_of_something_else(tmp_path: Path) -> None:
-    """Given a database without an identity but with keys, then it is not made ours."""
-    write_raw(tmp_path / "theirs", {entry_key(0): b"something"})
-
-    refused(tmp_path / "theirs", StoreCorruptError)
-
-    assert read_raw(tmp_path / "theirs") == {entry_key(0): b"something"}
+def test_database_of_something_else_is_not_made_ours(tmp_path: Path) -> None:
+    theirs = {entry_key(0): b"something"}
+    write_raw(tmp_path, theirs)
+    refused(tmp_path, StoreCorruptError)
+    assert read_raw(tmp_path) == theirs
 
 
-def test_a_store_that_must_exist(tmp_path: Path) -> None:
-    """Given no store, or an empty directory, where there must be one, then none is made."""
+def test_store_that_must_exist_is_not_made(tmp_path: Path) -> None:
     for path in (tmp_path / "not-there", tmp_path):
         with pytest.raises(StoreMissingError, match=re.escape(str(path))):
             open_store(path, must_exist=True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_store_that_must_exist_and_lost_all(tmp_path: Path) -> None:
-    """Given a database without any key, where there must be a store, then it is damaged, as it
-    has lost even its identity; where there need not be one, it is made new.
-    """
-    path = tmp_path / "s"
-    write_raw(path, {b"one": b""})
-    with raw_store(path) as store:
+def test_store_that_must_exist_and_lost_even_its_identity_is_damaged(tmp_path: Path) -> None:
+    write_raw(tmp_path, {b"one": b""})
+    with raw_store(tmp_path) as store:
         batch = store.batch()
         batch.delete(b"one")
         batch.write()
-
     with pytest.raises(StoreCorruptError):
-        open_store(path, must_exist=True)
-    open_store(path).close()
-    open_store(path, must_exist=True).close()
+        open_store(tmp_path, must_exist=True)
+    open_store(tmp_path).close()
+    open_store(tmp_path, must_exist=True).close()
 
 
-def test_a_store_that_must_exist_and_does(path: Path) -> None:
-    """Given a store where there must be one, then it is opened."""
-    with closing(open_store(path, must_exist=True)) as store:
-        assert len(store) == 1
-
-
-def test_two_openings_in_one_process(path: Path) -> None:
-    """Given an open store, then it cannot be opened twice, and after closing it can."""
+def test_open_store_is_locked_until_it_is_closed(path: Path) -> None:
     store = open_store(path)
     refused(path, StoreLockedError)
-
     store.close()
     open_store(path).close()
 
 
-def test_an_iterator_in_use_does_not_outlive_the_store(path: Path) -> None:
-    """Given a store that is being read, when it is closed, then its lock is free once the reading
-    is given up.
-    """
+def test_lock_is_free_after_a_reading_that_was_given_up(path: Path) -> None:
     store = open_store(path)
     parts = store.prints()
     next(parts)
     del parts
     store.close()
-
     open_store(path).close()
 
 
-@pytest.fixture
-def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that has the store open; it is gone at the end of the test."""
+def test_store_of_another_process_is_locked_until_that_is_gone(path: Path) -> None:
     command = [sys.executable, "-m", "tests.unit.store.crashing_writer", str(path), "hold"]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    ) as holder:
         try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "open\n"
-            yield process
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "open\n"
+            refused(path, StoreLockedError)
         finally:
-            process.kill()
-
-
-def test_a_store_that_another_process_has(path: Path, holder: subprocess.Popen[str]) -> None:
-    """Given a store that another process has open, then it is refused until that one is gone."""
-    refused(path, StoreLockedError)
-
-    holder.kill()
-    holder.wait(SECONDS_MAX)
+            holder.kill()
     open_store(path).close()
 
 
-def test_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
-    """Given a file where the directory must be, then it is refused and not touched."""
+def test_file_in_place_of_the_directory_is_refused_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "shard-3"
     path.write_bytes(b"a file")
-
     refused(path, StoreAccessError)
-
     assert path.read_bytes() == b"a file"
 
 
-def test_a_directory_that_cannot_be_written_to(path: Path) -> None:
-    """Given a directory in which a file that is written at each opening cannot be, then the
-    message says what the system said.
-    """
+def test_directory_that_cannot_be_written_to_is_refused(path: Path) -> None:
     config = path / "rocksdict-config.json"
     config.unlink()
     config.mkdir()
-
     assert "Is a directory" in refused(path, StoreAccessError)
 
 
-def test_a_directory_that_cannot_be_made() -> None:
-    """Given a place where no directory can be made, then the message says what the system said."""
-    path = Path("/proc/firstseen/shard-3")
-
-    assert "No such file or directory" in refused(path, StoreAccessError)
+def test_directory_that_cannot_be_made_is_refused() -> None:
+    said = refused(Path("/proc/firstseen/shard-3"), StoreAccessError)
+    assert "No such file or directory" in said
 
 
 @pytest.mark.parametrize(
@@ -276,52 +215,42 @@ def test_a_directory_that_cannot_be_made() -> None:
         lambda store: store.number("rocksdb.total-sst-files-size"),
     ],
 )
-def test_a_closed_store(path: Path, ask: Callable[[ShardStore], object]) -> None:
-    """Given a closed store, when it is asked for anything, then it says that it is closed."""
+def test_closed_store_says_so_when_asked(path: Path, ask: Callable[[ShardStore], object]) -> None:
     store = open_store(path)
     store.close()
-
     with pytest.raises(StoreClosedError, match=re.escape(str(path))):
         ask(store)
 
 
 @pytest.mark.parametrize("size", [0, MIB - 1, 1024 * MIB + 1])
-def test_a_write_buffer_out_of_range(size: int) -> None:
-    """Given a write buffer that cannot be, then the message names its size and the range."""
+def test_write_buffer_out_of_range_is_refused(size: int) -> None:
     with pytest.raises(UsageError, match=f"write_buffer_bytes is {size}: .*{MIB}"):
         StoreSettings(write_buffer_bytes=size)
 
 
-def test_a_cache_that_is_too_small() -> None:
-    """Given less than a MiB for a cache, then it is refused."""
+def test_cache_that_is_too_small_is_refused() -> None:
     with pytest.raises(UsageError, match=f"{MIB - 1} bytes"):
         block_cache(MIB - 1)
 
 
-def test_a_discarded_store_is_gone(path: Path) -> None:
-    """Given a store, when it is discarded, then a new one is empty; once more changes nothing."""
+def test_discarded_store_is_gone(path: Path) -> None:
     discard_store(path)
     assert list(path.parent.iterdir()) == []
     discard_store(path)
-
     with closing(open_store(path)) as store:
         assert len(store) == 0
 
 
-def test_a_discard_that_was_interrupted(path: Path) -> None:
-    """Given what a crash in the middle of a discard leaves, then the next one clears it away."""
+def test_next_discard_clears_away_what_an_interrupted_one_left(path: Path) -> None:
     aside = path.with_name(f"{path.name}.discarded")
     path.rename(aside)
     next(aside.glob("*.log")).unlink()
     open_store(path).close()
-
     discard_store(path)
-
     assert list(path.parent.iterdir()) == []
 
 
-def test_every_error_says_what_to_do(tmp_path: Path) -> None:
-    """Given the classes of store errors, then each but the caller's own mistake ends with a fix."""
+def test_every_error_but_the_callers_own_says_what_to_do(tmp_path: Path) -> None:
     for error_class in StoreError.__subclasses__():
         message = str(error_class(tmp_path, "what is wrong"))
         assert message.startswith(f"{tmp_path}: what is wrong.")

@@ -1,18 +1,28 @@
-"""A database in memory does what RocksDB does, as far as a shard's store uses it."""
+"""Databases of rows: RocksDB with our options, and one in memory that does the same."""
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rocksdict import Options
 
-from streams.store.rocksdb_store import MIB, block_cache
-from streams.store.row_codec import entry_key
+from streams.store.rocksdb_store import (
+    MIB,
+    RocksStore,
+    StoreSettings,
+    block_cache,
+    store_options,
+    write_options,
+)
+from streams.store.row_codec import content_key, entry_key
 from streams.store.row_store import (
     RowStore,
     StoreClosedError,
@@ -23,44 +33,40 @@ from streams.store.row_store import (
 )
 from streams.store.shard_directory import RocksDisk, open_shard
 from tests.rigs.memory_rows import MemoryDisk
-from tests.unit.store.samples import BITS, IDENTITY, expected, new_entries, progress_at, sample
+from tests.unit.store.samples import (
+    BITS,
+    IDENTITY,
+    SMALL_BUFFER,
+    expected,
+    fingerprints_in,
+    new_entries,
+    open_store,
+    progress_at,
+    sample,
+)
 
-DISKS: dict[str, Callable[[], StoreDisk]] = {
-    "RocksDB": lambda: RocksDisk(block_cache(MIB)),
-    "memory": MemoryDisk,
-}
 ALL_ENTRIES = entry_key(0), b"f"
 OTHERS = b"a", b"e"
 
 Step = tuple[str, list[tuple[bytes, bytes]]]
-rows = st.lists(
-    st.tuples(st.integers(0, 5).map(lambda number: bytes((number,))), st.binary(max_size=2)),
-    max_size=4,
-)
-steps = st.lists(
-    st.tuples(
-        st.sampled_from(["put", "delete", "put_entries", "delete_entry", "delete_entries"]), rows
-    ),
-    max_size=6,
-)
+keys = st.integers(0, 5).map(lambda number: bytes((number,)))
+rows = st.lists(st.tuples(keys, st.binary(max_size=2)), max_size=4)
+kinds = st.sampled_from(["put", "delete", "put_entries", "delete_entry", "delete_entries"])
+steps = st.lists(st.tuples(kinds, rows), max_size=6)
 
 
-@pytest.fixture(params=[*DISKS.values()], ids=[*DISKS])
+@pytest.fixture(params=["RocksDB", "memory"])
 def disk(request: pytest.FixtureRequest) -> StoreDisk:
-    """An empty disk of each kind."""
-    made: StoreDisk = request.param()
-    return made
+    return MemoryDisk() if request.param == "memory" else RocksDisk(block_cache(MIB))
 
 
 @pytest.fixture
 def store(disk: StoreDisk, tmp_path: Path) -> Iterator[RowStore]:
-    """An empty database of each kind."""
     with closing(disk.open(tmp_path / "shard-3", create=True)) as opened:
         yield opened
 
 
 def all_rows(store: RowStore, lower: bytes, upper: bytes) -> list[tuple[bytes, bytes]]:
-    """Rows between two keys."""
     return [
         row
         for keys, values in store.scan(lower, upper, 3)
@@ -69,7 +75,6 @@ def all_rows(store: RowStore, lower: bytes, upper: bytes) -> list[tuple[bytes, b
 
 
 def put(store: RowStore, *numbers: int) -> None:
-    """Write rows of entries, and others, in one batch."""
     batch = store.batch()
     batch.put_entries([entry_key(each) for each in numbers], [b"entry"] * len(numbers))
     for each in numbers:
@@ -78,25 +83,18 @@ def put(store: RowStore, *numbers: int) -> None:
 
 
 def test_rows_come_in_order_and_in_parts(store: RowStore) -> None:
-    """Given rows, then a scan yields those between its bounds in their order, some at a time."""
     put(store, 3, 1, 2, 9, 7)
-
-    parts = [len(keys) for keys, _ in store.scan(*ALL_ENTRIES, 2)]
-
-    assert parts == [2, 2, 1]
-    assert [key for key, _ in all_rows(store, entry_key(2), entry_key(9))] == [
-        entry_key(each) for each in (2, 3, 7)
-    ]
+    assert [len(keys) for keys, _ in store.scan(*ALL_ENTRIES, 2)] == [2, 2, 1]
+    between = [key for key, _ in all_rows(store, entry_key(2), entry_key(9))]
+    assert between == [entry_key(2), entry_key(3), entry_key(7)]
     assert all_rows(store, entry_key(4), entry_key(7)) == []
     assert store.last_key_between(*ALL_ENTRIES) == entry_key(9)
     assert store.last_key_between(entry_key(0), entry_key(9)) == entry_key(7)
     assert store.last_key_between(entry_key(4), entry_key(7)) is None
 
 
-def test_values_of_many_keys(store: RowStore) -> None:
-    """Given keys of which some have no row, then their values come in step."""
+def test_values_of_many_keys_come_in_step(store: RowStore) -> None:
     put(store, 1, 3)
-
     assert store.get_all([]) == []
     assert store.get_all([b"c\x03", b"c\x02", b"c\x01"]) == [b"content", None, b"content"]
     assert store.get_all([entry_key(2), entry_key(3)]) == [None, b"entry"]
@@ -105,38 +103,29 @@ def test_values_of_many_keys(store: RowStore) -> None:
 
 
 def test_scan_does_not_see_what_is_written_meanwhile(store: RowStore) -> None:
-    """Given a scan that has begun, when rows come, change and go, then it yields what was there."""
     put(store, 1, 2, 3, 4)
     scan = store.scan(*ALL_ENTRIES, 1)
-    first = next(scan)
-
+    found = [next(scan)]
     batch = store.batch()
     batch.delete_entries(entry_key(1), entry_key(4))
     batch.put_entries([entry_key(4), entry_key(5)], [b"changed", b"new"])
     batch.write()
-
-    left = [(keys, values) for keys, values in scan]
-    assert [first, *left] == [([entry_key(each)], [b"entry"]) for each in (1, 2, 3, 4)]
+    found.extend(scan)
+    assert found == [([entry_key(each)], [b"entry"]) for each in (1, 2, 3, 4)]
     assert all_rows(store, *ALL_ENTRIES) == [(entry_key(4), b"changed"), (entry_key(5), b"new")]
 
 
 def test_batch_that_is_not_written_changes_nothing(store: RowStore) -> None:
-    """Given a batch, then nothing of it is there before it is written, and all of it after."""
     batch = store.batch()
     batch.put(b"c", b"1")
     batch.put_entries([entry_key(1)], [b"2"])
     assert store.get(b"c") is None
     assert store.get(entry_key(1)) is None
-
     batch.write()
-
     assert (store.get(b"c"), store.get(entry_key(1))) == (b"1", b"2")
 
 
-def test_database_is_opened_once(disk: StoreDisk, tmp_path: Path) -> None:
-    """Given an open database, then it is refused to others until it is closed; what was written
-    is there then, and gone once it is discarded.
-    """
+def test_database_is_locked_until_closed_then_discarded(disk: StoreDisk, tmp_path: Path) -> None:
     path = tmp_path / "shard-3"
     with pytest.raises(StoreMissingError):
         disk.open(path, create=False)
@@ -145,10 +134,8 @@ def test_database_is_opened_once(disk: StoreDisk, tmp_path: Path) -> None:
     put(store, 1)
     with pytest.raises(StoreLockedError):
         disk.open(path, create=True)
-
     store.close()
     store.close()
-
     assert store.closed
     assert disk.holds(path)
     with closing(disk.open(path, create=False)) as again:
@@ -160,16 +147,13 @@ def test_database_is_opened_once(disk: StoreDisk, tmp_path: Path) -> None:
     assert not disk.holds(path)
 
 
-def test_closed_database_is_refused(store: RowStore) -> None:
-    """Given a database that is closed, even in the middle of a scan, then each use says so."""
+def test_closed_database_refuses_each_use(store: RowStore) -> None:
     put(store, 1, 2, 3)
     batch = store.batch()
     batch.put(b"c", b"1")
     scan = store.scan(*ALL_ENTRIES, 1)
     next(scan)
-
     store.close()
-
     uses: list[Callable[[], object]] = [
         lambda: store.get(b"c"),
         lambda: store.get_all([b"c"]),
@@ -184,52 +168,33 @@ def test_closed_database_is_refused(store: RowStore) -> None:
             use()
 
 
+def work_on(store: RowStore, start: threading.Barrier, work: Callable[[RowStore], object]) -> None:
+    start.wait(30)
+    while True:
+        work(store)
+
+
 def test_close_ends_the_work_of_other_threads(disk: StoreDisk, tmp_path: Path) -> None:
-    """Given threads that read, look up and write, when the database is closed, then each of them
-    ends with the error that says so, and the database can be opened again.
-    """
-    path = tmp_path / "shard-3"
+    work: list[Callable[[RowStore], object]] = [
+        lambda store: all_rows(store, *ALL_ENTRIES),
+        lambda store: [store.get(entry_key(each)) for each in range(200)],
+        lambda store: put(store, 7),
+    ]
     for number in range(5):
-        store = disk.open(path, create=True)
+        store = disk.open(tmp_path / "shard-3", create=True)
         put(store, *range(200))
-        work: list[Callable[[RowStore], object]] = [
-            lambda store: all_rows(store, *ALL_ENTRIES),
-            lambda store: [store.get(entry_key(each)) for each in range(200)],
-            lambda store: put(store, 7),
-        ]
-        ends: list[BaseException] = []
         started = threading.Barrier(len(work) + 1)
-        threads = [
-            threading.Thread(target=_until_it_ends, args=(each, store, started, ends))
-            for each in work
-        ]
-        for thread in threads:
-            thread.start()
-        started.wait(30)
-        if number % 2:
-            all_rows(store, *ALL_ENTRIES)  # so that the others have come further
-        store.close()
-        for thread in threads:
-            thread.join(30)
-        assert [type(each) for each in ends] == [StoreClosedError] * len(work)
+        with ThreadPoolExecutor() as threads:
+            ended = [threads.submit(work_on, store, started, each) for each in work]
+            started.wait(30)
+            if number % 2:
+                all_rows(store, *ALL_ENTRIES)  # so that the others have come further
+            store.close()
+            assert [type(each.exception(30)) for each in ended] == [StoreClosedError] * len(work)
+        del ended  # frames of the errors
 
 
-def _until_it_ends(
-    work: Callable[[RowStore], object],
-    store: RowStore,
-    started: threading.Barrier,
-    ends: list[BaseException],
-) -> None:
-    started.wait(30)
-    try:
-        while True:
-            work(store)
-    except BaseException as error:  # noqa: BLE001 - whichever it is, it is looked at
-        ends.append(error.with_traceback(None))
-
-
-def test_damage_is_remembered(disk: StoreDisk, tmp_path: Path) -> None:
-    """Given a database that was found damaged, then it is refused until it is discarded."""
+def test_damaged_database_is_refused_until_discarded(disk: StoreDisk, tmp_path: Path) -> None:
     path = tmp_path / "shard-3"
     with closing(disk.open(path, create=True)) as store:
         put(store, 1)
@@ -237,7 +202,6 @@ def test_damage_is_remembered(disk: StoreDisk, tmp_path: Path) -> None:
     assert isinstance(error, StoreCorruptError)
     assert str(path) in str(error)
     assert "a row is missing" in str(error)
-
     with pytest.raises(StoreCorruptError):
         disk.holds(path)
     disk.discard(path)
@@ -246,12 +210,10 @@ def test_damage_is_remembered(disk: StoreDisk, tmp_path: Path) -> None:
 
 
 @given(batches=st.lists(steps, max_size=4))
-def test_any_batches_have_the_same_effect(
+def test_any_batches_have_the_same_effect_on_both_kinds(
     batches: list[list[Step]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Given any changes in any batches, then both kinds have the same rows after each."""
-    root = tmp_path_factory.mktemp("same")
-    path = root / "shard-3"
+    path = tmp_path_factory.mktemp("same")
     with (
         closing(RocksDisk(block_cache(MIB)).open(path, create=True)) as rocks,
         closing(MemoryDisk().open(path, create=True)) as memory,
@@ -283,18 +245,13 @@ def _apply(store: RowStore, steps: list[Step]) -> None:
 
 
 def test_copy_is_put_back_after_a_kill(tmp_path: Path) -> None:
-    """Given a disk in memory, when its process is killed, then what was written is there; a copy
-    that is put back has what was there when it was made.
-    """
     disk, path = MemoryDisk(), tmp_path / "shard-3"
     store = open_shard(path, IDENTITY, BITS, disk)
     packets = [new_entries(number, [sample(number)]) for number in range(3)]
     store.commit(packets[:1], progress_at(1))
     copied = disk.copy()
     store.commit(packets[1:], progress_at(2))
-
     disk.kill()
-
     with closing(open_shard(path, IDENTITY, BITS, disk)) as again:
         assert dict(again.all_entries()) == expected(packets)
     disk.put_back(copied)
@@ -304,14 +261,77 @@ def test_copy_is_put_back_after_a_kill(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("first", "last", "kept"), [(2, 0, [0, 1]), (3, 1, [0, 3]), (9, 0, [])])
-def test_commits_are_lost(tmp_path: Path, first: int, last: int, kept: list[int]) -> None:
-    """Given a disk in memory, then it can lose the last commits, or some before the last."""
+def test_memory_disk_loses_commits(tmp_path: Path, first: int, last: int, kept: list[int]) -> None:
     disk, path = MemoryDisk(), tmp_path / "shard-3"
     with closing(disk.open(path, create=True)) as store:
         for number in range(4):
             put(store, number)
-
     disk.lose(path, first, last)
-
     with closing(disk.open(path, create=False)) as store:
         assert [key for key, _ in all_rows(store, *ALL_ENTRIES)] == list(map(entry_key, kept))
+
+
+def counted(options: Options, name: str) -> int:
+    statistics = options.get_statistics() or ""
+    found = re.search(rf"^{re.escape(name)} COUNT : (\d+)", statistics, re.MULTILINE)
+    assert found, name
+    return int(found[1])
+
+
+def counting_store(path: Path, settings: StoreSettings) -> tuple[RocksStore, Options]:
+    """A database, and options that have RocksDB's own counters."""
+    options = store_options(settings, block_cache(8 * MIB), create=True)
+    options.enable_statistics()
+    return RocksStore(path, options, write_options(settings)), options
+
+
+def key_of(content: int) -> bytes:
+    return content_key(content.to_bytes(16, "big"))
+
+
+def test_bloom_filters_answer_for_new_contents_after_reopening(tmp_path: Path) -> None:
+    with closing(counting_store(tmp_path, SMALL_BUFFER)[0]) as store:
+        batch = store.batch()
+        for value in range(0, 65536, 16):
+            batch.put(key_of(value), bytes(512))
+        batch.write()
+    store, options = counting_store(tmp_path, StoreSettings())
+    with closing(store):
+        absent = [key_of(value) for value in range(1, 16000, 16)]
+        assert not any(store.get(key) for key in absent)
+        assert all(store.get(key_of(value)) for value in range(0, 1600, 16))
+    assert counted(options, "rocksdb.bloom.filter.useful") > 0.9 * len(absent)
+
+
+@pytest.mark.parametrize(("sync", "synchronised"), [(False, 0), (True, 5)])
+def test_log_is_synchronised_as_set(tmp_path: Path, *, sync: bool, synchronised: int) -> None:
+    store, options = counting_store(tmp_path, StoreSettings(sync=sync))
+    with closing(store):
+        for number in range(5):
+            batch = store.batch()
+            batch.put(bytes((number,)), b"")
+            batch.write()
+        assert counted(options, "rocksdb.wal.synced") == synchronised
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_commit_is_there_after_closing_with_and_without_sync(tmp_path: Path, *, sync: bool) -> None:
+    settings = StoreSettings(sync=sync)
+    with closing(open_store(tmp_path, settings=settings)) as store:
+        store.commit([new_entries(0, [sample(0)])], progress_at(1))
+    with closing(open_store(tmp_path, settings=settings)) as store:
+        assert len(store) == 1
+
+
+def test_shards_share_one_cache(tmp_path: Path) -> None:
+    cache = block_cache(2 * MIB)
+    used = [cache.get_usage()]
+    for name in ("a", "b"):
+        with closing(open_store(tmp_path / name)) as store:
+            store.commit([new_entries(0, [sample(n) for n in range(4000)])], progress_at(1))
+    with ExitStack() as stores:
+        for name in ("a", "b"):
+            store = stores.enter_context(closing(open_store(tmp_path / name, cache=cache)))
+            store.entries(list(fingerprints_in(store)))
+            used.append(cache.get_usage())
+    assert used[0] < used[1] < used[2] <= 2 * MIB

@@ -20,10 +20,10 @@ from streams.store.shard_store import ShardStore
 from tests.rigs.memory_rows import MemoryDisk
 from tests.unit.store.samples import (
     BITS,
-    CHAIN,
     IDENTITY,
     expected,
     fingerprints_in,
+    fingerprints_of,
     new_entries,
     open_store,
     packet_of,
@@ -31,23 +31,18 @@ from tests.unit.store.samples import (
     sample,
 )
 
-SECOND_PART = 20_000
-
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[ShardStore]:
-    """An empty store."""
     with closing(open_store(tmp_path / "shard-3")) as opened:
         yield opened
 
 
 def all_in(store: ShardStore) -> dict[int, Entry]:
-    """All entries by sequence number."""
     return dict(store.all_entries())
 
 
-def test_a_new_store_is_empty(store: ShardStore) -> None:
-    """Given a new store, then it has no entry, no content and no progress."""
+def test_new_store_is_empty(store: ShardStore) -> None:
     assert len(store) == 0
     assert store.progress() is None
     assert store.changelog_offset == 0
@@ -57,80 +52,74 @@ def test_a_new_store_is_empty(store: ShardStore) -> None:
         store.entries([0])
 
 
-def test_entries_come_back_as_they_were(store: ShardStore) -> None:
-    """Given two packets, of which one has duplicates left out and undecidable documents, then
-    each entry comes back whole, in any order, and after reopening too.
-    """
-    commits = [
+def reopened(store: ShardStore) -> ShardStore:
+    store.close()
+    return open_store(store.path)
+
+
+COMMITS = {
+    "duplicates left out": [
         new_entries(7, [sample(n, sketch=bytes(range(n))) for n in range(5)], [0, 2, 4]),
         new_entries(9, [sample(10), sample(11, undecidable=True)]),
-    ]
-    store.commit(commits, progress_at(12))
-    wanted = expected(commits)
+    ],
+    "undecidable ones": [
+        new_entries(7, [sample(n, undecidable=n % 3 == 0) for n in range(10)]),
+        new_entries(8, [sample(20)]),
+    ],
+    "other raw partitions": [
+        NewEntries(0, packet_of([sample(0)], Chain("原文", "", 0)), np.arange(1)),
+        NewEntries(1, packet_of([sample(1)], Chain("/a file.jsonl", "", 2**31 - 1)), np.arange(1)),
+        new_entries(2, [sample(2)]),
+        new_entries(9, [sample(9)]),
+    ],
+    "highest sequence numbers": [
+        new_entries(at, [sample(1), sample(2)]) for at in (0, 2**40, 2**48 - 1)
+    ],
+    "extreme values": [
+        new_entries(
+            1,
+            [
+                sample(0)._replace(document_id="x" * 4096, time_ms=-5),
+                sample(1)._replace(document_id="\x00 “文” 🌧 \n", sketch=bytes(70_000)),
+                sample(2)._replace(document_id="", time_ms=2**63 - 1),
+                sample(3)._replace(offset=2**63 - 1, time_ms=-(2**63)),
+            ],
+        )
+    ],
+}
 
-    for _ in range(2):
+
+@pytest.mark.parametrize("commits", COMMITS.values(), ids=COMMITS.keys())
+def test_entries_come_back_as_they_were(store: ShardStore, commits: list[NewEntries]) -> None:
+    wanted: dict[int, Entry] = {}
+    for part in (commits[:-1], commits[-1:], []):
+        store.commit(part, progress_at(12))
+        wanted |= expected(part)
         assert all_in(store) == wanted
         sequences = sorted(wanted, reverse=True)
         assert store.entries(sequences) == [wanted[each] for each in sequences]
-        assert len(store) == 5
+        assert len(store) == len(wanted)
         assert store.progress() == progress_at(12)
-        store.close()
-        store = open_store(store.path)
+        assert list(fingerprints_in(store).items()) == sorted(fingerprints_of(wanted).items())
+        for numbers, prints in store.prints():
+            assert numbers.dtype == prints.fingerprints.dtype == np.dtype(np.uint64)
+            assert prints.fingerprints.shape == (len(numbers), 1)
+        store = reopened(store)
     store.close()
 
 
-def test_the_index_is_filled_with_what_is_decidable(store: ShardStore) -> None:
-    """Given entries with and without a fingerprint, then the fingerprints are those of the former,
-    by sequence number and as words in the bytes' own order.
-    """
-    commits = [
-        new_entries(7, [sample(n, undecidable=n % 3 == 0) for n in range(10)]),
-        new_entries(8, [sample(20)]),
-    ]
-    store.commit(commits, progress_at(21))
-
-    wanted = {k: e.fingerprint for k, e in expected(commits).items() if e.fingerprint}
-    assert fingerprints_in(store) == wanted
-    assert list(fingerprints_in(store)) == sorted(wanted)
-    for sequences, prints in store.prints():
-        assert sequences.dtype == prints.fingerprints.dtype == np.dtype(np.uint64)
-        assert prints.fingerprints.shape == (len(sequences), 1)
-
-
-def test_fingerprints_come_in_parts(store: ShardStore) -> None:
-    """Given more entries than are read at once, then all of them come, in parts of a bounded
-    size.
-    """
-    for packet in range(4):
-        first = packet * SECOND_PART
-        samples = [sample(n) for n in range(first, first + SECOND_PART)]
-        store.commit([new_entries(packet, samples)], progress_at(first))
-
+def test_fingerprints_come_in_parts_of_a_bounded_size(store: ShardStore) -> None:
+    for first in range(0, 80_000, 20_000):
+        samples = [sample(n) for n in range(first, first + 20_000)]
+        store.commit([new_entries(first, samples)], progress_at(first))
     parts = [len(sequences) for sequences, _ in store.prints()]
-
-    assert sum(parts) == len(store) == 4 * SECOND_PART
+    assert sum(parts) == len(store) == 80_000
     assert len(parts) > 1
     assert max(parts) <= 65_536
 
 
-def test_undecidable_documents_are_met_by_content(store: ShardStore) -> None:
-    """Given undecidable documents, then their content leads to them, the earliest first; that of
-    others to nothing.
-    """
-    first = sample(1, undecidable=True)
-    again = sample(2, undecidable=True)._replace(digest=first.digest)
-    store.commit([new_entries(5, [sample(0), first, again])], progress_at(3))
-    store.commit([new_entries(6, [again._replace(offset=3)])], progress_at(4))
-
-    assert store.by_content(first.digest) == [5 << 16 | 1, 5 << 16 | 2, 6 << 16]
-    assert store.by_content(sample(0).digest) == []
-    assert len(store) == 4
-
-
-def test_entries_that_are_there_are_left_out(store: ShardStore) -> None:
-    """Given entries that come again, alone, among others, or twice in one commit, as after a crash
-    without transactions, then each is kept once, as it was first.
-    """
+def test_entries_that_come_again_are_left_out(store: ShardStore) -> None:
+    """As after a crash without transactions: each is kept once, as it was first."""
     samples = [sample(n) for n in range(4)]
     store.commit([new_entries(7, samples, [0, 1])], progress_at(2))
     store.commit([new_entries(7, samples, [0, 1, 2])], progress_at(3))
@@ -139,112 +128,49 @@ def test_entries_that_are_there_are_left_out(store: ShardStore) -> None:
     store.commit([new_entries(6, [sample(90)])], progress_at(4))
 
     first, last = new_entries(7, samples, [0, 1, 2]), new_entries(7, changed, [3])
-    wanted = expected([first, last, new_entries(6, [sample(90)])])
-    assert all_in(store) == wanted
+    assert all_in(store) == expected([first, last, new_entries(6, [sample(90)])])
     assert len(store) == 5
-    with closing(_reopened(store)) as reopened:
-        assert len(reopened) == 5
+    with closing(reopened(store)) as again:
+        assert len(again) == 5
 
 
-def test_raw_partitions_are_named_once(store: ShardStore) -> None:
-    """Given entries of a raw topic that was made again under another name, and of files, then each
-    entry names its own.
-    """
-    others = [Chain("原文", "", 0), Chain("/data/a file.jsonl", "", 2**31 - 1), CHAIN]
-    wanted: dict[int, Entry] = {}
-    for at, chain in enumerate(others):
-        packet = packet_of([sample(at)], chain=chain)
-        entries = NewEntries(at, packet, np.arange(1))
-        store.commit([entries], progress_at(at))
-        wanted |= expected([entries])
-
-    assert all_in(store) == wanted
-    with closing(_reopened(store)) as reopened:
-        reopened.commit([new_entries(9, [sample(9)])], progress_at(9))
-        assert all_in(reopened) == wanted | expected([new_entries(9, [sample(9)])])
-
-
-def test_sequence_numbers_up_to_the_highest(store: ShardStore) -> None:
-    """Given packets at the ends of the log that can be, then entries and their order are right."""
-    commits = [new_entries(at, [sample(1), sample(2)]) for at in (0, 2**40, 2**48 - 1)]
-    store.commit(commits, progress_at(3))
-
-    assert all_in(store) == expected(commits)
-    assert list(fingerprints_in(store)) == sorted(expected(commits))
-
-
-def test_values_of_every_kind(store: ShardStore) -> None:
-    """Given the longest id, one with every kind of character, a negative time, offsets up to the
-    highest, a large sketch, then all come back.
-    """
-    samples = [
-        sample(0)._replace(document_id="x" * 4096, time_ms=-5),
-        sample(1)._replace(document_id="\x00 “文” 🌧 \n", sketch=bytes(70_000)),
-        sample(2)._replace(document_id="", time_ms=2**63 - 1),
-        sample(3)._replace(offset=2**63 - 1, time_ms=-(2**63)),
-    ]
-    commits = [new_entries(1, samples)]
-    store.commit(commits, progress_at(4))
-
-    assert all_in(store) == expected(commits)
-
-
-def test_progress_without_entries(store: ShardStore) -> None:
-    """Given a commit of nothing but progress, with what a run remembers, then the last one is
-    kept.
-    """
+def test_last_progress_without_entries_is_kept(store: ShardStore) -> None:
     chain = Chain("t", "id", 3)
     last = StoredProgress(Progress(chain, 5, 9, 8), 77, 1, "identity", "reading", b"\x00run")
     store.commit([], progress_at(1))
     store.commit([], last)
-
     assert store.progress() == last
     assert store.changelog_offset == 77
-    with closing(_reopened(store)) as reopened:
-        assert reopened.progress() == last
+    with closing(reopened(store)) as again:
+        assert again.progress() == last
 
 
-def test_a_recovery_that_has_not_met_progress(store: ShardStore) -> None:
-    """Given entries of a changelog whose progress stands further on, then the place is kept, and
-    there is no progress yet.
-    """
+def test_recovery_before_any_progress_keeps_its_place(store: ShardStore) -> None:
     store.load([entry_block(new_entries(1, [sample(1)]))], ProgressRow(None, 40, 9))
-
     assert store.progress() is None
     assert store.changelog_offset == 40
-    with closing(_reopened(store)) as reopened:
-        assert reopened.progress() is None
-        assert (reopened.changelog_offset, len(reopened)) == (40, 1)
+    with closing(reopened(store)) as again:
+        assert again.progress() is None
+        assert (again.changelog_offset, len(again)) == (40, 1)
 
 
-def test_closing_twice(store: ShardStore) -> None:
-    """Given a closed store, when it is closed again, then nothing happens."""
+def test_closing_twice_is_harmless(store: ShardStore) -> None:
     store.close()
     store.close()
     assert store.closed
 
 
-def _reopened(store: ShardStore) -> ShardStore:
-    store.close()
-    return open_store(store.path)
-
-
-@pytest.mark.parametrize("rows", [1, 3, 4, 7, 1000])
+@pytest.mark.parametrize(("rows", "steps_wanted"), [(1, 4), (3, 4), (4, 4), (7, 4), (1000, 1)])
 def test_what_expires_leaves_in_steps_of_whole_packets(
-    store: ShardStore, monkeypatch: pytest.MonkeyPatch, rows: int
+    store: ShardStore, monkeypatch: pytest.MonkeyPatch, rows: int, steps_wanted: int
 ) -> None:
-    """Given more that has expired than leaves in one commit, then each commit takes some whole
-    packets, the tombstones of their records with it, and in the end nothing of them is left; a
-    packet with more entries than that goes at once.
-    """
+    """Tombstones of their records leave with them; a larger packet goes at once."""
     monkeypatch.setattr("streams.store.entry_batch.EXPIRED_ROWS", rows)
-    packets = {
-        packet: new_entries(
-            packet, [sample(100 * packet + n, undecidable=n == 0) for n in range(5)]
-        )
-        for packet in range(2, 8)
-    }
-    store.commit(list(packets.values()), progress_at(1))
+    packets = [
+        new_entries(at, [sample(100 * at + n, undecidable=n == 0) for n in range(5)])
+        for at in range(2, 8)
+    ]
+    store.commit(packets, progress_at(1))
     ends: list[int] = []
     steps = 0
     while store.expired_before < 6 << 16:
@@ -258,11 +184,14 @@ def test_what_expires_leaves_in_steps_of_whole_packets(
         assert len(store) % 5 == 0
 
     assert ends == [packet << 16 for packet in range(2, 6)]
-    assert steps == {1: 4, 3: 4, 4: 4, 7: 4, 1000: 1}[rows]
-    assert set(dict(store.all_entries())) == set(expected([packets[6], packets[7]]))
+    assert steps == steps_wanted
+    assert set(all_in(store)) == set(expected(packets[4:]))
     assert store.by_content(sample(200).digest) == []
     assert store.by_content(sample(600).digest) == [6 << 16]
     assert store.change([], (), 6 << 16).expiry is None
+
+
+HALVES = [new_entries(5, [sample(n) for n in range(4)], rows) for rows in ([0, 1], [2, 3])]
 
 
 def committed(
@@ -277,58 +206,38 @@ def committed(
     return records
 
 
-def load(store: ShardStore, records: list[ChangelogRecord]) -> None:
-    """Load records of a changelog at one time."""
+def loaded(path: Path, records: list[ChangelogRecord]) -> ShardStore:
+    """A new store that has read these records at one time."""
+    store = open_store(path)
     decoded = decode_records([each.key for each in records], [each.value for each in records], str)
     store.load(decoded.blocks, ProgressRow(None, 9), Removal(decoded.deletions, decoded.ends))
+    return store
 
 
-def test_packet_whose_records_come_back_together_leaves_the_changelog_whole(
-    store: ShardStore, tmp_path: Path
-) -> None:
-    """Given a packet that was committed in two parts, and all of the first deleted, when its store
-    is made again of these records at one time and the rest is deleted, then both records end.
-    """
-    samples = [sample(offset) for offset in range(4)]
-    first, second = new_entries(5, samples, [0, 1]), new_entries(5, samples, [2, 3])
+def test_all_records_of_a_packet_end_with_its_entries(store: ShardStore, tmp_path: Path) -> None:
+    """A packet in two records, the first deleted: once the rest is deleted too, both end."""
+    first, second = HALVES
     records = committed(store, ([first], []), ([second], []), ([], [*expected([first])]))
-
-    with closing(open_store(tmp_path / "again")) as again:
-        load(again, records)
+    with closing(loaded(tmp_path / "again", records)) as again:
         change = again.change([], [*expected([second])])
-
         entries = {each.key for each in records if each.key.startswith(ENTRIES_TAG)}
         assert {each.key for each in records_of(change) if each.value is None} >= entries
         assert len(entries) == 2
 
 
-def test_packet_whose_first_entries_are_gone_keeps_those_that_come_later(
-    store: ShardStore, tmp_path: Path
-) -> None:
-    """Given a packet that is committed in two parts, and all of the first deleted in between, when
-    its store is made again of these records at one time, then it has the second part.
-    """
-    samples = [sample(offset) for offset in range(4)]
-    first, second = new_entries(5, samples, [0, 1]), new_entries(5, samples, [2, 3])
+def test_packet_keeps_later_entries_after_a_deletion(store: ShardStore, tmp_path: Path) -> None:
+    first, second = HALVES
     records = committed(store, ([first], []), ([], [*expected([first])]), ([second], []))
-
-    with closing(open_store(tmp_path / "again")) as again:
-        load(again, records)
-
+    with closing(loaded(tmp_path / "again", records)) as again:
         assert all_in(again) == all_in(store) == expected([second])
         assert len(again) == 2
 
 
 def test_ids_are_made_in_slices_that_a_kill_does_not_undo(tmp_path: Path) -> None:
-    """Given a store of many entries, when their ids are made a few at a time, between commits that
-    bring, delete and expire entries, and the process is killed again and again, then each call
-    makes new ones, and all of them are found in the end.
-    """
+    """Commits in between bring, delete and expire entries; all ids are found in the end."""
     disk = MemoryDisk()
     store = open_shard(tmp_path, IDENTITY, BITS, disk)
-    packets = [
-        new_entries(packet, [sample(7 * packet + n) for n in range(7)]) for packet in range(9)
-    ]
+    packets = [new_entries(at, [sample(7 * at + n) for n in range(7)]) for at in range(9)]
     store.commit(packets[:6], progress_at(1))
     calls = 0
     while not store.make_ids(5):

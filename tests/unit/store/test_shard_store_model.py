@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import defaultdict
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from unittest.mock import patch
@@ -23,24 +25,25 @@ from simhash_core.log.shard_stream import NewEntries
 from streams.store import entry_batch
 from streams.store import row_codec as codec
 from streams.store.changelog import LoggedBatch
-from streams.store.changelog_codec import encode_progress
+from streams.store.changelog_codec import ChangelogRecord, encode_progress
 from streams.store.entry_batch import records_of
 from streams.store.recovery import load_batch
-from streams.store.rocksdb_store import MIB, StoreSettings, block_cache
-from streams.store.row_codec import StoredProgress
+from streams.store.rocksdb_store import MIB, block_cache
 from streams.store.row_store import StoreCorruptError, StoreDisk
 from streams.store.shard_directory import RocksDisk, open_shard
 from streams.store.shard_store import ShardStore
 from tests.rigs.memory_rows import MemoryDisk
-from tests.rigs.waiting import await_that
 from tests.unit.store.samples import (
     BITS,
     IDENTITY,
     INDEX,
     READING,
+    SMALL_BUFFER,
     Sample,
+    await_written,
     expected,
     fingerprints_in,
+    fingerprints_of,
     new_entries,
     progress_at,
     sample,
@@ -76,25 +79,31 @@ commits = st.lists(st.tuples(st.integers(0, 1), packets), max_size=3)
 Commit = list[tuple[int, list[Sample]]]
 
 
-class StoreModel(RuleBasedStateMachine):
-    """Drives a store and a dictionary alike.
+def progress_record(following: int, expired_before: int) -> ChangelogRecord:
+    progress = progress_at(following).progress
+    return encode_progress(progress, INDEX, READING, "worker", expired_before)
 
-    ``entries``: what the changelog says. ``written``: the entries of each record that could be
-    written again. ``behind``: whether the store has yet to read some of the changelog.
+
+class StoreModel(RuleBasedStateMachine):
+    """Drives a store and a dictionary alike, in memory: many more runs in the same time.
+
+    ``entries``: what the changelog says. ``written``: the entries of each commit, and its records,
+    which could be written again.
     """
 
-    disk: StoreDisk
-
-    def __init__(self) -> None:
+    def __init__(self, disk: StoreDisk | None = None) -> None:
         super().__init__()
+        self.memory = MemoryDisk()
+        self.copied = MemoryDisk()
+        self.disk = disk or self.memory
         self.path = Path(tempfile.mkdtemp(prefix="firstseen-model-")) / "store"
         self.entries: dict[int, Entry] = {}
         self.gone: set[int] = set()
         self.packets: dict[int, list[Sample]] = {}
         self.whole: set[int] = set()
         self.latest = 0
-        self.records: list[tuple[bytes, bytes | None]] = []
-        self.written: list[tuple[list[int], list[tuple[bytes, bytes | None]]]] = []
+        self.records: list[ChangelogRecord] = []
+        self.written: list[tuple[list[int], list[ChangelogRecord]]] = []
         self.expired_before = 0
         self.following = 0
         self.has_copy = False
@@ -108,6 +117,12 @@ class StoreModel(RuleBasedStateMachine):
         except StoreCorruptError:
             self.disk.discard(self.path)
             return open_shard(self.path, IDENTITY, BITS, self.disk)
+
+    def killed(self, then: Callable[[], object] = lambda: None) -> None:
+        """End the process, do something to its disk, and open the store again."""
+        self.kill_process()
+        then()
+        self.store = self.opened()
 
     # ---- the worker
 
@@ -148,7 +163,7 @@ class StoreModel(RuleBasedStateMachine):
     def read_on(self, size: int, batches: int, *, is_compacted: bool) -> None:
         """A recovery reads some of the changelog, and is interrupted."""
         for _ in range(batches):
-            self._read(size, is_compacted=is_compacted)
+            self._load(self.store, size, is_compacted=is_compacted)
 
     @rule()
     def reopen(self) -> None:
@@ -159,8 +174,7 @@ class StoreModel(RuleBasedStateMachine):
     @rule()
     def kill(self) -> None:
         """The worker is killed."""
-        self.kill_process()
-        self.store = self.opened()
+        self.killed()
 
     @rule(size=st.integers(1, 50), is_compacted=st.booleans())
     def rebuild(self, size: int, *, is_compacted: bool) -> None:
@@ -175,41 +189,35 @@ class StoreModel(RuleBasedStateMachine):
     @rule()
     def set_aside(self) -> None:
         """A copy of the store is made while its worker is down."""
-        self.kill_process()
-        self.copy_disk()
+        self.killed(self.copy_disk)
         self.has_copy = True
-        self.store = self.opened()
 
     @precondition(lambda self: self.has_copy)
     @rule()
     def put_back(self) -> None:
         """The copy takes the place of the store."""
-        self.kill_process()
-        self.put_copy_back()
-        self.store = self.opened()
+        self.killed(self.put_copy_back)
 
     @rule(data=st.data())
     def lose_files(self, data: st.DataObject) -> None:
         """The worker is killed, and its disk loses some of what was written."""
-        self.kill_process()
-        self.lose_some(data)
-        self.store = self.opened()
+        self.killed(lambda: self.lose_some(data))
 
     def kill_process(self) -> None:
         """End the process as ``kill -9`` does."""
-        raise NotImplementedError
+        self.store.close()
+        self.memory.kill()
 
     def copy_disk(self) -> None:
-        """Copy the store, which nobody has open."""
-        raise NotImplementedError
+        self.copied = self.memory.copy()
 
     def put_copy_back(self) -> None:
-        """Replace the store by the copy."""
-        raise NotImplementedError
+        self.memory.put_back(self.copied)
 
     def lose_some(self, data: st.DataObject) -> None:
-        """Lose some of what was written last."""
-        raise NotImplementedError
+        """Lose the last commits, or some before the last."""
+        first = data.draw(st.integers(1, 5), "first lost, from the end")
+        self.memory.lose(self.path, first, data.draw(st.integers(0, first - 1), "kept at the end"))
 
     # ---- without transactions
 
@@ -230,33 +238,32 @@ class StoreModel(RuleBasedStateMachine):
         if not late:
             return
         _, records = data.draw(st.sampled_from(late))
-        self.records += [each for each in records if each[0][:1] == b"e"]
+        self.records += [each for each in records if each.key[:1] == b"e"]
+        self.records.append(progress_record(max(0, self.following - back), self.expired_before))
         self.is_late = True
-        self._log_progress(max(0, self.following - back), self.expired_before)
 
     # ---- what must hold
 
     @invariant()
     def rows_lead_to_entries(self) -> None:
         """Rows by content and by id lead to all entries that they should, and to no others."""
-        store, rows = self.store, self.store._store
-        by_content: dict[bytes, list[int]] = {}
-        by_id: dict[bytes, list[int]] = {}
-        count = 0
-        for sequence, entry in store.all_entries():
-            count += 1
+        store = self.store
+        by_content: dict[bytes, list[int]] = defaultdict(list)
+        by_id: dict[bytes, list[int]] = defaultdict(list)
+        entries = list(store.all_entries())
+        for sequence, entry in entries:
             if not entry.fingerprint:
-                by_content.setdefault(codec.content_key(entry.content_digest), []).append(sequence)
+                by_content[codec.content_key(entry.content_digest)].append(sequence)
             if sequence < store._ids_before:
-                by_id.setdefault(codec.id_key(entry.document_id.encode()), []).append(sequence)
+                by_id[codec.id_key(entry.document_id.encode())].append(sequence)
         for tag, wanted in ((codec.CONTENT_TAG, by_content), (codec.ID_TAG, by_id)):
             led = {
                 key: codec.decode_numbers(value)
-                for keys, values in rows.scan(tag, codec.after(tag), 100)
+                for keys, values in store._store.scan(tag, codec.after(tag), 100)
                 for key, value in zip(keys, values, strict=True)
             }
             assert led == wanted
-        assert len(store) == count
+        assert len(store) == len(entries)
 
     @invariant()
     def has_what_the_changelog_says(self) -> None:
@@ -265,11 +272,7 @@ class StoreModel(RuleBasedStateMachine):
             return
         store = self.store
         assert dict(store.all_entries()) == self.entries
-        assert fingerprints_in(store) == {
-            sequence: entry.fingerprint
-            for sequence, entry in self.entries.items()
-            if entry.fingerprint
-        }
+        assert fingerprints_in(store) == fingerprints_of(self.entries)
         stored = store.progress()
         reached = 0 if stored is None else stored.progress.next
         assert reached == self.following or (self.may_be_older and reached < self.following)
@@ -303,7 +306,6 @@ class StoreModel(RuleBasedStateMachine):
             assert len(another) == len(self.store)
 
     def teardown(self) -> None:
-        """Close and delete the store."""
         self.store.close()
         shutil.rmtree(self.path.parent)
 
@@ -320,33 +322,21 @@ class StoreModel(RuleBasedStateMachine):
         self._catch_up(50)
         with patch.object(entry_batch, "EXPIRED_ROWS", EXPIRED_ROWS):
             change = self.store.change(new, removed or [], expired_before)
-        records = [(each.key, each.value) for each in records_of(change)]
-        self.records += records
         self.following += 1
         self.is_late = self.may_be_older = False
-        self._log_progress(self.following, change.expired_before)
-        records.append(self.records[-1])
+        records = [*records_of(change), progress_record(self.following, change.expired_before)]
+        self.records += records
         self.expired_before = change.expired_before
         self.written.append(([s for each in new for s in expected([each])], records))
         if crashes:
-            self.kill_process()
-            self.store = self.opened()
+            self.killed()
         else:
-            self.store.write(change, self._progress(self.following, len(self.records)))
+            self.store.write(change, progress_at(self.following, len(self.records)))
         self.entries = expected(new) | self.entries
         left = {*self.entries} - {*(removed or [])}
         left = {each for each in left if each >= change.expired_before}
         self.gone |= {*self.entries} - left
         self.entries = {sequence: self.entries[sequence] for sequence in left}
-
-    @staticmethod
-    def _progress(following: int, changelog_offset: int = 0) -> StoredProgress:
-        return progress_at(following, changelog_offset)
-
-    def _log_progress(self, following: int, expired_before: int) -> None:
-        progress = self._progress(following).progress
-        record = encode_progress(progress, INDEX, READING, "worker", expired_before)
-        self.records.append((record.key, record.value))
 
     def _parts(self, commit: Commit) -> list[NewEntries]:
         """Return half a packet for each that is drawn, as the log has it: its first documents stay.
@@ -374,94 +364,59 @@ class StoreModel(RuleBasedStateMachine):
         while self.store.changelog_offset < len(self.records):
             self._load(self.store, size, is_compacted=is_compacted)
 
-    def _read(self, size: int, *, is_compacted: bool) -> None:
-        if self.store.changelog_offset < len(self.records):
-            self._load(self.store, size, is_compacted=is_compacted)
-
     def _load(self, store: ShardStore, size: int, *, is_compacted: bool) -> None:
         """Take in the next records; compaction leaves the last of each key, tombstones included."""
-        self.may_be_older |= is_compacted and self.is_late and store is self.store
         first = store.changelog_offset
-        last = {key: offset for offset, (key, _) in enumerate(self.records)}
+        if first >= len(self.records):
+            return
+        self.may_be_older |= is_compacted and self.is_late and store is self.store
+        last = {record.key: offset for offset, record in enumerate(self.records)}
         offsets = [
             offset
             for offset in range(first, len(self.records))
-            if not is_compacted or last[self.records[offset][0]] == offset
+            if not is_compacted or last[self.records[offset].key] == offset
         ][:size]
-        keys: list[bytes | None] = [self.records[each][0] for each in offsets]
-        values = [self.records[each][1] for each in offsets]
+        keys: list[bytes | None] = [self.records[each].key for each in offsets]
+        values = [self.records[each].value for each in offsets]
         load_batch(store, LoggedBatch(keys, values, offsets, 0, "changelog/3"), INDEX)
-
-
-class InMemory(StoreModel):
-    """The store is in memory: many more runs in the same time."""
-
-    def __init__(self) -> None:
-        self.disk: MemoryDisk = MemoryDisk()
-        self.copied = MemoryDisk()
-        super().__init__()
-
-    def kill_process(self) -> None:
-        """End the process."""
-        self.store.close()
-        self.disk.kill()
-
-    def copy_disk(self) -> None:
-        """Copy the store."""
-        self.copied = self.disk.copy()
-
-    def put_copy_back(self) -> None:
-        """Replace the store by the copy."""
-        self.disk.put_back(self.copied)
-
-    def lose_some(self, data: st.DataObject) -> None:
-        """Lose the last commits, or some before the last."""
-        first = data.draw(st.integers(1, 5), "first lost, from the end")
-        self.disk.lose(self.path, first, data.draw(st.integers(0, first - 1), "kept at the end"))
 
 
 class OnRocksDB(StoreModel):
     """The store is the one that workers have."""
 
     def __init__(self) -> None:
-        buffers = StoreSettings(write_buffer_bytes=MIB)
-        self.disk: RocksDisk = RocksDisk(block_cache(MIB), buffers)
-        super().__init__()
+        super().__init__(RocksDisk(block_cache(MIB), SMALL_BUFFER))
         self.aside = self.path.with_name("aside")
         self.left = self.path.with_name("left")
 
     @rule(count=st.integers(1, 5), loses_logs=st.booleans())
     def commit_much(self, count: int, *, loses_logs: bool) -> None:
-        """A worker commits so much that RocksDB writes files; then it may lose all that is not in
-        them.
-        """
+        """A worker commits so much that RocksDB writes files; then it may lose its logs."""
         for _ in range(count):
             self.latest += 1
             self.packets[self.latest] = [sample(0, undecidable=True, sketch=FAT_SKETCH)]
             self.whole.add(self.latest)
             self._commit([new_entries(self.latest, self.packets[self.latest])])
         if loses_logs:
-            self.kill_process()
-            for log in self.path.glob("*.log"):
-                log.unlink()
-            self.store = self.opened()
+            self.killed(self.lose_logs)
+
+    def lose_logs(self) -> None:
+        for log in self.path.glob("*.log"):
+            log.unlink()
 
     def kill_process(self) -> None:
         """Leave the files as they are now, before closing writes others."""
-        rows = self.store._store
-        await_that(lambda: not any(rows.number(f"rocksdb.{each}") for each in _WORK))
+        await_written(self.store)
         shutil.copytree(self.path, self.left)
         self.store.close()
         shutil.rmtree(self.path)
         self.left.rename(self.path)
 
     def copy_disk(self) -> None:
-        """Copy the store."""
         shutil.rmtree(self.aside, ignore_errors=True)
         shutil.copytree(self.path, self.aside)
 
     def put_copy_back(self) -> None:
-        """Replace the store by the copy."""
         shutil.rmtree(self.path)
         shutil.copytree(self.aside, self.path)
 
@@ -474,14 +429,7 @@ class OnRocksDB(StoreModel):
         file.write_bytes(content[: int(len(content) * kept)])
 
 
-_WORK = (
-    "mem-table-flush-pending",
-    "num-running-flushes",
-    "compaction-pending",
-    "num-running-compactions",
-)
-
-TestInMemory = InMemory.TestCase
+TestInMemory = StoreModel.TestCase
 TestInMemory.settings = settings(max_examples=settings().max_examples, stateful_step_count=30)
 TestOnRocksDB = OnRocksDB.TestCase
 TestOnRocksDB.settings = settings(max_examples=settings().max_examples // 8, stateful_step_count=20)

@@ -18,19 +18,16 @@ def encoded(topics: dict[str, list[int]]) -> bytes:
     return b"".join(parts) + struct.pack(">i", 0)
 
 
-def test_of_one_topic_alone() -> None:
-    """Given several topics in an assignment, then the partitions are those of the one."""
+def test_partitions_are_those_of_the_topic_alone() -> None:
     raw = encoded({"others": [7, 8], "raw": [0, 3], "more": []})
     assert assigned_partitions(raw, "raw") == {0, 3}
     assert assigned_partitions(raw, "more") == set()
 
 
-def test_a_member_without_any() -> None:
-    """Given no assignment, then there are no partitions."""
+def test_member_without_an_assignment_has_no_partitions() -> None:
     assert assigned_partitions(b"", "raw") == set()
 
 
-def test_a_cut_assignment() -> None:
-    """Given bytes that end too early, then that is an error, and no guess."""
+def test_cut_assignment_is_an_error() -> None:
     with pytest.raises(struct.error):
         assigned_partitions(encoded({"raw": [0, 1]})[:12], "raw")

@@ -1,7 +1,21 @@
-"""Fixtures of the tests of a worker."""
-
 from __future__ import annotations
 
-from tests.unit.worker.hand_driven import quick
+import asyncio
+from collections.abc import Iterator
 
-__all__ = ["quick"]
+import pytest
+
+from tests.rigs.async_tests import pytest_pyfunc_call, runner
+from tests.unit.worker.hand_driven import HandDriven, quick
+
+__all__ = ["pytest_pyfunc_call", "quick", "runner"]
+
+
+@pytest.fixture
+def worker(runner: asyncio.Runner, quick: None) -> Iterator[HandDriven]:  # noqa: ARG001 - patches
+    """A worker without shards yet; it must not have failed in the end."""
+    worker = HandDriven()
+    running = worker.running()
+    runner.run(running.__aenter__())
+    yield worker
+    runner.run(running.__aexit__(None, None, None))

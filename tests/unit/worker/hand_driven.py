@@ -22,7 +22,6 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import cast
@@ -78,7 +77,6 @@ def text(number: int) -> str:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition, up to a limit."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not condition():
         assert time.monotonic() < deadline, "this did not come to be"
@@ -107,23 +105,19 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, 0.002)
 
 
-@dataclass
 class Broker:
     """What is appended and committed."""
 
-    log: list[tuple[bytes, int]] = field(default_factory=list)
-    reports: list[tuple[bytes, int]] = field(default_factory=list)
-    changelog: defaultdict[int, list[tuple[bytes | None, bytes | None]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-    offsets: dict[int, int] = field(default_factory=dict)
-    outputs: list[ProducerRecord] = field(default_factory=list)
-    unstable: set[int] = field(default_factory=set)
-    topic_id: str = "raw-id"
-    partitions: int = 4
+    def __init__(self) -> None:
+        self.log: list[tuple[bytes, int]] = []
+        self.reports: list[tuple[bytes, int]] = []
+        self.changelog: defaultdict[int, list[tuple[bytes | None, bytes | None]]]
+        self.changelog = defaultdict(list)
+        self.offsets: dict[int, int] = {}
+        self.outputs: list[ProducerRecord] = []
+        self.unstable: set[int] = set()
 
     def records(self) -> list[LogRecord]:
-        """The log, decoded."""
         codec = LogCodec(FINGERPRINTER.identity)
         return [codec.decode(value, f"log@{at}") for at, (value, _) in enumerate(self.log)]
 
@@ -136,13 +130,24 @@ class Broker:
         ]
         return [progress for each in batches for progress in each.decoded().progress]
 
+    def commit(
+        self, records: Sequence[ProducerRecord], offsets: Mapping[int, int]
+    ) -> dict[int, int]:
+        """Take all; return the ends of the changelog partitions."""
+        ends = {}
+        for each in records:
+            if each.topic == TOPICS.changelog:
+                assert each.partition is not None
+                self.changelog[each.partition].append((each.key, each.value))
+                ends[each.partition] = len(self.changelog[each.partition])
+            else:
+                self.outputs.append(each)
+        self.offsets |= offsets
+        return ends
+
     def packets(self, partition: int) -> list[Packet]:
-        """The packets of a raw partition in the log."""
-        return [
-            each
-            for each in self.records()
-            if isinstance(each, Packet) and each.chain.partition == partition
-        ]
+        found = [each for each in self.records() if isinstance(each, Packet)]
+        return [each for each in found if each.chain.partition == partition]
 
 
 class Reader:
@@ -156,14 +161,13 @@ class Reader:
         self._filled: Callable[[], object] = lambda: None
 
     def open(
-        self, filled: Callable[[], object], failed: Callable[[FirstseenError], object]
+        self,
+        filled: Callable[[], object],
+        failed: Callable[[FirstseenError], object],  # noqa: ARG002 - nothing ends it
     ) -> None:
-        """Begin."""
-        del failed  # nothing ends it
         self._filled = filled
 
     async def close(self) -> None:
-        """End."""
         self._next = None
 
     def append(self, value: bytes) -> int:
@@ -173,13 +177,11 @@ class Reader:
         return len(self.records) - 1
 
     def seek(self, offset: int) -> None:
-        """Read from an offset."""
         self._next = offset
         self._epoch += 1
         self._filled()
 
     def take(self) -> LogRecords | None:
-        """Return what is there."""
         if self._next is None or self._next >= len(self.records):
             return None
         first, self._next = self._next, len(self.records)
@@ -187,7 +189,6 @@ class Reader:
         return LogRecords(self._epoch, records)
 
     async def offsets(self) -> tuple[int, int]:
-        """Return first offset and end."""
         if self.error is not None:
             raise self.error
         return 0, len(self.records)
@@ -201,20 +202,14 @@ class Appender:
         self.dropped: set[str] = set()
         self.appended: list[str] = []
 
-    def open(self) -> None:
-        """Begin."""
-
-    async def close(self) -> None:
-        """End."""
-
+    def open(self) -> None: ...
+    async def close(self) -> None: ...
     def append(self, topic: str, value: bytes) -> asyncio.Future[int]:
-        """Append a record."""
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.appended.append(topic)
-        if topic in self.dropped:
-            future.set_result(len(self._readers[topic].records))
-        else:
-            future.set_result(self._readers[topic].append(value))
+        reader = self._readers[topic]
+        is_dropped = topic in self.dropped
+        future.set_result(len(reader.records) if is_dropped else reader.append(value))
         return future
 
 
@@ -232,39 +227,28 @@ class Member:
         self.error: FirstseenError | None = None
 
     def open(self, events: GroupEvents) -> None:
-        """Join."""
         self._events = events
 
-    async def close(self) -> None:
-        """Leave."""
-
+    async def close(self) -> None: ...
     def read(self, partition: int, offset: int, reading: int) -> None:
-        """Note what is to be read."""
         self.reads.append((partition, offset, reading))
 
     def stop(self, partition: int) -> None:
-        """Note that it is not read any more."""
         self.stopped.append(partition)
 
     def pause(self, partitions: Iterable[int], *, paused: bool) -> None:
-        """Note what is fetched no more."""
         (self.paused.update if paused else self.paused.difference_update)(partitions)
 
     def put(self, *runs: RawRecords, ended: Iterable[int] = ()) -> None:
-        """Fetch records."""
         self._fetched.append(Fetched(list(runs), frozenset(ended)))
         assert self._events is not None
         self._events.fetched()
 
     def take(self) -> Fetched | None:
-        """Return what was fetched next."""
         return self._fetched.popleft() if self._fetched else None
 
-    def gather(self, seconds: float) -> None:
-        """Fetch no slower for it: tests say when something comes."""
-
+    def gather(self, seconds: float) -> None: ...
     async def metadata(self) -> bytes:
-        """Return the generation of now."""
         return self.generation
 
     async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
@@ -274,14 +258,10 @@ class Member:
         stable = set(partitions) - self._broker.unstable
         return {partition: self._broker.offsets.get(partition, -1) for partition in stable}
 
-    async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:
-        """Commit offsets."""
-        del note
+    async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:  # noqa: ARG002
         self._broker.offsets |= offsets
 
-    async def log_start(self, partition: int) -> int:
-        """Return the first offset, which is always 0."""
-        del partition
+    async def log_start(self, partition: int) -> int:  # noqa: ARG002 - as of each
         return 0
 
 
@@ -310,24 +290,16 @@ class Committer:
         self.script: deque[Commit] = deque()
         self.calls: list[tuple[list[int], bytes]] = []
 
-    async def open(self) -> None:
-        """Begin."""
-
-    async def close(self) -> None:
-        """End."""
-
+    async def open(self) -> None: ...
+    async def close(self) -> None: ...
     async def commit(
         self,
         records: Sequence[ProducerRecord],
         offsets: Mapping[int, int],
         group_metadata: bytes,
-        note: str = "",
+        note: str = "",  # noqa: ARG002
     ) -> dict[int, int]:
-        """Commit as the script says; else at once, with success.
-
-        Whatever is committed of a shard has its offset, so that the group checks the generation.
-        """
-        del note
+        """Commit as the script says; else at once, with success."""
         changed = {each.partition for each in records if each.topic == TOPICS.changelog}
         assert changed == offsets.keys(), "a commit must have the offsets of each shard in it"
         assert offsets, "a commit must have offsets"
@@ -338,24 +310,9 @@ class Committer:
         await step.go.wait()
         await asyncio.sleep(0)
         self._broker.unstable -= offsets.keys()
-        ends = self._apply(records, offsets) if step.is_done else {}
+        ends = self._broker.commit(records, offsets) if step.is_done else {}
         if step.error is not None:
             raise step.error
-        return ends
-
-    def _apply(
-        self, records: Sequence[ProducerRecord], offsets: Mapping[int, int]
-    ) -> dict[int, int]:
-        ends = {}
-        for each in records:
-            if each.topic == TOPICS.changelog:
-                assert each.partition is not None
-                changelog = self._broker.changelog[each.partition]
-                changelog.append((each.key, each.value))
-                ends[each.partition] = len(changelog)
-            else:
-                self._broker.outputs.append(each)
-        self._broker.offsets |= offsets
         return ends
 
 
@@ -368,14 +325,12 @@ class Index:
         self.foreign_claim: Claim | None = None
 
     async def topic_id(self) -> str:
-        """Return the id of the raw topic."""
         if self.error is not None:
             raise self.error
-        return self._broker.topic_id
+        return "raw-id"
 
     async def partitions(self) -> int:
-        """Return the number of partitions."""
-        return self._broker.partitions
+        return 4
 
     async def claim(self) -> Claim | None:
         """Return the last progress of shard 0, or that of a worker that is not here."""
@@ -383,25 +338,13 @@ class Index:
         if not logged:
             return self.foreign_claim
         progress = logged[-1].progress
-        return Claim(
-            logged[-1].identity,
-            logged[-1].reading,
-            progress.position,
-            progress.control,
-            clock=progress.clock,
-        )
+        place = progress.position, progress.control
+        return Claim(logged[-1].identity, logged[-1].reading, *place, clock=progress.clock)
 
-    async def grow_changelog(self) -> None:
-        """Need nothing."""
-
-    async def note_members(self) -> None:
-        """Need nothing."""
-
-    async def abort_left_open(self, partitions: Iterable[int]) -> None:
-        """Need nothing: a test says what is open."""
-
-    async def delete_before(self, offset: int) -> None:
-        """Keep all."""
+    async def grow_changelog(self) -> None: ...
+    async def note_members(self) -> None: ...
+    async def abort_left_open(self, partitions: Iterable[int]) -> None: ...
+    async def delete_before(self, offset: int) -> None: ...
 
 
 class _ListedChangelog:
@@ -411,9 +354,7 @@ class _ListedChangelog:
         self._records = records
         self._name = f"changelog/{partition}"
 
-    def read(self, start: int, report: Report, lacks: Callable[[], str]) -> Iterator[LoggedBatch]:
-        """Yield all from an offset on."""
-        del report
+    def read(self, start: int, _: Report, lacks: Callable[[], str]) -> Iterator[LoggedBatch]:
         for at, (key, value) in enumerate(self._records[start:], start):
             yield LoggedBatch([key], [value], [at], START_MS, self._name)
         assert not lacks(), f"{self._name} is behind the group: {lacks()}"
@@ -433,10 +374,8 @@ class Stores:
         self.errors: defaultdict[int, deque[FirstseenError]] = defaultdict(deque)
         self.is_deaf = False
         self.begun: list[int] = []
-        self.open_now: defaultdict[int, int] = defaultdict(int)
 
     def open(self, partition: int, committed_next: int, interrupted: threading.Event) -> ShardStore:
-        """Open the store of a shard."""
         self.begun.append(partition)
         if (gate := self.gates.get(partition)) is not None:
             assert gate.wait(WAIT_SECONDS), "nobody opens the gate"
@@ -447,57 +386,35 @@ class Stores:
         path = Path(f"/hand-driven/shard-{partition}")
         identity = StoreIdentity(FINGERPRINTER.identity, "hand-driven", partition)
         store = open_shard(path, identity, 64, self._disk)
-        log = _ListedChangelog(self._broker.changelog[partition], partition)
-        catch_up(
-            store,
-            cast(Changelog, log),
-            FINGERPRINTER.identity,
-            committed_next,
-            lambda _: None,
-        )
+        listed = _ListedChangelog(self._broker.changelog[partition], partition)
+        log = cast(Changelog, listed)
+        catch_up(store, log, FINGERPRINTER.identity, committed_next, lambda _: None)
         return store
 
-    def measure(self) -> None:
-        """Have no figures."""
-
+    def measure(self) -> None: ...
     def recoveries(self) -> Mapping[int, Recovery]:
-        """Have none."""
         return {}
 
 
-class _Channel:
-    """Holds one event at most."""
-
-    def __init__(self) -> None:
-        self._queue: asyncio.Queue[object] = asyncio.Queue(1)
-
+class _Channel(asyncio.Queue[object]):
     async def send(self, *, value: object) -> None:
-        """Hand an event over."""
-        await self._queue.put(value)
-
-    async def get(self) -> None:
-        """Wait for one."""
-        await self._queue.get()
+        await self.put(value)
 
 
 class _Observer:
-    def note(self, outputs: Sequence[PendingRecord], now_ms: int) -> None:
-        """Need nothing."""
-
-    def note_rejections(self, rejections: Sequence[Rejection], now_ms: int) -> None:
-        """Need nothing."""
+    def note(self, outputs: Sequence[PendingRecord], now_ms: int) -> None: ...
+    def note_rejections(self, rejections: Sequence[Rejection], now_ms: int) -> None: ...
 
 
-def _follow(deliver: Deliver) -> ChangelogClient:
-    del deliver
+def _follow(_: Deliver) -> ChangelogClient:
     raise AssertionError("there are no standbys here")
 
 
 class HandDriven:
     """A worker. ``failures``: what has ended it. ``sent``: documents, by raw partition."""
 
-    def __init__(self, broker: Broker | None = None) -> None:
-        self.broker = broker or Broker()
+    def __init__(self) -> None:
+        self.broker = Broker()
         self.log, self.reports = Reader(self.broker.log), Reader(self.broker.reports)
         self.appender = Appender({TOPICS.log: self.log, TOPICS.reports: self.reports})
         self.member = Member(self.broker)
@@ -507,7 +424,7 @@ class HandDriven:
         self.registry = CollectorRegistry()
         self.failures: list[BaseException] = []
         self.sent: defaultdict[int, int] = defaultdict(int)
-        self._channels = [_Channel() for _ in range(4)]
+        self._channels = [_Channel(1) for _ in range(4)]
         self.pipeline = Pipeline(
             SETTINGS,
             FINGERPRINTER,
@@ -530,7 +447,6 @@ class HandDriven:
 
     @property
     def shards(self) -> Mapping[int, Shard]:
-        """The worker's shards."""
         return self.pipeline.shards
 
     def assign(self, *partitions: int) -> None:
@@ -542,14 +458,12 @@ class HandDriven:
         given_up = self.pipeline.revoked(frozenset(partitions), self.member.generation)
         return asyncio.ensure_future(given_up)
 
-    async def open(self, *partitions: int) -> list[Shard]:
+    async def open(self, *partitions: int) -> None:
         """Assign partitions, and wait until their shards are open."""
         self.assign(*partitions)
         await until(lambda: all(self.is_open(each) for each in partitions))
-        return [self.shards[each] for each in partitions]
 
     def is_open(self, partition: int) -> bool:
-        """Whether a shard is open."""
         shard = self.shards.get(partition)
         return shard is not None and shard.is_open
 
@@ -562,27 +476,22 @@ class HandDriven:
         self.sent[partition] += len(texts)
         self.fetch(partition, first, texts)
 
-    def fetch(self, partition: int, first: int, texts: Sequence[str | None]) -> None:
-        """Hand ``records`` over that a member has fetched."""
+    def fetch(self, partition: int, first: int, texts: Sequence[str]) -> None:
         self.member.put(self.records(partition, first, texts), ended=[partition])
 
-    def records(self, partition: int, first: int, texts: Sequence[str | None]) -> RawRecords:
-        """Records for the shard of a partition; None is a tombstone of id ``gone``."""
-        values = [
-            None if text is None else json.dumps({"id": f"{partition}@{at}", "text": text}).encode()
-            for at, text in enumerate(texts, first)
-        ]
+    def records(self, partition: int, first: int, texts: Sequence[str]) -> RawRecords:
+        """Records for the shard of a partition, from the offset ``first`` on."""
         messages = [
             Message(
                 topic=TOPICS.raw,
                 partition=partition,
                 offset=at,
-                key=b"%d@%d" % (partition, at) if value else b"gone",
-                value=value,
+                key=b"%d@%d" % (partition, at),
+                value=json.dumps({"id": f"{partition}@{at}", "text": text}).encode(),
                 timestamp=(1, START_MS + at),
                 headers=[],
             )
-            for at, value in enumerate(values, first)
+            for at, text in enumerate(texts, first)
         ]
         reading = self.shards[partition].number
         return RawRecords(partition, reading, messages, sum(map(len, messages)))
@@ -591,6 +500,16 @@ class HandDriven:
     def outputs(self) -> list[tuple[str, str]]:
         """Topic and key of what was put out and committed."""
         return [(each.topic, (each.key or b"").decode()) for each in self.broker.outputs]
+
+    @property
+    def reports_appended(self) -> int:
+        return self.appender.appended.count(TOPICS.reports)
+
+    def hold_commit(self, error: FirstseenError | None = None) -> Commit:
+        """Let the next commit wait for its ``go``, and then fail with the error, if any."""
+        held = Commit(error, is_held=True)
+        self.committer.script.append(held)
+        return held
 
     async def _run(self, channel: _Channel, stage: Callable[[], Awaitable[None]]) -> None:
         while True:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import pytest
 from confluent_kafka import Message
@@ -16,9 +13,17 @@ from streams.kafka.raw_consumer import RawRecords
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import BatchSettings, InFlightSettings, IntakeSettings, Settings
 from streams.worker import consume
-from streams.worker.consume import Intake, TopicRecreatedError
+from streams.worker.consume import (
+    GATHER_SECONDS,
+    GATHER_SECONDS_MAX,
+    PARTITION_SECONDS,
+    BatchPace,
+    Intake,
+    TopicRecreatedError,
+)
 from streams.worker.shard import Shard
 from tests.rigs.brokers.broker import Broker as RealBroker
+from tests.rigs.manual_clock import ManualClock
 from tests.unit.kafka.recording_owner import RecordingOwner, settings_for
 from tests.unit.kafka.recording_owner import until as until_read
 from tests.unit.worker.hand_driven import (
@@ -52,9 +57,8 @@ class Scene:
         self.member._events = _Events()  # type: ignore[assignment]
         self.shards = {each: Shard(each, number) for number, each in enumerate(partitions, 1)}
         self.wakes = 0
-        self.intake = Intake(
-            SETTINGS, self.member, self.shards, Metrics(CollectorRegistry()), self._wake
-        )
+        metrics = Metrics(CollectorRegistry())
+        self.intake = Intake(SETTINGS, self.member, self.shards, metrics, self._wake)
         for shard in self.shards.values():
             self.intake.begin(shard, 0)
 
@@ -79,20 +83,18 @@ class Scene:
 
     def take(self) -> list[tuple[int, list[int]]]:
         """Take a batch: partitions, and offsets."""
-        return [
-            (run.partition, [each.offset() or 0 for each in run.messages])
-            for run in self.intake.batch()
-        ]
+        return [(run.partition, offsets_of(run)) for run in self.intake.batch()]
+
+
+def offsets_of(run: RawRecords) -> list[int]:
+    return [each.offset() or 0 for each in run.messages]
 
 
 def test_a_shard_is_read_from_its_offset_with_its_number() -> None:
-    """Given shards, then the member reads each from its progress, with the number of the shard."""
-    scene = Scene(3, 5)
-    assert scene.member.reads == [(3, 0, 1), (5, 0, 2)]
+    assert Scene(3, 5).member.reads == [(3, 0, 1), (5, 0, 2)]
 
 
 def test_records_of_an_earlier_reading_are_dropped() -> None:
-    """Given records that carry the number of a shard that is closed, then they are not taken."""
     scene = Scene(3)
     scene.put(3, range(4), reading=7)
     assert scene.take() == []
@@ -100,8 +102,7 @@ def test_records_of_an_earlier_reading_are_dropped() -> None:
     assert scene.take() == [(3, [0, 1, 2, 3])]
 
 
-def test_what_a_closed_shard_had_is_dropped_and_counts_no_more() -> None:
-    """Given a shard that is closed with records here, then none of them is taken."""
+def test_what_a_closed_shard_had_is_dropped() -> None:
     scene = Scene(3, 5)
     scene.put(3, range(4))
     scene.put(5, range(2))
@@ -110,9 +111,7 @@ def test_what_a_closed_shard_had_is_dropped_and_counts_no_more() -> None:
 
 
 def test_a_batch_has_bounded_records_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given records of 1,000 bytes and one of 9,000, when batches may have 10 records and 5,000
-    bytes, then none has more, but the one that the large record has for itself.
-    """
+    """A record larger than the limit of bytes is a batch of its own."""
     monkeypatch.setattr(consume, "_BATCH_BYTES", 5000)
     scene = Scene(0)
     scene.put(0, range(23), 100)
@@ -126,9 +125,7 @@ def test_a_batch_has_bounded_records_and_bytes(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_nothing_is_taken_while_too_much_is_in_flight() -> None:
-    """Given as many documents in flight as may be, then nothing is taken, and nothing more is asked
-    of the member, until half of them are put out; then the stage is woken.
-    """
+    """Until half of it is put out; then the stage is woken."""
     scene = Scene(0)
     scene.intake.taken_in(20, 100)
     scene.put(0, range(4))
@@ -145,7 +142,6 @@ def test_nothing_is_taken_while_too_much_is_in_flight() -> None:
 
 
 def test_nothing_is_taken_after_the_end() -> None:
-    """Given a worker that stops, then nothing is taken any more."""
     scene = Scene(0)
     scene.put(0, range(4))
     scene.intake.stop()
@@ -153,9 +149,6 @@ def test_nothing_is_taken_after_the_end() -> None:
 
 
 def test_a_partition_with_much_here_is_paused_until_half_is_taken() -> None:
-    """Given a partition that brings more than may wait here, then the member pauses it, and fetches
-    it again when half of that is taken.
-    """
     scene = Scene(0)
     scene.put(0, range(40), 100_000)
     paused = []
@@ -167,10 +160,7 @@ def test_a_partition_with_much_here_is_paused_until_half_is_taken() -> None:
 def test_a_topic_that_ends_before_the_offset_is_an_error_after_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Given a shard that is to be read from offset 100, when offset 0 comes, then nothing is taken
-    and the partition is stopped; it is an error, with both offsets, only when the worker has had
-    time to see that the topic is another one. A new shard of the partition is read.
-    """
+    """The worker has time to see that the topic is another one; a new shard of it is read."""
     monkeypatch.setattr(consume, "_TURNED_BACK_SECONDS", 3600.0)
     scene = Scene(0)
     shard = scene.shards[0]
@@ -192,50 +182,36 @@ def test_a_topic_that_ends_before_the_offset_is_an_error_after_a_time(
     assert scene.take() == [(0, [0, 1])]
 
 
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(("start", "lost"), [(5, 3), (0, 0)], ids=["deleted", "compacted"])
-def test_records_that_were_deleted_unread_are_counted(
-    start: int, lost: int, caplog: pytest.LogCaptureFixture
+async def test_a_gap_before_the_start_of_a_partition_is_counted_as_deleted_unread(
+    worker: HandDriven,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    start: int,
+    lost: int,
 ) -> None:
-    """Given a gap in the offsets that come, when the partition begins behind it, then what lies
-    before its start was deleted unread: that is logged and counted; other gaps hold no records.
-    """
-
-    async def scene(worker: HandDriven) -> None:
-        worker.member.log_start = log_start  # type: ignore[method-assign]
-        worker.fetch(1, 0, [text(1), text(2)])
-        await until(lambda: len(worker.outputs) == 2)
-        worker.fetch(1, 5, [text(3)])
-        await until(lambda: len(worker.outputs) == 3)
-        await turns()
-        labels = {"topic": TOPICS.raw, "partition": "1"}
-        skipped = worker.registry.get_sample_value("firstseen_skipped_messages_total", labels)
-        assert skipped == lost
+    """Other gaps hold no records."""
 
     async def log_start(partition: int) -> int:
         assert partition == 1
         return start
 
-    with caplog.at_level(logging.WARNING):
-        play(scene)
+    monkeypatch.setattr(worker.member, "log_start", log_start)
+    caplog.set_level(logging.WARNING)
+    await worker.open(0, 1)
+    worker.fetch(1, 0, [text(1), text(2)])
+    await until(lambda: len(worker.outputs) == 2)
+    worker.fetch(1, 5, [text(3)])
+    await until(lambda: len(worker.outputs) == 3)
+    await turns()
+    labels = {"topic": TOPICS.raw, "partition": "1"}
+    skipped = worker.registry.get_sample_value("firstseen_skipped_messages_total", labels)
+    assert skipped == lost
     assert ("offsets 2 to 4 were deleted" in caplog.text) == bool(lost)
 
 
-def play(scene: Callable[[HandDriven], Coroutine[Any, Any, None]]) -> None:
-    """Play a scene with a worker whose shards 0 and 1 are open."""
-
-    async def run() -> None:
-        async with HandDriven().running() as worker:
-            await worker.open(0, 1)
-            await scene(worker)
-
-    asyncio.run(run())
-
-
-def test_a_backlog_of_a_broker_comes_by_timestamps(broker: RealBroker) -> None:
-    """Given a backlog in which the records of partition 2 are older than those of 1, and those of
-    1 than those of 0, when a member fetches all three, then 2 comes before 1 and 1 before 0.
-    """
+async def test_a_backlog_of_a_broker_comes_by_timestamps(broker: RealBroker) -> None:
+    """The records of partition 2 are older than those of 1, and those older than those of 0."""
     topic = broker.new_topic("raw", 3)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 20})
     for partition in range(3):
@@ -248,29 +224,77 @@ def test_a_backlog_of_a_broker_comes_by_timestamps(broker: RealBroker) -> None:
         batch=BatchSettings(documents=100),
         intake=IntakeSettings(idle_ms=10_000),
     )
-    offsets: dict[int, list[int]] = {0: [], 1: [], 2: []}
-    partitions: list[int] = []
+    runs: list[tuple[int, list[int]]] = []
+    owner = RecordingOwner(is_eager=False)
+    owner.is_held = True
+    member = owner.open(settings_for(broker, topic), topic)
+    await until_read(lambda: owner.owned == {0, 1, 2})
+    shards = {partition: Shard(partition, partition + 1) for partition in range(3)}
+    intake = Intake(settings, member, shards, Metrics(CollectorRegistry()), lambda: None)
+    for shard in shards.values():
+        intake.begin(shard, 0)
 
-    async def scene() -> None:
-        owner = RecordingOwner(is_eager=False)
-        owner.is_held = True
-        member = owner.open(settings_for(broker, topic), topic)
-        await until_read(lambda: owner.owned == {0, 1, 2})
-        shards = {partition: Shard(partition, partition + 1) for partition in range(3)}
-        metrics = Metrics(CollectorRegistry())
-        intake = Intake(settings, member, shards, metrics, lambda: None)
-        for shard in shards.values():
-            intake.begin(shard, 0)
+    def is_read() -> bool:
+        runs.extend((run.partition, offsets_of(run)) for run in intake.batch())
+        return sum(len(offsets) for _, offsets in runs) == 1800
 
-        def is_read() -> bool:
-            for run in intake.batch():
-                partitions.append(run.partition)
-                offsets[run.partition] += [each.offset() or 0 for each in run.messages]
-            return len(offsets[0]) == 600
-
-        await until_read(is_read)
-        await member.close()
-
-    asyncio.run(scene())
+    await until_read(is_read)
+    await member.close()
+    partitions = [partition for partition, _ in runs]
     assert partitions == sorted(partitions, reverse=True)
-    assert offsets == {partition: list(range(600)) for partition in range(3)}
+    for wanted in range(3):
+        read = [offset for partition, offsets in runs if partition == wanted for offset in offsets]
+        assert read == list(range(600))
+
+
+# ---- the pace of batches
+
+
+def test_the_first_batch_begins_at_once() -> None:
+    assert BatchPace().seconds() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("records", "every_seconds", "partitions", "fast", "is_full", "expected"),
+    [
+        pytest.param(1, 0.01, 1, 300.0, False, 0.0, id="slow"),
+        pytest.param(2, 0.01, 1, 300.0, False, 0.0, id="slow"),
+        pytest.param(10, 0.05, 1, 300.0, False, 0.0, id="slow"),
+        pytest.param(1, 0.01, 64, 300.0, False, 0.0, id="slow, many partitions"),
+        pytest.param(1, 0.001, 1, 300.0, False, GATHER_SECONDS, id="fast"),
+        pytest.param(5, 0.005, 1, 300.0, False, GATHER_SECONDS, id="fast"),
+        pytest.param(50, 0.02, 1, 300.0, False, GATHER_SECONDS, id="fast"),
+        pytest.param(40, 0.02, 2, 300.0, False, GATHER_SECONDS, id="fast, two partitions"),
+        pytest.param(40, 0.02, 4, 300.0, False, 4 * PARTITION_SECONDS, id="fast, four partitions"),
+        pytest.param(40, 0.02, 16, 300.0, False, GATHER_SECONDS_MAX, id="fast, many partitions"),
+        pytest.param(40, 0.02, 64, 300.0, False, GATHER_SECONDS_MAX, id="fast, many partitions"),
+        pytest.param(1, 0.01, 1, 50.0, False, GATHER_SECONDS, id="what is fast is chosen"),
+        pytest.param(1, 0.05, 1, 50.0, False, 0.0, id="what is fast is chosen"),
+        pytest.param(250, 0.05, 1, 300.0, True, 0.0, id="full batches"),
+    ],
+)
+def test_a_fast_stream_is_gathered_unless_its_batches_are_full(
+    records: int,
+    every_seconds: float,
+    partitions: int,
+    fast: float,
+    is_full: bool,
+    expected: float,
+) -> None:
+    """The wait of the next batch after a second of batches of so many records."""
+    clock = ManualClock()
+    pace = BatchPace(clock, fast=fast)
+    for _ in range(round(1.0 / every_seconds)):
+        clock.now += every_seconds
+        pace.began(records, partitions, is_full=is_full)
+    assert pace.seconds() == pytest.approx(expected)
+
+
+def test_the_wait_ends() -> None:
+    clock = ManualClock()
+    pace = BatchPace(clock)
+    pace.began(500)
+    clock.now += GATHER_SECONDS / 2
+    assert pace.seconds() == pytest.approx(GATHER_SECONDS / 2)
+    clock.now += GATHER_SECONDS
+    assert pace.seconds() == 0.0

@@ -30,7 +30,6 @@ def output(topic: str, age_ms: int, offset: int = 0) -> ProducerRecord:
 
 
 def counted(metrics: Metrics) -> dict[str, float]:
-    """What was counted, by output."""
     return {
         kind: metrics.registry.get_sample_value("firstseen_expired_outputs_total", {"output": kind})
         or 0.0
@@ -39,10 +38,7 @@ def counted(metrics: Metrics) -> dict[str, float]:
 
 
 def test_old_outputs_are_counted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Given a topic that keeps a week and one that keeps all, when records of a year ago are put
-    out on both, then those on the first are counted, and one line of the log names the topic, its
-    limit, and the raw record.
-    """
+    """For a topic that keeps a week; the other topic keeps all."""
     metrics = Metrics(CollectorRegistry())
     expired = ExpiredOutputs(keeping(7 * DAY_MS), metrics)
     caplog.set_level(logging.WARNING)
@@ -63,12 +59,8 @@ def test_old_outputs_are_counted_and_logged_once(caplog: pytest.LogCaptureFixtur
 
 @pytest.mark.parametrize(("age_ms", "expired"), [(DAY_MS + 1, 1), (DAY_MS, 0), (0, 0), (-5, 0)])
 def test_the_limit_itself_is_kept(age_ms: int, expired: int) -> None:
-    """Given a record at the limit of age, one a millisecond older, and one of the future, then the
-    second alone is past it; records without a time of their own never are.
-    """
+    """Records without a time of their own are never past it."""
     metrics = Metrics(CollectorRegistry())
     noticed = ExpiredOutputs(keeping(DAY_MS), metrics)
-
     noticed.note([output("unique", age_ms), ProducerRecord("unique", b"k", b"v")], NOW_MS)
-
     assert counted(metrics)["unique"] == expired

@@ -29,7 +29,6 @@ TEXT = (
 
 
 def message(offset: int, value: bytes | None, key: bytes | None = None) -> Message:
-    """A record as a consumer returns it."""
     return Message(
         topic="raw",
         partition=3,
@@ -42,7 +41,6 @@ def message(offset: int, value: bytes | None, key: bytes | None = None) -> Messa
 
 
 def document(offset: int, text: str = TEXT) -> Message:
-    """A record with a document in it."""
     value = json.dumps({"id": f"d{offset}", "text": f"{text} {offset}"}).encode()
     return message(offset, value, b"k%d" % offset)
 
@@ -50,7 +48,6 @@ def document(offset: int, text: str = TEXT) -> Message:
 def read(
     *messages: Message, packet_bytes: int = 1 << 20, metrics: Metrics | None = None
 ) -> list[RawBatch[PendingRecord]]:
-    """The batches of a run of partition 3."""
     batches = RawBatches(
         "raw",
         DocumentReader(DEFAULT_FIELDS),
@@ -65,9 +62,7 @@ def read(
 
 
 def test_each_record_waits_and_each_document_has_a_row() -> None:
-    """Given a document, a record that is not JSON, a tombstone with a key and one without, then all
-    four wait as they came, and the first and the third have rows: they are documents and deletes.
-    """
+    """A document, a record that is not JSON, a tombstone with a key and one without."""
     metrics = Metrics(CollectorRegistry())
     came = [document(4), message(6, b"{"), message(7, None, b"gone"), message(9, None)]
 
@@ -97,18 +92,13 @@ def test_each_record_waits_and_each_document_has_a_row() -> None:
 
 
 def test_a_run_is_split_where_its_columns_outgrow_a_packet() -> None:
-    """Given documents of which two fill a packet, with unreadable records between them, then each
-    batch has two rows at most, and together they have all records in order, each once. A document
-    that is larger than a packet has one of its own.
-    """
+    """Each batch has two rows at most here; a document larger than a packet has one of its own."""
     came = [document(0), message(1, b"{"), document(2), document(3), document(4), message(5, b"{")]
     (whole,) = read(*came)
     rows = len(whole.columns)
     row_bytes = (len(whole.columns.sketches.joined) + whole.columns.fingerprints.nbytes) // rows
-
     pairs = read(*came, packet_bytes=2 * row_bytes + 10)
     single = read(*came, packet_bytes=1)
-
     assert [batch.columns.offsets.tolist() for batch in pairs] == [[0, 2], [3, 4]]
     assert [batch.offsets for batch in pairs] == [[0, 1, 2], [3, 4, 5]]
     assert [batch.last for batch in pairs] == [2, 5]
@@ -119,6 +109,5 @@ def test_a_run_is_split_where_its_columns_outgrow_a_packet() -> None:
 def test_records_that_are_no_documents_make_a_batch_without_rows() -> None:
     """Given unreadable records alone, then they wait all the same: their turn comes."""
     (batch,) = read(message(1, b"{"), message(2, b"[]"))
-
     assert len(batch.columns) == 0
     assert batch.offsets == [1, 2]

@@ -1,20 +1,163 @@
-"""Whose open transactions a worker aborts: those of writers that have left the group."""
+"""Which settings differ from those of an index, and whose open transactions a worker aborts."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streams.errors import BrokerUnavailableError
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import DEFAULT_PROFILE, profile_named
+from streams.documents.fields import FieldSettings
+from streams.errors import BrokerUnavailableError, ExitCode, exit_code_of
+from streams.settings.loader import load_settings
 from streams.settings.settings import Delivery, Settings
 from streams.topics import consumer_group as listing
 from streams.topics.consumer_group import ListedGroup, ListedMember
 from streams.worker import index_on_kafka
-from streams.worker.index_on_kafka import Claim, IndexOnKafka
+from streams.worker.index_on_kafka import (
+    Claim,
+    Difference,
+    IndexOnKafka,
+    OtherSettingsError,
+    differences,
+    read_claim,
+    reading_rules,
+    refuse_other_settings,
+)
+from tests.rigs.brokers.broker import Broker
+from tests.unit.store.changelog import PARTITION, ChangelogTopic
+from tests.unit.store.samples import INDEX, progress_of
+from tests.unit.store.samples import READING as SAMPLE_READING
+
+CLASSIC = Fingerprinter(profile_named("classic")).identity
+READING = reading_rules(Settings())
+OTHERS = {
+    "index.distance=40": (
+        f"index.distance: there {profile_named(DEFAULT_PROFILE).distance}, here 40"
+    ),
+    "index.bands=14": "index.bands: there",
+    "index.blocks=16": "index.blocks",
+    "index.feature_hash=java": "index.feature_hash: there xxh3, here java",
+    "index.fold_traditional=true": "index.fold_traditional: there none",
+    "index.long_characters=0": "index.long_characters: there",
+    "index.min_features=20": "index.min_features",
+    "index.same_id=replace": "index.same_id: there none, here replace",
+    "index.segmenter=ngrams": "index.segmenter",
+    "index.short_texts=pass": "index.short_texts: there none, here pass",
+    "index.verify_at=0.7": "index.verify_at: there",
+    "index.weighting=tfidf": "index.weighting: there",
+    "fields.text=body": "fields.text: there text, here body",
+    "fields.id=url": "fields.id: there id, here url",
+    "fields.title=headline": "fields.title: there title, here headline",
+    "fields.references=links": "fields.references: there references, here links",
+    "fields.timestamp=at": "fields.timestamp: there timestamp, here at",
+    "fields.scope=tenant": "fields.scope: there none, here tenant",
+    "fields.format=text": "fields.format: there auto, here text",
+    "max_record_bytes=2048": "max_record_bytes: there 1048576, here 2048",
+}
+"""Settings that an index depends on, with what is said of each."""
+
+
+def named(identity: str, ours: str = CLASSIC, reading: str = READING) -> list[str]:
+    """The settings that differ from those of an index with this identity."""
+    return [each.setting for each in differences(Claim(identity, reading, 7, 5), ours, reading)]
+
+
+def test_the_same_settings_and_a_new_index_are_not_refused() -> None:
+    assert named(CLASSIC) == []
+    refuse_other_settings(Claim(CLASSIC, READING, 7, 5), CLASSIC, READING, "the index")
+    refuse_other_settings(None, CLASSIC, READING, "the index")
+
+
+@pytest.mark.parametrize(
+    ("changes", "more", "settings"),
+    [
+        (
+            {"window": 2_592_000_000, "same_id": "replace", "scoped": True},
+            " window=30d lateness=1d same-id=replace scoped=yes",
+            ["index.window", "index.lateness", "index.same_id", "fields.scope"],
+        ),
+        ({"short_texts": "pass"}, " short-texts=pass", ["index.short_texts"]),
+        (
+            {"fold_traditional": True, "short_texts": "pass"},
+            " folding=simplified-ab3585e845d5 short-texts=pass",
+            ["index.fold_traditional", "index.short_texts"],
+        ),
+    ],
+)
+def test_parts_that_not_every_index_has_stand_at_the_end_of_the_identity(
+    changes: dict[str, Any], more: str, settings: list[str]
+) -> None:
+    profile = msgspec.structs.replace(profile_named("classic"), **changes)
+    identity = Fingerprinter(profile).identity
+    assert identity == CLASSIC + more
+    assert named(identity) == settings
+
+
+def test_only_what_differs_is_named_with_both_values() -> None:
+    claim = Claim(CLASSIC.replace("distance=3", "distance=2"), READING, 7, 5)
+    ours = reading_rules(Settings(fields=FieldSettings(text="data body=1")))
+
+    with pytest.raises(OtherSettingsError) as caught:
+        refuse_other_settings(claim, CLASSIC, ours, "the index of application 'news'")
+
+    assert caught.value.differences == [
+        Difference("index.distance", "2", "3"),
+        Difference("fields.text", "text", "data body=1"),
+    ]
+    said = str(caught.value)
+    assert "index.distance: there 2, here 3" in said
+    assert "fields.text: there text, here data body=1" in said
+    assert "the index of application 'news'" in said
+    assert "application_id" in said
+    assert "segmenter" not in said
+    assert exit_code_of(caught.value) is ExitCode.CONFIGURATION
+
+
+@pytest.mark.parametrize(("setting", "said"), OTHERS.items())
+def test_each_setting_of_an_index_is_named_alone(setting: str, said: str) -> None:
+    default, ours = (
+        load_settings(assignments=assignments, environ={}).settings
+        for assignments in ([], [setting])
+    )
+    theirs, identity = (Fingerprinter(each.index_profile()).identity for each in (default, ours))
+    claim = Claim(theirs, reading_rules(default), 7, 5)
+    with pytest.raises(OtherSettingsError) as caught:
+        refuse_other_settings(claim, identity, reading_rules(ours), "the index")
+    assert said in str(caught.value)
+    assert str(caught.value).count(": there ") == 1
+
+
+def test_the_value_of_a_part_that_one_side_lacks_is_none() -> None:
+    wide = Fingerprinter(profile_named("wide")).identity
+    found = differences(Claim(CLASSIC, READING, 0, -1), wide, READING)
+    assert Difference("index.bits", "64", "256") in found
+    (verify,) = [each for each in found if each.setting == "index.verify, index.verify_at"]
+    assert verify.theirs == "none"
+
+
+@pytest.mark.parametrize("profile", ["classic", "wide"])
+def test_each_part_of_an_identity_but_the_programs_own_has_its_settings(profile: str) -> None:
+    identity = Fingerprinter(profile_named(profile)).identity
+    other = " ".join(f"{part}-other" for part in identity.split(" "))
+    nameless = [each for each in named(other, identity, "") if not each.startswith("index.")]
+    assert nameless == ["format", "normalization"]
+
+
+def test_the_claim_of_an_index_is_its_last_progress_record(embedded_broker: Broker) -> None:
+    topic = ChangelogTopic(embedded_broker)
+    topic.commit(range(3))
+    last = progress_of(2).progress
+    claim = read_claim(topic.name, topic.config, 30.0, PARTITION)
+    assert claim == Claim(INDEX, SAMPLE_READING, last.position, last.control)
+    assert read_claim(topic.name, topic.config, 30.0) is None
+
+
+# ---- open transactions of writers that have left the group
 
 THIS = "this"
 
@@ -30,19 +173,16 @@ class Group:
         self.error: KafkaException | None = None
 
     def list(self, *_: object) -> ListedGroup:
-        """The request for the group's members."""
         self.listed += 1
         if self.error is not None:
             raise self.error
         return ListedGroup(True, [ListedMember(name, "host", b"") for name in self.members])
 
     def claim(self, *arguments: Any) -> Claim | None:  # noqa: ANN401 - as of ``read_claim``
-        """The last progress of a partition."""
         writer = self.last_writers.get(arguments[-1])
         return None if writer is None else Claim("identity", "reading", 0, 0, writer)
 
     async def abort(self, _: object, writer: str, __: float) -> None:
-        """Abort what a writer has left open."""
         self.aborted.append(writer)
 
 
@@ -62,100 +202,74 @@ def index(**changes: Any) -> IndexOnKafka:  # noqa: ANN401 - settings of several
     return IndexOnKafka(Settings(brokers="127.0.0.1:1", **changes), "identity", "reading", THIS)
 
 
-def test_a_member_that_was_killed_in_its_first_commit(group: Group) -> None:
-    """Given a member that has committed nothing anywhere, when it has left the group, then what it
-    left open is aborted, once.
-    """
+async def test_a_member_that_left_without_a_commit_is_aborted_once(group: Group) -> None:
+    of = index()
+    group.members = {THIS, "other"}
+    await of.note_members()
+    await of.abort_left_open([0])
+    assert group.aborted == []
 
-    async def story() -> None:
-        of = index()
-        group.members = {THIS, "other"}
-        await of.note_members()
-        await of.abort_left_open([0])
-        assert group.aborted == []
-
-        group.members = {THIS}
-        await of.abort_left_open([0])
-        assert group.aborted == ["other"]
-        await of.abort_left_open([0])
-        assert group.aborted == ["other"]
-
-    asyncio.run(story())
+    group.members = {THIS}
+    await of.abort_left_open([0])
+    assert group.aborted == ["other"]
+    await of.abort_left_open([0])
+    assert group.aborted == ["other"]
 
 
-def test_an_opening_remembers_who_is_there(group: Group) -> None:
-    """Given a member that only an opening has seen, when it has left, then the next one knows."""
-
-    async def story() -> None:
-        of = index()
-        group.members = {THIS, "other"}
-        await of.abort_left_open([])
-        assert group.listed == 1
-        group.members = {THIS}
-        await of.abort_left_open([])
-        assert group.aborted == ["other"]
-
-    asyncio.run(story())
+async def test_an_opening_notes_the_members_too(group: Group) -> None:
+    of = index()
+    group.members = {THIS, "other"}
+    await of.abort_left_open([])
+    assert group.listed == 1
+    group.members = {THIS}
+    await of.abort_left_open([])
+    assert group.aborted == ["other"]
 
 
-def test_last_writers_and_former_members(group: Group) -> None:
-    """Given partitions whose last writers are this worker, one that is there, one that has left and
-    nobody, then that of the one that has left is aborted, beside that of a former member.
-    """
+async def test_only_former_members_and_last_writers_that_have_left_are_aborted(
+    group: Group,
+) -> None:
     group.last_writers = {0: THIS, 1: "there", 2: "left", 4: ""}
     group.members = {THIS, "there", "former"}
-
-    async def story() -> None:
-        of = index()
-        await of.note_members()
-        group.members = {THIS, "there"}
-        await of.abort_left_open(range(5))
-
-    asyncio.run(story())
+    of = index()
+    await of.note_members()
+    group.members = {THIS, "there"}
+    await of.abort_left_open(range(5))
     assert group.aborted == ["former", "left"]
 
 
 @pytest.mark.parametrize("members", [set(), {"other"}])
-def test_a_group_without_this_worker_is_not_believed(group: Group, members: set[str]) -> None:
-    """Given a group that is listed without this worker, whose coordinator may be moving, then no
-    transaction is aborted: those of workers that are well would be among them.
-    """
+async def test_a_group_without_this_worker_is_not_believed(group: Group, members: set[str]) -> None:
+    """Its coordinator may be moving; transactions of workers that are well would be aborted."""
     group.last_writers = {0: "there"}
     group.members = members
     with pytest.raises(BrokerUnavailableError, match="without this worker, this"):
-        asyncio.run(index().abort_left_open([0]))
+        await index().abort_left_open([0])
     assert group.aborted == []
 
 
-def test_noting_waits_for_no_broker(group: Group) -> None:
-    """Given a broker that does not answer, when members are noted, then that is no error, and an
-    opening fails.
-    """
+async def test_a_broker_that_does_not_answer_fails_an_opening_only(group: Group) -> None:
     group.error = KafkaException(KafkaError(KafkaError._TRANSPORT))
-    asyncio.run(index().note_members())
+    await index().note_members()
     with pytest.raises(BrokerUnavailableError, match="unknown whether other workers"):
-        asyncio.run(index().abort_left_open([0]))
+        await index().abort_left_open([0])
 
 
-def test_without_transactions_nothing_is_asked(group: Group) -> None:
-    """Given a broker without transactions, then nobody asks it for the group."""
+async def test_without_transactions_the_group_is_not_listed(group: Group) -> None:
     of = index(delivery=Delivery.AT_LEAST_ONCE)
-    asyncio.run(of.note_members())
-    asyncio.run(of.abort_left_open([0]))
+    await of.note_members()
+    await of.abort_left_open([0])
     assert group.listed == 0
 
 
-def test_only_so_many_are_remembered(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given more members over time than are remembered, then those seen last are."""
+async def test_only_the_members_seen_last_are_remembered(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(index_on_kafka, "_MEMBERS_MAX", 3)
-
-    async def story(members_of: Callable[[int], set[str]]) -> None:
-        of = index()
-        for number in range(5):
-            group.members = {THIS} | members_of(number)
-            await of.note_members()
-        group.members = {THIS}
-        await of.abort_left_open([])
-
-    asyncio.run(story(lambda number: {f"w{number}"}))
+    of = index()
+    for number in range(5):
+        group.members = {THIS, f"w{number}"}
+        await of.note_members()
+    group.members = {THIS}
+    await of.abort_left_open([])
     assert group.aborted == ["w3", "w4"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any, cast
 
@@ -32,15 +33,12 @@ class Record:
         self.size = size
 
     def offset(self) -> int:
-        """Its offset."""
         return self.place
 
     def timestamp(self) -> tuple[int, int]:
-        """Its type and its time."""
         return 1, self.time_ms
 
     def __len__(self) -> int:
-        """Return the bytes of the value."""
         return self.size
 
 
@@ -55,19 +53,16 @@ class Merged:
             self.merge.add(queue)
 
     def put(self, partition: int, *times_ms: int, size: int = 10) -> None:
-        """Add records of these timestamps to a queue."""
         queue = self.queues[partition]
         records = [Record(queue.next + at, each, size) for at, each in enumerate(times_ms)]
         messages = cast("list[Message]", records)
         self.merge.put(queue, RawRecords(partition, 1, messages, size * len(times_ms)))
 
     def end(self, *partitions: int) -> None:
-        """Note that partitions are at their ends."""
         for partition in partitions:
             self.merge.at_end(self.queues[partition])
 
     def take(self, records: int = ALL, size: int = ALL) -> list[tuple[int, list[int]]]:
-        """Take a batch; return its partitions with the timestamps of their records."""
         return times(self.merge.take(records, size))
 
 
@@ -84,16 +79,11 @@ def test_the_partition_with_the_earliest_record_goes_first() -> None:
     merged.put(0, 10, 40, 50)
     merged.put(1, 20, 30, 60)
     merged.end(0, 1)
-
     batches = [merged.take(2) for _ in range(4)]
-
     assert batches == [[(0, [10, 40])], [(1, [20, 30])], [(0, [50]), (1, [60])], []]
 
 
-def test_a_partition_without_records_is_waited_for() -> None:
-    """Given a partition that has not said that it is at its end, then others wait for it until the
-    time for that has passed.
-    """
+def test_a_partition_without_records_is_waited_for_up_to_a_time() -> None:
     merged = Merged(2)
     merged.put(0, 10)
     assert merged.merge.wait_seconds() == pytest.approx(IDLE_SECONDS)
@@ -103,10 +93,7 @@ def test_a_partition_without_records_is_waited_for() -> None:
     assert merged.merge.wait_seconds() == 0.0
 
 
-def test_a_partition_at_its_end_is_not_waited_for() -> None:
-    """Given a partition at its end, then nothing waits; once it has had records again, it does,
-    and so a batch ends with them.
-    """
+def test_a_partition_at_its_end_is_not_waited_for_until_it_has_records_again() -> None:
     merged = Merged(2)
     merged.end(1)
     merged.put(0, 10)
@@ -120,17 +107,13 @@ def test_a_partition_at_its_end_is_not_waited_for() -> None:
 
 
 def test_nothing_to_take_is_not_waited_for() -> None:
-    """Given no record at all, then there is nothing that could wait."""
     merged = Merged(2)
     assert not merged.merge
     assert merged.merge.wait_seconds() == 0.0
     assert merged.take() == []
 
 
-def test_a_queue_that_is_removed_is_forgotten() -> None:
-    """Given records of a shard that closes, then they never come, nothing waits for its partition,
-    and what is fetched of it later is dropped.
-    """
+def test_a_removed_queue_is_not_waited_for_and_what_is_fetched_for_it_is_dropped() -> None:
     merged = Merged(2)
     merged.put(0, 1, 2)
     merged.put(1, 3)
@@ -143,17 +126,7 @@ def test_a_queue_that_is_removed_is_forgotten() -> None:
     assert (merged.queues[0].messages, merged.queues[0].size) == ([], 0)
 
 
-def test_a_record_that_is_too_large_comes_alone() -> None:
-    """Given records larger than a batch may be, then each is a batch."""
-    merged = Merged(1)
-    merged.put(0, 1, 2, size=500)
-    assert [merged.take(10, 100) for _ in range(3)] == [[(0, [1])], [(0, [2])], []]
-
-
-def test_a_partition_far_ahead_is_paused_and_resumed() -> None:
-    """Given more of one partition than may wait, then it is to be paused, once; when half of it is
-    taken it is to be resumed, once.
-    """
+def test_a_partition_far_ahead_is_paused_once_and_resumed_once() -> None:
     merged = Merged(16)
     merged.put(3, *range(30), size=100_000)
     changed = merged.merge.changed_pauses
@@ -166,9 +139,7 @@ def test_a_partition_far_ahead_is_paused_and_resumed() -> None:
 
 @pytest.mark.parametrize("count", [1, 16, 100, 1000])
 def test_what_waits_is_bounded_whatever_the_number_of_partitions(count: int) -> None:
-    """Given partitions that each bring records until they are to be paused, then all of them
-    together hold no more than the limit, and a fetch for each above it.
-    """
+    """By the limit, and one fetch for each partition above it."""
     merged = Merged(count)
     fetch = 16 * 1024
     for partition in range(count):
@@ -184,10 +155,7 @@ def test_what_waits_is_bounded_whatever_the_number_of_partitions(count: int) -> 
 
 
 def test_a_partition_with_later_timestamps_has_its_turn_beside_a_backlog() -> None:
-    """Given a backlog of four partitions that never ends, and one whose clock is a day ahead; then
-    that one is taken from as often as its time is over, and the others not much less than before;
-    and nothing is kept of turns that are long over.
-    """
+    """Its clock is a day ahead; the others lose little, and no turn that is long over is kept."""
     merged = Merged(5)
     day_ms = 86_400_000
     merged.put(4, *(day_ms + at for at in range(1000)))
@@ -215,9 +183,8 @@ def test_a_partition_with_later_timestamps_has_its_turn_beside_a_backlog() -> No
 def test_no_partition_is_passed_over_for_longer_than_the_bound(
     backlog: list[list[int]], others: list[list[int]], records: int, seconds: float
 ) -> None:
-    """Given any timestamps, beside partitions that have more records as soon as they are empty;
-    then a queue that has records has its turn when its time is over and each queue had as many
-    turns as may pass it by, or as soon as those have theirs that have waited longer.
+    """A queue with records has its turn when its time is over and each queue had as many turns as
+    may pass it by, or as soon as those have theirs that have waited longer.
     """
     merged = Merged(len(backlog) + len(others))
     count = len(merged.queues)
@@ -252,10 +219,7 @@ def test_no_partition_is_passed_over_for_longer_than_the_bound(
 def test_each_record_comes_once_in_the_order_of_its_partition(
     partitions: list[list[int]], records: int, size: int
 ) -> None:
-    """Given any records and limits, then each comes once, in its partition's order, in batches
-    within the limits; each run of a partition begins with the earliest of all next records, and the
-    queues know what is left.
-    """
+    """In batches within the limits; each run begins with the earliest of all next records."""
     merged = Merged(len(partitions))
     for partition, times_ms in enumerate(partitions):
         if times_ms:
@@ -279,7 +243,7 @@ def test_each_record_comes_once_in_the_order_of_its_partition(
 
 
 def bytecodes(work: Callable[[], object]) -> int:
-    """How many bytecodes of the merge ``work`` runs: its cost, whatever the machine does."""
+    """How many bytecodes of the merge 50 calls run: their cost, whatever the machine does."""
     count = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Any:  # noqa: ANN401 - itself
@@ -293,53 +257,44 @@ def bytecodes(work: Callable[[], object]) -> int:
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        work()
+        for _ in range(50):
+            work()
     finally:
         sys.settrace(before)
     return count
 
 
-def test_a_turn_costs_the_same_among_ten_partitions_and_a_thousand() -> None:
-    """Given backlogs of 10 and of 1,000 partitions, when batches are taken, records added, and
-    pauses looked at, then each takes as many bytecodes: only what the heap does grows, with the
-    logarithm of its size.
-    """
+def assert_costs_the_same(turn: Callable[[Merged], None], *, backlogs: bool) -> None:
+    """Play turns among 10 and 1,000 partitions, with backlogs in all of them or in none."""
     costs = []
     for count in (10, 1000):
         merged = Merged(count)
-        for partition in range(count):
+        for partition in range(count if backlogs else 0):
             merged.put(partition, *range(partition, partition + 100))
         merged.end(*range(count))
         merged.merge.changed_pauses()
-
-        def turns(merged: Merged = merged) -> None:
-            for _ in range(50):
-                ((partition, _times),) = merged.take(1)
-                merged.put(partition, 10_000)
-                merged.merge.wait_seconds()
-                merged.merge.changed_pauses()
-
-        costs.append(bytecodes(turns))
+        costs.append(bytecodes(partial(turn, merged)))
     ten, thousand = costs
     assert 1000 < thousand <= ten * 1.1
 
 
-def test_an_empty_batch_of_a_thousand_idle_partitions_costs_nothing() -> None:
-    """Given 1,000 partitions of which one has a record now and then, then taking it costs as much
-    as with ten.
-    """
-    costs = []
-    for count in (10, 1000):
-        merged = Merged(count)
-        merged.end(*range(count))
+def test_a_turn_costs_the_same_among_ten_backlogs_and_a_thousand() -> None:
+    """Only what the heap does grows, with the logarithm of its size."""
 
-        def turns(merged: Merged = merged) -> None:
-            for at in range(50):
-                merged.put(7, at)
-                merged.end(7)
-                assert merged.take() == [(7, [at])]
-                assert merged.take() == []
+    def turn(merged: Merged) -> None:
+        ((partition, _times),) = merged.take(1)
+        merged.put(partition, 10_000)
+        merged.merge.wait_seconds()
+        merged.merge.changed_pauses()
 
-        costs.append(bytecodes(turns))
-    ten, thousand = costs
-    assert 1000 < thousand <= ten * 1.1
+    assert_costs_the_same(turn, backlogs=True)
+
+
+def test_a_record_costs_the_same_among_ten_idle_partitions_and_a_thousand() -> None:
+    def turn(merged: Merged) -> None:
+        merged.put(7, 5)
+        merged.end(7)
+        assert merged.take() == [(7, [5])]
+        assert merged.take() == []
+
+    assert_costs_the_same(turn, backlogs=False)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import BytesColumn
-from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index import bucket_columns, document_index, hot_buckets
 from simhash_core.index.bucket_columns import tag_bits_of_ranges
@@ -74,14 +73,28 @@ def scanned(scheme: BlockScheme, asked: Prints, held: Prints) -> Found:
 
 
 def looked_up(index: DocumentIndex, asked: Prints) -> Found:
-    """Row, distance and sequence number of all pairs of a look-up."""
     rows, distances, sequences, _ = index.pairs(asked)
     return list(zip(rows.tolist(), distances.tolist(), sequences.tolist(), strict=True))
 
 
 def sequences_of(held: Prints, first: int = 0) -> NDArray[np.uint64]:
-    """As many sequence numbers as documents."""
     return np.arange(first, first + held.documents, dtype=np.uint64)
+
+
+def rows_of(held: Prints) -> Rows:
+    return Rows(sequences_of(held), np.zeros(held.documents, dtype=np.uint16), held)
+
+
+def index_of(
+    scheme: BlockScheme, held: Prints, part: int = 1 << 20, window_ms: int | None = None
+) -> tuple[DocumentIndex, int]:
+    """An index that took documents in part by part, and their slot."""
+    index = DocumentIndex(scheme, window_ms=window_ms)
+    slot = index.open_slot()
+    for first in range(0, held.documents, part):
+        added = held.take(slice(first, first + part))
+        index.add(slot, sequences_of(added, first), added)
+    return index, slot
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -89,17 +102,10 @@ def sequences_of(held: Prints, first: int = 0) -> NDArray[np.uint64]:
 def test_a_look_up_is_a_scan(
     monkeypatch: pytest.MonkeyPatch, scheme: BlockScheme, memtable: int
 ) -> None:
-    """Given documents in memtable and segments, then a look-up finds what a scan of all finds."""
     monkeypatch.setattr(document_index, "MEMTABLE_DOCUMENTS", memtable)
     held, asked = random_prints(scheme, 600, 1), random_prints(scheme, 50, 2)
-    index = DocumentIndex(scheme)
-    slot = index.open_slot()
-    for first in range(0, 600, 100):
-        part = held.take(slice(first, first + 100))
-        index.add(slot, sequences_of(part, first), part)
-
+    index, _ = index_of(scheme, held, 100)
     found = looked_up(index, asked)
-
     assert found == scanned(scheme, asked, held)
     assert found
 
@@ -108,16 +114,10 @@ def test_a_look_up_is_a_scan(
 def test_overloaded_buckets_lose_nothing(
     monkeypatch: pytest.MonkeyPatch, scheme: BlockScheme
 ) -> None:
-    """Given buckets with more documents than the second level begins at, then a look-up finds what
-    a scan finds: by the pigeonhole principle, or because all of the bucket is compared.
-    """
     monkeypatch.setattr(hot_buckets, "DOCUMENTS_MIN", 8)
     held, asked = random_prints(scheme, 3_000, 3, 20), random_prints(scheme, 200, 4, 20)
-    index = DocumentIndex(scheme)
-    index.add(index.open_slot(), sequences_of(held), held)
-
+    index, _ = index_of(scheme, held)
     found = looked_up(index, asked)
-
     assert all(len(each.hot) for each in index.segments)
     assert found == scanned(scheme, asked, held)
     assert found
@@ -127,27 +127,19 @@ def test_overloaded_buckets_lose_nothing(
 def test_ranges_of_a_block_and_its_tag_lose_nothing(
     monkeypatch: pytest.MonkeyPatch, tag_bits: int
 ) -> None:
-    """Given ranges as of a large segment, then all within the distance are met, and few others.
-
-    Copies with up to three flipped bits, wherever they are: compared with all pairs there are.
-    """
+    """The ranges are those of a large segment."""
     monkeypatch.setattr(bucket_columns, "tag_bits_of_ranges", lambda _scheme, _documents: tag_bits)
     drawn = np.random.default_rng(tag_bits)
     whole = drawn.integers(0, 2**64, (1 << 16, 1), dtype=np.uint64)
     whole[: 1 << 15] &= ~np.uint64(0xFFF0)  # 16 full buckets
     index = DocumentIndex(CLASSIC)
-    rows = Rows(
-        np.arange(1 << 16, dtype=np.uint64), np.zeros(1 << 16, np.uint16), bare_prints(whole)
-    )
-    index.attach(index.open_slot(), build_segment(CLASSIC, rows), 0, 1 << 16)
+    index.attach(index.open_slot(), build_segment(CLASSIC, rows_of(bare_prints(whole))), 0, 1 << 16)
     flips = np.zeros((3000, 64), dtype=np.uint8)
     for row, count in enumerate(drawn.integers(0, 4, len(flips))):
         flips[row, drawn.choice(64, count, replace=False)] = 1
     of = drawn.integers(0, len(whole), len(flips))
     asked = whole[of] ^ np.packbits(flips, axis=1).view(np.uint64)
-
     pairs = index.pairs(bare_prints(asked))
-
     wanted = {
         (row, other)
         for row, one in enumerate(asked)
@@ -158,54 +150,42 @@ def test_ranges_of_a_block_and_its_tag_lose_nothing(
     assert index.bucket_counts(bare_prints(asked[:1])).candidates >= 1
 
 
-@given(st.integers(0, 2**64 - 1), st.sets(st.integers(0, 63), max_size=3))
-def test_behind_some_equal_block_one_bit_differs_at_most(fingerprint: int, flips: set[int]) -> None:
-    """Given two fingerprints within the distance, then a range with the block's tag has both."""
-    other = fingerprint ^ sum(1 << bit for bit in flips)
-    differing = [((fingerprint ^ other) >> 16 * block & 0xFFFF).bit_count() for block in range(4)]
-    assert any(differing[block] == 0 and differing[(block + 1) % 4] <= 1 for block in range(4))
-
-
-def test_large_segments_have_ranges_of_blocks_and_tags() -> None:
-    """Given schemes and sizes, then ranges are of tags where buckets are full and it is exact."""
-    million = 1_000_000
-    assert tag_bits_of_ranges(CLASSIC, million) == 0
-    assert tag_bits_of_ranges(CLASSIC, 8 * million) == 4
-    assert tag_bits_of_ranges(CLASSIC, 10 * million) == 5
-    assert tag_bits_of_ranges(BlockScheme(64, 4, 4), 10 * million) == 0  # pairs share no block
-    assert tag_bits_of_ranges(BlockScheme(64, 3, 2, 16), 10 * million) == 0  # bits in no block
-    assert tag_bits_of_ranges(WITH_BANDS, 10 * million) == 0
+@pytest.mark.parametrize(
+    ("scheme", "millions", "tag_bits"),
+    [
+        (CLASSIC, 1, 0),
+        (CLASSIC, 8, 4),
+        (CLASSIC, 10, 5),
+        (BlockScheme(64, 4, 4), 10, 0),  # pairs share no block
+        (BlockScheme(64, 3, 2, 16), 10, 0),  # bits in no block
+        (WITH_BANDS, 10, 0),
+    ],
+)
+def test_large_segments_have_ranges_of_blocks_and_tags(
+    scheme: BlockScheme, millions: int, tag_bits: int
+) -> None:
+    assert tag_bits_of_ranges(scheme, millions * 1_000_000) == tag_bits
 
 
 @given(st.lists(st.integers(0, ROWS_LIMIT - 1)))
 def test_row_numbers_take_three_bytes(numbers: list[int]) -> None:
-    """Given row numbers, then they come back from three bytes each."""
     packed = pack_rows(np.array(numbers, dtype=np.uint32))
     assert packed.nbytes == 3 * len(numbers)
     assert unpack_rows(packed).tolist() == numbers
 
 
 def test_slices_leave_few_of_an_overloaded_bucket() -> None:
-    """Given 5 % of all documents in one bucket, then a look-up in it meets a twentieth of it at
-    most, and what is near is found.
-    """
     random = np.random.default_rng(5)
     held = bare_prints(random.integers(0, 2**64, (100_000, 1), dtype=np.uint64))
     held.fingerprints[:5_000] &= ~np.uint64(0xFFFF)
     asked = bare_prints(held.fingerprints[:100] ^ np.uint64(1 << 16 | 1 << 30 | 1 << 63))
-    index = DocumentIndex(CLASSIC)
-    index.add(index.open_slot(), sequences_of(held), held)
-
-    pairs = index.pairs(asked)
-
-    assert pairs.sequences.tolist() == list(range(100))
+    index, _ = index_of(CLASSIC, held)
+    assert index.pairs(asked).sequences.tolist() == list(range(100))
     assert index.candidates_seen / 100 < 5_000 / 20
 
 
 def test_the_published_sizes() -> None:
-    """Given 2^33 documents, then a bucket is overloaded past 393,216, as published: the average is
-    131,072 and μ is 2; 48 bits are left of 64, as 4 slices of 12 for distance 3.
-    """
+    """The average bucket of 2^33 documents has 131,072 and μ is 2; 48 bits are left of 64."""
     assert overload_threshold(16, 2**33) == 393_216
     assert slice_bits(CLASSIC, 0) == 12
     whole = np.frombuffer(b"\x00\x00\xff\xf0\x00\x00\x00\x01", dtype=np.uint64).reshape(1, 1)
@@ -215,10 +195,9 @@ def test_the_published_sizes() -> None:
 
 
 @given(st.integers(0, 63), st.data())
-def test_one_slice_is_equal(seed: int, data: st.DataObject) -> None:
-    """Given two fingerprints that share a block and differ in 3 bits at most, then a slice of the
-    rest is equal.
-    """
+def test_near_fingerprints_that_share_a_block_share_a_slice_of_the_rest(
+    seed: int, data: st.DataObject
+) -> None:
     random = np.random.default_rng(seed)
     one = random.integers(0, 2**64, (1, 1), dtype=np.uint64)
     flipped = data.draw(st.sets(st.integers(0, 63), max_size=3))
@@ -230,9 +209,6 @@ def test_one_slice_is_equal(seed: int, data: st.DataObject) -> None:
 
 
 def test_a_flood_in_one_bucket_stays_linear() -> None:
-    """Given documents in a row that share a block and are not near, then the last of them meet
-    hardly more candidates than the first.
-    """
     random = np.random.default_rng(6)
     prints = bare_prints(random.integers(0, 2**64, (40_000, 1), dtype=np.uint64))
     prints.fingerprints[:] |= np.uint64(0xFFFF)
@@ -245,27 +221,19 @@ def test_a_flood_in_one_bucket_stays_linear() -> None:
         index.pairs(part)
         met.append((index.candidates_seen - before) / 500)
         index.add(slot, sequences_of(part, first), part)
-
     assert max(met) < 3 * hot_buckets.DOCUMENTS_MIN
 
 
 @pytest.mark.parametrize("memtable", [1, 10_000])
 @pytest.mark.parametrize("gone", ["removed", "dropped", "late"])
 def test_what_is_gone_is_not_met(monkeypatch: pytest.MonkeyPatch, memtable: int, gone: str) -> None:
-    """Given documents that were removed, that stand before the number all before which is dropped,
-    or that are outside the window, then a look-up finds what a scan of the others finds.
-    """
     monkeypatch.setattr(document_index, "MEMTABLE_DOCUMENTS", memtable)
     held, asked = random_prints(CLASSIC, 900, 7), random_prints(CLASSIC, 60, 8)
-    index = DocumentIndex(CLASSIC, window_ms=30 if gone == "late" else None)
-    slot, other = index.open_slot(), index.open_slot()
-    for first in range(0, 900, 300):
-        part = held.take(slice(first, first + 300))
-        index.add(slot, sequences_of(part, first), part)
+    index, slot = index_of(CLASSIC, held, 300, 30 if gone == "late" else None)
     if gone == "removed":
         index.remove(slot, np.array([*range(0, 900, 7), 5_000], dtype=np.uint64))
         index.remove(slot, np.array([7, 14], dtype=np.uint64))
-        index.remove(other, np.array([1, 2], dtype=np.uint64))
+        index.remove(index.open_slot(), np.array([1, 2], dtype=np.uint64))
         kept = np.arange(900) % 7 > 0
     elif gone == "dropped":
         assert index.drop_before(431) == 431
@@ -273,35 +241,26 @@ def test_what_is_gone_is_not_met(monkeypatch: pytest.MonkeyPatch, memtable: int,
         kept = np.arange(900) >= 431
     else:
         kept = np.abs(asked.times_ms[:, None] - held.times_ms) <= 30
-
     kept = np.broadcast_to(kept, (60, 900))
     wanted = [each for each in scanned(CLASSIC, asked, held) if kept[each[0], each[2]]]
     assert looked_up(index, asked) == wanted
     if gone != "late":
         assert len(index) == np.count_nonzero(kept[0])
     index.add(slot, sequences_of(held, 900), held)
-    found = looked_up(index, asked)
-    assert [each for each in found if each[2] < 900] == wanted
+    assert [each for each in looked_up(index, asked) if each[2] < 900] == wanted
 
 
 def test_a_segment_takes_the_place_of_rows() -> None:
-    """Given a segment of what a slot has, made apart, while some of it was removed, then look-ups
-    find what they found before, and later rows stay.
-    """
     held, asked = random_prints(CLASSIC, 900, 9), random_prints(CLASSIC, 60, 10)
-    index = DocumentIndex(CLASSIC)
-    other, slot = index.open_slot(), index.open_slot()
-    index.add(slot, sequences_of(held), held)
+    index, slot = index_of(CLASSIC, held)
+    other = index.open_slot()
     index.add(other, sequences_of(held, 1_000), held)
     apart = index.extract(slot, 0, 850, 700)
     assert apart.sequences.tolist() == list(range(700))
     assert np.array_equal(apart.prints.fingerprints, held.fingerprints[:700])
-    made = build_segment(CLASSIC, apart)
     index.remove(slot, np.array([3, 5, 800], dtype=np.uint64))
     before = looked_up(index, asked)
-
-    index.attach(slot, made, 0, 699)
-
+    index.attach(slot, build_segment(CLASSIC, apart), 0, 699)
     assert looked_up(index, asked) == before
     assert index.documents(slot) == 897
     assert index.documents_in_memory(slot) == 199
@@ -312,10 +271,8 @@ def test_a_segment_takes_the_place_of_rows() -> None:
 
 @given(st.lists(st.integers(0, 2**40), max_size=200), st.integers(0, 2**40))
 def test_sequence_numbers_are_packed(numbers: list[int], bound: int) -> None:
-    """Given sequence numbers, then packing loses nothing, and rows are found by them."""
     sequences = np.array(sorted(numbers), dtype=np.uint64)
     packed = SequenceColumn.of(sequences)
-
     assert packed.all().tolist() == sequences.tolist()
     assert packed.take(np.arange(len(numbers))).tolist() == sequences.tolist()
     assert packed.count_below(bound) == sum(each < bound for each in numbers)
@@ -325,25 +282,17 @@ def test_sequence_numbers_are_packed(numbers: list[int], bound: int) -> None:
 
 
 def test_segments_give_their_rows_back() -> None:
-    """Given a segment, then its documents are those that it was made of, bands included."""
     held = random_prints(WITH_BANDS, 500, 11)
-    rows = Rows(sequences_of(held), np.zeros(500, dtype=np.uint16), held)
-
-    again = build_segment(WITH_BANDS, rows).rows()
-
-    assert np.array_equal(again.sequences, rows.sequences)
+    again = build_segment(WITH_BANDS, rows_of(held)).rows()
+    assert np.array_equal(again.sequences, sequences_of(held))
     assert np.array_equal(again.prints.fingerprints, held.fingerprints)
     assert np.array_equal(again.prints.bands, held.bands)
 
 
 def test_band_keys_stand_at_the_end_of_a_sketch() -> None:
-    """Given sketches, one empty, then their last bytes are the keys, and an empty one has none; two
-    documents share the bands whose keys are equal, numbered after the blocks.
-    """
     scheme = BlockScheme(64, 4, 3, bands=2)
     a = b"sketch" + bytes([1, 0, 0, 0, 2, 0, 0, 0])
     b = b"other" + bytes([9, 0, 0, 0, 2, 0, 0, 0])
-
     assert band_keys(BytesColumn.of([a, b"", b]), 2).tolist() == [[1, 2], [0, 0], [9, 2]]
     assert shared_buckets(scheme, bytes(8), a, b"\xff" * 8, b) == [5]
     assert shared_buckets(scheme, bytes(8), a, bytes(8), b) == [0, 1, 2, 3, 5]
@@ -353,11 +302,6 @@ def test_band_keys_stand_at_the_end_of_a_sketch() -> None:
     assert [scheme.bucket_name(each) for each in (3, 5)] == ["block 3", "band 1"]
 
 
-def test_documents_need_a_bucket() -> None:
-    """Given neither blocks nor bands, or too many bands, then the scheme is refused."""
-    with pytest.raises(UsageError, match="blocks is 0"):
-        BlockScheme(64, 0, 3)
-    with pytest.raises(UsageError, match="bands is 99"):
-        BlockScheme(64, 4, 3, bands=99)
+def test_bands_alone_are_buckets() -> None:
     assert BANDS_ALONE.all_buckets == 8
     assert BANDS_ALONE.expected_candidates(2**32) == 8

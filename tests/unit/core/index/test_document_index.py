@@ -1,4 +1,4 @@
-"""The index meets what a scan of all documents would, however they came."""
+"""The index meets what a scan of all documents would, however they came, and whosever they are."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.index import document_index, segment
-from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.document_index import DocumentIndex, SegmentMerge
 from simhash_core.index.memtable import Rows, joined
-from simhash_core.index.prints import Prints, bare_prints
+from simhash_core.index.pairs import NearRows, near_earlier_rows, near_rows
+from simhash_core.index.prints import Prints, bare_prints, shared_buckets
+from simhash_core.text.profiles import profile_named
 
+CLASSIC = BlockScheme(64, 4, 3)
 SCHEMES = [
-    BlockScheme(64, 4, 3),
+    CLASSIC,
     BlockScheme(64, 8, 16, 8, 2),
     BlockScheme(256, 16, 72, 16, 2),
     BlockScheme(256, 21, 60, 12),
@@ -26,6 +30,7 @@ SCHEMES = [
     BlockScheme(512, 128, 60, 4),
     BlockScheme(64, 1, 20, 1),
 ]
+ONE = bare_prints(np.array([[0x0011223344556677]], dtype=np.uint64))
 
 
 def prints_of(scheme: BlockScheme, count: int, seed: int) -> list[bytes]:
@@ -35,9 +40,8 @@ def prints_of(scheme: BlockScheme, count: int, seed: int) -> list[bytes]:
 
 
 def words_of(scheme: BlockScheme, prints: list[bytes]) -> Prints:
-    """Fingerprints as the index takes them."""
-    joined = np.frombuffer(b"".join(prints), dtype=np.uint64)
-    return bare_prints(joined.reshape(len(prints), scheme.bits // 64))
+    words = np.frombuffer(b"".join(prints), dtype=np.uint64)
+    return bare_prints(words.reshape(len(prints), scheme.bits // 64))
 
 
 @given(
@@ -52,11 +56,8 @@ def words_of(scheme: BlockScheme, prints: list[bytes]) -> Prints:
 def test_look_ups_meet_all_that_was_added(
     scheme: BlockScheme, steps: list[tuple[str, int]], seed: int
 ) -> None:
-    """Given documents of shards that come and go, in an index whose memtable and segments are
-    short, then a look-up finds each pair within the distance that shares a block, once, in order;
-    and a document's counts and nearest are those of a scan.
-    """
-    held: dict[int, tuple[int, bytes]] = {}
+    """Memtable and segments are short; shards come and go, and some are hidden."""
+    held: dict[int, bytes] = {}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(document_index, "MEMTABLE_DOCUMENTS", 16)
         patched.setattr(document_index, "SEGMENT_DOCUMENTS_LIMIT", 128)
@@ -72,12 +73,10 @@ def test_look_ups_meet_all_that_was_added(
                 continue
             more = prints_of(scheme, count, seed + step)
             sequences = np.arange(number, number + count, dtype=np.uint64)
-            if kind == "hidden":
-                hidden = index.open_slot(visible=False)
-                index.add(hidden, sequences, words_of(scheme, more))
-            else:
-                index.add(slot, sequences, words_of(scheme, more))
-                held |= {number + n: (slot, each) for n, each in enumerate(more)}
+            into = slot if kind == "add" else index.open_slot(visible=False)
+            index.add(into, sequences, words_of(scheme, more))
+            if kind == "add":
+                held |= {number + n: each for n, each in enumerate(more)}
             number += count
         asked = prints_of(scheme, 7, seed)
         pairs = index.pairs(words_of(scheme, asked))
@@ -88,13 +87,13 @@ def test_look_ups_meet_all_that_was_added(
     met = [
         (row, distance_bits(each, other), sequence, slot)
         for row, each in enumerate(asked)
-        for sequence, (slot, other) in held.items()
+        for sequence, other in held.items()
         if scheme.shared_blocks(each, other)
     ]
     assert list(zip(*(column.tolist() for column in pairs), strict=True)) == sorted(
         each for each in met if each[1] <= scheme.distance
     )
-    shared = [scheme.shared_blocks(asked[0], other) for _, other in held.values()]
+    shared = [scheme.shared_blocks(asked[0], other) for other in held.values()]
     assert counts.candidates == sum(map(len, shared))
     assert counts.fullest == max(
         (sum(block in each for each in shared) for block in range(scheme.all_blocks)), default=0
@@ -104,25 +103,145 @@ def test_look_ups_meet_all_that_was_added(
 
 
 def test_an_empty_index_meets_nothing() -> None:
-    """Given nothing, then there are no pairs, no candidates and no neighbours."""
-    scheme = SCHEMES[0]
-    index = DocumentIndex(scheme)
-    asked = words_of(scheme, prints_of(scheme, 1, 0))
-
-    assert len(index) == len(index.pairs(asked)) == len(index.nearest(asked, 5)) == 0
-    assert index.bucket_counts(asked) == (0, 0)
+    index = DocumentIndex(CLASSIC)
+    assert len(index) == len(index.pairs(ONE)) == len(index.nearest(ONE, 5)) == 0
+    assert index.bucket_counts(ONE) == (0, 0)
 
 
 def test_one_part_is_not_copied() -> None:
-    """Given the documents of one part, then joined they are the same arrays: millions of them are
-    not in memory twice while a segment file is made; those of two parts are there in order.
-    """
-    scheme = SCHEMES[0]
-    prints = words_of(scheme, prints_of(scheme, 4, 1))
-    sequences, slots = np.arange(4, dtype=np.uint64), np.zeros(4, dtype=np.uint16)
-    rows = Rows(sequences, slots, prints)
-
+    """Millions of documents are not in memory twice while a segment file is made."""
+    prints = words_of(CLASSIC, prints_of(CLASSIC, 4, 1))
+    rows = Rows(np.arange(4, dtype=np.uint64), np.zeros(4, dtype=np.uint16), prints)
     assert joined([rows]) is rows
     halves = joined([rows.take(slice(0, 2)), rows.take(slice(2, 4))])
     assert halves.sequences.tolist() == [0, 1, 2, 3]
     assert np.array_equal(halves.prints.fingerprints, prints.fingerprints)
+
+
+def met(index: DocumentIndex) -> list[tuple[int, int]]:
+    """The sequence numbers and slots of what is near ``ONE``."""
+    pairs = index.pairs(ONE)
+    return sorted(zip(pairs.sequences.tolist(), pairs.slots.tolist(), strict=True))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(
+                [*["add"] * 8, "open", "hide", "show", "remove", "remove", "drop", "begin", "end"]
+            ),
+            st.integers(0, 9),
+        ),
+        min_size=60,
+        max_size=120,
+    ),
+    st.booleans(),
+)
+def test_slots_are_apart_and_keep_what_changes_during_a_merge(
+    steps: list[tuple[str, int]], inline: bool
+) -> None:
+    held: dict[int, list[int]] = {}
+    hidden: set[int] = set()
+    under_way: list[SegmentMerge] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(document_index, "MEMTABLE_DOCUMENTS", 2)
+        index = DocumentIndex(CLASSIC)
+        if not inline:
+            index.inline_documents = 2
+        for number, (kind, which) in enumerate([("open", 0), *steps]):
+            slot = sorted(held)[which % len(held)] if held else None
+            if kind in {"open", "hide"}:
+                fresh = index.open_slot(visible=kind == "open")
+                assert fresh not in held
+                held[fresh] = []
+                hidden |= {fresh} if kind == "hide" else set()
+            elif kind == "begin" and not under_way:
+                under_way = [merge] if (merge := index.next_merge()) is not None else []
+            elif kind == "end" and under_way:
+                merge = under_way.pop()
+                index.merged(merge, merge.build())
+            elif slot is not None and kind == "show":
+                index.show_slot(slot)
+                hidden.discard(slot)
+            elif slot is not None and kind == "add":
+                index.add(slot, np.array([number], dtype=np.uint64), ONE)
+                held[slot].append(number)
+            elif slot is not None and kind == "remove" and held[slot]:
+                gone = held[slot].pop(which % len(held[slot]))
+                index.remove(slot, np.array([gone], dtype=np.uint64))
+            elif slot is not None and kind == "drop":
+                index.drop_slot(slot)
+                del held[slot]
+                hidden.discard(slot)
+            shown = [(n, slot) for slot in held.keys() - hidden for n in held[slot]]
+            assert met(index) == sorted(shown)
+            assert len(index) == sum(map(len, held.values()))
+
+
+def test_slots_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document_index, "SLOTS_LIMIT", 2)
+    index = DocumentIndex(CLASSIC)
+    index.open_slot()
+    index.open_slot()
+    with pytest.raises(UsageError, match="2 shards"):
+        index.open_slot()
+
+
+# ---------------------------------------------------------------- without an index
+
+
+def made(scheme: BlockScheme, documents: int, seed: int) -> Prints:
+    """Fingerprints near a few centres, at about the distance of the scheme; keys that may agree."""
+    random = np.random.default_rng(seed)
+    centres = np.random.default_rng(0).integers(0, 2**64, (5, scheme.bits // 64), dtype=np.uint64)
+    flipped = np.zeros((documents, scheme.bits), dtype=np.uint8)
+    for row in flipped:
+        row[random.permutation(scheme.bits)[: random.integers(scheme.distance + 1)]] = 1
+    noise = np.packbits(flipped, axis=1, bitorder="little").view(np.uint64)
+    keys = random.integers(0, 4, (documents, scheme.bands), dtype=np.uint32)
+    times = np.zeros(documents, dtype=np.int64)
+    return Prints(centres[random.integers(0, 5, documents)] ^ noise, keys, times)
+
+
+def one_by_one(scheme: BlockScheme, left: Prints, right: Prints) -> list[tuple[int, int, int]]:
+    """The pairs of a comparison that leaves nothing out."""
+    pairs = []
+    sketches = [[keys.astype("<u4").tobytes() for keys in side.bands] for side in (left, right)]
+    for row, ours in enumerate(left.fingerprints):
+        for other, theirs in enumerate(right.fingerprints):
+            distance = int(np.bitwise_count(ours ^ theirs).sum(dtype=np.int64))
+            own, its = sketches[0][row], sketches[1][other]
+            buckets = shared_buckets(scheme, ours.tobytes(), own, theirs.tobytes(), its)
+            if distance <= scheme.distance and buckets:
+                pairs.append((row, other, distance))
+    return pairs
+
+
+def listed(found: NearRows) -> list[tuple[int, int, int]]:
+    return list(zip(*(column.tolist() for column in found), strict=True))
+
+
+@pytest.mark.parametrize(
+    "sizes", [(0, 0), (0, 3), (3, 0), (1, 1), (2, 200), (64, 64), (65, 7), (150, 130)], ids=str
+)
+@pytest.mark.parametrize("profile", ["classic", "wide"])
+def test_near_rows_are_those_of_a_comparison_one_by_one(
+    profile: str, sizes: tuple[int, int]
+) -> None:
+    scheme = profile_named(profile).scheme()
+    left, right = (made(scheme, size, seed) for seed, size in enumerate(sizes, 1))
+    expected = one_by_one(scheme, left, right)
+    earlier = [pair for pair in one_by_one(scheme, left, left) if pair[1] < pair[0]]
+    assert listed(near_rows(scheme, left, right)) == expected
+    assert listed(near_earlier_rows(scheme, left)) == earlier
+    assert bool(expected) == (min(sizes) > 1)
+
+
+def test_fingerprints_that_differ_in_every_bit_are_far() -> None:
+    """The differing bits are more than a byte can count."""
+    scheme = profile_named("wide").scheme()
+    keys, times = np.ones((1, scheme.bands), dtype=np.uint32), np.zeros(1, dtype=np.int64)
+    zeros = Prints(np.zeros((1, 4), dtype=np.uint64), keys, times)
+    ones = Prints(~zeros.fingerprints, keys, times)
+    assert not len(near_rows(scheme, zeros, ones)[0])
+    assert len(near_rows(scheme, ones, ones)[0])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from simhash_core.documents import Entry
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.index.look_up import LookUp, Nearness, joined_answer
+from simhash_core.index.look_up import WHOLE, LookUp, Nearness, joined_answer
 from simhash_core.index.prints import prints_of
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.shard_stream import NewEntries
@@ -21,96 +22,89 @@ NEARNESS = Nearness(BlockScheme(64, 4, 3), None)
 
 
 class Source:
-    """The entries of some documents, all unique."""
+    """The entries of one shard, as a look-up asks for them."""
 
-    def __init__(self, documents: Sequence[Made], offset: int = 0) -> None:
-        packet = packet_of(documents)
-        rows = [row for row, each in enumerate(documents) if each.fingerprint]
-        self.new = NewEntries(offset, packet, packet.columns.offsets.astype(int))
-        self.decidable = rows
+    def __init__(self, new: NewEntries) -> None:
         self._entries = MemoryEntries()
-        self._entries.add(self.new)
+        self._entries.add(new)
 
-    def entries(self, slot: int, sequences: Sequence[int]) -> list[Entry]:
-        """Entries by number."""
-        del slot
+    def entries(self, slot: int, sequences: Sequence[int]) -> list[Entry]:  # noqa: ARG002
         return self._entries.entries(sequences)
 
     def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
-        """The undecidable documents of a content."""
         numbers = self._entries.by_content(digest)
         return list(zip(numbers, self._entries.entries(numbers), strict=True))
+
+
+def look_up_in(held: Sequence[Made], nearness: Nearness = NEARNESS, offset: int = 0) -> LookUp:
+    """A look-up in an index of the documents of a packet, all unique."""
+    packet = packet_of(held)
+    new = NewEntries(offset, packet, np.arange(len(held)))
+    decidable = [row for row, each in enumerate(held) if each.fingerprint]
+    index = DocumentIndex(nearness.scheme)
+    prints = prints_of(nearness.scheme, packet.columns, decidable)
+    index.add(index.open_slot(), new.sequences[decidable], prints)
+    return LookUp(index, nearness, Source(new))
 
 
 def answer(
     held: Sequence[Made], asked: Made, nearness: Nearness = NEARNESS, offset: int = 0
 ) -> Answer:
-    """What an index of documents, in the packet at an offset, says of one."""
-    index = DocumentIndex(nearness.scheme)
-    source = Source(held, offset)
-    rows = source.decidable
-    columns = source.new.packet.columns
-    prints = prints_of(nearness.scheme, columns, rows)
-    index.add(index.open_slot(), source.new.sequences[rows], prints)
-    return LookUp(index, nearness, source).answer(columns_of([asked], 99), 5)
+    return look_up_in(held, nearness, offset).answer(columns_of([asked], 99), 5)
 
 
 @pytest.mark.parametrize("bits", [0, 1, 3, 4, 9])
 def test_an_answer_says_what_a_document_would_get(bits: int) -> None:
-    """Given a document, when one at any distance is asked about, then it is a match within the
-    distance, and a neighbour at any.
-    """
     found = answer([Made(A)], Made(flipped(A, *range(bits))))
-
     assert (found.match is not None) is (bits <= 3)
     assert [(each.match.distance, each.near) for each in found.neighbours] == [(bits, bits <= 3)]
 
 
 def test_an_empty_index_has_no_neighbours() -> None:
-    """Given nothing, then nothing is near, and no bucket has a document."""
     assert answer([], Made(A)) == Answer(None, [], 0, 0)
 
 
 def test_neighbours_stand_in_order_of_distance_once_each() -> None:
-    """Given documents that share three blocks, then each is named once, the nearest first; the
-    candidates are its meetings, and the fullest bucket holds them all.
-    """
     found = answer([Made(flipped(A, *range(48, 48 + bits))) for bits in (12, 8, 4)], Made(A))
-
     assert [each.match.distance for each in found.neighbours] == [4, 8, 12]
     assert [each.match.block for each in found.neighbours] == [0, 0, 0]
     assert (found.candidates, found.fullest_bucket) == (9, 3)
 
 
 def test_undecidable_texts_meet_by_content() -> None:
-    """Given a text that is too short, then an equal one is its match, without a block."""
     found = answer([Made(b"", b"same"), Made(A)], Made(b"", b"same"))
-
     assert found.match is not None
     assert (found.match.exact, found.match.block) == (True, None)
     assert [each.match for each in found.neighbours] == [found.match]
 
 
 def test_neighbours_that_are_not_confirmed_say_how_far_they_agree() -> None:
-    """Given a sketch that does not agree, then the document is no match; its neighbour says why."""
     nearness = Nearness(NEARNESS.scheme, verifier_of("shingles", 0.5))
     found = answer([Made(A, sketch=b"\x12" * 256)], Made(A, sketch=b"\x34" * 256), nearness)
-
     assert found.match is None
     (neighbour,) = found.neighbours
     assert (neighbour.near, neighbour.match.similarity) == (False, 0.0)
 
 
 def test_answers_of_parts_are_joined() -> None:
-    """Given the answers of two workers, then the nearest match counts, of equals the earliest, and
-    counts are added.
-    """
     asked = Made(A)
     late = answer([Made(flipped(A, 50))], asked, offset=9)
     early = answer([Made(flipped(A, 51)), Made(flipped(A, 48, 49))], asked, offset=4)
-
     joined = joined_answer([late, early], 2)
-
     assert joined.match == early.match
     assert [each.match.distance for each in joined.neighbours] == [1, 1]
     assert (joined.candidates, joined.fullest_bucket) == (9, 3)
+
+
+def test_packets_together_are_looked_up_as_each_alone() -> None:
+    look_up = look_up_in([Made(A), Made(flipped(A, 0, 1, 2, 3)), Made(b"", b"hi")])
+    packets = [
+        columns_of([Made(flipped(A, 0)), Made(b"", b"hi"), Made(flipped(A, 0, 1))]),
+        columns_of([]),
+        columns_of([Made(bytes(8)), Made(b"", b"ho"), Made(A)]),
+    ]
+    together = look_up.matches_of(packets, [WHOLE] * 3)
+    assert together == [look_up.matches(each) for each in packets]
+    rows_and_distances = [[(match.row, match.distance) for match in each] for each in together]
+    assert rows_and_distances == [[(0, 1), (1, 0), (2, 2)], [], [(2, 0)]]
+    assert look_up.matches_of([], []) == []

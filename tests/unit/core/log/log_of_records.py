@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.look_up import Nearness
+from simhash_core.log.local_decider import MemoryEntries
+from simhash_core.log.participant import Participant
 from simhash_core.log.records import (
     NO_CONTROL,
     Chain,
@@ -14,6 +17,7 @@ from simhash_core.log.records import (
     LogRecord,
     Packet,
     PacketReport,
+    Progress,
     Report,
     Sender,
 )
@@ -25,23 +29,23 @@ from tests.unit.core.log.made_to_order import Made, columns_of
 NEARNESS = Nearness(BlockScheme(64, 4, 3), None)
 FAR = [Made(bytes([n * 17] * 8)) for n in range(16)]
 """Documents of which no two are near."""
-
-
 FIRST_SENDER = Sender("worker", 0)
+T = TypeVar("T")
+
+
+def present(value: T | None) -> T:
+    """Return what must not be None."""
+    assert value is not None
+    return value
 
 
 def chain(partition: int) -> Chain:
-    """The chain of a raw partition."""
     return Chain("raw", "", partition)
 
 
 def packet(
-    documents: Sequence[Made],
-    previous: int = -1,
-    partition: int = 0,
-    sender: Sender = FIRST_SENDER,
+    documents: Sequence[Made], previous: int = -1, partition: int = 0, sender: Sender = FIRST_SENDER
 ) -> Packet:
-    """A packet of documents at the raw offsets after ``previous``."""
     columns = columns_of(documents, previous + 1)
     return Packet(chain(partition), sender, previous, previous + len(documents), columns)
 
@@ -55,9 +59,29 @@ def control(
     heads: Sequence[tuple[Chain, int]] = (),
     following: int = 0,
 ) -> Control:
-    """A control record."""
     end = decisions[-1].offset + 1 if decisions else following
     return Control(previous, leader, leads, [*decisions], [*heads], end)
+
+
+BEGINS = control(NO_CONTROL, leads=True)
+
+
+def worker_with(
+    *partitions: int, end: int = 0, position: int = 0, nearness: Nearness = NEARNESS
+) -> Participant[str]:
+    """A worker with shards without documents, whose session has begun."""
+    worker: Participant[str] = Participant("worker", nearness)
+    for partition in partitions:
+        progress = Progress(chain(partition), 0, position, NO_CONTROL)
+        worker.add_shard(progress, MemoryEntries())
+    worker.begin(end)
+    return worker
+
+
+def read(worker: Participant[str], *records: LogRecord) -> None:
+    """Let a worker read on in the log."""
+    for record in records:
+        worker.read(worker.replica.position, record, 0)
 
 
 def replica_of(records: Sequence[LogRecord]) -> tuple[Replica, list[AcceptedControl | None]]:
@@ -75,7 +99,6 @@ def decided(offset: int, item: Packet, matches: Sequence[Match] | None = ()) -> 
 def report(
     shards: Sequence[int], offset: int, at: int, matches: Sequence[Match] = (), worker: str = "w"
 ) -> Report:
-    """A report on one packet, made when the control record ``at`` was the last applied."""
     found = PacketReport(offset, at, [*matches])
     return Report(worker, [*shards], [found], dict.fromkeys(shards, 0))
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simhash_core.document_columns import BytesColumn, DocumentColumns
+from simhash_core.documents import masked, scoped_digest
 from simhash_core.log.records import Chain, Packet, Sender
 
 CHAIN = Chain("raw", "", 0)
@@ -15,11 +16,18 @@ A = bytes.fromhex("00112233445566ff")
 
 
 class Made(NamedTuple):
-    """A document. Without a fingerprint it is undecidable; without content, like no other."""
+    """A document. Without a fingerprint it is undecidable; without content, like no other.
+
+    Without ``name`` and ``time_ms`` it has those of its raw offset.
+    """
 
     fingerprint: bytes
     content: bytes = b""
     sketch: bytes = b""
+    name: bytes = b""
+    time_ms: int | None = None
+    scope: str = ""
+    is_delete: bool = False
 
 
 def flipped(fingerprint: bytes, *bits: int) -> bytes:
@@ -32,20 +40,24 @@ def flipped(fingerprint: bytes, *bits: int) -> bytes:
 
 def columns_of(documents: Sequence[Made], first: int = 0, words: int = 1) -> DocumentColumns:
     """Return documents as columns, at the raw offsets from ``first`` on."""
-    count = len(documents)
-    digests = [
-        (each.content or b"own %d" % (first + row)).ljust(16, b".")
-        for row, each in enumerate(documents)
-    ]
-    prints = b"".join(each.fingerprint or bytes(words * 8) for each in documents)
+    rows = list(enumerate(documents, first))
+    prints = (masked(each.fingerprint, each.scope) or bytes(words * 8) for each in documents)
+    digests = (
+        scoped_digest((each.content or b"own %d" % at).ljust(16, b"."), each.scope)
+        for at, each in rows
+    )
+    operations = np.array([each.is_delete for each in documents], dtype=np.uint8)
+    scopes = BytesColumn.of([each.scope.encode() for each in documents])
     return DocumentColumns(
-        np.arange(first, first + count, dtype=np.int64),
-        np.arange(1_000 + first, 1_000 + first + count, dtype=np.int64),
-        BytesColumn.of([b"document %d" % (first + row) for row in range(count)]),
-        np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(count, 16),
-        np.frombuffer(prints, dtype=np.uint64).reshape(count, words),
+        np.array([at for at, _ in rows], dtype=np.int64),
+        np.array([1_000 + at if e.time_ms is None else e.time_ms for at, e in rows], np.int64),
+        BytesColumn.of([each.name or b"document %d" % at for at, each in rows]),
+        np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 16),
+        np.frombuffer(b"".join(prints), dtype=np.uint64).reshape(-1, words),
         np.array([0 if each.fingerprint else 2 for each in documents], dtype=np.uint8),
         BytesColumn.of([each.sketch for each in documents]),
+        operations if operations.any() else None,
+        scopes if any(each.scope for each in documents) else None,
     )
 
 

@@ -6,23 +6,22 @@ their last character alone; other texts are far from each other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-import numpy as np
-
-from simhash_core.document_columns import DELETE, DOCUMENT, BytesColumn, DocumentColumns
-from simhash_core.documents import masked, scoped_digest
+from simhash_core.document_columns import DocumentColumns
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import Participant
-from simhash_core.log.records import NO_CONTROL, Chain, Control, LogRecord, Progress
+from simhash_core.log.records import NO_CONTROL, Control, LogRecord, Progress
 from simhash_core.log.shard_stream import Deleted, Output, RawBatch, Verdict
+from tests.unit.core.log import made_to_order
+from tests.unit.core.log.made_to_order import CHAIN, Made
 
 SCHEME = BlockScheme(64, 4, 3)
-CHAIN = Chain("raw", "", 0)
 
 
 class Doc(NamedTuple):
@@ -34,33 +33,60 @@ class Doc(NamedTuple):
     scope: str = ""
 
 
+def docs(text: str) -> list[Doc]:
+    """Documents and deletes in words: ``name=text/scope@time_ms``, and ``-name``."""
+    pattern = re.compile(r"-?(\w+)(?:=(\w+))?(?:/(\w+))?(?:@(\d+))?")
+    return [
+        Doc(name, what, int(time_ms or 0), scope)
+        for name, what, scope, time_ms in pattern.findall(text)
+    ]
+
+
+class Story(NamedTuple):
+    """Packets and what is put out, as ``documents: sayings``; ``left``: entries at the end."""
+
+    nearness: Nearness
+    steps: Sequence[str]
+    left: int
+    now_ms: int = 1 << 40
+
+    def check(self) -> None:
+        worker = OneWorker(self.nearness, now_ms=self.now_ms)
+        for step in self.steps:
+            if step == "restart":
+                worker.restart()
+                continue
+            documents, said = step.split(": ")
+            assert worker.says(*docs(documents)) == said.split(", "), step
+        assert len(worker.store) == self.left
+
+    def in_one_packet(self) -> Story:
+        """The same, with all documents in one packet."""
+        parts = [step.split(": ") for step in self.steps if step != "restart"]
+        documents, said = zip(*parts, strict=True)
+        return self._replace(steps=[f"{' '.join(documents)}: {', '.join(said)}"])
+
+
 def fingerprint(text: str) -> bytes:
     """Eight bytes: near where texts differ in their last character alone."""
     whole = int.from_bytes(blake2b(text[:-1].encode(), digest_size=8).digest())
-    return (whole ^ ord(text[-1]) % 8).to_bytes(8) if text else bytes(8)
+    return (whole ^ ord(text[-1]) % 8).to_bytes(8) if text else b""
 
 
 def columns_of(documents: Sequence[Doc], first: int = 0) -> DocumentColumns:
     """Documents and deletes as columns, at the raw offsets from ``first`` on."""
-    count = len(documents)
-    prints = b"".join(
-        masked(fingerprint(each.text), each.scope) if each.text else bytes(8) for each in documents
-    )
-    digests = b"".join(
-        scoped_digest(blake2b(each.text.encode(), digest_size=16).digest(), each.scope)
+    made = [
+        Made(
+            fingerprint(each.text),
+            blake2b(each.text.encode(), digest_size=16).digest(),
+            name=each.name.encode(),
+            time_ms=each.time_ms,
+            scope=each.scope,
+            is_delete=not each.text,
+        )
         for each in documents
-    )
-    return DocumentColumns(
-        np.arange(first, first + count, dtype=np.int64),
-        np.array([each.time_ms for each in documents], dtype=np.int64),
-        BytesColumn.of([each.name.encode() for each in documents]),
-        np.frombuffer(digests, dtype=np.uint8).reshape(count, 16),
-        np.frombuffer(prints, dtype=np.uint64).reshape(count, 1),
-        np.array([not each.text for each in documents], dtype=np.uint8),
-        BytesColumn.of([b""] * count),
-        np.array([DOCUMENT if each.text else DELETE for each in documents], dtype=np.uint8),
-        BytesColumn.of([each.scope.encode() for each in documents]),
-    )
+    ]
+    return made_to_order.columns_of(made, first)
 
 
 def said_of(output: Output[Doc]) -> str:

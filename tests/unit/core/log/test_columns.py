@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
-from simhash_core.document_columns import DocumentColumns
+from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.documents import Document, SourcePosition
 from simhash_core.log.columns import document_columns, verdict_of
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.profiles import profile_named
 from simhash_core.verdicts import DuplicateOf, Match, Method, Undecidable, UndecidableReason, Unique
+from tests.unit.core.log.log_of_records import FAR
+from tests.unit.core.log.made_to_order import columns_of
 
 TEXTS = (
     "",
@@ -33,9 +38,7 @@ def _made() -> tuple[list[Fingerprinted], DocumentColumns]:
 
 
 def test_columns_hold_what_documents_hold() -> None:
-    """Given documents, decidable and not, then each row says what the document said."""
     made, columns = _made()
-
     assert len(columns) == len(DOCUMENTS)
     for row, (document, each) in enumerate(zip(DOCUMENTS, made, strict=True)):
         assert columns.offsets[row] == document.source.offset
@@ -49,20 +52,16 @@ def test_columns_hold_what_documents_hold() -> None:
 
 
 def test_no_documents_are_no_rows() -> None:
-    """Given no document, then all columns are empty."""
     columns = document_columns([], [], 4)
-
     assert len(columns) == len(columns.ids) == len(columns.sketches) == 0
     assert columns.fingerprints.shape == (0, 4)
 
 
-def test_verdicts() -> None:
-    """Given a row without a match, then it is unique or undecidable; with one, its duplicate."""
+def test_verdicts_say_what_rows_and_matches_say() -> None:
     _, columns = _made()
     source = SourcePosition("raw", 0, 7)
     near = Match(1, 5, 99, "o", source, 12, 3, exact=False, similarity=0.75)
     same = Match(0, 0, 99, "o", source, 12, None, exact=True, similarity=None)
-
     assert [verdict_of(columns, row, None) for row in range(4)] == [
         Undecidable(UndecidableReason.EMPTY),
         Unique(),
@@ -74,18 +73,31 @@ def test_verdicts() -> None:
 
 
 def test_short_texts_that_pass_have_no_content_in_common() -> None:
-    """Given the setting, then equal short texts differ in what stands for their content, each has
-    always the same, and nothing else changes; longer texts keep theirs.
-    """
     profile = msgspec.structs.replace(profile_named("wide"), short_texts="pass")
     repeat = msgspec.structs.replace(DOCUMENTS[3], source=SourcePosition("raw", 3, 99))
     documents = [*DOCUMENTS, repeat]
     prints = Fingerprinter(profile).fingerprint_batch([each.content for each in documents])
     columns = document_columns(documents, prints, 4)
-
     assert columns.digest(1) == prints[1].content_digest
     assert len({columns.digest(row) for row in range(5)}) == 5
     assert prints[3].content_digest == prints[4].content_digest
     again = document_columns(documents, prints, 4)
     assert [again.digest(row) for row in range(5)] == [columns.digest(row) for row in range(5)]
     assert columns.undecidable.tolist() == [*_made()[1].undecidable.tolist(), 3]
+
+
+@given(st.lists(st.binary(max_size=9)), st.data())
+def test_bytes_column_is_a_list_of_strings(strings: list[bytes], data: st.DataObject) -> None:
+    column = BytesColumn.of(strings)
+    rows = data.draw(st.lists(st.sampled_from(range(len(strings))))) if strings else []
+    assert [*column] == strings == [column[row] for row in range(len(column))]
+    assert [*column.take(rows)] == [strings[row] for row in rows]
+
+
+def test_rows_of_documents_are_documents() -> None:
+    columns = columns_of(FAR[:4], first=10)
+    taken = columns.take(np.array([1, 3]))
+    assert taken.offsets.tolist() == [11, 13]
+    assert [taken.document_id(row) for row in range(2)] == ["document 11", "document 13"]
+    assert taken.digest(1) == columns.digest(3)
+    assert taken.fingerprints.tolist() == columns.fingerprints[[1, 3]].tolist()

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from simhash_core.errors import ProtocolError
-from simhash_core.log.decider import Decider
-from simhash_core.log.records import Chain, Control, Query, sequence_number
+from simhash_core.index.prints import prints_of
+from simhash_core.log import decider, unique_documents
+from simhash_core.log.decider import Decider, ShardReports
+from simhash_core.log.records import (
+    Chain,
+    Control,
+    LogRecord,
+    PacketReport,
+    Query,
+    Report,
+    sequence_number,
+)
 from simhash_core.log.replica import Replica
+from simhash_core.log.unique_documents import RecentUniques
 from simhash_core.verdicts import Match
-from tests.unit.core.log.log_of_records import FAR, NEARNESS, chain, control, packet, report
+from tests.unit.core.log.log_of_records import (
+    FAR,
+    NEARNESS,
+    chain,
+    control,
+    packet,
+    present,
+    report,
+)
 from tests.unit.core.log.made_to_order import A, Made, columns_of, flipped, packet_of
 
 MANY = 100
@@ -18,31 +38,33 @@ MANY = 100
 class Led:
     """A leader with the log that it appends to and reads back."""
 
-    def __init__(self, *heads: tuple[Chain, int], before: int = 0) -> None:
-        """``heads``: as a leader before left them. ``before``: packets it has decided."""
+    def __init__(self, *heads: tuple[Chain, int]) -> None:
+        """``heads``: as a leader before left them."""
         self.replica = Replica(0, -1)
         self.decider = Decider("leader.2", NEARNESS)
-        self.log: list[object] = []
-        self.append(control(-1, heads=heads, leads=True, following=before))
+        self.log: list[LogRecord] = []
+        self.began = -1
+        self.append(control(-1, heads=heads, leads=True))
 
-    def append(self, record: object) -> int:
-        """Append a record, and let the leader read it."""
+    def append(self, record: LogRecord) -> int:
         offset = len(self.log)
         self.log.append(record)
-        accepted = self.replica.read(offset, record)  # type: ignore[arg-type]
+        accepted = self.replica.read(offset, record)
         if accepted is not None:
             self.decider.accepted(accepted)
         elif isinstance(record, Control):
             self.decider.refused(record, self.replica)
         return offset
 
-    def begin(self) -> int:
-        """Let the term begin; return the offset of its first record."""
-        first = self.decider.first_record(self.replica)
-        assert first is not None
-        offset = self.append(first)
-        self.decider.appended(offset)
-        return offset
+    def begin(self) -> None:
+        self.began = self.append(present(self.decider.first_record(self.replica)))
+        self.decider.appended(self.began)
+
+    def report(
+        self, shards: list[int], offset: int, *matches: Match, at: int | None = None
+    ) -> None:
+        """``at``: the control record that the shards had applied; usually the term's first."""
+        self.decider.report(report(shards, offset, self.began if at is None else at, matches))
 
     def decide(self, limit: int = MANY) -> Control | None:
         """Let the leader decide, and its record be appended and read."""
@@ -51,286 +73,339 @@ class Led:
             self.decider.appended(self.append(record))
         return record
 
+    def decides(self, limit: int = MANY) -> list[int]:
+        """Decide; return the offsets that are decided."""
+        return [each.offset for each in present(self.decide(limit)).decisions]
+
     def matches(self) -> list[tuple[int, int | None]]:
         """Decide; return the rows with the originals' numbers of the one packet that is next."""
-        record = self.decide(1)
-        assert record is not None
-        assert record.decisions[0].matches is not None
-        return [(each.row, each.sequence) for each in record.decisions[0].matches]
+        (decision,) = present(self.decide(1)).decisions
+        return [(each.row, each.sequence) for each in present(decision.matches)]
+
+
+@pytest.fixture
+def led() -> Led:
+    """A leader of an empty index, whose term has begun."""
+    led = Led()
+    led.begin()
+    return led
 
 
 def found(row: int, distance: int, sequence: int) -> Match:
-    """What a shard found for a row."""
     source = packet_of([Made(A)]).source(0)
     return Match(row, distance, sequence, "elsewhere", source, 0, 0, False, None)
 
 
 def test_term_begins_when_its_first_record_is_read() -> None:
-    """Given a new leader, then its first record continues the chain and decides nothing; it leads
-    once that is read back, with the heads that it tells.
-    """
-    led = Led((chain(0), 4), before=0)
-    first = led.decider.first_record(led.replica)
-    assert first is not None
+    led = Led((chain(0), 4))
+    first = present(led.decider.first_record(led.replica))
     assert (first.previous, first.leads, first.decisions) == (0, True, [])
     assert led.decider.first_record(led.replica) is None
     before = led.decider.leads
-
     led.decider.appended(led.append(first))
-
     assert [before, led.decider.leads] == [False, True]
     assert led.decider.shards == {0}
     assert led.decide() is None
 
 
 def test_packet_waits_for_all_shards() -> None:
-    """Given an index with two shards, when one has reported, then the packet is undecided, and it
-    is known who is missing.
-    """
     led = Led((chain(0), -1), (chain(1), 4))
     sent = led.append(packet(FAR[:1]))
-    at = led.begin()
-
-    led.decider.report(report([0], sent, at))
+    led.begin()
+    led.report([0], sent)
     assert led.decider.waits_for(led.replica) == {1}
     assert led.decide() is None
-    led.decider.report(report([1], sent, at))
-
-    record = led.decide()
-    assert record is not None
+    led.report([1], sent)
+    record = present(led.decide())
     assert [each.offset for each in record.decisions] == [sent]
     assert record.heads == [(chain(0), 0), (chain(1), 4)]
     assert record.next == sent + 1
     assert led.decider.waits_for(led.replica) == set()
 
 
-def test_first_packet_of_a_shard_needs_no_report_of_it() -> None:
-    """Given an empty index, then the first packet is decided at once; the second, of another
-    shard, needs the report of the first alone.
-    """
-    led = Led()
-    at = led.begin()
+def test_first_packet_of_a_shard_needs_no_report_of_it(led: Led) -> None:
     led.append(packet(FAR[:1]))
     assert led.matches() == []
     second = led.append(packet(FAR[1:2], partition=1))
     assert led.decide() is None
-
-    led.decider.report(report([0], second, at))
-
+    led.report([0], second)
     assert led.matches() == []
     assert led.decider.shards == {0, 1}
 
 
 def test_packets_are_decided_in_the_order_of_the_log() -> None:
-    """Given reports on the second packet, when the first has none, then neither is decided."""
     led = Led((chain(0), -1))
     first, second = led.append(packet(FAR[:1])), led.append(packet(FAR[1:2], 0))
-    at = led.begin()
-
-    led.decider.report(report([0], second, at))
+    led.begin()
+    led.report([0], second)
     assert led.decide() is None
-    led.decider.report(report([0], first, at))
-
-    record = led.decide()
-    assert record is not None
-    assert [each.offset for each in record.decisions] == [first, second]
+    led.report([0], first)
+    assert led.decides() == [first, second]
 
 
 def test_reports_from_before_the_term_do_not_count() -> None:
-    """Given a report that was made before the term's first record was applied, then it does not
-    count; one that was made after counts, even if it comes before that record is read back.
-    """
+    """One that knows the term's first record counts, even if it comes before that is read."""
     led = Led((chain(0), -1))
     sent = led.append(packet(FAR[:1]))
-    led.decider.report(report([0], sent, 0))
-    led.decider.report(report([1], sent, 2))
-
-    at = led.begin()
-
-    assert at == 2
+    led.report([0], sent, at=0)
+    led.report([1], sent, at=2)
+    led.begin()
+    assert led.began == 2
     assert led.decider.waits_for(led.replica) == {0}
 
 
-def test_packet_that_breaks_its_chain_is_skipped() -> None:
-    """Given a packet that was appended twice, then the second is skipped and changes nothing."""
-    led = Led()
-    at = led.begin()
+def test_packet_that_breaks_its_chain_is_skipped(led: Led) -> None:
     twice = packet(FAR[:2])
     led.append(twice)
     assert led.matches() == []
-    again = led.append(twice)
-    led.decider.report(report([0], again, at))
-
-    record = led.decide()
-
-    assert record is not None
+    led.report([0], led.append(twice))
+    record = present(led.decide())
     assert [each.matches for each in record.decisions] == [None]
     assert record.heads == [(chain(0), 1)]
 
 
 def test_nearest_wins_and_of_equals_the_earliest() -> None:
-    """Given matches of two shards and a recent document, then the nearest is named; of those as
-    near, the earliest in the log, whoever knew it.
-    """
     led = Led((chain(0), -1), (chain(1), 0))
-    at = led.begin()
+    led.begin()
     recent = led.append(packet([Made(flipped(A, 1, 2))]))
-    led.decider.report(report([0, 1], recent, at))
+    led.report([0, 1], recent)
     asked = led.append(packet([Made(A)] * 4, 0))
     assert led.matches() == []
     number = sequence_number(recent, 0)
     elsewhere = [found(0, 3, 5), found(1, 2, number + 1), found(2, 2, number - 1), found(3, 1, 99)]
-    led.decider.report(report([1], asked, at, elsewhere))
-    led.decider.report(report([0], asked, at, [found(0, 3, 4)]))
-
+    led.report([1], asked, *elsewhere)
+    led.report([0], asked, found(0, 3, 4))
     assert led.matches() == [(0, number), (1, number), (2, number - 1), (3, 99)]
 
 
-def test_recent_documents_are_kept_until_reports_know_them() -> None:
-    """Given packets that were sent before the first was decided, when they are decided, then the
-    first is known to the leader alone; once a packet comes after its record, reports have it.
-    """
-    led = Led()
-    at = led.begin()
+def test_recent_documents_are_kept_until_reports_know_them(led: Led) -> None:
     first = led.append(packet([Made(A)]))
     second = led.append(packet([Made(A)], 0))
     assert led.matches() == []
-    led.decider.report(report([0], second, at))
+    led.report([0], second)
     assert led.matches() == [(0, sequence_number(first, 0))]
-
     third = led.append(packet([Made(A)], 1))
-    led.decider.report(report([0], third, at + 4, [found(0, 0, 77)]))
-
+    led.report([0], third, found(0, 0, 77), at=led.began + 4)
     assert led.matches() == [(0, 77)]
 
 
-def test_documents_of_one_packet_are_compared() -> None:
-    """Given a chain of documents in one packet, A near B near C, then B repeats A, and C, which is
-    not near A, is unique: a duplicate is nobody's original.
-    """
-    led = Led()
-    led.begin()
+def test_documents_of_one_packet_are_compared_and_a_duplicate_is_no_original(led: Led) -> None:
     near_a, near_b = flipped(A, 0, 1), flipped(A, 0, 1, 2, 3)
     sent = led.append(packet([Made(A), Made(near_a), Made(near_b), Made(b"", b"x")] * 2))
-
-    numbers = [sequence_number(sent, row) for row in range(4)]
-    assert led.matches() == [
-        (1, numbers[0]),
-        (4, numbers[0]),
-        (5, numbers[0]),
-        (6, numbers[2]),
-        (7, numbers[3]),
-    ]
+    originals = {1: 0, 4: 0, 5: 0, 6: 2, 7: 3}
+    assert led.matches() == [(row, sequence_number(sent, of)) for row, of in originals.items()]
 
 
-def test_query_is_answered_and_not_kept() -> None:
-    """Given a question about a document, then it is answered in its place, and no document after
-    it repeats it.
-    """
-    led = Led()
-    at = led.begin()
-    question = led.append(Query("q", 3, columns_of([Made(A)])))
-
-    record = led.decide()
-    assert record is not None
-    assert record.decisions[0].answer is not None
-    assert record.decisions[0].answer.match is None
+def test_query_is_answered_and_not_kept(led: Led) -> None:
+    led.append(Query("q", 3, columns_of([Made(A)])))
+    assert present(present(led.decide()).decisions[0].answer).match is None
     first = led.append(packet([Made(A)]))
     again = led.append(Query("r", 3, columns_of([Made(A)])))
     assert led.matches() == []
-    led.decider.report(report([0], again, at))
-    answered = led.decide()
-    assert answered is not None
-    answer = answered.decisions[0].answer
-    assert answer is not None
-    assert answer.match is not None
-    assert answer.match.sequence == sequence_number(first, 0)
-    assert question < first
+    led.report([0], again)
+    answer = present(present(led.decide()).decisions[0].answer)
+    assert present(answer.match).sequence == sequence_number(first, 0)
 
 
-def test_one_record_is_on_its_way_at_a_time() -> None:
-    """Given a record that is not appended yet, then nothing more is decided, and no second answer
-    is expected.
-    """
-    led = Led()
-    led.begin()
+def test_one_record_is_on_its_way_at_a_time(led: Led) -> None:
     led.append(packet(FAR[:1]))
     assert led.decider.decide(led.replica, MANY) is not None
-
     assert led.decider.decide(led.replica, MANY) is None
     led.decider.appended(9)
     with pytest.raises(ProtocolError):
         led.decider.appended(10)
 
 
-def test_limit_of_packets_of_a_record() -> None:
-    """Given three packets, then a record decides as many as it may."""
-    led = Led()
-    at = led.begin()
-    offsets = [led.append(packet([FAR[n]], n - 1)) for n in range(3)]
+@pytest.mark.parametrize(
+    ("limit", "size", "packets"),
+    [(2, 1, [2, 1]), (MANY, 3_000, [1, 1])],
+    ids=["as many packets as it may", "few documents, one packet at least"],
+)
+def test_a_record_decides_no_more_than_it_may(
+    led: Led, limit: int, size: int, packets: list[int]
+) -> None:
+    far = [Made(b"", b"%d" % number) for number in range(size)]
+    offsets = [led.append(packet(far, size * n - 1)) for n in range(sum(packets))]
     for offset in offsets:
-        led.decider.report(report([0], offset, at))
-
-    decided = [led.decide(2), led.decide(2)]
-
-    assert [[each.offset for each in record.decisions] for record in decided if record] == [
-        offsets[:2],
-        offsets[2:],
-    ]
-
-
-def test_limit_of_documents_of_a_record() -> None:
-    """Given large packets, then a record decides as many as have few documents together, and one
-    at least.
-    """
-    led = Led()
-    at = led.begin()
-    far = [Made(b"", b"%d" % number) for number in range(3_000)]
-    offsets = [led.append(packet(far, 3_000 * n - 1)) for n in range(2)]
-    for offset in offsets:
-        led.decider.report(report([0], offset, at))
-
-    decided = [led.decide(), led.decide()]
-
-    assert [[each.offset for each in record.decisions] for record in decided if record] == [
-        [offsets[0]],
-        [offsets[1]],
-    ]
+        led.report([0], offset)
+    decided = [led.decides(limit) for _ in packets]
+    assert [len(each) for each in decided] == packets
+    assert [offset for each in decided for offset in each] == offsets
 
 
 @pytest.mark.parametrize("leads", [True, False])
-def test_record_of_another_leader_ends_the_term(leads: bool) -> None:
-    """Given a leader, when a record of another is accepted, then it leads no more."""
-    led = Led()
-    at = led.begin()
-
-    led.append(control(at, leader="other.1", leads=leads))
-
+def test_record_of_another_leader_ends_the_term(led: Led, leads: bool) -> None:
+    led.append(control(led.began, leader="other.1", leads=leads))
     assert led.decider.succeeded
     assert not led.decider.leads
 
 
 def test_record_before_the_term_ends_it_only_if_it_was_asked_for() -> None:
-    """Given a leader that has not asked to lead, then records of others change nothing."""
     led = Led()
-
     led.append(control(0, leader="other.1", leads=True))
-
     assert not led.decider.succeeded
 
 
-def test_repeated_record_does_no_harm_but_a_wrong_link_does() -> None:
-    """Given a record of this term that is in the log twice, then the term goes on; one that
-    continues the repeat is accepted by nobody, and the term ends.
-    """
-    led = Led()
-    led.begin()
+def test_repeated_record_does_no_harm_but_a_wrong_link_does(led: Led) -> None:
     led.append(packet(FAR[:1]))
-    record = led.decide()
-    assert record is not None
-    repeat = led.append(record)
+    repeat = led.append(present(led.decide()))
     assert led.decider.leads
-
     led.append(control(repeat, leader="leader.2", following=4))
-
     assert led.decider.succeeded
+
+
+# ---------------------------------------------------------------- which shards have reported
+
+
+BEGAN = 10
+
+
+def report_of(worker: str, shards: list[int], *offsets: int, control: int = BEGAN) -> Report:
+    return Report(worker, shards, [PacketReport(each, control, []) for each in offsets], {})
+
+
+def begun(*shards: int) -> ShardReports:
+    """What a leader keeps once its term has begun."""
+    reports = ShardReports()
+    reports.begin(BEGAN, 0, shards)
+    return reports
+
+
+def test_packet_waits_for_all_shards_with_documents() -> None:
+    reports = begun(1, 7)
+    assert reports.missing(3) == {1, 7}
+    reports.add(report_of("a", [1, 5], 3))
+    assert (reports.missing(3), reports.are_complete(3)) == ({7}, False)
+    reports.add(report_of("b", [7], 3))
+    assert reports.are_complete(3)
+    reports.require(5)
+    assert reports.are_complete(3)
+    reports.require(6)
+    assert reports.missing(3) == {6}
+    assert 3 in reports
+    assert 4 not in reports
+
+
+def test_second_report_of_a_shard_counts_only_for_another_shard() -> None:
+    reports = begun(1, 2)
+    made = [report_of("a", [1], 3), report_of("b", [1], 3), report_of("c", [1, 2], 3)]
+    for each in made:
+        reports.add(each)
+    assert list(reports.on(3)) == [made[0].packets[0], made[2].packets[0]]
+
+
+def test_reports_before_the_term_count_if_they_were_made_after_its_record() -> None:
+    reports = ShardReports()
+    reports.add(report_of("a", [1], 3, 4, control=BEGAN - 1))
+    reports.add(report_of("a", [1], 3, 4, 5))
+    reports.begin(BEGAN, 4, [1])
+    assert [reports.are_complete(offset) for offset in (3, 4, 5)] == [False, True, True]
+
+
+def test_decided_packets_are_forgotten() -> None:
+    reports = begun(1)
+    reports.add(report_of("a", [1], 3))
+    reports.forget(3)
+    reports.add(report_of("b", [1], 2, 3))
+    assert 2 not in reports
+    assert 3 not in reports
+
+
+def test_no_more_packets_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decider, "REPORTED_PACKETS_MAX", 4)
+    monkeypatch.setattr(decider, "_SWEPT_PACKETS_MIN", 2)
+    reports = begun(1)
+    reports.add(report_of("a", [1], 1, 2, 3, 4, 5))
+    assert [offset in reports for offset in (4, 5)] == [True, False]
+    reports.forget(1)
+    reports.add(report_of("a", [1], 5, 6))
+    assert [offset in reports for offset in (5, 6)] == [True, False]
+    reports.forget(4)  # 2 and 3 were no packets
+    reports.add(report_of("a", [1], 6, 7, 8))
+    assert [offset in reports for offset in (2, 3, 5, 6, 7, 8)] == [False] * 2 + [True] * 4
+
+
+def test_of_early_reports_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decider, "REPORTED_PACKETS_MAX", 4)
+    reports = ShardReports()
+    for offset in range(0, 10, 2):
+        reports.add(report_of("a", [1], offset, offset + 1))
+    reports.begin(BEGAN, 0, [1])
+    assert [offset for offset in range(10) if offset in reports] == [6, 7, 8, 9]
+
+
+def test_who_reported_last_on_a_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decider, "_REPORTERS_MAX", 2)
+    reports = begun(1, 2)
+    for worker, shards in (("a", [1, 2]), ("b", [1]), ("a", [2])):
+        reports.add(report_of(worker, shards))
+    assert [reports.reporter_of(shard) for shard in (1, 2, 3)] == ["b", "a", None]
+    reports.add(report_of("c", [3]))
+    assert [reports.reporter_of(shard) for shard in (1, 2, 3)] == [None, "a", "c"]
+
+
+def test_sets_of_shards_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decider, "_KNOWN_SETS_MAX", 2)
+    reports = begun(1, 2, 3)
+    for shards in ([1], [2], [1, 2], [3]):
+        reports.add(report_of("a", shards, 5))
+    assert reports.are_complete(5)
+
+
+# ---------------------------------------------------------------- recent unique documents
+
+
+@pytest.fixture
+def recent() -> RecentUniques:
+    return RecentUniques(NEARNESS.scheme)
+
+
+def near(recent: RecentUniques, document: Made) -> list[tuple[int, int]]:
+    """Distances and sequence numbers of what is near a document."""
+    return [each[1:] for each in recent.near(prints_of(NEARNESS.scheme, columns_of([document])))]
+
+
+def kept(recent: RecentUniques, documents: range) -> list[int]:
+    return [number for number in documents if near(recent, FAR[number])]
+
+
+def test_document_is_found_from_when_it_is_decided(recent: RecentUniques) -> None:
+    recent.add(7, packet([FAR[1], FAR[2]]), np.array([1]))
+    assert near(recent, FAR[1]) == []
+    assert near(recent, Made(flipped(FAR[2].fingerprint, 0, 9))) == [(2, sequence_number(7, 1))]
+    assert len(recent) == 1
+
+
+def test_document_is_kept_until_its_record_is_known(recent: RecentUniques) -> None:
+    """What is not appended yet is never forgotten."""
+    for offset, record in ((7, 20), (8, 30)):
+        recent.add(offset, packet([FAR[offset]]), np.arange(1))
+        recent.appended(record)
+    recent.add(9, packet([FAR[9]]), np.arange(1))
+    for through, left in ((19, [7, 8, 9]), (20, [8, 9]), (1_000, [9])):
+        recent.forget_through(through)
+        assert kept(recent, range(7, 10)) == left
+
+
+def test_undecidable_document_is_found_by_content(recent: RecentUniques) -> None:
+    text = packet([Made(b"", b"hi")])
+    recent.add(3, text, np.arange(1))
+    recent.appended(5)
+    digest = text.columns.digest(0)
+    assert recent.by_content(digest) == [sequence_number(3, 0)]
+    assert recent.by_content(b"other") == []
+    recent.forget_through(5)
+    assert recent.by_content(digest) == []
+
+
+def test_rebuilt_index_holds_what_is_left(
+    monkeypatch: pytest.MonkeyPatch, recent: RecentUniques
+) -> None:
+    monkeypatch.setattr(unique_documents, "_FORGOTTEN_LIMIT", 2)
+    for offset in range(10):
+        recent.add(offset, packet([FAR[offset], Made(b"", b"%d" % offset)]), np.arange(2))
+        recent.appended(100 + offset)
+    recent.forget_through(107)
+    assert kept(recent, range(10)) == [8, 9]
+    digest = packet([Made(b"", b"9")]).columns.digest(0)
+    assert recent.by_content(digest) == [sequence_number(9, 1)]

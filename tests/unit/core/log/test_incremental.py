@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from simhash_core.document_columns import DELETE, DOCUMENT, BytesColumn, DocumentColumns
+from simhash_core.document_columns import DocumentColumns
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import Participant, ShardReady
@@ -46,11 +46,13 @@ NAMES = st.sampled_from([b"a", b"b", b"c", b"d"])
 ROWS = st.lists(st.tuples(NAMES, st.booleans()), min_size=1, max_size=3)
 
 
-def read_as(columns: DocumentColumns, rows: list[tuple[bytes, bool]]) -> DocumentColumns:
-    """Columns with the ids of ``rows``; True: it is a delete."""
-    operations = np.array([DELETE if gone else DOCUMENT for _, gone in rows], dtype=np.uint8)
-    ids = BytesColumn.of([name for name, _ in rows])
-    return replace(columns, ids=ids, operations=operations)
+def read_as(rows: list[tuple[bytes, bool]], first: int) -> DocumentColumns:
+    """Columns of documents with these ids; True: it is a delete."""
+    made = [
+        far._replace(name=name, is_delete=is_delete)
+        for far, (name, is_delete) in zip(FAR, rows, strict=False)
+    ]
+    return columns_of(made, first)
 
 
 def without_some(columns: DocumentColumns) -> DocumentColumns:
@@ -88,7 +90,6 @@ class Reading(RuleBasedStateMachine):
 
     @initialize(replaces=st.booleans())
     def start(self, replaces: bool) -> None:
-        """Begin with empty shards, and a log with a leader."""
         self.replaces = replaces
         nearness = Nearness(NEARNESS.scheme, None, replaces=replaces)
         self.worker: Participant[str] = Participant("worker", nearness)
@@ -101,7 +102,6 @@ class Reading(RuleBasedStateMachine):
     # ---- the log
 
     def append(self, record: LogRecord) -> int:
-        """Append a record, and let the worker read it."""
         self.log.append(record)
         offset = len(self.log) - 1
         if not isinstance(record, Control):
@@ -111,17 +111,16 @@ class Reading(RuleBasedStateMachine):
 
     @rule(rows=ROWS, partition=st.sampled_from(PARTITIONS), guess=st.sampled_from([0, 0, 0, 1, -1]))
     def packet(self, rows: list[tuple[bytes, bool]], partition: int, guess: int) -> None:
-        """A packet that continues its chain, or does not, by what is undecided as well."""
         head = self.heads.get(chain(partition), NO_OFFSET)
         for item in self.undecided.values():
             if isinstance(item, Packet) and item.chain == chain(partition):
                 head = item.last if item.previous == head else head
-        made = packet_of(FAR[: len(rows)], max(NO_OFFSET, head + guess), partition)
-        self.append(replace(made, columns=read_as(made.columns, rows)))
+        previous = max(NO_OFFSET, head + guess)
+        made = packet_of(FAR[: len(rows)], previous, partition)
+        self.append(replace(made, columns=read_as(rows, previous + 1)))
 
     @rule()
     def query(self) -> None:
-        """A query."""
         self.append(Query("q", 1, columns_of(FAR[:1])))
 
     @rule(count=st.integers(1, 5), removes=st.booleans())
@@ -135,7 +134,6 @@ class Reading(RuleBasedStateMachine):
         self.append_control(decisions, leads=False)
 
     def decision(self, offset: int, item: Packet | Query, *, removes: bool) -> Decision:
-        """A decision by the heads."""
         if isinstance(item, Query):
             return Decision(offset, [])
         if not Heads(self.heads.items()).counts(item):
@@ -152,7 +150,6 @@ class Reading(RuleBasedStateMachine):
 
     @rule()
     def new_leader(self) -> None:
-        """Another leader begins."""
         self.terms += 1
         self.append_control([], leads=True)
 
@@ -169,7 +166,6 @@ class Reading(RuleBasedStateMachine):
         self.append(Control(self.control - 1, "old.1", False, [], [], 0))
 
     def append_control(self, decisions: list[Decision], *, leads: bool) -> None:
-        """Append a control record of the leader."""
         heads = sorted(self.heads.items())
         leader = f"leader.{self.terms}"
         record = Control(self.control, leader, leads, decisions, heads, self.decided_before)
@@ -181,7 +177,6 @@ class Reading(RuleBasedStateMachine):
 
     @rule(limit=st.integers(1, 4))
     def report(self, limit: int) -> None:
-        """The worker reports on the first of what it has not looked up."""
         waiting = [offset for offset in self.worker.replica.undecided if offset in self.to_look_up]
         report = self.worker.report(limit)
         found: list[PacketReport] = [] if report is None else report.packets
@@ -191,7 +186,6 @@ class Reading(RuleBasedStateMachine):
 
     @property
     def to_look_up(self) -> set[int]:
-        """What is undecided for the worker, and not looked up."""
         return {*self.worker.replica.undecided} - self.looked_up
 
     @rule()
@@ -209,24 +203,21 @@ class Reading(RuleBasedStateMachine):
 
     @rule()
     def begin(self) -> None:
-        """A new session reads the log again from what is committed."""
         self.looked_up.clear()
         for offset in range(self.worker.begin(len(self.log)), len(self.log)):
             self.worker.read(offset, self.log[offset], 0)
 
     @rule(partition=st.sampled_from(OWNED), rows=ROWS)
     def raw(self, partition: int, rows: list[tuple[bytes, bool]]) -> None:
-        """Raw records come."""
         first = self.raw_end[partition]
         count = len(rows)
-        columns = without_some(read_as(columns_of(FAR[:count], first), rows))
+        columns = without_some(read_as(rows, first))
         self.raw_end[partition] += count
         batch = RawBatch(["r"] * count, range(first, first + count), columns, first + count - 1)
         self.worker.shards[partition].stream.add(batch)
 
     @rule(limit=st.integers(1, 3))
     def send(self, limit: int) -> None:
-        """The worker sends some of its packets."""
         for _, packet in zip(range(limit), self.worker.packets(), strict=False):
             self.append(packet)
 
@@ -295,7 +286,6 @@ class Reading(RuleBasedStateMachine):
 
     @invariant()
     def heads_are_those_of_the_latest_record(self) -> None:
-        """The heads are known from a record on that begins where reading began, or later."""
         replica = self.worker.replica
         latest = replica.latest
         if latest is None or latest.next < replica.start:

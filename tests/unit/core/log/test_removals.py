@@ -1,158 +1,149 @@
-"""Deletes, documents that replace those of their id, and scopes: worked examples."""
+"""Deletes, documents that replace those of their id, and scopes."""
 
 from __future__ import annotations
 
+import pytest
+
+from simhash_core.documents import masked, scoped_digest
 from simhash_core.index.look_up import Nearness, View
 from simhash_core.log.records import Control, Packet
-from tests.unit.core.log.one_worker import SCHEME, Doc, OneWorker
+from tests.unit.core.log.one_worker import SCHEME, OneWorker, Story, docs
 
 NEAR = Nearness(SCHEME, None)
 REPLACES = Nearness(SCHEME, None, replaces=True)
-SNOW, RAIN = "snow in the mountains", "rain on the coast"
+STORIES = {
+    "a delete takes the entry out, once": Story(
+        NEAR,
+        [
+            "a=snow: a unique",
+            "b=snow: b like a",
+            "-a: a tombstone",
+            "c=snow -a: c unique, a nothing",
+        ],
+        1,
+    ),
+    "a duplicate has nothing to delete": Story(
+        NEAR, ["a=snow b=snow: a unique, b like a", "-b: b nothing", "c=snow: c like a"], 1
+    ),
+    "a delete counts from its place on": Story(
+        NEAR,
+        [
+            "a=snow b=snow: a unique, b like a",
+            "-a: a tombstone",
+            "c=snow d=snow: c unique, d like c",
+        ],
+        1,
+    ),
+    "all entries of an id are deleted": Story(
+        NEAR,
+        [
+            "a=snow a=rain: a unique, a unique",
+            "-a: a tombstone",
+            "b=snow c=rain: b unique, c unique",
+        ],
+        2,
+    ),
+    "a document replaces the one of its id": Story(
+        REPLACES,
+        ["a=snow: a unique", "a=rain: a unique replaced", "b=snow c=rain: b unique, c like a"],
+        2,
+    ),
+    "a document that comes again is no copy of itself": Story(
+        REPLACES,
+        ["a=snow a=snow: a unique, a unique replaced", "a=snow: a unique replaced"],
+        1,
+    ),
+    "a document may become a duplicate": Story(
+        REPLACES,
+        ["a=snow b=rain: a unique, b unique", "b=snow: b like a replaced", "b=snow: b like a"],
+        1,
+    ),
+    "what was taken out stays out after a restart": Story(
+        NEAR, ["a=snow: a unique", "-a: a tombstone", "restart", "b=snow: b unique"], 1
+    ),
+    "after a delete the next nearest is named": Story(
+        Nearness(SCHEME, None, 10, 1_000),
+        [
+            "far=snowa near=snowc@15: far unique, near unique",
+            "x=snowc@8: x like near",
+            "-near y=snowc@8: near tombstone, y like far",
+        ],
+        1,
+    ),
+    "with a window every delete is put out": Story(
+        Nearness(SCHEME, None, 10), ["-a: a tombstone"], 0
+    ),
+    "scopes are not compared": Story(
+        NEAR,
+        [
+            "a=snow/x b=snow/y c=snow: a unique, b unique, c unique",
+            "d=snow/y e=snow: d like b, e like c",
+        ],
+        3,
+    ),
+}
 
 
-def test_a_delete_takes_the_entry_out() -> None:
-    """Given a document that is deleted, then its tombstone is put out, and the next like it is
-    unique; a second delete puts nothing out.
-    """
-    worker = OneWorker(NEAR)
-    assert worker.says(Doc("a", SNOW)) == ["a unique"]
-    assert worker.says(Doc("b", SNOW)) == ["b like a"]
-
-    assert worker.says(Doc("a")) == ["a tombstone"]
-    assert worker.says(Doc("c", SNOW), Doc("a")) == ["c unique", "a nothing"]
-    assert len(worker.store) == 1
-
-
-def test_a_duplicate_has_nothing_to_delete() -> None:
-    """Given a document that was a duplicate, then its delete is put out nowhere."""
-    worker = OneWorker(NEAR)
-    worker.says(Doc("a", SNOW), Doc("b", SNOW))
-
-    assert worker.says(Doc("b")) == ["b nothing"]
-    assert worker.says(Doc("c", SNOW)) == ["c like a"]
-
-
-def test_a_delete_counts_from_its_place_in_a_packet_on() -> None:
-    """Given a packet with a document, its copy, its delete and another copy, then they are what
-    they would be one by one.
-    """
-    documents = [Doc("a", SNOW), Doc("b", SNOW), Doc("a"), Doc("c", SNOW), Doc("d", SNOW)]
-    together, singly = OneWorker(NEAR), OneWorker(NEAR)
-
-    said = together.says(*documents)
-
-    assert said == ["a unique", "b like a", "a tombstone", "c unique", "d like c"]
-    assert said == [each for document in documents for each in singly.says(document)]
-    assert len(together.store) == len(singly.store) == 1
-
-
-def test_after_a_delete_the_next_nearest_is_named() -> None:
-    """Given two originals near a document, when the nearer is deleted, then the other is named."""
-    worker = OneWorker(Nearness(SCHEME, None, 10, 1_000))
-    worker.says(Doc("far", SNOW + "a", 0), Doc("near", SNOW + "c", 15))
-    assert worker.says(Doc("x", SNOW + "c", 8)) == ["x like near"]
-
-    assert worker.says(Doc("near"), Doc("y", SNOW + "c", 8)) == ["near tombstone", "y like far"]
-
-
-def test_all_entries_of_an_id_are_deleted() -> None:
-    """Given two unique documents with one id, then one delete takes both out."""
-    worker = OneWorker(NEAR)
-    worker.says(Doc("a", SNOW), Doc("a", RAIN))
-    assert len(worker.store) == 2
-
-    worker.says(Doc("a"))
-
-    assert len(worker.store) == 0
-    assert worker.says(Doc("b", SNOW), Doc("c", RAIN)) == ["b unique", "c unique"]
-
-
-def test_with_a_window_every_delete_is_put_out() -> None:
-    """Given an index that forgets, then the document of a delete may have been unique."""
-    worker = OneWorker(Nearness(SCHEME, None, 10))
-
-    assert worker.says(Doc("a")) == ["a tombstone"]
-
-
-def test_a_document_replaces_the_one_of_its_id() -> None:
-    """Given a document that changes, then it is decided as if it were the first of its id: the old
-    text is no original any more, the new one is.
-    """
-    worker = OneWorker(REPLACES)
-    worker.says(Doc("a", SNOW))
-
-    assert worker.says(Doc("a", RAIN)) == ["a unique replaced"]
-    assert worker.says(Doc("b", SNOW), Doc("c", RAIN)) == ["b unique", "c like a"]
-
-
-def test_a_document_that_comes_again_is_no_copy_of_itself() -> None:
-    """Given a document that comes again as it was, then it is unique again."""
-    worker = OneWorker(REPLACES)
-
-    assert worker.says(Doc("a", SNOW), Doc("a", SNOW)) == ["a unique", "a unique replaced"]
-    assert worker.says(Doc("a", SNOW)) == ["a unique replaced"]
-    assert len(worker.store) == 1
-
-
-def test_a_document_may_become_a_duplicate() -> None:
-    """Given a document whose new text is another's, then it is a duplicate, and it is said that the
-    old one was unique.
-    """
-    worker = OneWorker(REPLACES)
-    worker.says(Doc("a", SNOW), Doc("b", RAIN))
-
-    assert worker.says(Doc("b", SNOW)) == ["b like a replaced"]
-    assert worker.says(Doc("b", SNOW)) == ["b like a"]
-    assert len(worker.store) == 1
-
-
-def test_what_was_taken_out_stays_out_after_a_restart() -> None:
-    """Given a worker that begins again, then what was deleted is still not there."""
-    worker = OneWorker(NEAR)
-    worker.says(Doc("a", SNOW))
-    worker.says(Doc("a"))
-
-    worker.restart()
-
-    assert worker.says(Doc("b", SNOW)) == ["b unique"]
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_stories_of_deletes_and_scopes(story: Story) -> None:
+    story.check()
+    story.in_one_packet().check()
 
 
 def test_the_log_names_what_was_taken_out() -> None:
-    """Given a delete, then the control record says which entry of which shard it takes out."""
     worker = OneWorker(NEAR)
-    worker.says(Doc("a", SNOW))
-    worker.says(Doc("x", RAIN), Doc("a"))
-
+    worker.says(*docs("a=snow"))
+    worker.says(*docs("x=rain -a"))
     controls = [record for record in worker.log if isinstance(record, Control)]
-    removals = [each for control in controls for d in control.decisions for each in d.removals]
-
-    (removal,) = removals
+    (removal,) = [each for control in controls for d in control.decisions for each in d.removals]
     assert (removal.row, removal.partition) == (1, 0)
     removed = worker.log[removal.sequence >> 16]
     assert isinstance(removed, Packet)
     assert removed.columns.ids[removal.sequence & 0xFFFF] == b"a"
 
 
-def test_scopes_are_not_compared() -> None:
-    """Given equal texts in different scopes, then each scope has an original of its own."""
-    worker = OneWorker(NEAR)
-
-    assert worker.says(Doc("a", SNOW, scope="x"), Doc("b", SNOW, scope="y"), Doc("c", SNOW)) == [
-        "a unique",
-        "b unique",
-        "c unique",
-    ]
-    assert worker.says(Doc("d", SNOW, scope="y"), Doc("e", SNOW)) == ["d like b", "e like c"]
-
-
 def test_a_view_hides_what_is_gone_for_a_row() -> None:
     """Given what is taken out before a packet and in it, then each row sees what is left for it."""
     view = View(100, 10, {b"gone": 50, b"later": 200}, {b"own": [2, 5]})
-
     assert view.hides(0, 9, "kept")  # expired
     assert not view.hides(0, 10, "kept")
     assert view.hides(0, 20, "gone")
     assert not view.hides(0, 20, "later")  # by a later packet
     assert [view.hides(row, 20, "own") for row in (1, 2, 3)] == [False, True, True]
     assert [view.hides(row, 103, "own") for row in (4, 5)] == [False, True]  # after row 2
+
+
+A, B = bytes(range(32)), bytes(range(1, 33))
+
+
+@pytest.mark.parametrize("size", [8, 16, 32, 64])
+def test_a_mask_is_taken_off_by_itself(size: int) -> None:
+    print_ = bytes(range(size))
+    assert masked(print_, "tenant") != print_
+    assert masked(masked(print_, "tenant"), "tenant") == print_
+
+
+def test_within_a_scope_distances_stay() -> None:
+    def differing(scope: str) -> int:
+        return int.from_bytes(masked(A, scope)) ^ int.from_bytes(masked(B, scope))
+
+    assert differing("x") == differing("y") == differing("")
+
+
+def test_across_scopes_equal_texts_are_far() -> None:
+    prints = [int.from_bytes(masked(A, f"tenant {n}")) for n in range(100)]
+    distances = [(a ^ b).bit_count() for at, a in enumerate(prints) for b in prints[:at]]
+    assert min(distances) > 80
+    assert 127 < sum(distances) / len(distances) < 129
+
+
+def test_without_a_scope_nothing_changes() -> None:
+    assert masked(A, "") == A
+    assert masked(b"", "tenant") == b""
+    assert scoped_digest(A[:16], "") == A[:16]
+
+
+def test_digests_are_those_of_a_scope() -> None:
+    assert scoped_digest(A[:16], "x") != scoped_digest(A[:16], "y")
+    assert scoped_digest(A[:16], "x") == scoped_digest(A[:16], "x")
+    assert len(scoped_digest(A[:16], "a name " * 50)) == 16

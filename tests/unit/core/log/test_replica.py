@@ -1,33 +1,34 @@
-"""What readers of the log conclude: which control records count, and what they decide."""
+"""What readers of the log conclude: which records count, and what is undecided."""
 
 from __future__ import annotations
 
 import pytest
 
-from simhash_core.log.records import NO_CONTROL, Decision
-from simhash_core.log.replica import Replica
-from tests.unit.core.log.log_of_records import FAR, control, packet, replica_of
+from simhash_core.log.records import NO_CONTROL, NO_OFFSET, Decision, Heads
+from simhash_core.log.replica import Replica, Undecided
+from tests.unit.core.log.log_of_records import (
+    BEGINS,
+    FAR,
+    chain,
+    control,
+    packet,
+    present,
+    replica_of,
+)
 
 
 def test_verdict_counts_when_its_record_is_read() -> None:
-    """Given a packet, then it is undecided until a control record decides it."""
     sent = packet(FAR[:1])
-    replica, accepted = replica_of([control(NO_CONTROL, leads=True), sent])
+    replica, accepted = replica_of([BEGINS, sent])
     assert replica.undecided == {1: sent}
     assert accepted[1] is None
-
-    found = replica.read(2, control(0, [Decision(1, [])]))
-
-    assert found is not None
+    found = present(replica.read(2, control(0, [Decision(1, [])])))
     assert [(each.offset, each.item) for each in found.decided] == [(1, sent)]
     assert replica.undecided == {}
     assert replica.decided_before == 2
 
 
 def test_record_of_a_succeeded_leader_is_not_accepted() -> None:
-    """Given two leaders that continue the same record, then the first in the log is accepted, and
-    whatever continues the other is not.
-    """
     replica, accepted = replica_of(
         [
             control(NO_CONTROL, leader="a.1", leads=True),
@@ -37,74 +38,93 @@ def test_record_of_a_succeeded_leader_is_not_accepted() -> None:
             control(3, leader="a.1"),
         ]
     )
-
     assert [each is not None for each in accepted] == [True, False, True, False, False]
     assert replica.control == 2
     assert [*replica.undecided] == [1]
 
 
 def test_repeated_record_is_accepted_once() -> None:
-    """Given a control record that was appended twice, then the second names what is no longer the
-    last.
-    """
     decision = control(0, [Decision(1, [])])
-    _, accepted = replica_of([control(NO_CONTROL, leads=True), packet(FAR[:1]), decision, decision])
-
+    _, accepted = replica_of([BEGINS, packet(FAR[:1]), decision, decision])
     assert [each is not None for each in accepted] == [True, False, True, False]
 
 
 def test_reading_begins_with_the_record_in_force() -> None:
-    """Given a position and its control record, then reading begins there, heeds it whatever it
-    continues, and nothing of another chain before.
-    """
     replica = Replica(position=9, control=5)
     assert replica.start == replica.position == 5
-
     assert replica.read(5, control(2, following=4)) is not None
     assert replica.read(6, packet(FAR[:1])) is None
     assert replica.read(7, control(3)) is None
     assert replica.read(8, control(5, [Decision(4, []), Decision(6, [])])) is not None
-
     assert replica.undecided == {}
     assert replica.control == 8
 
 
 def test_what_was_decided_before_is_not_decided_here() -> None:
-    """Given a decision of a packet before the position, then it is passed over."""
     replica = Replica(position=6, control=5)
     replica.read(5, control(2))
-
-    found = replica.read(6, control(5, [Decision(3, [])]))
-
-    assert found is not None
+    found = present(replica.read(6, control(5, [Decision(3, [])])))
     assert found.decided == []
     assert found.control.next == 4
 
 
 @pytest.mark.parametrize(("position", "expected"), [(0, -1), (1, 0), (3, 0), (4, 3), (9, 3)])
 def test_control_record_before_a_position(position: int, expected: int) -> None:
-    """Given accepted records at 0 and 3, then each position has the last before it."""
     replica, _ = replica_of(
         [control(NO_CONTROL), packet(FAR[:1]), control(7), control(0, [Decision(1, [])])]
     )
-
     assert replica.control_before(position) == expected
 
 
 def test_forgotten_records_are_those_that_nothing_needs() -> None:
-    """Given a position that nothing before is needed of, then what is in force there stays."""
     replica, _ = replica_of([control(n - 1) for n in range(6)])
-
     replica.forget_before(4)
-
     assert [replica.control_before(position) for position in (4, 5, 6)] == [3, 4, 5]
 
 
 def test_foreign_record_is_passed_over() -> None:
-    """Given a record of another index, then reading goes on after it."""
     replica, _ = replica_of([control(NO_CONTROL)])
-
     replica.skip(1)
-
     assert replica.position == 2
     assert replica.read(2, control(0)) is not None
+
+
+@pytest.mark.parametrize(
+    ("previous", "counts"), [(4, True), (3, False), (5, False), (NO_OFFSET, False)]
+)
+def test_packet_counts_only_at_its_place(previous: int, counts: bool) -> None:
+    heads = Heads([(chain(0), 4)])
+    assert heads.counts(packet(FAR[:9], previous)) is counts
+
+
+def test_repeated_packet_does_not_count() -> None:
+    heads = Heads()
+    first = packet(FAR[:2])
+    assert heads.counts(first)
+    heads.advance(first)
+    assert not heads.counts(first)
+    assert heads.last(chain(0)) == 1
+    assert heads.counts(packet(FAR[:2], previous=1))
+
+
+def test_chains_are_apart() -> None:
+    again = chain(1)._replace(topic_id="second")
+    heads = Heads([(chain(1), 7), (chain(0), 3), (again, 2)])
+    assert [heads.last(each) for each in (chain(0), chain(1), again)] == [3, 7, 2]
+    assert heads.last(chain(2)) == NO_OFFSET
+    assert heads.partitions == {0, 1}
+    assert heads.items() == [(chain(0), 3), (chain(1), 7), (again, 2)]
+
+
+def test_the_next_undecided_is_known_whatever_was_decided() -> None:
+    undecided = Undecided()
+    sent = packet(FAR[:1])
+    for offset in range(5_000):
+        undecided.add(offset, sent)
+        if offset % 2:
+            assert undecided.pop(offset // 2) is sent
+            assert undecided.first == offset // 2 + 1
+    assert len(undecided) == 2_500
+    assert [*undecided] == [*range(2_500, 5_000)]
+    assert [*undecided.starting_at(4_998)] == [4_998, 4_999]
+    assert undecided.pop(0) is None

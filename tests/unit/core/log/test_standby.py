@@ -1,37 +1,39 @@
-"""Standbys: copies of another worker's shard that read the log, report, and can be promoted."""
+"""Copies of shards: standbys that read the log, report, and can be promoted."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from simhash_core.index.document_index import DocumentIndex
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import Participant
-from simhash_core.log.records import NO_CONTROL, Decision, LogRecord, Packet, Progress, Removal
+from simhash_core.log.records import (
+    NO_CONTROL,
+    Control,
+    Decision,
+    LogRecord,
+    Packet,
+    Progress,
+    Removal,
+)
 from simhash_core.log.shard_stream import NewEntries
-from tests.unit.core.log.log_of_records import FAR, NEARNESS, chain, control, packet
+from simhash_core.log.shards import ShardCopy, Standby
+from tests.unit.core.log.log_of_records import (
+    BEGINS,
+    FAR,
+    NEARNESS,
+    chain,
+    control,
+    packet,
+    present,
+    read,
+    worker_with,
+)
 
-BEGINS = control(NO_CONTROL, leads=True)
-
-
-class StandsBy:
-    """A worker that has a standby of shard 1, and no shard of its own."""
-
-    def __init__(self, progress: Progress, log_end: int = 0) -> None:
-        """``progress``: of the owner, when it was opened."""
-        self.participant: Participant[str] = Participant("standby", NEARNESS)
-        self.store = MemoryEntries()
-        held = self.participant.held
-        self.standby = held.stand_by(progress, self.store, held.fill_slot(()), log_end)
-        self.participant.begin(0)
-
-    def read(self, *records: LogRecord) -> None:
-        """Read on in the log."""
-        for record in records:
-            self.participant.read(self.participant.replica.position, record, 0)
-
-    def documents(self) -> int:
-        """How many documents the standby has in the index."""
-        return self.participant.index.documents(self.standby.slot)
+OPENED = Progress(chain(1), 0, 0, NO_CONTROL)
+"""What the owner of shard 1 had committed when its standby was opened."""
+FIRST = packet(FAR[:2], partition=1)
 
 
 def progress_at(following: int, position: int, control_at: int = 0) -> Progress:
@@ -39,238 +41,204 @@ def progress_at(following: int, position: int, control_at: int = 0) -> Progress:
     return Progress(chain(1), following, position, control_at)
 
 
-def decided(offset: int, head: int, removals: list[Removal] | None = None) -> LogRecord:
-    """A control record after ``BEGINS``: all documents of one packet are unique."""
-    decision = Decision(offset, [], None, removals or [])
-    return control(0, [decision], heads=[(chain(1), head)])
+def decided(offset: int, head: int) -> Control:
+    """A control record after ``BEGINS``: all documents of one packet of shard 1 are unique."""
+    return control(0, [Decision(offset, [])], heads=[(chain(1), head)])
 
 
-def test_a_standby_reports_on_what_it_has_read() -> None:
-    """Given verdicts in the log, then a standby takes them in and reports on what follows."""
-    worker = StandsBy(progress_at(0, 0, NO_CONTROL))
-    worker.read(BEGINS, packet(FAR[:2], partition=1), decided(1, 1))
+class StandsBy:
+    """A worker that has a standby of a shard, and no shard of its own."""
+
+    def __init__(self, progress: Progress = OPENED, log_end: int = 0) -> None:
+        """``progress``: of the owner, when it was opened."""
+        self.participant: Participant[str] = worker_with()
+        self.store = MemoryEntries()
+        self.standby = stand_by(self.participant, progress, self.store, log_end)
+        self.participant.begin(log_end)
+
+    def read(self, *records: LogRecord) -> None:
+        read(self.participant, *records)
+
+    def documents(self) -> int:
+        """How many documents the standby has in the index."""
+        return self.participant.index.documents(self.standby.slot)
+
+    def reported(self) -> list[int]:
+        """The packets that are reported on now."""
+        return [each.offset for each in present(self.participant.report(9)).packets]
+
+    def begin_to_lead(self) -> Control:
+        """Begin to lead for the owner, as far as the log; return the first record."""
+        begins = present(self.participant.control(9))
+        offset = self.participant.replica.position
+        self.read(begins)
+        self.participant.control_appended(offset, begins.leader)
+        return begins
+
+
+def stand_by(
+    participant: Participant[str], progress: Progress, store: MemoryEntries, log_end: int = 0
+) -> Standby:
+    held = participant.held
+    return held.stand_by(progress, store, held.fill_slot(()), log_end)
+
+
+@pytest.fixture
+def worker() -> StandsBy:
+    """A worker with a standby that has read the first packet of its shard, which is decided."""
+    worker = StandsBy()
+    worker.read(BEGINS, FIRST, decided(1, 1))
     assert worker.documents() == 2
+    return worker
 
+
+def test_a_standby_reports_on_what_it_has_read(worker: StandsBy) -> None:
     worker.read(packet(FAR[1:2], partition=0))
-    report = worker.participant.report(9)
-
-    assert report is not None
+    report = present(worker.participant.report(9))
     assert report.shards == [1]
-    (match,) = report.packets[0].matches
-    assert match.sequence == 1 << 16 | 1
+    assert [each.sequence for each in report.packets[0].matches] == [1 << 16 | 1]
     assert report.positions == {}  # the log is not kept for it
     assert [*worker.participant.packets()] == []
     assert worker.participant.ready(9) == []
 
 
-def test_a_standby_takes_out_what_the_log_takes_out() -> None:
-    """Given an entry that is taken out, then a standby meets it no more."""
-    worker = StandsBy(progress_at(0, 0, NO_CONTROL))
-    worker.read(BEGINS, packet(FAR[:2], partition=1), decided(1, 1))
-
-    worker.read(packet(FAR[5:6], partition=0))
-    removal = Removal(0, 1, 1 << 16)
-    worker.read(control(2, [Decision(3, [], None, [removal])], heads=[(chain(0), 0)]))
-
+def test_a_standby_takes_out_what_the_log_takes_out(worker: StandsBy) -> None:
+    removal = Decision(3, [], None, [Removal(0, 1, 1 << 16)])
+    worker.read(packet(FAR[5:6]), control(2, [removal], heads=[(chain(0), 0)]))
     assert worker.documents() == 1
 
 
-def test_a_level_standby_becomes_the_shard() -> None:
-    """Given a standby that has read as far as its owner, then it is the shard at once, and what is
-    decided meanwhile is not lost.
-    """
-    worker = StandsBy(progress_at(0, 0, NO_CONTROL))
-    first = packet(FAR[:2], partition=1)
-    worker.read(BEGINS, first, decided(1, 1))
-    worker.store.add(NewEntries(1, first, np.arange(2)))
+def test_a_level_standby_becomes_the_shard(worker: StandsBy) -> None:
+    worker.store.add(NewEntries(1, FIRST, np.arange(2)))
     worker.standby.owner_committed(progress_at(2, 2), [])
-
-    shard = worker.participant.promote(progress_at(2, 2))
-
-    assert shard is not None
+    shard = present(worker.participant.promote(progress_at(2, 2)))
     assert shard.stream.next == 2
     assert worker.documents() == 2
     worker.participant.begin(3)
-    worker.read(BEGINS, first, decided(1, 1))
+    worker.read(BEGINS, FIRST, decided(1, 1))
     assert worker.documents() == 2
 
 
-def test_a_standby_that_is_behind_does_not() -> None:
-    """Given an owner that is further in the log than its standby has read, then the shard is to be
-    opened like any other.
-    """
-    worker = StandsBy(progress_at(0, 0, NO_CONTROL))
+def test_a_standby_that_is_behind_does_not_become_the_shard() -> None:
+    worker = StandsBy()
     worker.read(BEGINS)
     worker.standby.owner_committed(progress_at(2, 2), [])
-
     assert worker.participant.promote(progress_at(2, 2)) is None
     assert worker.participant.held.standbys == {}
     assert worker.participant.promote(progress_at(2, 2)) is None
 
 
-def test_a_session_reads_from_where_the_standby_has_read() -> None:
-    """Given commits of the owner, then the next session begins at the last that is before what was
-    read of the log.
-    """
-    worker = StandsBy(progress_at(0, 0, NO_CONTROL))
-    worker.read(BEGINS, packet(FAR[:2], partition=1), decided(1, 1))
-    worker.standby.owner_committed(progress_at(1, 2, 0), [])
+def test_a_session_reads_from_where_the_standby_has_read(worker: StandsBy) -> None:
+    worker.standby.owner_committed(progress_at(1, 2), [])
     worker.standby.owner_committed(progress_at(2, 9, 7), [])
-
     assert worker.participant.begin(10) == 0  # the control record in force at 2
-    assert worker.standby.progress == progress_at(1, 2, 0)
+    assert worker.standby.progress == progress_at(1, 2)
 
 
 def test_what_was_read_before_its_session_is_read_again() -> None:
-    """Given a standby that is opened in the middle of a session, and commits of its owner as far as
-    this worker has read the log, then the next session reads all that the standby has not applied.
-    """
-    participant: Participant[str] = Participant("standby", NEARNESS)
-    participant.add_shard(Progress(chain(0), 0, 0, NO_CONTROL), MemoryEntries())
-    participant.begin(0)
-    held, store = participant.held, MemoryEntries()
-    standby = held.stand_by(progress_at(0, 0, NO_CONTROL), store, held.fill_slot(()), 0)
-    first = packet(FAR[:2], partition=1)
-    heads = [(chain(0), 0), (chain(1), 1)]
-    log = [
-        *(BEGINS, first, decided(1, 1), packet(FAR[2:3])),
-        control(2, [Decision(3, [])], heads=heads),
-    ]
-    for offset, record in enumerate(log):
-        participant.read(offset, record, 0)
-    store.add(NewEntries(1, first, np.arange(2)))
+    participant, store = worker_with(0), MemoryEntries()
+    standby = stand_by(participant, OPENED, store)
+    decides = control(2, [Decision(3, [])], heads=[(chain(0), 0), (chain(1), 1)])
+    log: list[LogRecord] = [BEGINS, FIRST, decided(1, 1), packet(FAR[2:3]), decides]
+    read(participant, *log)
+    store.add(NewEntries(1, FIRST, np.arange(2)))
     standby.owner_committed(progress_at(2, 3, 2), [])
     participant.drop_shard(0)
-
     start = participant.begin(len(log))
-    for offset in range(start, len(log)):
-        participant.read(offset, log[offset], 0)
-
+    read(participant, *log[start:])
     assert participant.index.documents(standby.slot) == 2
 
 
-def test_what_comes_to_a_topic_that_was_created_again_is_taken_in() -> None:
-    """Given packets of another chain of the partition, then those that were in the log before the
-    standby was opened are in its store or nowhere, and later ones are documents of the shard.
-    """
-    other = packet(FAR[:1], partition=1)
-    other = Packet(other.chain._replace(topic_id="new"), other.sender, -1, 0, other.columns)
-    older = StandsBy(progress_at(0, 0, NO_CONTROL), log_end=2)
-    newer = StandsBy(progress_at(0, 0, NO_CONTROL), log_end=1)
-
-    for worker in (older, newer):
-        worker.read(BEGINS, other, control(0, [Decision(1, [])], heads=[(other.chain, 0)]))
-
-    assert (older.documents(), newer.documents()) == (0, 1)
+@pytest.mark.parametrize(("log_end", "documents"), [(2, 0), (1, 1)])
+def test_what_comes_to_a_topic_that_was_created_again_is_taken_in(
+    log_end: int, documents: int
+) -> None:
+    """What the log had when the standby was opened is in its store or nowhere."""
+    first = packet(FAR[:1], partition=1)
+    other = Packet(first.chain._replace(topic_id="new"), first.sender, -1, 0, first.columns)
+    worker = StandsBy(log_end=log_end)
+    worker.read(BEGINS, other, control(0, [Decision(1, [])], heads=[(other.chain, 0)]))
+    assert worker.documents() == documents
 
 
 def test_a_standby_is_opened_again_with_its_topic() -> None:
-    """Given an owner that commits for a topic of another id, then its standby is outdated."""
-    worker = StandsBy(progress_at(0, 0, NO_CONTROL))
+    worker = StandsBy()
     progress = Progress(chain(1)._replace(topic_id="new"), 0, 0, NO_CONTROL)
-
     worker.standby.owner_committed(progress, [])
-
     assert worker.standby.is_outdated
     assert worker.participant.promote(progress) is None
 
 
-def test_what_the_owner_has_let_go_of_is_passed_over() -> None:
-    """Given a store that is ahead of what was read of the log, then what it has let go of is met by
-    nothing; what is decided is no longer asked about.
-    """
-    worker = StandsBy(progress_at(0, 0, NO_CONTROL))
-    first = packet(FAR[:2], partition=1)
-    worker.read(BEGINS, first, decided(1, 1))
-    worker.store.add(NewEntries(1, first, np.arange(2)))
+def test_what_the_owner_has_let_go_of_is_passed_over(worker: StandsBy) -> None:
+    worker.store.add(NewEntries(1, FIRST, np.arange(2)))
     worker.store.remove([1 << 16])
     worker.standby.owner_committed(progress_at(2, 2), [1 << 16])
-
     worker.read(packet(FAR[:2], partition=0))
-    report = worker.participant.report(9)
-
-    assert report is not None
-    assert [each.sequence for each in report.packets[0].matches] == [1 << 16 | 1]
+    (packet_report,) = present(worker.participant.report(9)).packets
+    assert [each.sequence for each in packet_report.matches] == [1 << 16 | 1]
 
 
-def leading_standby() -> tuple[Participant[str], list[LogRecord]]:
-    """A worker with a standby of the leading shard; and the log, of which it has read all."""
-    participant: Participant[str] = Participant("standby", NEARNESS)
-    held = participant.held
+def test_entry_that_a_commit_brings_after_its_removal_is_hidden() -> None:
+    """It is taken out while a commit with it is under way; the next commit removes it."""
+    index = DocumentIndex(NEARNESS.scheme)
+    store = MemoryEntries()
+    copy = ShardCopy(OPENED, index.open_slot(), store, index)
+    copy.begin(0)
+    names, sequence = [FIRST.columns.ids[0]], 1 << 16
+    copy.remove([sequence], may_come=True)
+    store.add(NewEntries(1, FIRST, np.arange(1)))
+    copy.committed(progress_at(1, 2, NO_CONTROL), [])
+    assert store.by_ids(names) == [[sequence]]
+    assert copy.with_ids(names) == [set()]
+    store.remove([sequence])
+    copy.committed(progress_at(1, 3, NO_CONTROL), [sequence])
+    assert copy.removed == frozenset()
+
+
+# ---------------------------------------------------------------- leading for a silent owner
+
+
+@pytest.fixture
+def leading() -> StandsBy:
+    """A worker with a standby of the leading shard, which has read a log of three records."""
     log: list[LogRecord] = [BEGINS, packet(FAR[:2]), packet(FAR[2:3], previous=1)]
-    first = Progress(chain(0), 0, 0, NO_CONTROL)
-    held.stand_by(first, MemoryEntries(), held.fill_slot(()), len(log))
-    participant.begin(len(log))
-    for offset, record in enumerate(log):
-        participant.read(offset, record, 0)
-    return participant, log
+    worker = StandsBy(Progress(chain(0), 0, 0, NO_CONTROL), len(log))
+    worker.read(*log)
+    return worker
 
 
-def test_a_standby_of_the_leading_shard_leads_for_its_owner() -> None:
-    """Given a leader that is silent, then the worker with the standby of its shard begins to lead,
-    and decides what is undecided once its first record is read back.
-    """
-    participant, log = leading_standby()
+def test_a_standby_of_the_leading_shard_leads_for_its_owner(leading: StandsBy) -> None:
+    participant = leading.participant
     participant.report(9)
     assert participant.control(9) is None
-
     assert participant.lead_for_owner()
-    begins = participant.control(9)
-    assert begins is not None
+    begins = leading.begin_to_lead()
     assert (begins.leads, begins.decisions) == (True, [])
-    participant.read(len(log), begins, 0)
-    participant.control_appended(len(log), begins.leader)
     assert participant.leads
-    report = participant.report(9)
-    assert report is not None
-    participant.take_report(report)
-    control_ = participant.control(9)
-    assert control_ is not None
-    assert [each.offset for each in control_.decisions] == [1, 2]
+    participant.take_report(present(participant.report(9)))
+    assert [each.offset for each in present(participant.control(9)).decisions] == [1, 2]
 
 
-def test_who_stands_in_gives_way_to_the_owner() -> None:
-    """Given an owner of the leading shard that leads again, then who stood in leads no more, and
-    reports to it.
-    """
-    participant, log = leading_standby()
-    participant.lead_for_owner()
-    begins = participant.control(9)
-    assert begins is not None
-    participant.read(len(log), begins, 0)
-    participant.control_appended(len(log), begins.leader)
-
-    participant.read(len(log) + 1, control(len(log), leader="leader.2", leads=True), 0)
-
-    assert participant.decider is None
-    report = participant.report(9)
-    assert report is not None
-    assert [each.offset for each in report.packets] == [1, 2]
+def test_who_stands_in_gives_way_to_the_owner(leading: StandsBy) -> None:
+    leading.participant.lead_for_owner()
+    leading.begin_to_lead()
+    leading.read(control(3, leader="leader.2", leads=True))
+    assert leading.participant.decider is None
+    assert leading.reported() == [1, 2]
 
 
-def test_who_could_not_stand_in_reports_to_the_owner() -> None:
-    """Given an owner that went on before who stood in could begin, then what was reported in vain
-    is reported again, to it.
-    """
-    participant, log = leading_standby()
-    participant.lead_for_owner()
-    participant.control(9)
-    participant.report(9)
-
-    participant.read(len(log), control(0, leader="leader.1"), 0)
-
-    assert participant.decider is None
-    report = participant.report(9)
-    assert report is not None
-    assert [each.offset for each in report.packets] == [1, 2]
+def test_who_could_not_stand_in_reports_to_the_owner(leading: StandsBy) -> None:
+    leading.participant.lead_for_owner()
+    leading.participant.control(9)
+    leading.participant.report(9)
+    leading.read(control(0, leader="leader.1"))
+    assert leading.participant.decider is None
+    assert leading.reported() == [1, 2]
 
 
-def test_only_a_standby_of_the_leading_shard_stands_in() -> None:
-    """Given a standby of another shard, or one that was let go of, then the worker cannot lead."""
-    worker = StandsBy(progress_at(0, 0, NO_CONTROL))
-    assert not worker.participant.lead_for_owner()
-
-    participant, _ = leading_standby()
+def test_only_a_standby_of_the_leading_shard_stands_in(leading: StandsBy) -> None:
+    assert not StandsBy().participant.lead_for_owner()
+    participant = leading.participant
     assert participant.lead_for_owner()
     assert not participant.lead_for_owner(), "it leads already"
     participant.drop_standby(0)

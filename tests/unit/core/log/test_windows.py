@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from simhash_core.errors import ProtocolError
+from simhash_core.errors import ProtocolError, UsageError
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import Participant
@@ -19,157 +21,113 @@ from simhash_core.log.records import (
     Sender,
     sequence_number,
 )
-from simhash_core.window import SLICES, Window
-from tests.unit.core.log.one_worker import CHAIN, SCHEME, Doc, OneWorker, columns_of
+from simhash_core.window import DURATION_MS_MAX, SLICES, Window, format_duration, parse_duration
+from tests.unit.core.log.made_to_order import CHAIN
+from tests.unit.core.log.one_worker import SCHEME, Doc, OneWorker, Story, columns_of
 
-TEXT = "snow in the mountains"
+WIDE = Nearness(SCHEME, None, 100, 1_000)
+NARROW = Nearness(SCHEME, None, 100)
+STORIES = {
+    "near are documents within the window": Story(
+        WIDE, ["a=snow@5000: a unique", "b=snow@5100: b like a"], 1
+    ),
+    "documents further apart are not": Story(
+        WIDE, ["a=snow@5000: a unique", "b=snow@5101: b unique"], 2
+    ),
+    "the earlier document may come later": Story(
+        WIDE, ["a=snow@5000: a unique", "b=snow@4900 c=snow@4700: b like a, c unique"], 2
+    ),
+    "two documents of one content may both be unique": Story(
+        Nearness(SCHEME, None, 10, 1_000),
+        ["a=snow@100 b=snow@200 c=snow@205: a unique, b unique, c like b"],
+        2,
+    ),
+    "a late document meets what has not expired": Story(
+        NARROW,
+        [
+            "a=snow@1000: a unique",
+            "b=rain@2000: b unique",
+            "c=snow@1000: c unique",
+            "d=snow@1010: d like c",
+        ],
+        3,
+    ),
+    "the watermark is the same after a restart": Story(
+        NARROW,
+        ["a=snow@1000: a unique", "b=rain@2000: b unique", "restart", "c=snow@1000: c unique"],
+        3,
+    ),
+    "a wrong date expires nothing": Story(
+        Nearness(SCHEME, None, 100, 100),
+        ["a=snow@4950: a unique", f"b=rain@{1 << 50}: b unique", "c=snow@4960: c like a"],
+        2,
+        now_ms=5_000,
+    ),
+}
 
 
-def worker_of(window_ms: int, lateness_ms: int = 0, now_ms: int = 1 << 40) -> OneWorker:
-    """A worker with a window."""
-    return OneWorker(Nearness(SCHEME, None, window_ms, lateness_ms), now_ms=now_ms)
-
-
-@pytest.mark.parametrize(("apart_ms", "said"), [(100, "b like a"), (101, "b unique")])
-def test_near_are_documents_within_the_window(apart_ms: int, said: str) -> None:
-    """Given a window of 100 ms, then documents that far apart are near, and no further."""
-    worker = worker_of(100, 1_000)
-
-    assert worker.says(Doc("a", TEXT, 5_000)) == ["a unique"]
-    assert worker.says(Doc("b", TEXT, 5_000 + apart_ms)) == [said]
-
-
-def test_the_earlier_document_may_come_later() -> None:
-    """Given a late document, then it is near to a later one within the window, not beyond."""
-    worker = worker_of(100, 1_000)
-    worker.says(Doc("a", TEXT, 5_000))
-
-    assert worker.says(Doc("b", TEXT, 4_900), Doc("c", TEXT, 4_700)) == ["b like a", "c unique"]
-
-
-def test_two_documents_of_one_content_may_both_be_unique() -> None:
-    """Given equal texts far apart in time, then a third meets the one within its window, also in
-    one packet.
-    """
-    worker = worker_of(10, 1_000)
-
-    assert worker.says(Doc("a", TEXT, 100), Doc("b", TEXT, 200), Doc("c", TEXT, 205)) == [
-        "a unique",
-        "b unique",
-        "c like b",
-    ]
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_stories_of_windows(story: Story) -> None:
+    story.check()
 
 
 def test_what_has_expired_is_forgotten_and_not_before() -> None:
-    """Given documents of ever later times, then entries go once the watermark is window and
-    lateness past them, and a sixteenth of that at most.
-    """
-    worker = worker_of(1_200, 400)
+    worker = OneWorker(Nearness(SCHEME, None, 1_200, 400))
     for number in range(40):
         worker.says(Doc(f"d{number}", f"text {number} long", 100 * number))
         oldest = max(0, 100 * number - 1_600 - 200)
         kept = [100 * each for each in range(number + 1)]
         expected = sum(each >= oldest for each in kept)
         assert expected - 2 <= worker.participant.index.documents(0) <= expected
-
     assert worker.expired_before > sequence_number(0, 0)
 
 
-def test_a_late_document_meets_what_is_still_there() -> None:
-    """Given a document that is later than the lateness, then it is compared with what came in
-    lately and is within its window.
-    """
-    worker = worker_of(100)
-    worker.says(Doc("a", TEXT, 1_000))
-    worker.says(Doc("b", "something else", 2_000))
-    assert worker.says(Doc("c", TEXT, 1_000)) == ["c unique"]  # a has expired
-
-    assert worker.says(Doc("d", TEXT, 1_010)) == ["d like c"]
+@pytest.mark.parametrize(
+    ("window", "slice_ms"),
+    [(Window(1_000, 600), 100), (Window(1_000, 601), 101), (Window(0, 0), 1)],
+)
+def test_slices_are_a_sixteenth_of_window_and_lateness(window: Window, slice_ms: int) -> None:
+    assert window.slice_ms == slice_ms
 
 
-def test_a_wrong_date_expires_nothing() -> None:
-    """Given a document from the far future, then the log's own time holds the watermark."""
-    worker = worker_of(100, 100, now_ms=5_000)
-    worker.says(Doc("a", TEXT, 4_950))
-    worker.says(Doc("b", "something else", 1 << 50))
-
-    assert worker.says(Doc("c", TEXT, 4_960)) == ["c like a"]
-
-
-def test_the_watermark_is_the_same_after_a_restart() -> None:
-    """Given a worker that begins again, then the same has expired for it."""
-    worker = worker_of(100)
-    worker.says(Doc("a", TEXT, 1_000))
-    worker.says(Doc("b", "something else", 2_000))
-    clock = worker.participant.shards[0].stream.committed.clock
-    assert clock is not None
-    worker.restart()
-
-    assert worker.says(Doc("c", TEXT, 1_000)) == ["c unique"]
-
-
-def test_slices_are_a_sixteenth_of_window_and_lateness() -> None:
-    """Given a window, then slices cover it with its lateness, and are a millisecond at least."""
-    assert Window(1_000, 600).slice_ms == 100
-    assert Window(1_000, 601).slice_ms == 101
-    assert Window(0, 0).slice_ms == 1
+def read_into(horizons: Horizons, times_ms: list[int], first: int = 0) -> Horizons:
+    """Let packets of one document each follow."""
+    for offset, time_ms in enumerate(times_ms, first):
+        horizons.packet(offset, columns_of([Doc("a", "text", time_ms)]), 1 << 40)
+    return horizons
 
 
 def test_horizon_is_the_first_packet_that_is_sixteen_slices_back() -> None:
-    """Given a packet each slice, then the one sixteen slices before is the first that counts."""
-    horizons = Horizons(Window(16, 0))
-    for offset in range(40):
-        horizons.packet(offset, columns_of([Doc("a", "text", offset)]), 1 << 40)
-
-    assert horizons.at(0) == 0
-    assert horizons.at(SLICES) == 0
-    assert horizons.at(SLICES + 1) == 1
-    assert horizons.at(39) == 39 - SLICES
-    clock = horizons.before(20)
-    assert clock == LogClock(19, [(each, each) for each in range(3, 20)])
+    horizons = read_into(Horizons(Window(16, 0)), [*range(40)])
+    assert [horizons.at(each) for each in (0, SLICES, SLICES + 1, 39)] == [0, 0, 1, 39 - SLICES]
+    assert horizons.before(20) == LogClock(19, [(each, each) for each in range(3, 20)])
 
 
 def test_reading_goes_on_from_a_clock() -> None:
-    """Given the clock of a place, then who begins there knows what has expired after it."""
-    whole = Horizons(Window(16, 0))
-    for offset in range(30):
-        whole.packet(offset, columns_of([Doc("a", "text", offset * 3 % 31)]), 1 << 40)
-    resumed = Horizons(Window(16, 0), whole.before(12))
+    times_ms = [offset * 3 % 31 for offset in range(30)]
+    whole = read_into(Horizons(Window(16, 0)), times_ms)
+    resumed = read_into(Horizons(Window(16, 0), whole.before(12)), times_ms[12:], 12)
     for offset in range(12, 30):
-        resumed.packet(offset, columns_of([Doc("a", "text", offset * 3 % 31)]), 1 << 40)
-
-    assert [resumed.at(each) for each in range(12, 30)] == [
-        whole.at(each) for each in range(12, 30)
-    ]
+        assert resumed.at(offset) == whole.at(offset)
     assert resumed.before(25) == whole.before(25)
 
 
 def test_deletes_and_queries_move_no_watermark() -> None:
-    """Given a packet of deletes alone, then the watermark stays."""
     horizons = Horizons(Window(16, 0))
     horizons.packet(0, columns_of([Doc("a", time_ms=500)]), 1 << 40)
-
     assert horizons.before(1) is None
 
 
 def test_what_is_forgotten_is_not_asked_for() -> None:
-    """Given places that nobody needs, when they are forgotten, then the others stay known."""
-    horizons = Horizons(Window(16, 0))
-    for offset in range(40):
-        horizons.packet(offset, columns_of([Doc("a", "text", offset)]), 1 << 40)
+    horizons = read_into(Horizons(Window(16, 0)), [*range(40)])
     before = [horizons.before(each) for each in range(20, 40)]
-
     horizons.forget_before(20)
-
     assert [horizons.before(each) for each in range(20, 40)] == before
     with pytest.raises(ProtocolError, match="forgotten"):
         horizons.before(19)
 
 
 def test_worker_without_shards_lets_nothing_expire_too_early() -> None:
-    """Given a worker that lost its shards and reads on, while the log has undecided packets for
-    longer than the window, then what these packets can still meet has not expired for it.
-    """
     participant: Participant[Doc] = Participant("worker", Nearness(SCHEME, None, 16, 0))
     participant.add_shard(Progress(CHAIN, 0, 0, NO_CONTROL), MemoryEntries())
     participant.begin(0)
@@ -177,21 +135,43 @@ def test_worker_without_shards_lets_nothing_expire_too_early() -> None:
     packets = 40
     for offset in range(packets):
         columns = columns_of([Doc(f"d{offset}", "text", offset)], offset)
-        participant.read(
-            offset, Packet(CHAIN, Sender("other", offset), offset - 1, offset, columns), 1 << 40
-        )
-    previous = NO_CONTROL
-    for offset in range(packets, packets + 20):
-        decided = offset - packets
-        control = Control(
-            previous,
-            "other.1",
-            leads=False,
-            decisions=[Decision(decided, [])],
-            heads=[(CHAIN, decided)],
-            next=decided + 1,
-        )
+        packet = Packet(CHAIN, Sender("other", offset), offset - 1, offset, columns)
+        participant.read(offset, packet, 1 << 40)
+    for decided in range(20):
+        offset = packets + decided
+        previous = offset - 1 if decided else NO_CONTROL
+        decisions, heads = [Decision(decided, [])], [(CHAIN, decided)]
+        control = Control(previous, "other.1", False, decisions, heads, decided + 1)
         participant.read(offset, control, 1 << 40)
-        previous = offset
-
         assert participant.index.dropped_before == sequence_number(max(0, decided - SLICES), 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "duration_ms"),
+    [("30d", 2_592_000_000), ("12h", 43_200_000), ("90m", 5_400_000), ("45s", 45_000), ("7ms", 7)],
+)
+def test_units_of_durations(text: str, duration_ms: int) -> None:
+    assert parse_duration(text) == duration_ms
+
+
+@pytest.mark.parametrize(
+    "text", ["", "30", "d", "-1d", "1.5d", "30 d", "30D", "1w", "36501d", "٣d"]
+)
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_duration(text)
+
+
+@given(st.integers(0, DURATION_MS_MAX))
+def test_a_duration_has_one_text(duration_ms: int) -> None:
+    text = format_duration(duration_ms)
+    assert parse_duration(text) == duration_ms
+    assert format_duration(parse_duration(f"{duration_ms}ms")) == text
+
+
+def test_a_duration_is_told_in_its_longest_unit() -> None:
+    assert [format_duration(parse_duration(text)) for text in ("48h", "36h", "0s")] == [
+        "2d",
+        "36h",
+        "0d",
+    ]

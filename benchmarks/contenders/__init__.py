@@ -1,1 +1,0 @@
-"""What is measured side by side: each module makes the work that one process does in its turns."""

@@ -1,0 +1,147 @@
+"""Latency, idleness and stalls of workers that users would run, on streams of a given rate.
+
+One worker is watched idle, then at a low rate, and then at half of the rate at which it has just
+worked off a backlog. Then three workers share three partitions with a large index: documents flow
+at a low rate while one worker after the other is killed by SIGKILL and started again when the rest
+has taken over.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from benchmarks.command import say
+from benchmarks.contest.broker import ContestBroker
+from benchmarks.contest.contenders import SESSION_SECONDS, await_shared
+from benchmarks.contest.feed import shuffled, taken
+from benchmarks.contest.shapes import wide
+from benchmarks.contest.speed import WARM_UP, Live, warm
+from benchmarks.texts import CHARACTERS
+
+PARTITIONS: Final = (1, 4, 16)
+LOW_RATE: Final = 100.0
+"""Documents a second."""
+
+_RATE_SECONDS: Final = 10.0
+_RATE_WARM_SECONDS: Final = 30.0
+"""At half of the rate before what counts: the broker compiles what many small requests need. On 16
+partitions commits became three to nine times as fast in its first 20 seconds at that rate."""
+_IDLE_SECONDS: Final = 5.0
+_SETTLE_SECONDS: Final = 3.0
+_MILLISECONDS: Final = 1_000
+_WORKERS: Final = 3
+_BEFORE_SECONDS: Final = 5.0
+_AFTER_SECONDS: Final = 2 * SESSION_SECONDS
+_CHARACTERS: Final = 120
+"""Of the documents in the index: long enough to be decidable, short to be quick."""
+_LOAD: Final = 20_000
+
+
+class Waits(msgspec.Struct, frozen=True):
+    """Milliseconds from sent to readable: the median, and what 99 of 100 documents keep.
+
+    ``rate``: documents a second.
+    """
+
+    rate: float
+    p50: float
+    p99: float
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen of one worker. ``idle_share``: of a processor, without any documents."""
+
+    idle_share: float
+    low: Waits
+    half: Waits
+
+
+def observe(rounds: int, texts: Sequence[str], broker: ContestBroker) -> dict[int, list[Observed]]:
+    """Return what was seen in each round, by the number of partitions; raises ``MeasurementError``.
+
+    ``texts``: those that warm up, then the backlog.
+    """
+    observed: dict[int, list[Observed]] = {partitions: [] for partitions in PARTITIONS}
+    for number in range(1, rounds + 1):
+        for partitions in PARTITIONS:
+            name = f"latency-{partitions}-{number}"
+            with warm(wide(partitions), name, broker, texts[:WARM_UP]) as live:
+                seen = _observed(live, texts[WARM_UP:])
+            observed[partitions].append(seen)
+            say(
+                f"round {number} of {rounds}, latency on {partitions}: p50 {seen.low.p50:.0f}, "
+                f"p99 {seen.low.p99:.0f} ms; at {seen.half.rate:,.0f}/s p50 {seen.half.p50:.0f}, "
+                f"p99 {seen.half.p99:.0f} ms; idle {seen.idle_share:.1%}"
+            )
+    return observed
+
+
+def _observed(live: Live, backlog: Sequence[str]) -> Observed:
+    time.sleep(_SETTLE_SECONDS)
+    used, started = live.cpu_seconds(), time.monotonic()
+    time.sleep(_IDLE_SECONDS)
+    idle_share = (live.cpu_seconds() - used) / (time.monotonic() - started)
+    others = shuffled(backlog, CHARACTERS)
+    low = _waits(live, others, LOW_RATE)
+    run = live.work_off(backlog)
+    rate = run.documents / run.seconds / 2
+    live.feed.send_paced(taken(others, round(rate * _RATE_WARM_SECONDS)), rate, at_once=False)
+    live.await_all()
+    half = _waits(live, others, rate)
+    return Observed(idle_share=idle_share, low=low, half=half)
+
+
+def _waits(live: Live, texts: Iterator[str], rate: float) -> Waits:
+    documents = taken(texts, round(rate * _RATE_SECONDS))
+    sent_at = live.feed.send_paced(documents, rate, at_once=rate == LOW_RATE)
+    live.await_all()
+    waits = [(live.outputs.at[key] - sent) * _MILLISECONDS for key, sent in sent_at.items()]
+    p50, p99 = np.percentile(waits, (50, 99)).tolist()
+    return Waits(rate=rate, p50=p50, p99=p99)
+
+
+def stalls(shard_documents: int, texts: Sequence[str], broker: ContestBroker) -> list[float]:
+    """Return the longest time without output after each kill, in seconds beyond the session's.
+
+    Raises ``MeasurementError`` for documents that have no output in the end, or two.
+    """
+    stalled = []
+    with warm(wide(_WORKERS, _WORKERS), "stall", broker, texts[:WARM_UP]) as live:
+        others = shuffled(texts, _CHARACTERS)
+        for start in range(0, shard_documents * _WORKERS, _LOAD):
+            live.feed.send_all(taken(others, min(_LOAD, shard_documents * _WORKERS - start)))
+            live.await_all()
+        say(f"{shard_documents:,} documents a shard are indexed")
+        count = round((_BEFORE_SECONDS + _AFTER_SECONDS) * LOW_RATE)
+        for number in range(_WORKERS):
+            stall = _killed(live, number, taken(others, count)) - SESSION_SECONDS
+            stalled.append(round(stall, 3))
+            say(f"worker {number + 1} of {_WORKERS} killed: {stall:.1f} s beyond the session")
+    return stalled
+
+
+def _killed(live: Live, number: int, texts: Sequence[str]) -> float:
+    """Kill a worker while documents flow; return the longest time without output, in seconds."""
+    started, known = time.monotonic(), len(live.outputs.at)
+    sender = threading.Thread(
+        target=live.feed.send_paced, args=(texts, LOW_RATE), kwargs={"at_once": True}
+    )
+    sender.start()
+    time.sleep(_BEFORE_SECONDS)
+    killed = live.contenders[number]
+    killed.end(signal.SIGKILL)
+    sender.join()
+    live.await_all()
+    times = sorted(at for at in live.outputs.at.values() if at >= started)
+    assert len(times) == len(live.outputs.at) - known
+    killed.start()
+    await_shared(live.contenders, live.stream, live.broker)
+    return max(later - earlier for earlier, later in pairwise(times))

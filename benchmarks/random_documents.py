@@ -1,0 +1,134 @@
+"""Random documents, equal for equal arguments, and changelogs of them.
+
+None is near another. Ids have 20 characters.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+from confluent_kafka.cimpl import NewTopic
+from numpy.typing import NDArray
+
+from simhash_core.document_columns import BytesColumn, DocumentColumns
+from simhash_core.index.prints import BAND_KEY_BYTES
+from simhash_core.log.records import Chain, Packet, Progress, Sender
+from simhash_core.log.shard_stream import NewEntries
+from simhash_core.text.profiles import profile_named
+from streams.kafka.clients import AdminClient, Producer
+from streams.store.changelog import Changelog
+from streams.store.changelog_codec import ChangelogRecord, encode_entries, encode_progress
+
+IDENTITY: Final = "firstseen-index/1 benchmark"
+CHAIN: Final = Chain("raw-documents", "wVzq5XKbQnOXq3kcTtQx2g", 0)
+PACKET: Final = 250
+SKETCH_BYTES: Final = 256
+"""Of a sketch, without the keys of bands that follow it."""
+HOT_SHARE: Final = 0.05
+"""Of skewed documents, how many are in one bucket."""
+
+_LOT: Final = 40
+"""Packets in a transaction, and loaded at once."""
+_SEED: Final = 20_141_201
+_START_MS: Final = 1_700_000_000_000
+_SPREAD_MS: Final = 60_000
+_HOT_KEY: Final = 7
+_SECONDS: Final = 60.0
+
+
+def columns_of(
+    random: np.random.Generator,
+    first: int,
+    times_ms: NDArray[np.int64],
+    fingerprints: NDArray[np.uint64],
+    sketches: NDArray[np.uint8],
+) -> DocumentColumns:
+    """Return documents with these numbers for offsets, from ``first`` on; a sketch is a row."""
+    count, size = sketches.shape
+    numbers = range(first, first + count)
+    bounds = np.arange(count + 1, dtype=np.uint32) * np.uint32(size)
+    return DocumentColumns(
+        offsets=np.arange(first, first + count, dtype=np.int64),
+        times_ms=times_ms,
+        ids=BytesColumn.of([b"document-%011d" % number for number in numbers]),
+        digests=random.integers(0, 256, (count, 16), dtype=np.uint8),
+        fingerprints=fingerprints,
+        undecidable=np.zeros(count, dtype=np.uint8),
+        sketches=BytesColumn(sketches.tobytes(), bounds),
+    )
+
+
+def random_columns(
+    profile: str, first: int, count: int, *, skewed: bool = False
+) -> DocumentColumns:
+    """Return the documents of a profile from the number ``first`` on.
+
+    ``skewed``: some are in one bucket.
+    """
+    scheme = profile_named(profile).scheme()
+    random = np.random.default_rng([_SEED, first])
+    fingerprints = random.integers(0, 2**64, (count, scheme.bits // 64), dtype=np.uint64)
+    size = SKETCH_BYTES + scheme.bands * BAND_KEY_BYTES if scheme.bands else 0
+    sketches = random.integers(0, 256, (count, size), dtype=np.uint8)
+    if skewed:
+        hot = random.random(count) < HOT_SHARE
+        if scheme.blocks:
+            fingerprints[hot, 0] &= ~np.uint64(0xFFFF)  # the first two bytes: the first block
+        if scheme.bands:
+            sketches[hot, SKETCH_BYTES:][:, :BAND_KEY_BYTES] = _HOT_KEY
+    times = _START_MS + first + random.integers(0, _SPREAD_MS, count)
+    return columns_of(random, first, times, fingerprints, sketches)
+
+
+def packet_of(columns: DocumentColumns, chain: Chain = CHAIN) -> Packet:
+    first, last = int(columns.offsets[0]), int(columns.offsets[-1])
+    return Packet(chain, Sender("benchmark-1", first), first - 1, last, columns)
+
+
+def packets_of(profile: str, documents: int, chain: Chain = CHAIN) -> Iterator[Packet]:
+    for first in range(0, documents, PACKET):
+        columns = random_columns(profile, first, min(PACKET, documents - first))
+        yield packet_of(columns, chain)
+
+
+def entries_record(packet: Packet, offset: int) -> ChangelogRecord:
+    """Return the record of a packet at an offset of the log, all of whose documents are new."""
+    return encode_entries(NewEntries(offset, packet, np.arange(len(packet))))
+
+
+def records_of(
+    profile: str, documents: int, identity: str = IDENTITY
+) -> Iterator[list[ChangelogRecord]]:
+    """Yield the changelog of a shard with so many entries, a transaction at a time."""
+    records = []
+    packets = -(-documents // PACKET)
+    for number, packet in enumerate(packets_of(profile, documents)):
+        records.append(entries_record(packet, number))
+        if len(records) == _LOT or number == packets - 1:
+            position = number + 1
+            progress = Progress(CHAIN, packet.last + 1, position, position - len(records))
+            yield [*records, encode_progress(progress, identity, "")]
+            records = []
+
+
+@contextmanager
+def changelog(servers: str, profile: str, documents: int) -> Iterator[Changelog]:
+    """Write the changelog to a topic of its own, which is deleted afterwards."""
+    topic = f"recovery-{uuid.uuid4().hex[:8]}"
+    config: dict[str, Any] = {"bootstrap.servers": servers}
+    admin = AdminClient(config)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(_SECONDS)
+    producer = Producer(config | {"transactional.id": topic, "compression.type": "lz4"})
+    producer.init_transactions(_SECONDS)
+    for batch in records_of(profile, documents):
+        producer.begin_transaction()
+        for record in batch:
+            producer.produce(topic, record.value, record.key, partition=0)
+        producer.commit_transaction(_SECONDS)
+    yield Changelog(topic, 0, config | {"group.id": "benchmark"}, _SECONDS, threading.Event())
+    admin.delete_topics([topic])[topic].result(_SECONDS)

@@ -1,1 +1,0 @@
-"""A year of documents in an index with a window, and in one without."""

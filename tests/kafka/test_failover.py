@@ -1,0 +1,179 @@
+"""One of two workers is killed, or wakes late: another one leads, and standbys become shards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from streams.kafka.clients import Consumer
+from tests.kafka.stream_changes import put_out, start_together, stop_gently
+from tests.rigs.brokers.broker import Broker
+from tests.rigs.workers.faulty_worker import faulty
+from tests.rigs.workers.short_documents import keyed_documents
+from tests.rigs.workers.stream_harness import SEND_SECONDS, Stream, Worker
+from tests.rigs.workers.worker_metrics import (
+    await_leader,
+    await_shared,
+    await_that,
+    gauge,
+    lags,
+    shards_of,
+)
+
+PARTITIONS = 4
+LONG_SESSION = "session_timeout_seconds=20"
+"""Long enough that a killed worker is a member of the group while the others are looked at."""
+ASLEEP_SECONDS = 8.0
+"""Longer than the session, which lasts four seconds here."""
+
+
+@pytest.mark.slow
+def test_another_worker_leads_when_the_leader_is_killed(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """What was appended and not decided is decided once."""
+    with Stream(kafka_broker, tmp_path, raw_partitions=PARTITIONS) as stream:
+        workers = start_together(stream)
+        for number in range(2):
+            leader = await_leader(workers)
+            stream.send(keyed_documents(100 + number, 400))
+            leader.kill()
+            stream.send(keyed_documents(110 + number, 200))
+            (other,) = (worker for worker in workers if worker is not leader)
+            assert await_leader([other]) is other
+            stream.judge_all()
+            leader.start()
+            await_shared(workers, PARTITIONS)
+        stream.send(keyed_documents(120, 200))
+        stream.judge_all()
+        stop_gently(workers)
+
+
+@pytest.mark.slow
+def test_a_leader_that_wakes_when_another_one_leads(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Nobody heeds what it goes on to decide."""
+    with Stream(kafka_broker, tmp_path, raw_partitions=PARTITIONS) as stream:
+        workers = start_together(stream)
+        zombie = await_leader(workers)
+        (other,) = (worker for worker in workers if worker is not zombie)
+        stream.send(keyed_documents(130, 1_000))
+        assert zombie._process is not None
+        os.kill(zombie._process.pid, signal.SIGSTOP)
+        slept = time.monotonic()
+        stream.send(keyed_documents(131, 200))
+        assert await_leader([other]) is other
+        time.sleep(max(0.0, ASLEEP_SECONDS - (time.monotonic() - slept)))
+        os.kill(zombie._process.pid, signal.SIGCONT)
+        stream.send(keyed_documents(132, 400))
+        await_shared(workers, PARTITIONS)
+        stream.send(keyed_documents(133, 200))
+        stream.judge_all()
+        stop_gently(workers)
+
+
+def test_the_leader_trims_the_log(kafka_broker: Broker, tmp_path: Path) -> None:
+    """A worker without a state, and one that was away meanwhile, go on all the same."""
+    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
+        worker = stream.started(state="first")
+        put_out(stream, keyed_documents(140, 200))
+        worker.stop_gently()
+
+        worker = stream.worker(state="second")
+        worker.start_as(faulty("trimming"))
+        worker.await_ready()
+        for number in range(5):
+            put_out(stream, keyed_documents(141 + number, 100))
+        begins = log_begins(stream)
+        stream.send(keyed_documents(146, 100))
+        await_that("trimmed the log", lambda: log_begins(stream) > begins, worker)
+        worker.stop_gently()
+
+        for state in ("third", "first"):
+            worker = stream.started(state=state)
+            stream.send(keyed_documents(150 + len(state), 100))
+            stream.judge_all()
+            worker.stop_gently()
+
+
+def log_begins(stream: Stream) -> int:
+    """The first offset of the log that is kept."""
+    consumer = Consumer(stream.broker.consumer_settings(stream.broker.unique("ends")))
+    try:
+        place = TopicPartition(stream.settings.topics.log, 0)
+        return consumer.get_watermark_offsets(place, timeout=SEND_SECONDS)[0]
+    finally:
+        consumer.close()
+
+
+# ---- standbys
+
+
+def start_with_standbys(stream: Stream) -> list[Worker]:
+    """Two workers that share the shards and have put out documents; each shard has a standby."""
+    workers = start_together(stream)
+    put_out(stream, keyed_documents(200, 400))
+    await_that(
+        "each shard has a standby",
+        lambda: sum(gauge(each, "firstseen_standby_shards") for each in workers) == PARTITIONS,
+        workers[0],
+    )
+    return workers
+
+
+def owned_by(stream: Stream, worker: Worker) -> set[int]:
+    """The raw partitions of a worker."""
+    return {number for topic, number in lags(worker) if topic == stream.settings.topics.raw}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("victim_leads", [False, True])
+def test_others_go_on_without_a_killed_worker(
+    kafka_broker: Broker, tmp_path: Path, *, victim_leads: bool
+) -> None:
+    """While the group still counts on it; its shards go on from their standbys."""
+    options = ("standbys=1", LONG_SESSION)
+    with Stream(kafka_broker, tmp_path, raw_partitions=PARTITIONS, options=options) as stream:
+        workers = start_with_standbys(stream)
+        leader = await_leader(workers)
+        (follower,) = (worker for worker in workers if worker is not leader)
+        victim, survivor = (leader, follower) if victim_leads else (follower, leader)
+        left = owned_by(stream, survivor)
+        victim.kill()
+
+        copies_and_others = [*keyed_documents(200, 400), *keyed_documents(201, 100)]
+        put_out(stream, (each._replace(partition=min(left)) for each in copies_and_others))
+        assert shards_of(survivor) == len(left), "the group has given its shards away already"
+
+        stream.send(keyed_documents(202, 200))
+        stream.judge_all()
+        said = survivor.log_text()
+        for number in set(range(PARTITIONS)) - left:
+            assert f"the standby of shard {number} becomes the shard" in said
+        survivor.stop_gently()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_shard_goes_on_from_its_standby(broker: Broker, tmp_path: Path) -> None:
+    with Stream(broker, tmp_path, raw_partitions=PARTITIONS, options=("standbys=1",)) as stream:
+        workers = start_with_standbys(stream)
+        stream.send(keyed_documents(203, 600))
+        workers[0].kill()
+        put_out(stream, keyed_documents(204, 200))
+        assert "becomes the shard" in workers[1].log_text()
+        workers[0].start()
+        await_shared(workers, PARTITIONS)
+        stream.send(keyed_documents(205, 200))
+        if broker.supports_transactions:
+            stream.judge_all()
+        else:
+            stream.settle()
+            stream.judge.separated(stream.sent, stream.outputs)
+            stream.judge.grounded(stream.sent, stream.outputs)
+        stop_gently(workers)

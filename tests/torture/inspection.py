@@ -1,0 +1,90 @@
+"""What the broker says: where the log begins and ends, how far shards are, what is left open.
+
+A transaction that is left open when all is done is a fault of the broker's: committed readers stop
+at it, so entries are missing in changelogs, or outputs on their topics, and it is not Firstseen
+that lost them (docs/kafka.md).
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing, suppress
+
+from confluent_kafka import KafkaException, TopicPartition
+
+from simhash_core.errors import FirstseenError
+from streams.kafka.client_config import admin_config, consumer_config
+from streams.kafka.clients import AdminClient, Consumer
+from streams.settings.settings import Settings
+from streams.topics.open_transactions import OpenTransaction, open_transactions, partitions_to_check
+from streams.topics.plans import topic_plans
+from streams.topics.watermarks import BrokerWatermarks
+from tests.torture.aftermath import aftermath
+from tests.torture.history import History
+
+LOG_SECONDS = 5.0
+ANSWER_SECONDS = 30.0
+ENDED_SECONDS = 60.0
+"""By then a broker has aborted what killed workers left open: it looks every 10 seconds for
+transactions of which the time (the workers' session) is over."""
+POLL_SECONDS = 0.5
+
+
+class LogEnds:
+    """The first offset of the log and the next; a broker that is away tells what it told before."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._place = TopicPartition(settings.topics.log, 0)
+        self._consumer = Consumer(consumer_config(settings, group_id="torture.ends"))
+        self._told = (0, 0)
+
+    def start(self) -> int:
+        return self._ask()[0]
+
+    def end(self) -> int:
+        return self._ask()[1]
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _ask(self) -> tuple[int, int]:
+        with suppress(KafkaException):
+            self._told = self._consumer.get_watermark_offsets(self._place, timeout=LOG_SECONDS)
+        return self._told
+
+
+def lag(settings: Settings, shards: int, history: History) -> str:
+    """A line for the log and for each shard, or why there is none."""
+    config = consumer_config(settings, group_id=settings.application_id, enable_auto_commit=False)
+    places = [TopicPartition(settings.topics.raw, number) for number in range(shards)]
+    try:
+        progress = aftermath(settings, shards).progress
+        undecided = sorted(history.undecided)
+        lines = [f"log: {len(undecided)} packets are not decided: {undecided[:10]}"]
+        with closing(Consumer(config)) as consumer:
+            for place in consumer.committed(places, timeout=ANSWER_SECONDS):
+                _, end = consumer.get_watermark_offsets(place, timeout=ANSWER_SECONDS)
+                lines.append(
+                    f"raw partition {place.partition}: the group is at {place.offset}, the end is "
+                    f"{end}, its shard has committed {progress.get(place.partition)}"
+                )
+    except (FirstseenError, KafkaException, AssertionError) as error:
+        return f"the broker does not tell how far the shards are: {error}"
+    return "\n".join(lines)
+
+
+def hung_transactions(
+    settings: Settings, ended_seconds: float = ENDED_SECONDS
+) -> list[OpenTransaction]:
+    """Return what is still open after so long; no worker may run. At once where nothing is open."""
+    group_id = settings.application_id
+    admin = AdminClient(admin_config(settings))
+    names = [plan.name for plan in topic_plans(settings)]
+    partitions = partitions_to_check(admin, names, group_id)
+    broker = BrokerWatermarks(admin_config(settings), group_id, ANSWER_SECONDS)
+    deadline = time.monotonic() + ended_seconds
+    while True:
+        is_open = open_transactions(broker.of(partitions))
+        if not is_open or time.monotonic() > deadline:
+            return list(is_open.values())
+        time.sleep(POLL_SECONDS)

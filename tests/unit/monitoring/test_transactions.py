@@ -1,0 +1,173 @@
+"""Watermarks, transactions without an end, and how long a worker has seen them open."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from simhash_core.documents import TopicPartition
+from streams.errors import BrokerUnavailableError
+from streams.kafka.clients import AdminClient, Producer
+from streams.monitoring.worker_watch import SAID_AFTER_SECONDS, TransactionWatch
+from streams.topics.open_transactions import (
+    OpenTransaction,
+    _java_hash,
+    lasting_transactions,
+    open_transactions,
+    partitions_to_check,
+)
+from streams.topics.watermarks import BrokerWatermarks, Watermarks
+from tests.rigs.brokers.broker import Broker
+from tests.rigs.brokers.loopback_ports import free_port
+from tests.rigs.waiting import await_that
+
+SECONDS = 30.0
+RAW, OUTPUT = TopicPartition("raw", 1), TopicPartition("unique", 2)
+
+
+def watermarks_of(broker: Broker) -> BrokerWatermarks:
+    return BrokerWatermarks({"bootstrap.servers": broker.bootstrap_servers}, "no-group", SECONDS)
+
+
+def never(seconds: float) -> None:
+    pytest.fail(f"waits for {seconds} s")
+
+
+@pytest.fixture
+def places(kafka_broker: Broker) -> list[TopicPartition]:
+    topic = kafka_broker.new_topic("open", 3)
+    return [TopicPartition(topic, each) for each in range(3)]
+
+
+@pytest.fixture
+def producer(kafka_broker: Broker) -> Iterator[Producer]:
+    made = kafka_broker.transactional_producer(open_seconds=600)
+    yield made
+    made.abort_transaction(SECONDS)
+
+
+def test_partition_with_an_unreadable_end_has_a_transaction() -> None:
+    read, stuck, empty = (TopicPartition("unique", each) for each in range(3))
+    marks = {read: Watermarks(0, 9, 9), stuck: Watermarks(2, 5, 9), empty: Watermarks(0, 0, 0)}
+    (found,) = open_transactions(marks).values()
+    assert found == OpenTransaction(stuck, 5, 9)
+    assert str(found).startswith("unique/1: a transaction is open since offset 5")
+    assert "the 4 offsets from there on" in str(found)
+
+
+def test_partitions_without_a_transaction_take_no_time(
+    kafka_broker: Broker, places: list[TopicPartition]
+) -> None:
+    assert lasting_transactions(watermarks_of(kafka_broker), places, never) == []
+    assert lasting_transactions(watermarks_of(kafka_broker), [], never) == []
+
+
+def test_only_a_transaction_that_does_not_move_is_reported(
+    kafka_broker: Broker, places: list[TopicPartition], producer: Producer
+) -> None:
+    producer.begin_transaction()
+    producer.produce(places[0].topic, b"first", partition=0)
+    assert producer.flush(SECONDS) == 0
+
+    def go_on(_seconds: float) -> None:
+        producer.commit_transaction(SECONDS)
+        producer.begin_transaction()
+        producer.produce(places[0].topic, b"second", partition=0)
+        assert producer.flush(SECONDS) == 0
+
+    assert lasting_transactions(watermarks_of(kafka_broker), places, go_on) == []
+    (stays,) = lasting_transactions(watermarks_of(kafka_broker), places, lambda _: None)
+    assert stays == OpenTransaction(places[0], 2, 3)
+
+
+def test_embedded_broker_has_no_transactions(embedded_broker: Broker) -> None:
+    topic = embedded_broker.new_topic("open", 2)
+    admin = AdminClient({"bootstrap.servers": embedded_broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": embedded_broker.bootstrap_servers})
+    producer.produce(topic, b"x", partition=0)
+    assert producer.flush(SECONDS) == 0
+    places = partitions_to_check(admin, [topic, "not-there"], "group")
+    assert places == [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+    assert lasting_transactions(watermarks_of(embedded_broker), places, never) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("", 0), ("hello", 99_162_322), ("polygenelubricants", 0), ("过滤器", 36_273_675)],
+)
+def test_java_hash_of_a_group(text: str, number: int) -> None:
+    assert _java_hash(text) == number
+
+
+def opened(partition: TopicPartition, offset: int) -> dict[TopicPartition, OpenTransaction]:
+    return {partition: OpenTransaction(partition, offset, offset + 3)}
+
+
+def test_worker_watches_its_shards_and_shard_0_the_outputs() -> None:
+    watch = TransactionWatch(("raw", "changelog"), [OUTPUT])
+    assert watch.partitions([1]) == [RAW, TopicPartition("changelog", 1)]
+    assert OUTPUT in watch.partitions([0, 1])
+    assert watch.partitions([]) == []
+
+
+def test_transactions_that_follow_each_other_have_no_age(caplog: pytest.LogCaptureFixture) -> None:
+    watch = TransactionWatch(("raw",), [])
+    caplog.set_level(logging.WARNING)
+    assert watch.update({}, 0.0) == 0.0
+    assert watch.update(opened(RAW, 5), 10.0) == 0.0
+    assert watch.update(opened(RAW, 9), 200.0) == 0.0, "another one"
+    assert watch.update(opened(RAW, 9) | opened(OUTPUT, 7), 210.0) == 10.0
+    assert watch.update(opened(OUTPUT, 7), 230.0) == 20.0
+    assert not caplog.messages
+
+
+def test_transaction_is_logged_once_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+    watch = TransactionWatch(("raw",), [])
+    caplog.set_level(logging.WARNING)
+    for now in (0.0, SAID_AFTER_SECONDS, 2 * SAID_AFTER_SECONDS):
+        watch.update(opened(RAW, 5), now)
+    (said,) = caplog.messages
+    assert said.startswith("raw/1: a transaction is open since offset 5")
+    assert "first seen 60 s ago" in said
+    assert "HungTransaction" in said
+
+    watch.update(opened(RAW, 9), 1000.0)
+    watch.update(opened(RAW, 9), 1000.0 + SAID_AFTER_SECONDS)
+    watch.update({}, 2000.0)
+    assert caplog.messages[1] == "raw/1: the transaction has ended"
+    assert caplog.messages[2].startswith("raw/1: a transaction is open since offset 9")
+    assert caplog.messages[3] == "raw/1: the transaction has ended"
+    assert len(caplog.messages) == 4
+
+
+def test_watermarks_keep_a_client_that_has_answers(embedded_broker: Broker) -> None:
+    partition = TopicPartition(embedded_broker.new_topic("watched"), 0)
+    watermarks = watermarks_of(embedded_broker)
+    assert watermarks.of([partition]) == {partition: Watermarks(0, 0, 0)}
+    client = watermarks._admin
+    assert client is not None
+    watermarks.of([partition])
+    assert watermarks._admin is client
+
+
+def test_watermarks_drop_a_client_without_an_answer() -> None:
+    address = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
+    watermarks = BrokerWatermarks(address, "no-group", 0.2)
+    with pytest.raises(BrokerUnavailableError):
+        watermarks.of([TopicPartition("raw", 0)])
+    assert watermarks._admin is None
+
+
+def test_watermarks_do_not_count_transaction_markers_as_records(kafka_broker: Broker) -> None:
+    partition = TopicPartition(kafka_broker.new_topic("watched"), 0)
+    producer = kafka_broker.transactional_producer()
+    producer.begin_transaction()
+    producer.produce(partition.topic, b"x", partition=0)
+    producer.commit_transaction(SECONDS)
+    watermarks = watermarks_of(kafka_broker)
+    # The broker writes the marker after its answer.
+    await_that(lambda: watermarks.of([partition]) == {partition: Watermarks(0, 2, 2)})
+    assert watermarks.holds_record(partition, 0)
+    assert not watermarks.holds_record(partition, 1)

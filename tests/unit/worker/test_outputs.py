@@ -1,0 +1,437 @@
+"""The records of one commit: uniques as they came, duplicates, dead letters, and the changelog."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simhash_core.document_columns import BytesColumn
+from simhash_core.documents import Headers, RawRecord, SourcePosition, masked
+from simhash_core.errors import UsageError
+from simhash_core.log.participant import ShardReady
+from simhash_core.log.records import NO_CONTROL, Packet, Progress
+from simhash_core.log.shard_stream import Deleted, NoVerdict, Output, Ready, Verdict
+from simhash_core.text.profiles import index_digest
+from simhash_core.verdicts import (
+    DuplicateOf,
+    Match,
+    Method,
+    Rejection,
+    RejectionReason,
+    Undecidable,
+    UndecidableReason,
+    Unique,
+)
+from streams.documents.fields import ID_BYTES_MAX
+from streams.documents.raw_documents import record_bytes
+from streams.kafka.producers import ProducerRecord
+from streams.store.entry_batch import Removal, StoreChange
+from streams.worker.fingerprint import PendingRecord
+from streams.worker.outputs import OutputRules, dead_letter_record, output_batch
+from tests.unit.core.log.made_to_order import CHAIN, Made, packet_of
+from tests.unit.documents.samples import (
+    EXACT,
+    FINGERPRINT,
+    HERE,
+    IDENTITY,
+    NEAR,
+    NOW_MS,
+    RULES,
+    TAG_RULES,
+    WITH_BODY,
+    any_records,
+    output_of,
+    pending,
+    raw,
+    read,
+)
+
+THERE = SourcePosition("raw-documents", 0, 7)
+NO_CHANGE = StoreChange(())
+MATCH = Match(0, 2, 99, "first", SourcePosition("raw", 1, 5), NOW_MS, 1, False, None)
+
+
+def without(headers: Headers, *prefixes: str) -> Headers:
+    return tuple(pair for pair in headers if not pair[0].startswith(prefixes))
+
+
+# ---- unique and undecidable documents
+
+
+@given(any_records)
+def test_a_unique_document_is_its_raw_record_with_our_headers_last(record: RawRecord) -> None:
+    """Only the headers of an earlier filter are taken off."""
+    own = without(record.headers, "firstseen-")
+    unique = output_of(pending(record))
+    assert unique.topic == RULES.topics.unique
+    assert (unique.key, unique.value) == (record.key, record.value)
+    assert unique.timestamp_ms == record.timestamp_ms
+    assert unique.headers[: len(own)] == own
+    assert not without(tuple(unique.headers[len(own) :]), "firstseen-")
+
+
+def test_headers_of_a_unique_document() -> None:
+    record = raw(b"value", headers=(("trace", b"7f"), ("trace", None)))
+    assert output_of(pending(record, document_id="雪")).headers == (
+        ("trace", b"7f"),
+        ("trace", None),
+        ("firstseen-verdict", b"unique"),
+        ("firstseen-id", "雪".encode()),
+        ("firstseen-source", b"raw-documents/3@42"),
+        ("firstseen-fingerprint", b"9c3f00e1a7d2485b"),
+        ("firstseen-index", b"f035ec2f58c1"),
+    )
+
+
+@pytest.mark.parametrize("reason", UndecidableReason)
+def test_headers_of_an_undecidable_document(reason: UndecidableReason) -> None:
+    assert output_of(pending(raw(b"value"), Undecidable(reason))).headers == (
+        ("firstseen-verdict", b"undecidable"),
+        ("firstseen-reason", reason.encode()),
+        ("firstseen-id", b"weather"),
+        ("firstseen-source", b"raw-documents/3@42"),
+        ("firstseen-index", b"f035ec2f58c1"),
+    )
+
+
+def test_a_second_filter_replaces_the_headers_of_the_first() -> None:
+    other = replace(RULES, identity="firstseen-index/1 another")
+    first = output_of(pending(raw(b"value"), Undecidable(UndecidableReason.EMPTY)), other)
+    second = output_of(pending(raw(b"value", headers=tuple(first.headers))))
+    assert second == output_of(pending(raw(b"value")))
+
+
+def test_the_index_is_named_by_a_digest_of_its_identity() -> None:
+    digest = hashlib.blake2b(IDENTITY.encode(), digest_size=6).hexdigest()
+    assert index_digest(IDENTITY) == digest == "f035ec2f58c1"
+    assert index_digest(IDENTITY + " ") != digest
+
+
+# ---- duplicates
+
+
+def duplicate(
+    record: RawRecord, verdict: DuplicateOf = NEAR, rules: OutputRules = RULES
+) -> ProducerRecord:
+    return output_of(pending(record, verdict, "weather-2", THERE, NOW_MS + 300_000), rules)
+
+
+def value_of(output: ProducerRecord) -> dict[str, Any]:
+    assert output.value is not None
+    value: dict[str, Any] = json.loads(output.value)
+    return value
+
+
+def test_bytes_of_a_duplicate() -> None:
+    """The order of the fields never changes."""
+    assert duplicate(raw(b"value")).value == (
+        b'{"schema":"firstseen.duplicate-of/2","id":"weather-2",'
+        b'"source":{"topic":"raw-documents","partition":0,"offset":7},'
+        b'"original":{"id":"weather",'
+        b'"source":{"topic":"raw-documents","partition":3,"offset":42},'
+        b'"timestamp":"2024-05-01T04:00:00.000Z"},'
+        b'"distance":2,"bits":64,"similarity":0.96875,"block":1,"method":"near","agreement":null,'
+        b'"index":"f035ec2f58c1","timestamp":"2024-05-01T04:05:00.000Z"}'
+    )
+
+
+@given(any_records)
+def test_a_duplicate_has_key_time_and_headers_of_its_raw_record(record: RawRecord) -> None:
+    """Without those of an earlier filter, and the type of a value that is no longer there."""
+    output = duplicate(record)
+    own = without(record.headers, "firstseen-")
+    assert output.topic == RULES.topics.duplicates
+    assert (output.key, output.timestamp_ms) == (record.key, record.timestamp_ms)
+    assert output.headers == (
+        *(pair for pair in own if pair[0].lower() != "content-type"),
+        ("content-type", b"application/json"),
+        ("firstseen-verdict", b"duplicate"),
+        ("firstseen-id", b"weather-2"),
+        ("firstseen-source", b"raw-documents/0@7"),
+        ("firstseen-fingerprint", b"9c3f00e1a7d2485b"),
+        ("firstseen-original", b"weather"),
+        ("firstseen-distance", b"2"),
+        ("firstseen-method", b"near"),
+        ("firstseen-index", b"f035ec2f58c1"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("distance", "bits", "similarity"),
+    [(0, 64, 1.0), (1, 64, 0.984375), (48, 256, 0.8125), (1, 384, 0.997396), (64, 64, 0.0)],
+)
+def test_similarity_is_the_share_of_equal_bits(distance: int, bits: int, similarity: float) -> None:
+    verdict = msgspec.structs.replace(NEAR, distance=distance)
+    output = output_of(pending(raw(b""), verdict), replace(RULES, bits=bits))
+    assert value_of(output)["similarity"] == similarity
+
+
+def test_the_block_of_an_exact_duplicate_without_a_fingerprint_is_null() -> None:
+    value = value_of(duplicate(raw(b""), msgspec.structs.replace(EXACT, block=None)))
+    assert (value["block"], value["method"], value["similarity"]) == (None, "exact", 1.0)
+
+
+@pytest.mark.parametrize("distance", [-1, 65])
+def test_distances_that_cannot_be_are_refused(distance: int) -> None:
+    with pytest.raises(UsageError, match=f"{distance} in a fingerprint of 64 bits"):
+        duplicate(raw(b""), msgspec.structs.replace(NEAR, distance=distance))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "雪", '{"text": "雪"}\r\n', "tab\t, form feed\f, back space\b", "\x7f\u2028"]
+)
+def test_a_body_that_is_text_is_a_string(text: str) -> None:
+    value = value_of(duplicate(raw(text.encode()), rules=WITH_BODY))
+    assert value["body"] == text
+    assert "body_base64" not in value
+
+
+@pytest.mark.parametrize("body", [b"\xff", b"\xed\xa0\x80", b"nul \x00", b"\x1b[0m"])
+def test_a_body_with_other_bytes_or_control_characters_is_base64(body: bytes) -> None:
+    value = value_of(duplicate(raw(body), rules=WITH_BODY))
+    assert base64.b64decode(value["body_base64"], validate=True) == body
+    assert "body" not in value
+
+
+@given(st.none() | st.binary())
+def test_bodies_come_back_if_they_are_included(body: bytes | None) -> None:
+    value = value_of(duplicate(raw(body), rules=WITH_BODY))
+    text, encoded = value.get("body"), value.get("body_base64")
+    assert (text is None) + (encoded is None) == (2 if body is None else 1)
+    assert body == (base64.b64decode(encoded) if encoded else text.encode() if text else body)
+    assert not {"body", "body_base64"} & set(value_of(duplicate(raw(body))))
+
+
+@pytest.mark.parametrize("filler", [b"\x00", b"\n", b'"', b"\\", b"\xff", b"x"])
+def test_the_size_of_a_duplicate_is_bounded(filler: bytes) -> None:
+    """For the worst bodies and the longest ids."""
+    record = raw(filler * 100_000, b"k" * 1_000, (("content-type", b""),) * 100)
+    long_id = "\x01" * ID_BYTES_MAX
+    decided = pending(record, msgspec.structs.replace(NEAR, original_id=long_id), long_id)
+    beside_value = record_bytes(record) - 100_000
+    for rules, bound in ((WITH_BODY, 200_000), (RULES, 0)):
+        assert output_of(decided, rules).size <= beside_value + bound + 65_536
+
+
+def test_an_exact_duplicate_of_a_document_from_before_1970() -> None:
+    verdict = DuplicateOf("a", HERE, -1, distance=0, block=3, method=Method.EXACT)
+    value = value_of(duplicate(raw(b""), verdict))
+    assert value["original"]["timestamp"] == "1969-12-31T23:59:59.999Z"
+    assert (value["method"], value["block"]) == ("exact", 3)
+
+
+# ---- dead letters
+
+
+@given(any_records, st.sampled_from(RejectionReason))
+def test_a_dead_letter_is_its_raw_record_with_the_reason_last(
+    record: RawRecord, reason: RejectionReason
+) -> None:
+    """What an earlier filter said is taken off, but not how often the record was sent again."""
+    letter = dead_letter_record(Rejection(HERE, record, reason, "detail"), RULES)
+    own = tuple(
+        pair
+        for pair in record.headers
+        if pair[0] == "firstseen-redeliveries"
+        or not pair[0].startswith(("firstseen-", "__connect.errors."))
+    )
+    assert letter.topic == RULES.topics.dead_letters
+    assert (letter.key, letter.timestamp_ms) == (record.key, record.timestamp_ms)
+    assert letter.value == (None if reason is RejectionReason.TOO_LARGE else record.value)
+    assert letter.headers[: len(own)] == own
+    assert letter.headers[-1] == ("firstseen-reason", reason.encode())
+    assert len(letter.headers) == len(own) + 8
+
+
+def refused(record: RawRecord) -> Rejection:
+    rejection = read(record)
+    assert isinstance(rejection, Rejection)
+    return rejection
+
+
+def test_headers_of_a_dead_letter() -> None:
+    rejection = refused(raw(b"{", headers=(("trace", b"7f"),)))
+    assert dead_letter_record(rejection, RULES).headers == (
+        ("trace", b"7f"),
+        ("__connect.errors.topic", b"raw-documents"),
+        ("__connect.errors.partition", b"3"),
+        ("__connect.errors.offset", b"42"),
+        ("__connect.errors.stage", b"VALUE_CONVERTER"),
+        ("__connect.errors.class.name", b"firstseen.DocumentReader"),
+        ("__connect.errors.exception.class.name", b"firstseen.NotJson"),
+        ("__connect.errors.exception.message", b"not JSON: Input data was truncated"),
+        ("firstseen-reason", b"not_json"),
+    )
+
+
+def test_each_reason_has_a_class_name_of_its_own() -> None:
+    """Kafka Connect's tools group by class name."""
+    letters = [
+        dead_letter_record(Rejection(HERE, raw(b""), reason, "x"), RULES)
+        for reason in RejectionReason
+    ]
+    names = {dict(each.headers)["__connect.errors.exception.class.name"] for each in letters}
+    assert len(names) == len(RejectionReason)
+    assert b"firstseen.BadCloudevent" in names
+
+
+def test_a_dead_letter_of_a_dead_letter_is_no_longer_than_the_first() -> None:
+    rejection = Rejection(HERE, raw(b"{"), RejectionReason.NOT_JSON, "detail")
+    first = dead_letter_record(rejection, RULES)
+    again = ("firstseen-redeliveries", b"1")
+    resent = raw(b"{", headers=(*first.headers, again))
+    second = dead_letter_record(msgspec.structs.replace(rejection, record=resent), RULES)
+    assert second.headers == (again, *first.headers)
+
+
+@pytest.mark.parametrize("value", [b"{", b'{"text": 1}', b"\xff"])
+def test_the_size_of_a_dead_letter_is_bounded(value: bytes) -> None:
+    letter = dead_letter_record(refused(raw(value)), RULES)
+    assert letter.size <= record_bytes(raw(value)) + 8_192
+
+
+# ---- the outputs of shards become one batch
+
+
+def arrived(offset: int, key: bytes | None = b"key") -> PendingRecord:
+    return PendingRecord(SourcePosition("raw", 0, offset), raw(b"value %d" % offset, key))
+
+
+def packet(*documents: Made, first: int = 7) -> Packet:
+    return packet_of(documents, first=first)
+
+
+def ready(
+    outputs: Sequence[Output[PendingRecord]], next_offset: int, partition: int = 0
+) -> ShardReady[PendingRecord]:
+    progress = Progress(CHAIN, next_offset, 20, NO_CONTROL)
+    return ShardReady(partition, Ready(list(outputs), [], next_offset), progress)
+
+
+async def put_out(
+    output: Output[PendingRecord], rules: OutputRules = RULES
+) -> list[ProducerRecord]:
+    """The records of one shard, without that of its progress."""
+    batch = await output_batch([ready([output], 50)], rules, {0: NO_CHANGE})
+    *records, progress = batch.records
+    assert progress.topic == rules.topics.changelog
+    return records
+
+
+async def test_a_commit_has_the_offset_of_each_shard_even_without_outputs() -> None:
+    """Kafka checks the generation of what it gets offsets of, and of nothing else."""
+    document = Output(arrived(7), Verdict(packet(Made(FINGERPRINT)), 0, None))
+    shards = [ready([document], 8), ready([], 41, partition=1), ready([], 300, partition=2)]
+    changes = {0: NO_CHANGE, 1: NO_CHANGE, 2: StoreChange((), Removal((), ()), removed=1)}
+    batch = await output_batch(shards, RULES, changes)
+    idle = await output_batch(shards[1:], RULES, changes)
+    assert batch.offsets == {0: 8, 1: 41, 2: 300}
+    assert idle.offsets == {1: 41, 2: 300}
+    assert [record.partition for record in idle.records] == [1, 2]
+    assert (idle.removed, idle.counts()) == (1, {})
+
+
+async def test_the_document_of_a_record_is_what_its_packet_says() -> None:
+    """Whatever the record was read as here; an undecidable one has no fingerprint."""
+    first, second = packet(Made(FINGERPRINT), Made(b"")), packet(Made(FINGERPRINT), first=9)
+    waiting = [arrived(7), arrived(8), arrived(9)]
+    outputs = [
+        Output(waiting[0], Verdict(first, 0, None)),
+        Output(waiting[1], Verdict(first, 1, None)),
+        Output(waiting[2], Verdict(second, 0, MATCH)),
+    ]
+
+    batch = await output_batch([ready(outputs, 10)], RULES, {0: NO_CHANGE})
+
+    assert [each.document_id for each in waiting] == ["document 7", "document 8", "document 9"]
+    assert [each.event_time_ms for each in waiting] == [1_007, 1_008, 1_009]
+    assert [each.fingerprint for each in waiting] == [FINGERPRINT, b"", FINGERPRINT]
+    assert waiting[0].verdict == Unique()
+    assert isinstance(waiting[2].verdict, DuplicateOf)
+    assert batch.outputs == waiting
+    assert batch.counts() == {"unique": 1, "undecidable": 1, "near_duplicate": 1}
+    topics = RULES.topics
+    assert [record.topic for record in batch.records] == [
+        *(topics.unique, topics.unique, topics.duplicates, topics.changelog)
+    ]
+    assert [record.about for record in batch.records] == [*((each.source,) for each in waiting), ()]
+
+
+async def test_an_output_has_the_fingerprint_without_the_mask_of_its_scope() -> None:
+    plain = packet(Made(masked(FINGERPRINT, "tenant")))
+    scopes = BytesColumn.of([b"tenant"])
+    scoped = replace(plain, columns=replace(plain.columns, scopes=scopes))
+    (record,) = await put_out(Output(arrived(7), Verdict(scoped, 0, None)))
+    assert dict(record.headers)["firstseen-fingerprint"] == FINGERPRINT.hex().encode()
+
+
+@pytest.mark.parametrize(
+    ("rules", "put", "topics"),
+    [
+        (RULES, True, ["unique"]),
+        (RULES, False, []),
+        (TAG_RULES, True, ["tagged"]),
+        (TAG_RULES, False, ["tagged"]),
+    ],
+)
+async def test_a_tombstone_follows_a_delete_where_the_document_may_be(
+    rules: OutputRules, put: bool, topics: list[str]
+) -> None:
+    records = await put_out(Output(arrived(7), Deleted(packet(Made(b"")), 0, put_out=put)), rules)
+    assert [record.topic for record in records] == topics
+    for record in records:
+        assert (record.key, record.value) == (b"key", None)
+        assert dict(record.headers)["firstseen-id"] == b"document 7"
+        assert dict(record.headers)["firstseen-verdict"] == b"deleted"
+
+
+@pytest.mark.parametrize(
+    ("key", "verdicts"), [(b"key", [b"replaced", b"duplicate"]), (None, [b"duplicate"])]
+)
+async def test_a_tombstone_precedes_a_duplicate_that_replaced_a_unique_document(
+    key: bytes | None, verdicts: list[bytes]
+) -> None:
+    """If it has a key; where one topic has everything, a header says so."""
+    decided = Output(arrived(7, key), Verdict(packet(Made(FINGERPRINT)), 0, MATCH, replaced=True))
+    records = await put_out(decided)
+    (tagged,) = await put_out(decided, TAG_RULES)
+    assert [dict(each.headers)["firstseen-verdict"] for each in records] == verdicts
+    assert ("firstseen-replaced" in dict(tagged.headers)) is (key is not None)
+
+
+async def test_records_without_a_verdict_become_dead_letters_but_tombstones() -> None:
+    unreadable, tombstone, otherwise = arrived(7), arrived(8), arrived(9)
+    reason = RejectionReason.NOT_JSON
+    unreadable.rejection = Rejection(unreadable.source, unreadable.record, reason, "a detail")
+    outputs = [
+        Output(unreadable, NoVerdict.NO_DOCUMENT),
+        Output(tombstone, NoVerdict.NO_DOCUMENT),
+        Output(otherwise, NoVerdict.READ_OTHERWISE),
+    ]
+    batch = await output_batch([ready(outputs, 10)], RULES, {0: NO_CHANGE})
+    assert [each.reason for each in batch.rejections] == [reason, RejectionReason.READING_CHANGED]
+    letters = [each.about for each in batch.records[:-1]]
+    assert letters == [(unreadable.source,), (otherwise.source,)]
+    assert batch.counts() == {"dead_letter": 2}
+    assert batch.outputs == []
+
+
+async def test_changelog_records_come_last_and_are_counted() -> None:
+    rows = packet(Made(FINGERPRINT), Made(FINGERPRINT))
+    shards = [
+        ready([Output(arrived(7), Verdict(rows, 0, None))], 8, partition=3),
+        ready([Output(arrived(8), Verdict(rows, 1, None))], 9, partition=1),
+    ]
+    batch = await output_batch(shards, RULES, {3: NO_CHANGE, 1: NO_CHANGE})
+    assert [record.partition for record in batch.records] == [None, None, 3, 1]
+    assert batch.changelog_bytes == sum(record.size for record in batch.records[2:])
+    assert all(record.key and not record.about for record in batch.records[2:])

@@ -1,0 +1,195 @@
+"""What is appended is reported and decided; what is decided is committed once, with offsets."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from simhash_core.log.records import NO_CONTROL, Control, Packet
+from streams.errors import UnansweredError
+from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
+from streams.worker import commit
+from streams.worker.index_on_kafka import Claim
+from streams.worker.log_codec import LogCodec
+from tests.unit.worker.hand_driven import (
+    FINGERPRINTER,
+    TOPICS,
+    Commit,
+    HandDriven,
+    text,
+    turns,
+    until,
+)
+
+ABORTED = AbortedError("aborted")
+CODEC = LogCodec(FINGERPRINTER.identity)
+
+# ---- reports, while another worker leads
+
+
+async def open_beside_a_leader(worker: HandDriven) -> None:
+    worker.index.foreign_claim = Claim(FINGERPRINTER.identity, "the rules", 0, NO_CONTROL)
+    worker.log.append(CODEC.encode(Control(NO_CONTROL, "owner-of-0.1", True, [], [], 0)))
+    await worker.open(1)
+
+
+async def test_a_report_that_was_acknowledged_and_lost_is_made_again(worker: HandDriven) -> None:
+    await open_beside_a_leader(worker)
+    worker.appender.dropped.add(TOPICS.reports)
+    worker.send(1, text(1))
+    await until(lambda: worker.reports_appended == 1)
+    await turns()
+    assert worker.reports_appended == 1, "it does not repeat itself"
+    worker.appender.dropped.clear()
+    for _ in range(1000):
+        await worker.pipeline.tick()
+        await asyncio.sleep(0.005)
+        if worker.broker.reports:
+            break
+    report = CODEC.decode_report(worker.broker.reports[0][0], "reports/0@0")
+    assert report.shards == [1]
+    log = worker.broker.records()
+    packets = [at for at, record in enumerate(log) if isinstance(record, Packet)]
+    assert [each.offset for each in report.packets] == packets
+
+
+async def test_nothing_is_reported_again_while_nothing_waits(worker: HandDriven) -> None:
+    await open_beside_a_leader(worker)
+    for _ in range(20):
+        await worker.pipeline.tick()
+        await asyncio.sleep(0.005)
+    assert worker.reports_appended == 0
+
+
+# ---- the committer of these tests refuses a commit without the offset of each shard in it
+
+
+async def test_positions_alone_carry_offsets(
+    worker: HandDriven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit, "_POSITION_SECONDS", 0.0)
+    await worker.open(0, 1, 2)
+    first = worker.broker.logged(2)[-1].progress
+    worker.send(1, text(1))
+    await until(lambda: worker.broker.logged(2)[-1].progress.position > first.position)
+    assert worker.broker.logged(2)[-1].progress.next == first.next == 0
+    await until(lambda: worker.broker.offsets == {0: 0, 1: 1, 2: 0})
+
+
+# ---- commits that fail
+
+
+async def test_a_commit_whose_answer_is_lost_opens_its_shards_again_and_no_other(
+    worker: HandDriven,
+) -> None:
+    await worker.open(0, 1, 2)
+    before = dict(worker.shards)
+    worker.committer.script.append(Commit(UnansweredError("no answer"), is_done=True))
+    worker.send(1, text(1))
+    await until(lambda: worker.shards.get(1) is not before[1] and worker.is_open(1))
+    assert worker.shards[0] is before[0]
+    assert worker.shards[2] is before[2]
+    assert worker.shards[1].number > before[1].number
+    assert worker.member.reads[-1] == (1, 1, worker.shards[1].number)
+    worker.send(1, text(2))
+    worker.send(0, text(3))
+    await until(lambda: len(worker.outputs) == 3)
+    assert sorted(worker.outputs) == [("unique", "0@0"), ("unique", "1@0"), ("unique", "1@1")]
+
+
+async def test_a_commit_without_answer_that_did_not_take_place_is_made_again(
+    worker: HandDriven,
+) -> None:
+    await worker.open(0, 1, 2)
+    before = worker.shards[1]
+    worker.committer.script.append(Commit(UnansweredError("no answer")))
+    worker.send(1, text(1))
+    await until(lambda: worker.shards.get(1) is not before and worker.is_open(1))
+    assert worker.member.reads[-1] == (1, 0, worker.shards[1].number)
+    worker.fetch(1, 0, [text(1)])
+    await until(lambda: worker.outputs == [("unique", "1@0")])
+    # It was in the log already: the record waited for its verdict there.
+    assert len(worker.broker.packets(1)) == 1
+
+
+@pytest.mark.parametrize("is_announced", [True, False])
+async def test_a_stale_generation_waits_for_the_next_one(
+    worker: HandDriven, is_announced: bool
+) -> None:
+    """Whether the worker has learned of the rebalance, or only the member has."""
+    await worker.open(0, 1, 2)
+    before = dict(worker.shards)
+    stale = StaleGenerationError("of an older generation")
+    worker.committer.script.extend(Commit(stale) for _ in range(3))
+    last = worker.hold_commit(stale)
+    worker.send(1, text(1))
+    await last.began.wait()
+    worker.member.generation = b"generation 2"
+    if is_announced:
+        worker.assign()
+    last.go.set()
+    await until(lambda: worker.outputs == [("unique", "1@0")])
+    assert worker.committer.calls[1:] == [
+        *[([1], b"generation 1")] * 4,
+        ([1], b"generation 2"),
+    ]
+    assert worker.shards == before
+
+
+@pytest.mark.parametrize("error", [ABORTED, FencedError("it took too long")])
+async def test_the_worker_outlives_nine_aborts_in_a_row_and_puts_each_document_out_once(
+    worker: HandDriven, error: AbortedError | FencedError
+) -> None:
+    await worker.open(0, 1, 2)
+    before = dict(worker.shards)
+    for number in (1, 2):
+        worker.committer.script.extend(Commit(error) for _ in range(9))
+        worker.send(1, text(number))
+        await until(lambda: len(worker.outputs) == sum(worker.sent.values()))
+    assert worker.shards == before
+    assert worker.outputs == [("unique", "1@0"), ("unique", "1@1")]
+
+
+async def test_ten_aborts_in_a_row_end_the_worker(worker: HandDriven) -> None:
+    await worker.open(0, 1, 2)
+    worker.committer.script.extend(Commit(ABORTED) for _ in range(10))
+    worker.send(1, text(1))
+    await until(lambda: worker.failures)
+    assert not worker.committer.script
+    assert worker.failures == [ABORTED]
+    assert worker.pipeline.failure is ABORTED
+    assert worker.outputs == []
+    worker.failures.clear()
+
+
+async def test_other_stages_go_on_while_a_commit_takes_long(worker: HandDriven) -> None:
+    await worker.open(0, 1, 2)
+    held = worker.hold_commit()
+    worker.send(1, text(1))
+    await held.began.wait()
+    worker.send(2, text(2), text(1))
+    decided = worker.pipeline.participant.replica
+    await until(lambda: len(worker.broker.packets(2)) == 1 and not decided.undecided)
+    assert worker.outputs == []
+    held.go.set()
+    await until(lambda: len(worker.outputs) == 3)
+    assert worker.outputs[1:] == [(TOPICS.unique, "2@0"), (TOPICS.duplicates, "2@1")]
+
+
+async def test_a_worker_that_stops_ends_its_commit_and_begins_no_other(worker: HandDriven) -> None:
+    await worker.open(0, 1, 2)
+    held = worker.hold_commit()
+    worker.send(1, text(1))
+    await held.began.wait()
+    worker.send(2, text(2))
+    await turns()
+    calls = len(worker.committer.calls)
+    closing = asyncio.ensure_future(worker.pipeline.close())
+    await turns()
+    assert not closing.done()
+    held.go.set()
+    await asyncio.wait_for(closing, 5)
+    await turns()
+    assert len(worker.committer.calls) == calls
+    assert worker.outputs == [("unique", "1@0")]

@@ -1,0 +1,126 @@
+"""Who keeps standbys of which shards, and when one leads for the owner of the leading shard."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from simhash_core.log.local_decider import MemoryEntries
+from simhash_core.log.participant import LEADING_SHARD, Participant
+from simhash_core.log.records import NO_CONTROL, Progress
+from streams.worker.decide import SILENT_SECONDS, LeaderFailover
+from streams.worker.fingerprint import PendingRecord
+from streams.worker.standbys import standby_plan
+from tests.rigs.manual_clock import ManualClock
+from tests.unit.core.log.log_of_records import FAR, NEARNESS, chain, control, packet
+
+
+def test_each_shard_has_its_standbys_on_different_members_and_none_on_its_owner() -> None:
+    owned = {"a": {0, 3}, "b": {1, 4}, "c": {2, 5}}
+    plan = standby_plan(owned, 2)
+    assert plan.keys() == set(range(6))
+    for owner, shards in owned.items():
+        for partition in shards:
+            assert owner not in plan[partition]
+            assert len(set(plan[partition])) == 2
+
+
+def test_the_shards_of_one_are_spread_over_all_others() -> None:
+    owned = {name: set(range(at * 6, at * 6 + 6)) for at, name in enumerate("abcd")}
+    plan = standby_plan(owned, 1)
+    for owner, shards in owned.items():
+        heirs = Counter(plan[partition][0] for partition in shards)
+        assert heirs == {name: 2 for name in owned if name != owner}
+
+
+def test_a_standby_is_on_the_member_that_the_group_would_give_the_shard_to() -> None:
+    """The sticky assignor gives the highest partition of one that is gone to the member with the
+    fewest, of equals to the first by name.
+    """
+    owned = {"a": {0, 1, 2}, "b": {3, 4}, "c": {5}, "d": set[int]()}
+    plan = standby_plan(owned, 1)
+    heirs = {partition: plan[partition] for partition in owned["a"]}
+    assert heirs == {2: ("d",), 1: ("c",), 0: ("d",)}
+
+
+@pytest.mark.parametrize(
+    ("owned", "copies", "plan"),
+    [
+        ({}, 1, {}),
+        ({"a": {0, 1}}, 1, {}),
+        ({"a": {0}}, 3, {}),
+        ({"a": {0}, "b": set()}, 3, {0: ("b",)}),
+    ],
+)
+def test_with_fewer_members_than_copies_each_other_member_has_one(
+    owned: dict[str, set[int]], copies: int, plan: dict[int, tuple[str, ...]]
+) -> None:
+    assert standby_plan(owned, copies) == plan
+
+
+class Watched:
+    """A worker with a standby of a shard, and a clock that a test moves by hand."""
+
+    def __init__(self, partition: int = LEADING_SHARD) -> None:
+        self.clock = ManualClock()
+        self.participant: Participant[PendingRecord] = Participant("standby", NEARNESS)
+        held = self.participant.held
+        progress = Progress(chain(partition), 0, 0, NO_CONTROL)
+        held.stand_by(progress, MemoryEntries(), held.fill_slot(()), 0)
+        self.participant.begin(0)
+        self.participant.read(0, control(NO_CONTROL, leads=True), 0)
+        self.failover = LeaderFailover(self.participant, self.clock)
+
+    def document(self) -> None:
+        previous = self.participant.replica.position
+        self.participant.read(previous, packet(FAR[:1], previous=previous), 0)
+
+    def is_due_after(self, seconds: float) -> bool:
+        """Whether it is to lead, when so much time has gone by."""
+        self.failover.is_due()
+        self.clock.now += seconds
+        return self.failover.is_due()
+
+    def leads_for_a_moment(self) -> None:
+        """It tries to lead, and the owner of the shard leads again."""
+        assert self.failover.try_to_lead()
+        assert self.participant.control(9) is not None
+        replica = self.participant.replica
+        again = control(replica.control, leader="owner.2", leads=True)
+        self.participant.read(replica.position, again, 0)
+        assert self.participant.decider is None
+
+
+def test_a_standby_leads_when_a_document_has_waited_for_the_time_of_silence() -> None:
+    watched = Watched()
+    assert not watched.is_due_after(10 * SILENT_SECONDS), "nothing waits"
+    watched.document()
+    assert not watched.is_due_after(SILENT_SECONDS * 0.9)
+    assert watched.is_due_after(SILENT_SECONDS * 0.2)
+    assert watched.failover.try_to_lead()
+    assert watched.participant.decider is not None
+    assert not watched.is_due_after(10 * SILENT_SECONDS), "it leads already"
+
+
+def test_a_standby_of_another_shard_never_leads() -> None:
+    watched = Watched(partition=1)
+    watched.document()
+    assert not watched.is_due_after(10 * SILENT_SECONDS)
+
+
+def test_a_standby_waits_longer_each_time_that_the_owner_turns_out_to_be_alive() -> None:
+    """After a long time without need the wait is short again."""
+    watched = Watched()
+    watched.document()
+    assert watched.is_due_after(SILENT_SECONDS)
+    watched.leads_for_a_moment()
+    assert watched.is_due_after(SILENT_SECONDS)
+    watched.leads_for_a_moment()
+
+    assert not watched.is_due_after(SILENT_SECONDS)
+    assert watched.is_due_after(SILENT_SECONDS)
+
+    watched.clock.now += 1_000
+    watched.leads_for_a_moment()
+    assert watched.is_due_after(SILENT_SECONDS)
