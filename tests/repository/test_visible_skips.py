@@ -103,7 +103,8 @@ def test_each_case_is_counted_logged_and_tested(case: Case) -> None:
     assert not case.is_logged or calls & LOGGING
     file, _, function = case.test.partition("::")
     tests = Module.of(ROOT / "tests" / file).tree.body
-    assert function in {node.name for node in tests if isinstance(node, ast.FunctionDef)}
+    functions = [each for each in tests if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+    assert function in {each.name for each in functions}
 
 
 def test_each_counter_is_of_a_case_or_of_what_is_done() -> None:
