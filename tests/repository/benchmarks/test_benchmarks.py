@@ -16,8 +16,8 @@ from benchmarks import __main__ as all_benchmarks
 from benchmarks import fingerprints, loop_lag, recovery, worker
 from benchmarks.command import MeasurementError
 from benchmarks.fingerprints import ContenderProcess
+from benchmarks.index.__main__ import MILLION, Measured, goals_of
 from benchmarks.index.__main__ import main as index_main
-from benchmarks.index.figures import MILLION, Measured, goals_of
 from benchmarks.peers import environment
 from benchmarks.report import Spread, ratios
 from benchmarks.texts import generated_documents, with_copies
