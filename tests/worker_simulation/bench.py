@@ -37,7 +37,7 @@ from tests.worker_simulation.loop import Machine, SimulatedLoop, simulated
 from tests.worker_simulation.member import SimulatedGroupMember
 from tests.worker_simulation.transactions import OFFSETS
 
-WAIT_SECONDS: Final = 30.0
+WAIT_SECONDS: Final = 60.0
 MESSAGE_BYTES: Final = 100_000
 """The largest record that a topic takes."""
 TIMEOUT_SECONDS: Final = 6.0
