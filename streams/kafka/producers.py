@@ -277,7 +277,7 @@ class AcknowledgedSends:
         group_metadata: bytes,  # noqa: ARG002 - the consumer itself commits here
         note: str = "",
     ) -> dict[int, int]:
-        """See ``Committer.commit``; records sent before an error stay visible."""
+        """See ``OutputCommitter.commit``; records sent before an error stay visible."""
         loop = asyncio.get_running_loop()
         outputs = [each for each in records if each.topic != self._changelog_topic]
         changes = [each for each in records if each.topic == self._changelog_topic]

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NoReturn, Protocol, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
@@ -258,28 +258,6 @@ def _is_retriable(error: BaseException) -> bool:
 
 
 _Result = TypeVar("_Result")
-
-
-class Committer(Protocol):
-    """Commits outputs, changelog records and offsets; atomically, where the broker can."""
-
-    async def open(self) -> None: ...
-
-    async def commit(
-        self,
-        records: Sequence[ProducerRecord],
-        offsets: Mapping[int, int],
-        group_metadata: bytes,
-        note: str = "",
-    ) -> dict[int, int]:
-        """Commit records, and the next offset of each raw partition with ``note`` as metadata.
-
-        Returns by changelog partition the offset after the last of ``records``. Raises the errors
-        in ``streams.kafka.errors``.
-        """
-        ...
-
-    async def close(self) -> None: ...
 
 
 class OutputTransactions:
