@@ -290,8 +290,8 @@ def many_partitions(profile: str, directory: Path, partitions: int, rounds: int)
         await worker.until(lambda: worker.has_reported)
         control = participant.replica.control
         reports = [PacketReport(offset, control, []) for offset in participant.replica.undecided]
-        for first in range(0, len(reports), worker.settings.batch.packets):
-            some = reports[first : first + worker.settings.batch.packets]
+        for first in range(0, len(reports), worker.settings.batch.bundles):
+            some = reports[first : first + worker.settings.batch.bundles]
             report = Report(_OTHER, [partitions], some, {partitions: 0})
             cluster.reports.append(worker.codec.encode_report(report))
         await worker.until(lambda: sum(cluster.committer.offsets.values()) == packets)

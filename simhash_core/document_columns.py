@@ -63,7 +63,7 @@ class BytesColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DocumentColumns:
-    """Documents, and deletes, in rising order of their raw offsets.
+    """Documents, and deletes; those of a raw partition in rising order of their offsets.
 
     A delete has an id and no content, and is not decidable. Scopes mask fingerprints and digests.
     """
@@ -80,6 +80,11 @@ class DocumentColumns:
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of ids, sketches and fingerprints; the rest is small."""
+        return len(self.ids.joined) + len(self.sketches.joined) + self.fingerprints.nbytes
 
     def document_id(self, row: int) -> str:
         return self.ids[row].decode()
@@ -130,6 +135,53 @@ class DocumentColumns:
             None if self.operations is None else self.operations[rows],
             None if self.scopes is None else _strings_of(self.scopes, rows),
         )
+
+    def part(self, first: int, end: int) -> DocumentColumns:
+        """Return the rows from ``first`` to before ``end``, without a copy of numbers."""
+        return DocumentColumns(
+            self.offsets[first:end],
+            self.times_ms[first:end],
+            self.ids.part(first, end),
+            self.digests[first:end],
+            self.fingerprints[first:end],
+            self.undecidable[first:end],
+            self.sketches.part(first, end),
+            None if self.operations is None else self.operations[first:end],
+            None if self.scopes is None else self.scopes.part(first, end),
+        )
+
+
+def joined_columns(parts: Sequence[DocumentColumns]) -> DocumentColumns:
+    if len(parts) == 1:
+        return parts[0]
+    operations = scopes = None
+    if any(each.operations is not None for each in parts):
+        operations = np.concatenate(
+            [~each.are_documents * np.uint8(DELETE) for each in parts], dtype=np.uint8
+        )
+    if any(each.scopes is not None for each in parts):
+        none = [BytesColumn.of([b""] * len(each)) for each in parts]
+        scopes = _joined_strings([each.scopes or no for each, no in zip(parts, none, strict=True)])
+    return DocumentColumns(
+        np.concatenate([each.offsets for each in parts]),
+        np.concatenate([each.times_ms for each in parts]),
+        _joined_strings([each.ids for each in parts]),
+        np.concatenate([each.digests for each in parts]),
+        np.concatenate([each.fingerprints for each in parts]),
+        np.concatenate([each.undecidable for each in parts]),
+        _joined_strings([each.sketches for each in parts]),
+        operations,
+        scopes,
+    )
+
+
+def _joined_strings(parts: Sequence[BytesColumn]) -> BytesColumn:
+    bounds = [np.zeros(1, dtype=np.uint32)]
+    size = 0
+    for each in parts:
+        bounds.append(each.bounds[1:] + np.uint32(size))
+        size += len(each.joined)
+    return BytesColumn(b"".join([each.joined for each in parts]), np.concatenate(bounds))
 
 
 def _strings_of(strings: BytesColumn, rows: NDArray[np.intp]) -> BytesColumn:

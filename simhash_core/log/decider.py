@@ -1,8 +1,8 @@
-"""The leader: it decides packets in the order of the log, once every shard has reported.
+"""The leader: it decides bundles in the order of the log, once every shard has reported.
 
 A document's match is the nearest of three: those that shards reported, the recent unique documents
 (which a shard may not have known when it looked up), and the unique documents before it in its own
-packet. So the verdict is that of a single worker that reads the log in order, whoever looked up
+bundle. So the verdict is that of a single worker that reads the log in order, whoever looked up
 what, and when.
 
 A leader decides nothing before it has read back its first control record in its place in the chain,
@@ -12,11 +12,12 @@ everybody ignores the records of a leader that was succeeded and goes on.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from itertools import islice, takewhile
+from itertools import takewhile
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -28,11 +29,12 @@ from simhash_core.errors import ProtocolError
 from simhash_core.index.look_up import Nearness, View, joined_answer, neighbour
 from simhash_core.log.nearest_matches import Pair, compared, match_nearest, near_pairs, own_repeats
 from simhash_core.log.records import (
+    Bundle,
+    ChainHeads,
     Control,
     Decision,
+    Found,
     Heads,
-    Packet,
-    PacketReport,
     Query,
     Removal,
     Report,
@@ -46,24 +48,53 @@ from simhash_core.log.replica import AcceptedControl, Replica
 from simhash_core.log.unique_documents import RecentUniques, unique_rows
 from simhash_core.verdicts import Answer, Match
 
-# ---- Reports of the shards, by packet.
+# ---- Reports of the shards.
 #
-# A packet is decided once each shard has reported on it. A few workers may own a thousand shards,
-# so a set of shards is kept as the bits of a number.
+# A bundle is decided once each shard has reported on it. A report covers a range of the log, and
+# names only what was found there; so the work does not grow with bundles times workers. A few
+# workers may own a thousand shards, so a set of shards is kept as the bits of a number.
 
 
-REPORTED_PACKETS_MAX: Final = 1 << 17
-"""The packets whose reports are kept; a worker reports again on what stays undecided for long."""
+KEPT_FOUND_MAX: Final = 1 << 17
+"""The bundles of which kept reports have found something. A worker reports again on what stays
+undecided for long."""
 _REPORTERS_MAX: Final = 1024
-"""The workers whose last report is remembered; each start of a worker has a new name."""
-_SWEPT_PACKETS_MIN: Final = 1024  # decided between two sweeps
+"""The workers whose reports are remembered; each start of a worker has a new name."""
 _KNOWN_SETS_MAX: Final = 4096  # sets of shards whose bits are remembered
 
 
-@dataclass(slots=True)
-class _OnPacket:
-    reports: list[PacketReport] = field(default_factory=list)
-    shards: int = 0  # that the reports cover, as bits
+class _Covered:
+    """The ranges of the log that one worker has looked up in one set of shards."""
+
+    __slots__ = ("_ranges", "shards")
+
+    def __init__(self, shards: int) -> None:
+        self.shards = shards  # as bits
+        self._ranges: list[tuple[int, int]] = []
+
+    def add(self, first: int, end: int) -> None:
+        """Add a range; ranges that touch become one."""
+        ranges = self._ranges
+        if not ranges or ranges[-1][1] < first:
+            ranges.append((first, end))
+            return
+        low = bisect_left(ranges, first, key=itemgetter(1))
+        high = bisect_right(ranges, end, key=itemgetter(0))
+        if low < high:
+            first, end = min(first, ranges[low][0]), max(end, ranges[high - 1][1])
+        ranges[low:high] = [(first, end)]
+
+    def forget_before(self, offset: int) -> None:
+        while self._ranges and self._ranges[0][1] <= offset:
+            del self._ranges[0]
+
+    def end_of(self, offset: int) -> int | None:
+        """Return the end of the range that holds an offset, None if none does."""
+        at = bisect_right(self._ranges, offset, key=itemgetter(0)) - 1
+        return self._ranges[at][1] if at >= 0 and offset < self._ranges[at][1] else None
+
+    def __bool__(self) -> bool:
+        return bool(self._ranges)
 
 
 class ShardReports:
@@ -71,29 +102,27 @@ class ShardReports:
         self._began: int | None = None
         self._next = 0
         self._early: deque[Report] = deque()
-        self._early_packets = 0
-        self._on: dict[int, _OnPacket] = {}
-        self._swept_before = 0
+        self._early_found = 0
+        self._covered: dict[tuple[str, int], _Covered] = {}
+        self._found: dict[int, list[tuple[int, Found]]] = {}
+        self._complete = 0, 0
         self._bits = _ShardBits()
         self._required: set[int] = set()
         self._required_bits = 0
         self._reporters: dict[str, int] = {}
 
-    def __contains__(self, offset: int) -> bool:
-        return offset in self._on
-
     def begin(self, began: int, following: int, shards: Iterable[int]) -> None:
         """Count reports made after the control record at ``began``, from ``following`` on."""
         self._began, self._next = began, following
-        for shard in shards:
-            self.require(shard)
-        early, self._early, self._early_packets = self._early, deque(), 0
+        self.require(shards)
+        early, self._early, self._early_found = self._early, deque(), 0
         for report in early:
             self._add(report, began)
 
-    def require(self, shard: int) -> None:
-        self._required.add(shard)
-        self._required_bits |= self._bits.of((shard,))
+    def require(self, shards: Iterable[int]) -> None:
+        self._required.update(shards)
+        self._required_bits = self._bits.of(tuple(self._required))
+        self._complete = 0, 0
 
     def add(self, report: Report) -> None:
         self._note_reporter(report)
@@ -104,54 +133,89 @@ class ShardReports:
 
     def _keep(self, report: Report) -> None:
         """Keep a report until the term begins; drop the oldest, which is least likely to count."""
-        if not report.packets:
+        if report.end <= report.first:
             return
         self._early.append(report)
-        self._early_packets += len(report.packets)
-        while self._early_packets > REPORTED_PACKETS_MAX:
-            self._early_packets -= len(self._early.popleft().packets)
+        self._early_found += 1 + len(report.found)
+        while self._early_found > KEPT_FOUND_MAX:
+            self._early_found -= 1 + len(self._early.popleft().found)
 
     def _add(self, report: Report, began: int) -> None:
+        first, end = max(report.first, self._next), report.end
+        if report.control < began or end <= first:
+            return
         shards = self._bits.of(tuple(report.shards))
-        for packet_report in report.packets:
-            if packet_report.control < began or packet_report.offset < self._next:
+        for found in report.found:
+            if found.offset < self._next:
                 continue
-            on_packet = self._on.get(packet_report.offset)
-            if on_packet is None:
-                if not self._has_room():
-                    continue
-                on_packet = self._on[packet_report.offset] = _OnPacket()
-            if shards & ~on_packet.shards:
-                on_packet.shards |= shards
-                on_packet.reports.append(packet_report)
+            if not self._add_found(shards, found):
+                end = found.offset
+                break
+        if end <= first:
+            return
+        key = report.worker, shards
+        covered = self._covered.get(key)
+        if covered is None:
+            self._drop_old()
+            covered = self._covered[key] = _Covered(shards)
+        covered.forget_before(self._next)
+        covered.add(first, end)
 
-    def _has_room(self) -> bool:
-        """Return whether one more packet fits; first drop those that never were in the log."""
-        if len(self._on) < REPORTED_PACKETS_MAX:
+    def _add_found(self, shards: int, found: Found) -> bool:
+        """Return whether there is room."""
+        known = self._found.get(found.offset)
+        if known is None:
+            if len(self._found) >= KEPT_FOUND_MAX:
+                return False
+            self._found[found.offset] = [(shards, found)]
             return True
-        if self._next - self._swept_before >= _SWEPT_PACKETS_MIN:
-            self._swept_before = self._next
-            self._on = {offset: on for offset, on in self._on.items() if offset >= self._next}
-        return len(self._on) < REPORTED_PACKETS_MAX
+        reported = 0
+        for bits, _ in known:
+            reported |= bits
+        if shards & ~reported:
+            known.append((shards, found))
+        return True
+
+    def _drop_old(self) -> None:
+        """Forget workers that have reported nothing that is undecided."""
+        if len(self._covered) < _REPORTERS_MAX:
+            return
+        for covered in self._covered.values():
+            covered.forget_before(self._next)
+        self._covered = {key: each for key, each in self._covered.items() if each}
+        self._found = {offset: each for offset, each in self._found.items() if offset >= self._next}
 
     def forget(self, offset: int) -> None:
-        self._on.pop(offset, None)
+        self._found.pop(offset, None)
         self._next = offset + 1
 
-    def on(self, offset: int) -> Sequence[PacketReport]:
-        on_packet = self._on.get(offset)
-        return () if on_packet is None else on_packet.reports
+    def on(self, offset: int) -> list[Found]:
+        return [found for _, found in self._found.get(offset, ())]
 
     def are_complete(self, offset: int) -> bool:
-        return not self._required_bits & ~self._shards_on(offset)
+        first, end = self._complete
+        if first <= offset < end:
+            return True
+        shards, end = self._shards_on(offset)
+        if self._required_bits & ~shards:
+            return False
+        self._complete = offset, end
+        return True
 
     def missing(self, offset: int) -> set[int]:
-        reported = self._shards_on(offset)
+        reported, _ = self._shards_on(offset)
         return {shard for shard in self._required if not self._bits.of((shard,)) & reported}
 
-    def _shards_on(self, offset: int) -> int:
-        on_packet = self._on.get(offset)
-        return 0 if on_packet is None else on_packet.shards
+    def _shards_on(self, offset: int) -> tuple[int, int]:
+        """Return the shards that have reported on an offset, and up to where all of them have."""
+        shards = 0
+        ends = []
+        for covered in self._covered.values():
+            end = covered.end_of(offset)
+            if end is not None:
+                shards |= covered.shards
+                ends.append(end)
+        return shards, min(ends, default=offset + 1)
 
     def _note_reporter(self, report: Report) -> None:
         self._reporters.pop(report.worker, None)
@@ -184,9 +248,7 @@ class _ShardBits:
         return bits
 
 
-_COMPARED_DOCUMENTS: Final = 512  # of several packets, at once
-_DECIDED_DOCUMENTS: Final = 4096
-"""The documents that one control record decides, unless a single packet has more."""
+_COMPARED_DOCUMENTS: Final = 512  # of several bundles, at once
 
 
 def term_of(worker: str, number: int) -> str:
@@ -232,7 +294,7 @@ class Decider:
             leader=self.term,
             leads=True,
             decisions=[],
-            heads=[] if latest is None else latest.heads,
+            heads=ChainHeads() if latest is None else latest.heads,
             next=replica.start if latest is None else latest.next,
         )
 
@@ -275,18 +337,18 @@ class Decider:
         return set() if offset is None or not self.leads else self._reports.missing(offset)
 
     def decide(self, replica: Replica, limit: int) -> Control | None:
-        """Decide at most ``limit`` packets; None while a record is in flight."""
+        """Decide at most ``limit`` documents, or one bundle; None while a record is in flight."""
         if not self.leads or self._in_flight:
             return None
         decisions: list[Decision] = []
         documents = 0
         for offset in self._decidable(replica):
             documents += len(replica.undecided[offset].columns)
-            if len(decisions) >= limit or (decisions and documents > _DECIDED_DOCUMENTS):
+            if decisions and documents > limit:
                 break
             self._recent.forget_through(self._known_to_all(replica, offset))
             if offset not in self._pairs:
-                self._compare(replica, limit - len(decisions))
+                self._compare(replica)
             decisions.append(self._decision(replica, offset))
             self._reports.forget(offset)
             self._next = offset + 1
@@ -298,7 +360,7 @@ class Decider:
             leader=self.term,
             leads=False,
             decisions=decisions,
-            heads=self._heads.items(),
+            heads=self._heads.columns(),
             next=self._next,
         )
 
@@ -309,7 +371,7 @@ class Decider:
         return self._reports.are_complete(offset)
 
     def _known_to_all(self, replica: Replica, offset: int) -> int:
-        """Return the control record that everyone who reports on the packet has applied."""
+        """Return the control record that everyone who reports on the bundle has applied."""
         return replica.control_before(offset)
 
     def appended(self, offset: int) -> None:
@@ -320,14 +382,14 @@ class Decider:
             self._last_control = offset
             self._recent.appended(offset)
 
-    def _compare(self, replica: Replica, limit: int) -> None:
-        """Compare the next packets with recent unique documents and each other, in one batch."""
+    def _compare(self, replica: Replica) -> None:
+        """Compare the next bundles with recent unique documents and each other, in one batch."""
         self._pairs = {}
         group: list[tuple[int, DocumentColumns]] = []
         documents = 0
-        for offset in islice(replica.undecided.starting_at(self._next), limit):
+        for offset in replica.undecided.starting_at(self._next):
             columns = replica.undecided[offset].columns
-            if group and (offset not in self._reports or documents >= _COMPARED_DOCUMENTS):
+            if group and (documents >= _COMPARED_DOCUMENTS or not self._can_decide(offset)):
                 break
             group.append((offset, columns))
             documents += len(columns)
@@ -339,50 +401,59 @@ class Decider:
 
     def _decision(self, replica: Replica, offset: int) -> Decision:
         item = replica.undecided[offset]
-        reports = self._reports.on(offset)
+        found = self._reports.on(offset)
         near = self._pairs.pop(offset)
         view = self._view(replica, offset)
         if isinstance(item, Query):
-            answer = self._answer(item, view, reports, near)
+            answer = self._answer(item, view, found, near)
             return Decision(offset, [] if answer.match is None else [answer.match], answer)
-        if not self._heads.counts(item):
-            return Decision(offset, None)
-        removing = removing_rows(item.columns, replaces=self._nearness.replaces)
-        view = view._replace(removing=removing)
-        best = _nearest(reports)
+        skipped = self._advance(item)
+        if len(skipped) == len(item.segments):
+            return Decision(offset, [], skipped=skipped)
+        counting = item.rows_without(skipped)
+        columns = item.columns
+        view = view._replace(
+            removing=removing_rows(columns, counting, replaces=self._nearness.replaces)
+        )
+        best = {row: match for row, match in _nearest(found).items() if counting[row]}
+        repeatable = [row for row in columns.repeatable if counting[row]]
         pairs = [
-            *near,
-            *self._recent_repeats(item.columns),
-            *own_repeats(self._nearness, view, item.columns),
+            *(pair for pair in near if counting[pair[0]]),
+            *self._recent_repeats(columns, repeatable),
+            *own_repeats(self._nearness, view, columns, repeatable),
         ]
 
         def entry(sequence: int) -> Entry | None:
             if log_offset_of(sequence) == offset:
-                return entry_of(item, index_of(sequence))
+                row = index_of(sequence)
+                return entry_of(item, row) if counting[row] else None
             return self._recent.entry(sequence)
 
-        match_nearest(self._nearness, item.columns, pairs, best, entry, view)
-        self._advance(item)
-        unique = unique_rows(item.columns, best)
-        removals = self._removals(item, view, reports, unique)
+        match_nearest(self._nearness, columns, pairs, best, entry, view)
+        unique = unique_rows(columns, best) & counting
+        removals = self._removals(item, view, found, unique)
         self._recent.add(offset, item, np.flatnonzero(unique))
         for removal in removals:
             self._recent.remove(removal.sequence)
-        return Decision(offset, [best[row] for row in sorted(best)], None, removals)
+        return Decision(offset, [best[row] for row in sorted(best)], None, removals, skipped)
 
     def _view(self, replica: Replica, offset: int) -> View:
         return View(sequence_number(offset, 0), replica.expired_for(offset))
 
-    def _advance(self, packet: Packet) -> None:
-        self._heads.advance(packet)
-        self._reports.require(packet.chain.partition)
+    def _advance(self, bundle: Bundle) -> list[int]:
+        """Return the segments that do not count; from now on, new shards must report."""
+        known = len(self.shards)
+        skipped = self._heads.take(bundle)
+        if len(self.shards) > known:
+            self._reports.require(self.shards)
+        return skipped
 
     def _removals(
-        self, packet: Packet, view: View, reports: Sequence[PacketReport], unique: NDArray[np.bool_]
+        self, bundle: Bundle, view: View, found: Sequence[Found], unique: NDArray[np.bool_]
     ) -> list[Removal]:
         if not view.removing:
             return []
-        removals = {removal for report in reports for removal in report.held}
+        removals = {removal for each in found for removal in each.held}
         names = list(view.removing)
         for name, sequences in zip(names, self._recent.with_ids(names), strict=True):
             for sequence in sequences:
@@ -390,21 +461,22 @@ class Decider:
                 if entry is not None and sequence >= view.expired_before:
                     row = view.removing[name][0]
                     removals.add(Removal(row, entry.source.partition, sequence))
-        removals.update(own_removals(packet, view, unique))
+        removals.update(own_removals(bundle, view, unique))
         return sorted(removals)
 
-    def _recent_repeats(self, columns: DocumentColumns) -> Iterator[Pair]:
-        for row in columns.repeatable:
+    def _recent_repeats(self, columns: DocumentColumns, rows: Iterable[int]) -> Iterator[Pair]:
+        for row in rows:
             for sequence in self._recent.by_content(columns.digest(row)):
                 yield row, 0, sequence
 
     def _answer(
-        self, query: Query, view: View, reports: Sequence[PacketReport], near: Sequence[Pair]
+        self, query: Query, view: View, found: Sequence[Found], near: Sequence[Pair]
     ) -> Answer:
-        best = _nearest(reports)
-        pairs = sorted([*near, *self._recent_repeats(query.columns)])
+        best = _nearest(found)
+        repeated = self._recent_repeats(query.columns, query.columns.repeatable)
+        pairs = sorted([*near, *repeated])
         self._match_recent(query, pairs, best, view)
-        answers = [each.answer for each in reports if each.answer is not None]
+        answers = [each.answer for each in found if each.answer is not None]
         recent = [
             neighbour(self._nearness, query.columns, distance, sequence, entry)
             for _, distance, sequence in pairs
@@ -421,10 +493,10 @@ class Decider:
         match_nearest(self._nearness, query.columns, pairs, best, self._recent.entry, view)
 
 
-def _nearest(reports: Iterable[PacketReport]) -> dict[int, Match]:
+def _nearest(found: Iterable[Found]) -> dict[int, Match]:
     best: dict[int, Match] = {}
-    for report in reports:
-        for match in report.matches:
+    for each in found:
+        for match in each.matches:
             if match.is_nearer(best.get(match.row)):
                 best[match.row] = match
     return best

@@ -64,7 +64,7 @@ class LocalDecider:
     def decide(self, offset: int, packet: Packet, now_ms: int = ANY_TIME_MS) -> LocalDecision:
         """Decide a packet; ``offset`` rises, and no time after ``now_ms`` moves the watermark."""
         columns = packet.columns
-        self._horizons.packet(offset, columns, now_ms)
+        self._horizons.bundle(offset, columns, now_ms)
         self._horizons.forget_before(offset)
         view = View(
             sequence_number(offset, 0),

@@ -1,6 +1,6 @@
-"""The nearest match of each document of a packet, in the order of the documents.
+"""The nearest match of each document of a bundle, in the order of the documents.
 
-A match must be a unique document, and whether a document of the same packet is unique depends on
+A match must be a unique document, and whether a document of the same bundle is unique depends on
 its own match. So the pairs are visited in order; only documents with pairs cost any time.
 """
 
@@ -25,7 +25,7 @@ from simhash_core.verdicts import Match
 Pair = tuple[int, int, int]
 """Row, distance in bits, and sequence number of the candidate."""
 
-_COMPARED_WHOLE: Final = 1024  # packets up to so many documents are compared each with each
+_COMPARED_WHOLE: Final = 1024  # bundles up to so many documents are compared each with each
 
 
 def match_nearest(
@@ -38,7 +38,7 @@ def match_nearest(
 ) -> None:
     """Put into ``best`` the nearest match of each row; it holds those that are known so far.
 
-    ``entry`` returns None for a candidate that is not unique. Candidates of the packet itself count
+    ``entry`` returns None for a candidate that is not unique. Candidates of the bundle itself count
     only if they are unique.
     """
     offset = log_offset_of(view.first)
@@ -73,24 +73,24 @@ def own_pairs(nearness: Nearness, view: View, columns: DocumentColumns) -> Itera
     offset = log_offset_of(view.first)
     documents = compared(nearness.scheme, [(offset, columns)])
     yield from near_pairs(nearness, documents)[offset]
-    yield from own_repeats(nearness, view, columns)
+    yield from own_repeats(nearness, view, columns, columns.repeatable)
 
 
 class Compared(NamedTuple):
-    """The decidable documents of several packets, compared together."""
+    """The decidable documents of several bundles, compared together."""
 
-    packets: Sequence[int]  # rising offsets in the log
-    offsets: NDArray[np.int64]  # of each document's packet
-    rows: NDArray[np.intp]  # in that packet
+    bundles: Sequence[int]  # rising offsets in the log
+    offsets: NDArray[np.int64]  # of each document's bundle
+    rows: NDArray[np.intp]  # in that bundle
     prints: Prints
 
 
-def compared(scheme: BlockScheme, packets: Sequence[tuple[int, DocumentColumns]]) -> Compared:
-    rows_of = [np.flatnonzero(columns.undecidable == 0) for _, columns in packets]
-    offsets = np.array([offset for offset, _ in packets], dtype=np.int64)
+def compared(scheme: BlockScheme, bundles: Sequence[tuple[int, DocumentColumns]]) -> Compared:
+    rows_of = [np.flatnonzero(columns.undecidable == 0) for _, columns in bundles]
+    offsets = np.array([offset for offset, _ in bundles], dtype=np.int64)
     prints = [
         prints_of(scheme, columns, rows)
-        for (_, columns), rows in zip(packets, rows_of, strict=True)
+        for (_, columns), rows in zip(bundles, rows_of, strict=True)
     ]
     return Compared(
         offsets.tolist(),
@@ -101,9 +101,9 @@ def compared(scheme: BlockScheme, packets: Sequence[tuple[int, DocumentColumns]]
 
 
 def near_pairs(nearness: Nearness, documents: Compared) -> dict[int, list[Pair]]:
-    """Return pairs of near documents, the later one first, by offset of its packet."""
+    """Return pairs of near documents, the later one first, by offset of its bundle."""
     rows, others, distances = _earlier(nearness, documents.prints)
-    pairs: dict[int, list[Pair]] = {offset: [] for offset in documents.packets}
+    pairs: dict[int, list[Pair]] = {offset: [] for offset in documents.bundles}
     later = documents.offsets[rows], documents.rows[rows], distances
     earlier = documents.offsets[others], documents.rows[others]
     columns = [column.tolist() for column in (*later, *earlier)]
@@ -112,14 +112,16 @@ def near_pairs(nearness: Nearness, documents: Compared) -> dict[int, list[Pair]]
     return pairs
 
 
-def own_repeats(nearness: Nearness, view: View, columns: DocumentColumns) -> Iterator[Pair]:
-    """Yield the undecidable documents of a packet with earlier ones of the same content.
+def own_repeats(
+    nearness: Nearness, view: View, columns: DocumentColumns, repeatable: Iterable[int]
+) -> Iterator[Pair]:
+    """Yield undecidable documents with earlier ones of the same content; all are in one bundle.
 
     The first of a content is enough, unless it may be out of the window or removed by then.
     """
     is_first_enough = _is_first_enough(nearness, view)
     earlier: dict[bytes, list[int]] = {}
-    for row in columns.repeatable:
+    for row in repeatable:
         others = earlier.setdefault(columns.digest(row), [])
         for other in others:
             yield row, 0, view.first + other

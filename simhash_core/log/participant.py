@@ -7,9 +7,9 @@ reads the log again from the committed position; waiting raw records and the ind
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import Final, Generic, NamedTuple
 
 import numpy as np
@@ -22,12 +22,13 @@ from simhash_core.index.prints import Prints
 from simhash_core.log.decider import Decider, term_of, worker_of
 from simhash_core.log.records import (
     NO_CONTROL,
+    Bundle,
     Control,
+    Found,
     Heads,
     Horizons,
     LogRecord,
     Packet,
-    PacketReport,
     Progress,
     Query,
     Removal,
@@ -39,95 +40,120 @@ from simhash_core.log.shard_stream import Ready, Record, ShardStream
 from simhash_core.log.shards import EntryStore, HeldShards, OwnedShard
 from simhash_core.verdicts import Answer
 
-# ---- Reports: a worker looks up each undecided packet and query once, in the order of the log.
+# ---- Reports: a worker looks up each undecided bundle and query once, in the order of the log.
 
 
-REPORT_DOCUMENTS_MAX: Final = 4096  # in one step, unless a single packet has more
+Item = tuple[int, Bundle | Query, View]  # with its offset in the log
 
-Item = tuple[int, Packet | Query, View]  # with its offset in the log
+
+class LookedUp(NamedTuple):
+    """What was found for all that was undecided from offset ``first`` to before ``end``."""
+
+    first: int
+    end: int
+    found: list[Found]
+    documents: int
 
 
 class Reporter:
-    """Looks up what one replica has read, a few of thousands of packets in each step."""
+    """Looks up what one replica has read, a few of thousands of bundles in each step."""
 
     def __init__(
         self, index: DocumentIndex, nearness: Nearness, shards: HeldShards[Record], replica: Replica
     ) -> None:
         self._index = index
-        self._replaces = nearness.replaces
         self._shards = shards
         self._look_up = LookUp(index, nearness, shards)
         self._removals = UndecidedRemovals(replaces=nearness.replaces)
         self._replica = replica
-        self._waiting: deque[int] = deque()
+        self._next = replica.start
+        self._again: range = range(0)  # of the log, looked up before ``_next`` on
 
     def read(self, offset: int) -> None:
         item = self._replica.undecided[offset]
-        self._waiting.append(offset)
-        if isinstance(item, Packet):
+        if isinstance(item, Bundle):
             self._removals.read(offset, item)
 
     def accepted(self, accepted: AcceptedControl) -> None:
-        for decided in accepted.decided:
-            if self._waiting and self._waiting[0] == decided.offset:
-                self._waiting.popleft()
-            if isinstance(decided.item, Packet) and not accepted.has_heads:
-                self._removals.decided(decided.offset)
         if accepted.has_heads:
             self._removals.begin(self._replica)
+            return
+        for decided in accepted.decided:
+            if isinstance(decided.item, Bundle):
+                self._removals.decided(decided.offset)
 
     @property
     def has_more(self) -> bool:
         """Whether ``step`` can look something up: the heads say which packets count."""
-        return bool(self._waiting) and self._replica.heads is not None
+        return self._replica.heads is not None and self._first_waiting() is not None
 
     def is_to_look_up_next(self) -> bool:
-        return self.has_more and self._waiting[0] == self._replica.undecided.first
+        return self.has_more and self._first_waiting() == self._replica.undecided.first
+
+    def _first_waiting(self) -> int | None:
+        undecided = self._replica.undecided
+        again = next(undecided.starting_at(self._again.start), None) if self._again else None
+        if again is not None and again in self._again:
+            return again
+        return next(undecided.starting_at(self._next), None)
 
     def look_up_again(self) -> None:
-        self._waiting = deque(self._replica.undecided)
+        self._next, self._again = self._replica.start, range(0)
 
     def look_up_oldest_again(self, limit: int) -> int:
+        """Return how many of the oldest, ``limit`` at most, were looked up and will be again."""
         oldest = [*islice(self._replica.undecided, limit)]
-        waiting = 0
-        while oldest and self._waiting and self._waiting[0] <= oldest[-1]:
-            self._waiting.popleft()
-            waiting += 1
-        self._waiting.extendleft(reversed(oldest))
-        return len(oldest) - waiting
+        again = [each for each in oldest if each < self._next and each not in self._again]
+        if again:
+            self._again = range(self._replica.start, max(again[-1] + 1, self._again.stop))
+        return len(again)
 
-    def step(self, limit: int) -> list[PacketReport]:
-        items = [*self._next(limit)] if self.has_more else []
-        packets = [(offset, item, view) for offset, item, view in items if isinstance(item, Packet)]
+    def step(self, limit: int) -> LookedUp | None:
+        """Look up what comes next: so many documents, or one bundle that has more."""
+        if not self.has_more:
+            return None
+        first, end, items = self._take(limit)
+        bundles = [(offset, item, view) for offset, item, view in items if isinstance(item, Bundle)]
         matches_of = self._look_up.matches_of(
-            [item.columns for _, item, _ in packets], [view for _, _, view in packets]
+            [item.columns for _, item, _ in bundles], [view for _, _, view in bundles]
         )
-        control = self._replica.control
-        reports = [
-            PacketReport(offset, control, matches, None, self._held(view))
-            for (offset, _, view), matches in zip(packets, matches_of, strict=True)
-        ]
+        found = []
+        for (offset, _, view), matches in zip(bundles, matches_of, strict=True):
+            removes = self._held(view)
+            if matches or removes:
+                found.append(Found(offset, matches, None, removes))
         for offset, item, view in items:
             if isinstance(item, Query):
                 answer = self._look_up.answer(item.columns, item.limit, view)
                 matches = [] if answer.match is None else [answer.match]
-                reports.append(PacketReport(offset, control, matches, answer))
-        return reports
+                found.append(Found(offset, matches, answer))
+        found.sort(key=attrgetter("offset"))
+        documents = sum(len(item) for _, item, _ in bundles)
+        return LookedUp(first, end, found, documents)
 
-    def _next(self, limit: int) -> Iterator[Item]:
+    def _take(self, limit: int) -> tuple[int, int, list[Item]]:
+        """Return what is looked up next, and the range of the log in which it is all there is."""
+        if self._again and self._first_waiting() not in self._again:
+            self._again = range(0)  # decided meanwhile
+        first, stop = (self._again.start, self._again.stop) if self._again else (self._next, None)
+        items: list[Item] = []
         documents = 0
-        for _ in range(min(limit, len(self._waiting))):
-            offset = self._waiting[0]
+        end = first
+        for offset in self._replica.undecided.starting_at(first):
             item = self._replica.undecided[offset]
             documents += len(item.columns)
-            if documents > REPORT_DOCUMENTS_MAX and documents > len(item.columns):
+            if (items and documents > limit) or (stop is not None and offset >= stop):
                 break
-            self._waiting.popleft()
-            yield offset, item, self._view(offset)
+            items.append((offset, item, self._view(offset)))
+            end = offset + 1
+        if stop is None:
+            self._next = end
+        else:
+            self._again = range(end, stop)
+        return first, end, items
 
     def _view(self, offset: int) -> View:
-        dropped = self._index.dropped_before
-        return view_of(self._replica, offset, self._removals, dropped, replaces=self._replaces)
+        return view_of(self._replica, offset, self._removals, self._index.dropped_before)
 
     def _held(self, view: View) -> list[Removal]:
         return held(view, self._shards)
@@ -144,8 +170,15 @@ class ShardReady(NamedTuple, Generic[Record]):
     progress: Progress
 
 
+class BundleLimit(NamedTuple):
+    """When a bundle is full."""
+
+    documents: int
+    size: int  # bytes of columns, which the last packet may exceed
+
+
 class Waiting(NamedTuple):
-    """What the next undecided packet or query waits for."""
+    """What the next undecided bundle or query waits for."""
 
     offset: int
     leader: str | None  # that must decide it; None: this worker, or nobody leads
@@ -168,6 +201,7 @@ class Participant(Generic[Record]):
         self.replica = Replica(0, NO_CONTROL)
         self.decider: Decider | None = None
         self.answers: dict[str, Answer | None] = {}  # to own queries; None: not answered yet
+        self.documents_looked_up = 0
         self.packets_skipped = 0
         self.controls_refused = 0
         self._reporter = self._new_reporter()
@@ -235,7 +269,8 @@ class Participant(Generic[Record]):
             self.replica = Replica(end, NO_CONTROL)
         else:
             horizons = Horizons(self.nearness.window, first.clock)
-            self.replica = Replica(first.position, first.control, horizons)
+            chains = {shard.stream.chain for shard in self.shards.values()}
+            self.replica = Replica(first.position, first.control, horizons, chains)
         self._end = end
         self._reporter = self._new_reporter()
         self._forget_at = FORGOTTEN_PLACES_MIN
@@ -321,23 +356,41 @@ class Participant(Generic[Record]):
             if item.identifier in self.answers:
                 self.answers[item.identifier] = decided.decision.answer
             return
-        self.packets_skipped += decided.decision.matches is None
-        self.held.decided(decided)
+        self.packets_skipped += len(decided.decision.skipped)
+        self.held.decided(decided.offset, item, decided.decision)
 
-    def packets(self) -> Iterator[Packet]:
-        """Yield the packets to append now, those of one shard in order."""
+    def bundle(self, limit: BundleLimit) -> Bundle | None:
+        """Return the next bundle to append, with a packet of each shard that has anything to send.
+
+        After a full one there may be more.
+        """
         if not self.caught_up:
-            return
+            return None
+        packets: list[Packet] = []
+        documents = size = 0
         for shard in self._in_session(self.held.news.to_send):
-            while (packet := shard.stream.next_packet(self.replica)) is not None:
-                yield packet
-            self.held.news.to_send.discard(shard.partition)
+            packet = shard.stream.next_packet(
+                self.replica, limit.documents - documents, limit.size - size
+            )
+            if packet is None:
+                self.held.news.to_send.discard(shard.partition)
+                continue
+            packets.append(packet)
+            documents += len(packet)
+            size += packet.columns.nbytes
+            if documents >= limit.documents or size >= limit.size:
+                break
+        return Bundle.of(packets) if packets else None
 
     # ---- reports and decisions
 
-    def report(self, limit: int) -> Report | None:
-        reports = self._reporter.step(limit)
-        return self._report(reports) if reports else None
+    def report(self, documents: int) -> Report | None:
+        """Look up about so many ``documents`` of what is undecided; None if there is nothing."""
+        looked_up = self._reporter.step(documents)
+        if looked_up is None:
+            return None
+        self.documents_looked_up += looked_up.documents
+        return self._report(looked_up)
 
     @property
     def has_to_report(self) -> bool:
@@ -347,18 +400,21 @@ class Participant(Generic[Record]):
         self._reporter.look_up_again()
 
     def report_again(self, limit: int) -> int:
-        """Report ``limit`` packets again, as acknowledged reports may be lost; return how many."""
+        """Report ``limit`` bundles again, as acknowledged reports may be lost; return how many."""
         return self._reporter.look_up_oldest_again(limit)
 
     def positions(self) -> Report:
-        """Return a report without packets: only how far the shards need the log."""
-        return self._report([])
+        """Return a report without look-ups: only how far the shards need the log."""
+        return self._report(LookedUp(0, 0, [], 0))
 
-    def _report(self, packets: list[PacketReport]) -> Report:
+    def _report(self, looked_up: LookedUp) -> Report:
         return Report(
             self.worker,
             self.held.reported,
-            packets,
+            self.replica.control,
+            looked_up.first,
+            looked_up.end,
+            looked_up.found,
             {p: shard.stream.committed.needed for p, shard in self.shards.items()},
         )
 
@@ -366,11 +422,16 @@ class Participant(Generic[Record]):
         if self.decider is not None:
             self.decider.report(report)
 
-    def control(self, limit: int) -> Control | None:
-        """Return the next control record; then call ``control_appended`` or ``_failed``."""
+    def control(self, documents: int) -> Control | None:
+        """Return the next control record, which decides about so many ``documents`` at most.
+
+        Then call ``control_appended`` or ``control_failed``.
+        """
         if self.decider is None or not self.caught_up:
             return None
-        return self.decider.first_record(self.replica) or self.decider.decide(self.replica, limit)
+        return self.decider.first_record(self.replica) or self.decider.decide(
+            self.replica, documents
+        )
 
     def control_appended(self, offset: int, term: str) -> None:
         if self.decider is not None and self.decider.term == term:
@@ -385,7 +446,7 @@ class Participant(Generic[Record]):
         return Decider(term_of(self.worker, self._terms), self.nearness)
 
     def waits_for(self) -> Waiting | None:
-        """Return what the next undecided packet, and so each later one, waits for."""
+        """Return what the next undecided bundle, and so each later one, waits for."""
         offset = self.replica.undecided.first
         if offset is None:
             return None

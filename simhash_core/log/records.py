@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.document_columns import DocumentColumns
+from simhash_core.document_columns import DocumentColumns, joined_columns
 from simhash_core.documents import Entry, SourcePosition
 from simhash_core.errors import ProtocolError
 from simhash_core.verdicts import Answer, Match
@@ -22,21 +23,21 @@ from simhash_core.window import SLICES, Window
 # ---- Sequence numbers: a document's position in the log as 64 bits. They rise in its order.
 #
 #     63 ........................... 16 15 ........ 0
-#     offset of the packet in the log    index in it
+#     offset of the bundle in the log    row of it
 
 
 INDEX_BITS: Final = 16
-PACKET_DOCUMENTS_LIMIT: Final = 1 << INDEX_BITS
-_INDEX_MASK: Final = PACKET_DOCUMENTS_LIMIT - 1
+BUNDLE_DOCUMENTS_LIMIT: Final = 1 << INDEX_BITS
+_INDEX_MASK: Final = BUNDLE_DOCUMENTS_LIMIT - 1
 
 
 def sequence_number(log_offset: int, index: int) -> int:
     return log_offset << INDEX_BITS | index
 
 
-def sequence_numbers(log_offset: int, documents: int) -> NDArray[np.uint64]:
-    first = log_offset << INDEX_BITS
-    return np.arange(first, first + documents, dtype=np.uint64)
+def sequence_numbers(first: int, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+    """Return the sequence numbers of rows, where that of row 0 is ``first``."""
+    return np.uint64(first) + rows.astype(np.uint64)
 
 
 def log_offset_of(sequence: int) -> int:
@@ -47,11 +48,15 @@ def index_of(sequence: int) -> int:
     return sequence & _INDEX_MASK
 
 
-# ---- Packets: documents of one raw partition as columns; each is a link of the partition's chain.
+# ---- Bundles and packets: documents as columns; each packet is a link of its partition's chain.
+#
+# A **packet** holds documents of one raw partition. A **bundle** is one record of the log: the
+# packets of all raw partitions that a worker has something of, their rows as common columns.
 #
 # A packet names the raw offset that its sender believes to be the last in the log (``previous``).
 # It counts only if that is so at its place in the log: compare-and-append. So everybody skips a
-# packet that was appended twice, by a former owner of the partition, or on a wrong guess.
+# packet that was appended twice, by a former owner of the partition, or on a wrong guess. The
+# packets of a bundle count each by itself.
 #
 # A packet covers all raw offsets after ``previous`` up to ``last``. Those without a row hold no
 # document: they were unreadable, tombstones, or never there.
@@ -82,6 +87,7 @@ class Packet:
     previous: int
     last: int
     columns: DocumentColumns
+    first: int = 0  # the row of the bundle at which it begins
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -92,10 +98,71 @@ class Packet:
         )
 
 
-def entry_of(packet: Packet, row: int) -> Entry:
-    columns = packet.columns
+class Segment(NamedTuple):
+    """A packet in a bundle, without its documents."""
+
+    chain: Chain
+    number: int  # of the packet, see ``Sender``
+    previous: int
+    last: int
+    first: int  # the row of the bundle at which it begins
+    end: int  # the row after its last one
+
+
+class Bundle:
+    """The packets of one log record; no two are of the same raw partition."""
+
+    __slots__ = ("columns", "segments", "worker")
+
+    first: Final = 0
+
+    def __init__(self, worker: str, segments: Sequence[Segment], columns: DocumentColumns) -> None:
+        self.worker = worker
+        self.segments = segments
+        self.columns = columns
+
+    @classmethod
+    def of(cls, packets: Sequence[Packet]) -> Bundle:
+        """Join packets of one sender."""
+        segments = []
+        first = 0
+        for packet in packets:
+            end = first + len(packet)
+            chain, number = packet.chain, packet.sender.number
+            segments.append(Segment(chain, number, packet.previous, packet.last, first, end))
+            first = end
+        columns = joined_columns([packet.columns for packet in packets])
+        return cls(packets[0].sender.worker, segments, columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def packet(self, at: int) -> Packet:
+        chain, number, previous, last, first, end = self.segments[at]
+        columns = self.columns
+        if len(self.segments) > 1:
+            columns = columns.part(first, end)
+        return Packet(chain, Sender(self.worker, number), previous, last, columns, first)
+
+    def packets(self) -> Iterator[Packet]:
+        return map(self.packet, range(len(self.segments)))
+
+    def source(self, row: int) -> SourcePosition:
+        chain = self.segments[bisect_right(self.segments, row, key=attrgetter("first")) - 1].chain
+        return SourcePosition(chain.topic, chain.partition, int(self.columns.offsets[row]))
+
+    def rows_without(self, skipped: Iterable[int]) -> NDArray[np.bool_]:
+        """Return which rows are not of the segments with these numbers, bool (rows,)."""
+        rows = np.ones(len(self), dtype=np.bool_)
+        for at in skipped:
+            rows[self.segments[at].first : self.segments[at].end] = False
+        return rows
+
+
+def entry_of(documents: Packet | Bundle, row: int) -> Entry:
+    columns = documents.columns
     return Entry(
-        packet.source(row),
+        documents.source(row),
         columns.document_id(row),
         int(columns.times_ms[row]),
         b"" if columns.undecidable[row] else columns.fingerprints[row].tobytes(),
@@ -105,40 +172,70 @@ def entry_of(packet: Packet, row: int) -> Entry:
     )
 
 
+class ChainHeads(NamedTuple):
+    """The last raw offset in the log of each chain; ``chains`` rise."""
+
+    chains: tuple[Chain, ...] = ()
+    last: array[int] = array("q")
+
+    @classmethod
+    def of(cls, heads: Iterable[tuple[Chain, int]]) -> ChainHeads:
+        in_order = sorted(heads)
+        return cls(
+            tuple(chain for chain, _ in in_order), array("q", (last for _, last in in_order))
+        )
+
+    def items(self) -> Iterator[tuple[Chain, int]]:
+        return zip(self.chains, self.last, strict=True)
+
+
 class Heads:
     """The last raw offset in the log of each chain, by the packets that count."""
 
-    def __init__(self, heads: Iterable[tuple[Chain, int]] = ()) -> None:
-        self._last = dict(heads)
-        self._sorted = sorted(self._last.items())
-        self._partitions = {chain.partition for chain in self._last}
+    def __init__(self, heads: ChainHeads = ChainHeads()) -> None:  # noqa: B008 - it is never changed
+        self._chains = heads.chains
+        self._last = heads.last[:]
+        self._at = {chain: at for at, chain in enumerate(self._chains)}
+        self._partitions = {chain.partition for chain in self._chains}
 
-    def counts(self, packet: Packet) -> bool:
+    def counts(self, packet: Packet | Segment) -> bool:
         return packet.previous == self.last(packet.chain) and packet.last > packet.previous
 
-    def advance(self, packet: Packet) -> None:
-        chain = packet.chain
-        at = bisect_left(self._sorted, chain, key=itemgetter(0))
-        if chain in self._last:
-            self._sorted[at] = chain, packet.last
-        else:
-            self._sorted.insert(at, (chain, packet.last))
-            self._partitions.add(chain.partition)
-        self._last[chain] = packet.last
+    def advance(self, packet: Packet | Segment) -> None:
+        at = self._at.get(packet.chain)
+        if at is None:
+            self._add(packet.chain)
+            at = self._at[packet.chain]
+        self._last[at] = packet.last
+
+    def _add(self, chain: Chain) -> None:
+        at = bisect_left(self._chains, chain)
+        self._chains = (*self._chains[:at], chain, *self._chains[at:])
+        self._last.insert(at, NO_OFFSET)
+        self._at = {chain: at for at, chain in enumerate(self._chains)}
+        self._partitions.add(chain.partition)
+
+    def take(self, bundle: Bundle) -> list[int]:
+        """Advance by the packets of a bundle that count; return the numbers of the others."""
+        skipped = []
+        for at, segment in enumerate(bundle.segments):
+            if self.counts(segment):
+                self.advance(segment)
+            else:
+                skipped.append(at)
+        return skipped
 
     def last(self, chain: Chain) -> int:
-        return self._last.get(chain, NO_OFFSET)
+        at = self._at.get(chain)
+        return NO_OFFSET if at is None else self._last[at]
 
     @property
     def partitions(self) -> AbstractSet[int]:
         """The raw partitions that have any document in the log: the shards."""
         return self._partitions
 
-    def items(self) -> list[tuple[Chain, int]]:
-        return self._sorted.copy()
-
-    def are(self, heads: Sequence[tuple[Chain, int]]) -> bool:
-        return self._sorted == heads
+    def columns(self) -> ChainHeads:
+        return ChainHeads(self._chains, self._last[:])
 
 
 # ---- What has expired at each offset of the log, if an index has a window.
@@ -174,7 +271,7 @@ class Horizons:
     def __len__(self) -> int:
         return len(self._offsets)
 
-    def packet(self, offset: int, columns: DocumentColumns, appended_ms: int) -> None:
+    def bundle(self, offset: int, columns: DocumentColumns, appended_ms: int) -> None:
         if self._window is None:
             return
         times = columns.times_ms
@@ -216,7 +313,7 @@ class Horizons:
 
 # ---- Records of the log and of the reports topic.
 #
-# The log holds packets, queries, and control records. Control records form one chain: each names
+# The log holds bundles, queries, and control records. Control records form one chain: each names
 # the one before it, and everybody ignores one that names another. A verdict counts when it is read
 # in an accepted control record.
 
@@ -236,18 +333,19 @@ class Query:
 class Removal(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
     """An entry that a delete, or a document that replaces those of its id, removes."""
 
-    row: int  # of the delete or document in its packet
+    row: int  # of the delete or document in its bundle
     partition: int  # the shard of the entry
     sequence: int  # of the entry
 
 
 class Decision(msgspec.Struct, frozen=True, array_like=True):
-    """The decision on the packet or query at one offset of the log."""
+    """The decision on the bundle or query at one offset of the log."""
 
     offset: int
-    matches: list[Match] | None  # of the duplicates, by row; None: breaks its chain, is skipped
+    matches: list[Match]  # of the duplicates, by row
     answer: Answer | None = None
     removals: list[Removal] = []  # by row
+    skipped: list[int] = []  # segments that break their chains, and do not count
 
 
 class Control(msgspec.Struct, frozen=True, array_like=True):
@@ -255,27 +353,31 @@ class Control(msgspec.Struct, frozen=True, array_like=True):
     leader: str  # name of its term
     leads: bool  # begins the term, decides nothing; only reports made after it count
     decisions: list[Decision]
-    heads: list[tuple[Chain, int]]  # of all chains after these decisions
+    heads: ChainHeads  # of all chains after these decisions
     next: int  # everything before this log offset is decided
 
 
-LogRecord = Packet | Query | Control
+LogRecord = Bundle | Query | Control
 
 
-class PacketReport(msgspec.Struct, frozen=True, array_like=True):
-    """What a worker's shards found for the packet or query at one offset of the log."""
+class Found(msgspec.Struct, frozen=True, array_like=True):
+    """What a worker's shards found for the bundle or query at one offset of the log."""
 
     offset: int
-    control: int  # the last control record that was applied before
     matches: list[Match]  # the nearest of each document that has any
     answer: Answer | None = None
-    held: list[Removal] = []  # entries of these shards that the packet removes
+    held: list[Removal] = []  # entries of these shards that the bundle removes
 
 
 class Report(msgspec.Struct, frozen=True, array_like=True):
+    """A worker's look-ups of all that was undecided from one offset of the log to another."""
+
     worker: str
-    shards: list[int]  # looked up in, all for each packet
-    packets: list[PacketReport]
+    shards: list[int]  # looked up in
+    control: int  # the last control record that was applied before
+    first: int
+    end: int  # the offset after the last one; not after ``first``: nothing was looked up
+    found: list[Found]  # by offset; nothing was found for the others
     positions: dict[int, int]  # the lowest log offset that each shard needs after a restart
 
 

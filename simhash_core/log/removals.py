@@ -1,4 +1,4 @@
-"""Which entries the rows of packets remove from the index, by the order of the log.
+"""Which entries the rows of bundles remove from the index, by the order of the log.
 
 A delete removes all entries with its id; so does each document, if documents replace those of their
 id. This holds for every packet that counts, whatever else is decided of it. So every reader knows
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.index.look_up import View
-from simhash_core.log.records import Heads, Packet, Removal, sequence_number
+from simhash_core.log.records import Bundle, Heads, Packet, Removal, sequence_number
 from simhash_core.log.replica import Replica
 
 
@@ -26,9 +26,13 @@ class EntriesByShard(Protocol):
         ...
 
 
-def removing_rows(columns: DocumentColumns, *, replaces: bool) -> dict[bytes, list[int]]:
-    """Return the ids that rows of a packet remove, with these rows, rising."""
-    rows = range(len(columns)) if replaces else columns.deletes
+def removing_rows(
+    columns: DocumentColumns, counting: NDArray[np.bool_] | None = None, *, replaces: bool
+) -> dict[bytes, list[int]]:
+    """Return the ids that rows remove, with these rows, rising; ``counting`` None: all count."""
+    rows: Sequence[int] = range(len(columns)) if replaces else columns.deletes
+    if counting is not None:
+        rows = [row for row in rows if counting[row]]
     removing: dict[bytes, list[int]] = {}
     for row in rows:
         removing.setdefault(columns.ids[row], []).append(row)
@@ -36,39 +40,39 @@ def removing_rows(columns: DocumentColumns, *, replaces: bool) -> dict[bytes, li
 
 
 class UndecidedRemovals:
-    """The ids that undecided packets remove, each with the first row that does.
+    """The ids that undecided bundles remove, each with the first row that does.
 
-    Packets are processed once, in order and on demand, and remembered until they are decided.
+    Bundles are processed once, in order and on demand, and remembered until they are decided.
     """
 
     def __init__(self, *, replaces: bool) -> None:
         self._replaces = replaces
         self._heads: Heads | None = None
-        self._waiting: deque[tuple[int, Packet]] = deque()
-        self._ids: dict[int, list[bytes]] = {}
+        self._waiting: deque[tuple[int, Bundle]] = deque()
+        self._removing: dict[int, dict[bytes, list[int]]] = {}
         self._first: dict[bytes, int] = {}
         self._later: dict[bytes, deque[int]] = {}
 
     def begin(self, replica: Replica) -> None:
         """Start again from a replica, which may not know the heads yet."""
         self._heads = None
-        for each in (self._waiting, self._ids, self._first, self._later):
+        for each in (self._waiting, self._removing, self._first, self._later):
             each.clear()
         if replica.heads is None:
             return
-        self._heads = Heads(replica.heads.items())
+        self._heads = Heads(replica.heads.columns())
         for offset, item in replica.undecided.items():
-            if isinstance(item, Packet):
+            if isinstance(item, Bundle):
                 self.read(offset, item)
 
-    def read(self, offset: int, packet: Packet) -> None:
+    def read(self, offset: int, bundle: Bundle) -> None:
         if self._heads is not None:
-            self._waiting.append((offset, packet))
+            self._waiting.append((offset, bundle))
 
     def decided(self, offset: int) -> None:
-        """Forget the first undecided packet: its removals are done."""
-        self.before(offset + 1)
-        for name in self._ids.pop(offset, ()):
+        """Forget the first undecided bundle: its removals are done."""
+        self.through(offset)
+        for name in self._removing.pop(offset, ()):
             later = self._later.get(name)
             if later is None:
                 del self._first[name]
@@ -77,27 +81,28 @@ class UndecidedRemovals:
             if not later:
                 del self._later[name]
 
-    def before(self, offset: int) -> Mapping[bytes, int]:
-        """Return ids, by first sequence, that packets before ``offset``, or some later, remove."""
-        while self._waiting and self._waiting[0][0] < offset:
-            self._take_out(*self._waiting.popleft())
+    def through(self, offset: int) -> Mapping[bytes, int]:
+        """Return ids, by first sequence, that bundles up to ``offset``, or some later, remove."""
+        while self._waiting and self._waiting[0][0] <= offset:
+            self._process(*self._waiting.popleft())
         return self._first
 
-    def _take_out(self, offset: int, packet: Packet) -> None:
+    def of(self, offset: int) -> Mapping[bytes, Sequence[int]]:
+        """Return the ids that the undecided bundle at ``offset`` removes, with its rows that do."""
+        self.through(offset)
+        return self._removing.get(offset, {})
+
+    def _process(self, offset: int, bundle: Bundle) -> None:
         assert self._heads is not None
-        if not self._counts(packet):
-            return
-        self._heads.advance(packet)
-        removing = removing_rows(packet.columns, replaces=self._replaces)
+        skipped = self._heads.take(bundle)
+        counting = bundle.rows_without(skipped) if skipped else None
+        removing = removing_rows(bundle.columns, counting, replaces=self._replaces)
         for name, rows in removing.items():
             sequence = sequence_number(offset, rows[0])
             if self._first.setdefault(name, sequence) != sequence:
                 self._later.setdefault(name, deque()).append(sequence)
         if removing:
-            self._ids[offset] = [*removing]
-
-    def _counts(self, packet: Packet) -> bool:
-        return self._heads is not None and self._heads.counts(packet)
+            self._removing[offset] = removing
 
 
 def view_of(
@@ -105,17 +110,13 @@ def view_of(
     offset: int,
     removals: UndecidedRemovals,
     expired_before: int,
-    *,
-    replaces: bool,
 ) -> View:
-    """Return what an undecided packet or query sees of an index, until anything is decided."""
-    item = replica.undecided[offset]
-    is_packet = isinstance(item, Packet)
+    """Return what an undecided bundle or query sees of an index, until anything is decided."""
     return View(
         sequence_number(offset, 0),
         max(expired_before, replica.expired_for(offset)),
-        removals.before(offset),
-        removing_rows(item.columns, replaces=replaces) if is_packet else {},
+        removals.through(offset),
+        removals.of(offset),
     )
 
 
@@ -131,14 +132,16 @@ def held(view: View, entries: EntriesByShard) -> list[Removal]:
     ]
 
 
-def own_removals(packet: Packet, view: View, unique: NDArray[np.bool_]) -> Iterator[Removal]:
+def own_removals(
+    documents: Packet | Bundle, view: View, unique: NDArray[np.bool_]
+) -> Iterator[Removal]:
     if not view.removing:
         return
     for row in np.flatnonzero(unique).tolist():
-        removing = view.removing.get(packet.columns.ids[row], ())
+        removing = view.removing.get(documents.columns.ids[row], ())
         later = _first_after(row, removing)
         if later is not None:
-            yield Removal(later, packet.chain.partition, view.first + row)
+            yield Removal(later, documents.source(row).partition, view.first + row)
 
 
 def _first_after(row: int, rows: Sequence[int]) -> int | None:

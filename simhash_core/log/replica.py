@@ -1,4 +1,4 @@
-"""What every reader of the log knows: the undecided packets and the chain of control records.
+"""What every reader of the log knows: the undecided bundles and the chain of control records.
 
 The state depends only on the log from some position on, so all readers agree.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from simhash_core.log.records import (
     NO_CONTROL,
     NO_OFFSET,
+    Bundle,
     Chain,
     Control,
     Decision,
@@ -19,28 +21,31 @@ from simhash_core.log.records import (
     Horizons,
     LogClock,
     LogRecord,
-    Packet,
     Query,
+    Segment,
     sequence_number,
 )
 
-# ---- Packets and queries that were read from the log and are not decided yet.
+# ---- Bundles and queries that were read from the log and are not decided yet.
 #
-# Thousands may wait, of a thousand chains, so the first one and those of a chain are indexed.
+# Thousands may wait, with packets of a thousand chains, so the first one is indexed, and those of
+# the chains that matter here.
 
 
 _PASSED_MIN: Final = 1024  # decided offsets that stay listed, unless they are fewer than half
 
 
-class Undecided(Mapping[int, Packet | Query]):
-    def __init__(self) -> None:
-        self._items: dict[int, Packet | Query] = {}
-        self._of_chain: dict[Chain, dict[int, Packet]] = {}
+class Undecided(Mapping[int, Bundle | Query]):
+    def __init__(self, chains: AbstractSet[Chain] | None = None) -> None:
+        """``chains`` are those that ``first_of``, ``last_of`` and ``head_of`` know; None: all."""
+        self._chains = chains
+        self._items: dict[int, Bundle | Query] = {}
+        self._of_chain: dict[Chain, dict[int, Segment]] = {}
         self._last: dict[Chain, int] = {}
         self._offsets: list[int] = []
         self._passed = 0
 
-    def __getitem__(self, offset: int) -> Packet | Query:
+    def __getitem__(self, offset: int) -> Bundle | Query:
         return self._items[offset]
 
     def __iter__(self) -> Iterator[int]:
@@ -53,29 +58,40 @@ class Undecided(Mapping[int, Packet | Query]):
     def first(self) -> int | None:
         return self._offsets[self._passed] if self._items else None
 
-    def add(self, offset: int, item: Packet | Query) -> None:
+    def add(self, offset: int, item: Bundle | Query) -> None:
         self._items[offset] = item
         self._offsets.append(offset)
-        if isinstance(item, Packet):
-            self._of_chain.setdefault(item.chain, {})[offset] = item
-            self._last[item.chain] = max(item.last, self.last_of(item.chain))
+        for segment in self._known(item):
+            self._of_chain.setdefault(segment.chain, {})[offset] = segment
+            self._last[segment.chain] = max(segment.last, self.last_of(segment.chain))
 
-    def pop(self, offset: int) -> Packet | Query | None:
+    def pop(self, offset: int) -> Bundle | Query | None:
         """Remove and return what is at an offset, as it is decided; None if nothing is there."""
         item = self._items.pop(offset, None)
-        if isinstance(item, Packet):
-            of_chain = self._of_chain[item.chain]
+        if item is None:
+            return None
+        for segment in self._known(item):
+            chain = segment.chain
+            of_chain = self._of_chain[chain]
             del of_chain[offset]
             if not of_chain:
-                del self._of_chain[item.chain], self._last[item.chain]
-            elif item.last == self._last[item.chain]:  # seldom: it does not count
-                self._last[item.chain] = max(each.last for each in of_chain.values())
+                del self._of_chain[chain], self._last[chain]
+            elif segment.last == self._last[chain]:  # seldom: it does not count
+                self._last[chain] = max(each.last for each in of_chain.values())
         while self._passed < len(self._offsets) and self._offsets[self._passed] not in self._items:
             self._passed += 1
         if self._passed > _PASSED_MIN and 2 * self._passed > len(self._offsets):
             del self._offsets[: self._passed]
             self._passed = 0
         return item
+
+    def _known(self, item: Bundle | Query) -> Iterable[Segment]:
+        if isinstance(item, Query):
+            return ()
+        chains = self._chains
+        if chains is None:
+            return item.segments
+        return [segment for segment in item.segments if segment.chain in chains]
 
     def starting_at(self, offset: int) -> Iterator[int]:
         at = bisect_left(self._offsets, offset, self._passed)
@@ -92,15 +108,15 @@ class Undecided(Mapping[int, Packet | Query]):
 
     def head_of(self, chain: Chain, head: int = NO_OFFSET) -> int:
         """Return the head of a chain after its undecided packets; ``head`` is before them."""
-        for packet in self._of_chain.get(chain, {}).values():
-            if packet.previous == head:
-                head = packet.last
+        for segment in self._of_chain.get(chain, {}).values():
+            if segment.previous == head:
+                head = segment.last
         return head
 
 
 class Decided(NamedTuple):
     offset: int
-    item: Packet | Query
+    item: Bundle | Query
     decision: Decision
 
 
@@ -114,14 +130,23 @@ class AcceptedControl(NamedTuple):
 
 
 class Replica:
-    def __init__(self, position: int, control: int, horizons: Horizons | None = None) -> None:
-        """Read the control record in force at ``position`` first; ``horizons`` are those there."""
+    def __init__(
+        self,
+        position: int,
+        control: int,
+        horizons: Horizons | None = None,
+        chains: AbstractSet[Chain] | None = None,
+    ) -> None:
+        """Read the control record in force at ``position`` first; ``horizons`` are those there.
+
+        ``chains`` are those of which the undecided packets must be known; None: all.
+        """
         self.position = _starts_at(position, control)
         self.start = self.position
         self.control = NO_CONTROL
         self.latest: Control | None = None
-        self.undecided = Undecided()
-        # Before the undecided packets; None while the latest control record is before ``start``.
+        self.undecided = Undecided(chains)
+        # Before the undecided bundles; None while the latest control record is before ``start``.
         self.heads: Heads | None = None
         self._awaited = control
         self._accepted: list[int] = []
@@ -132,8 +157,8 @@ class Replica:
         self.position = offset + 1
         if not isinstance(record, Control):
             self.undecided.add(offset, record)
-            if isinstance(record, Packet):
-                self._horizons.packet(offset, record.columns, appended_ms)
+            if isinstance(record, Bundle):
+                self._horizons.bundle(offset, record.columns, appended_ms)
             return None
         if not self._continues(offset, record):
             return None  # of a leader that was succeeded
@@ -156,9 +181,12 @@ class Replica:
         """Advance the heads by what is decided; return whether the record's heads were needed."""
         if self.heads is not None:
             for each in decided:
-                if isinstance(each.item, Packet) and each.decision.matches is not None:
-                    self.heads.advance(each.item)
-            if self.heads.are(control.heads):
+                if isinstance(each.item, Bundle):
+                    skipped = each.decision.skipped
+                    for at, segment in enumerate(each.item.segments):
+                        if at not in skipped:
+                            self.heads.advance(segment)
+            if self.heads.columns() == control.heads:
                 return False
         self.heads = Heads(control.heads) if control.next >= self.start else None
         return True

@@ -13,24 +13,27 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import takewhile
+from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.document_columns import DELETE, DocumentColumns
+from simhash_core.document_columns import DELETE, DocumentColumns, joined_columns
 from simhash_core.log.records import (
+    BUNDLE_DOCUMENTS_LIMIT,
     NO_OFFSET,
-    PACKET_DOCUMENTS_LIMIT,
+    Decision,
     Packet,
     Progress,
     Sender,
     index_of,
     log_offset_of,
+    sequence_number,
     sequence_numbers,
 )
-from simhash_core.log.replica import Decided, Replica
+from simhash_core.log.replica import Replica
 from simhash_core.verdicts import Match
 
 # ---- Inputs and outputs of a shard's stream.
@@ -86,7 +89,7 @@ class NewEntries(NamedTuple):
 
     @property
     def sequences(self) -> NDArray[np.uint64]:
-        return sequence_numbers(self.log_offset, len(self.packet))[self.rows]
+        return sequence_numbers(sequence_number(self.log_offset, self.packet.first), self.rows)
 
 
 class Ready(NamedTuple, Generic[Record]):
@@ -117,7 +120,7 @@ class DecidedPacket:
 
     log_offset: int
     packet: Packet
-    matches: dict[int, Match]  # of the duplicates, by row
+    matches: dict[int, Match]  # of the duplicates, by row of the packet
     removing: set[int]  # rows that removed an entry
     removed: set[int] = field(default_factory=set)  # rows that were removed
     rows: dict[int, int] = field(init=False)  # by raw offset
@@ -125,6 +128,22 @@ class DecidedPacket:
     def __post_init__(self) -> None:
         # NumPy takes microseconds to find a single row.
         self.rows = {offset: row for row, offset in enumerate(self.packet.columns.offsets.tolist())}
+
+    @classmethod
+    def of(cls, log_offset: int, packet: Packet, decision: Decision) -> DecidedPacket:
+        """``decision`` is that of the bundle."""
+        first, end = packet.first, packet.first + len(packet)
+        matches = decision.matches
+        matches = matches[bisect_left(matches, first, key=_row) :]
+        return cls(
+            log_offset,
+            packet,
+            {each.row - first: each for each in takewhile(lambda each: each.row < end, matches)},
+            {each.row - first for each in decision.removals if first <= each.row < end},
+        )
+
+    def remove(self, sequence: int) -> None:
+        self.removed.add(index_of(sequence) - self.packet.first)
 
     def new_rows(self, first: int, end: int) -> NDArray[np.intp]:
         """Return the rows of new entries with raw offsets in [first, end)."""
@@ -138,6 +157,9 @@ class DecidedPacket:
 
     def _left_out(self) -> list[int]:
         return [*self.matches, *self.removed]
+
+
+_row = attrgetter("row")
 
 
 class ShardStream(Generic[Record]):
@@ -216,24 +238,40 @@ class ShardStream(Generic[Record]):
         if packet.sender.worker == self._worker and is_latest and packet.last > self.head:
             self.send_again()
 
-    def next_packet(self, replica: Replica) -> Packet | None:
-        """Return the next packet to append, once caught up; a wrong guess costs an append."""
+    def next_packet(
+        self, replica: Replica, documents: int = BUNDLE_DOCUMENTS_LIMIT, size: int = 1 << 30
+    ) -> Packet | None:
+        """Return the next packet to append, once caught up; a wrong guess costs an append.
+
+        It joins batches that were not sent: at most so many ``documents``, and no more batches once
+        they have ``size`` bytes.
+        """
         if self._sent is None:
             self._sent = self._expected_head(replica)
-        while self._unsent:
-            batch = self._unsent[0]
-            if batch.last <= self._sent:
-                self._unsent.popleft()
-                continue
-            columns = self._after_sent(batch.columns, self._sent)
-            if len(columns):
-                return self._packet(columns, batch.last)
+        while self._unsent and self._unsent[0].last <= self._sent:
             self._unsent.popleft()
-        return None
+        parts: list[DocumentColumns] = []
+        last = self._sent
+        for batch in self._unsent:
+            columns = self._after_sent(batch.columns, self._sent)
+            last = batch.last
+            if len(columns) > documents:
+                columns = columns.part(0, documents)
+                last = int(columns.offsets[-1])
+            documents -= len(columns)
+            if len(columns):
+                parts.append(columns)
+                size -= columns.nbytes
+            if not documents or size <= 0:
+                break
+        if not parts:
+            self._unsent.clear()
+            return None
+        return self._packet(joined_columns(parts), last)
 
     def _after_sent(self, columns: DocumentColumns, sent: int) -> DocumentColumns:
         if len(columns) and columns.offsets[0] <= sent:
-            return columns.take(np.flatnonzero(columns.offsets > sent))
+            return columns.part(int(np.searchsorted(columns.offsets, sent, "right")), len(columns))
         return columns
 
     def _expected_head(self, replica: Replica) -> int:
@@ -241,28 +279,21 @@ class ShardStream(Generic[Record]):
 
     def _packet(self, columns: DocumentColumns, last: int) -> Packet:
         assert self._sent is not None
-        if len(columns) > PACKET_DOCUMENTS_LIMIT:
-            columns = columns.take(np.arange(PACKET_DOCUMENTS_LIMIT))
-            last = int(columns.offsets[-1])
         packet = Packet(self.chain, Sender(self._worker, self._number), self._sent, last, columns)
         self._number += 1
         self._sent = last
         return packet
 
-    def decided(self, decided: Decided) -> None:
-        packet = decided.item
-        assert isinstance(packet, Packet)
-        matches = decided.decision.matches
-        if matches is None:
-            self.lost(packet)
-            self._note_output()  # records that it might have held wait no longer
-            return
-        self.head = packet.last
+    def skipped(self, packet: Packet) -> None:
+        """Note that a packet of this chain does not count."""
+        self.lost(packet)
+        self._note_output()  # records that it might have held wait no longer
+
+    def decided(self, decided: DecidedPacket) -> None:
+        self.head = decided.packet.last
         self._note_output()
-        if packet.last >= self.next:
-            by_row = {match.row: match for match in matches}
-            removing = {removal.row for removal in decided.decision.removals}
-            self._decided[decided.offset] = DecidedPacket(decided.offset, packet, by_row, removing)
+        if decided.packet.last >= self.next:
+            self._decided[decided.log_offset] = decided
 
     def remove(self, sequences: Iterable[int]) -> None:
         for sequence in sequences:
@@ -273,7 +304,7 @@ class ShardStream(Generic[Record]):
     def _leave_out(self, sequence: int) -> None:
         decided = self._decided.get(log_offset_of(sequence))
         if decided is not None:
-            decided.removed.add(index_of(sequence))
+            decided.remove(sequence)
 
     def heads_known(self, head: int) -> None:
         self.head = max(self.head, head)

@@ -12,9 +12,15 @@ from numpy.typing import NDArray
 from simhash_core.documents import Entry
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.prints import Prints, prints_of
-from simhash_core.log.records import NO_OFFSET, Packet, Progress, log_offset_of
-from simhash_core.log.replica import Decided
-from simhash_core.log.shard_stream import Ready, Record, ShardStream, StreamNews
+from simhash_core.log.records import (
+    NO_OFFSET,
+    Bundle,
+    Decision,
+    Packet,
+    Progress,
+    log_offset_of,
+)
+from simhash_core.log.shard_stream import DecidedPacket, Ready, Record, ShardStream, StreamNews
 from simhash_core.log.unique_documents import UniqueDocuments, UniqueRows, unique_rows
 
 # ---- The decided entries of a shard, as one worker knows them.
@@ -75,29 +81,26 @@ class ShardCopy:
         if self._log_end is None:
             self._log_end = log_end
 
-    def apply(self, decided: Decided) -> None:
+    def apply(self, decided: DecidedPacket) -> None:
         """Add the unique documents of a packet of this shard to the index.
 
         It adds those too that the packet itself removes, until ``remove``. If the raw topic was
         created again without this worker's knowledge, it adds later packets of any topic; the store
         has earlier ones.
         """
-        packet, matches = decided.item, decided.decision.matches
-        assert isinstance(packet, Packet)
-        if matches is None or self._was_applied(decided.offset):
+        offset, packet = decided.log_offset, decided.packet
+        if self._was_applied(offset) or not self._concerns(offset, packet):
             return
-        if not self._concerns(decided.offset, packet):
-            return
-        self._applied = decided.offset
-        if decided.offset < log_offset_of(self._index.dropped_before):
+        self._applied = offset
+        if offset < log_offset_of(self._index.dropped_before):
             return  # it is read again, and has expired since
         columns = packet.columns
-        unique = unique_rows(columns, [match.row for match in matches])
+        unique = unique_rows(columns, decided.matches)
         if packet.chain == self.chain:
             unique &= columns.offsets >= self._first  # what is before was committed, and is there
         if not unique.any():
             return
-        uniques = UniqueRows(decided.offset, packet, np.flatnonzero(unique))
+        uniques = UniqueRows(offset, packet, np.flatnonzero(unique))
         self._uncommitted.add(uniques)
         self._show(uniques)
 
@@ -110,7 +113,7 @@ class ShardCopy:
 
     def _show(self, uniques: UniqueRows) -> None:
         rows = uniques.decidable
-        prints = prints_of(self._index.scheme, uniques.packet.columns, rows)
+        prints = prints_of(self._index.scheme, uniques.columns, rows)
         self._index.add(self.slot, uniques.sequences(rows), prints)
 
     def remove(self, sequences: Sequence[int], *, may_come: bool = False) -> None:
@@ -135,10 +138,12 @@ class ShardCopy:
         """Note that the store has everything before ``progress``, and no longer has ``removed``."""
         self._removed.difference_update(removed)
         stored: list[int] = []
-        for unique in self._uncommitted.packets():
-            if unique.packet.chain != progress.chain:
+        for unique in self._uncommitted.each():
+            packet = unique.documents
+            assert isinstance(packet, Packet)
+            if packet.chain != progress.chain:
                 continue
-            if unique.packet.last >= progress.next:
+            if packet.last >= progress.next:
                 break
             stored.append(unique.log_offset)
         for log_offset in stored:
@@ -246,12 +251,16 @@ class OwnedShard(Generic[Record]):
         self.in_session = True
         self.copy.begin(log_end)
 
-    def decided(self, decided: Decided) -> None:
-        assert isinstance(decided.item, Packet)
+    def decided(self, decided: DecidedPacket) -> None:
         if self.copy.in_session:
             self.copy.apply(decided)
-        if self.in_session and self._is_own(decided.item):
+        if self.in_session and self._is_own(decided.packet):
             self.stream.decided(decided)
+
+    def skipped(self, packet: Packet) -> None:
+        """Note a packet that does not count."""
+        if self.in_session and self._is_own(packet):
+            self.stream.skipped(packet)
 
     def _is_own(self, packet: Packet) -> bool:
         """Return whether a packet is of this topic, not of an earlier one with the same name."""
@@ -359,17 +368,24 @@ class HeldShards(Generic[Record]):
         standbys = (standby.progress for standby in self.standbys.values())
         return [*(shard.stream.committed for shard in self.owned.values()), *standbys]
 
-    def decided(self, decided: Decided) -> None:
-        packet = decided.item
-        assert isinstance(packet, Packet)
-        shard = self.owned.get(packet.chain.partition)
-        if shard is not None:
-            shard.decided(decided)
-        standby = self.standbys.get(packet.chain.partition)
-        if standby is not None and standby.in_session:
-            standby.apply(decided)
+    def decided(self, offset: int, bundle: Bundle, decision: Decision) -> None:
+        for at, segment in enumerate(bundle.segments):
+            partition = segment.chain.partition
+            shard, standby = self.owned.get(partition), self.standbys.get(partition)
+            if shard is None and standby is None:
+                continue
+            packet = bundle.packet(at)
+            if at in decision.skipped:
+                if shard is not None:
+                    shard.skipped(packet)
+                continue
+            decided = DecidedPacket.of(offset, packet, decision)
+            if shard is not None:
+                shard.decided(decided)
+            if standby is not None and standby.in_session:
+                standby.apply(decided)
         removed: dict[int, list[int]] = {}
-        for removal in decided.decision.removals:
+        for removal in decision.removals:
             removed.setdefault(removal.partition, []).append(removal.sequence)
         for partition, sequences in removed.items():
             self._remove(partition, sequences)

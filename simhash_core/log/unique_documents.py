@@ -15,68 +15,74 @@ from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.prints import Prints, prints_of
 from simhash_core.log.records import (
+    Bundle,
     Packet,
     entry_of,
-    index_of,
     log_offset_of,
     sequence_number,
     sequence_numbers,
 )
 
-# ---- Unique documents, kept as their packets without the removed ones.
+# ---- Unique documents, kept as their packets or bundles without the removed ones.
 
 
 def unique_rows(columns: DocumentColumns, duplicates: Iterable[int]) -> NDArray[np.bool_]:
-    """Return which rows of a packet are unique documents, bool (rows,); deletes are not."""
+    """Return which rows are unique documents, bool (rows,); deletes are not."""
     unique = columns.are_documents
     unique[list(duplicates)] = False
     return unique
 
 
 class UniqueRows:
-    """The unique documents of one packet; ``rows`` are rising and become fewer."""
+    """The unique documents of one packet or bundle; ``rows`` are rising and become fewer."""
 
-    def __init__(self, log_offset: int, packet: Packet, rows: NDArray[np.intp]) -> None:
+    def __init__(self, log_offset: int, documents: Packet | Bundle, rows: NDArray[np.intp]) -> None:
         self.log_offset = log_offset
-        self.packet = packet
+        self.documents = documents
         self.rows = rows
+        self._first = sequence_number(log_offset, documents.first)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
+    def columns(self) -> DocumentColumns:
+        return self.documents.columns
+
+    @property
     def decidable(self) -> NDArray[np.intp]:
         """The rows of documents that have a fingerprint."""
-        rows: NDArray[np.intp] = self.rows[self.packet.columns.undecidable[self.rows] == 0]
+        rows: NDArray[np.intp] = self.rows[self.columns.undecidable[self.rows] == 0]
         return rows
 
     def sequences(self, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
-        return sequence_numbers(self.log_offset, len(self.packet))[rows]
+        return sequence_numbers(self._first, rows)
+
+    def row_of(self, sequence: int) -> int | None:
+        """Return the row of a unique document, None if it is none of these."""
+        row = sequence - self._first
+        at = int(np.searchsorted(self.rows, row))
+        return row if at < len(self.rows) and int(self.rows[at]) == row else None
 
     def repeatable(self) -> Iterator[tuple[bytes, int]]:
-        columns = self.packet.columns
+        columns = self.columns
         for row in self.rows[columns.undecidable[self.rows] != 0].tolist():
-            yield columns.digest(row), sequence_number(self.log_offset, row)
+            yield columns.digest(row), self._first + row
 
-    def holds(self, sequence: int) -> bool:
-        row = index_of(sequence)
-        at = int(np.searchsorted(self.rows, row))
-        return at < len(self.rows) and int(self.rows[at]) == row
-
-    def remove(self, sequence: int) -> None:
-        self.rows = self.rows[self.rows != index_of(sequence)]
+    def remove(self, row: int) -> None:
+        self.rows = self.rows[self.rows != row]
 
     def with_ids(self) -> Iterator[tuple[bytes, int]]:
-        ids = self.packet.columns.ids
+        ids = self.columns.ids
         for row in self.rows.tolist():
-            yield ids[row], sequence_number(self.log_offset, row)
+            yield ids[row], self._first + row
 
 
 class UniqueDocuments:
-    """The unique documents of several packets, added in the order of the log."""
+    """The unique documents of several packets or bundles, added in the order of the log."""
 
     def __init__(self) -> None:
-        self._packets: dict[int, UniqueRows] = {}
+        self._rows: dict[int, UniqueRows] = {}
         self._contents: dict[bytes, list[int]] = {}
         self._ids: dict[bytes, list[int]] | None = None
         self._count = 0
@@ -85,13 +91,13 @@ class UniqueDocuments:
         return self._count
 
     def __contains__(self, log_offset: int) -> bool:
-        return log_offset in self._packets
+        return log_offset in self._rows
 
-    def packets(self) -> Iterable[UniqueRows]:
-        return self._packets.values()
+    def each(self) -> Iterable[UniqueRows]:
+        return self._rows.values()
 
     def add(self, unique: UniqueRows) -> None:
-        self._packets[unique.log_offset] = unique
+        self._rows[unique.log_offset] = unique
         self._count += len(unique)
         for digest, sequence in unique.repeatable():
             self._contents.setdefault(digest, []).append(sequence)
@@ -99,7 +105,7 @@ class UniqueDocuments:
             _note(self._ids, unique.with_ids())
 
     def forget(self, log_offset: int) -> None:
-        unique = self._packets.pop(log_offset)
+        unique = self._rows.pop(log_offset)
         self._count -= len(unique)
         for digest, sequence in unique.repeatable():
             _forget(self._contents, digest, sequence)
@@ -108,22 +114,22 @@ class UniqueDocuments:
                 _forget(self._ids, name, sequence)
 
     def remove(self, sequence: int) -> None:
-        unique = self._packets.get(log_offset_of(sequence))
-        if unique is None or not unique.holds(sequence):
+        unique = self._rows.get(log_offset_of(sequence))
+        row = None if unique is None else unique.row_of(sequence)
+        if unique is None or row is None:
             return
-        columns, row = unique.packet.columns, index_of(sequence)
+        columns = unique.columns
         if columns.undecidable[row]:
             _forget(self._contents, columns.digest(row), sequence)
         if self._ids is not None:
             _forget(self._ids, columns.ids[row], sequence)
-        unique.remove(sequence)
+        unique.remove(row)
         self._count -= 1
 
     def entry(self, sequence: int) -> Entry | None:
-        unique = self._packets.get(log_offset_of(sequence))
-        if unique is None or not unique.holds(sequence):
-            return None
-        return entry_of(unique.packet, index_of(sequence))
+        unique = self._rows.get(log_offset_of(sequence))
+        row = None if unique is None else unique.row_of(sequence)
+        return None if unique is None or row is None else entry_of(unique.documents, row)
 
     def by_content(self, digest: bytes) -> list[int]:
         return self._contents.get(digest, [])
@@ -131,7 +137,7 @@ class UniqueDocuments:
     def with_ids(self, ids: Sequence[bytes]) -> list[list[int]]:
         if self._ids is None:  # most streams never take a document out
             self._ids = {}
-            for unique in self._packets.values():
+            for unique in self._rows.values():
                 _note(self._ids, unique.with_ids())
         known = self._ids
         return [known.get(name, [])[:] for name in ids]
@@ -174,11 +180,11 @@ class RecentUniques:
     def __len__(self) -> int:
         return len(self._documents)
 
-    def add(self, log_offset: int, packet: Packet, rows: NDArray[np.intp]) -> None:
-        """Add unique documents of a packet whose control record is about to be appended."""
+    def add(self, log_offset: int, bundle: Bundle, rows: NDArray[np.intp]) -> None:
+        """Add unique documents of a bundle whose control record is about to be appended."""
         if not len(rows):
             return
-        unique = UniqueRows(log_offset, packet, rows)
+        unique = UniqueRows(log_offset, bundle, rows)
         self._blocks.append(_Block(unique, None))
         self._documents.add(unique)
         self._put(unique)
@@ -230,7 +236,7 @@ class RecentUniques:
 
     def _put(self, unique: UniqueRows) -> None:
         rows = unique.decidable
-        prints = prints_of(self._scheme, unique.packet.columns, rows)
+        prints = prints_of(self._scheme, unique.columns, rows)
         self._index.add(self._slot, unique.sequences(rows), prints)
 
 

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from simhash_core.documents import TopicPartition
 from simhash_core.errors import FirstseenError, ProtocolError
-from simhash_core.log.records import NO_CONTROL, Chain, Heads, Packet, log_offset_of
+from simhash_core.log.records import NO_CONTROL, Bundle, Chain, ChainHeads, Heads, log_offset_of
 from simhash_core.log.replica import Replica
 from streams.errors import BrokerUnavailableError
 from streams.kafka.client_config import changelog_group, consumer_config, raw_consumer_config
@@ -224,16 +224,17 @@ class LogState(NamedTuple):
     @property
     def heads(self) -> list[tuple[Chain, int]]:
         """The heads of all chains in the last control record."""
-        return [] if self.replica.latest is None else self.replica.latest.heads
+        latest = self.replica.latest
+        return [] if latest is None else [*latest.heads.items()]
 
     @property
     def undecided(self) -> int:
         """Number of undecided documents in valid packets."""
-        heads = Heads(self.heads)
+        heads = Heads(ChainHeads.of(self.heads))
         documents = 0
         for item in self.replica.undecided.values():
-            if isinstance(item, Packet) and heads.counts(item):
-                heads.advance(item)
+            if isinstance(item, Bundle):
+                heads.take(item)
                 documents += len(item)
         return documents
 

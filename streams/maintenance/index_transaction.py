@@ -13,7 +13,7 @@ from uuid import uuid4
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from simhash_core.errors import FirstseenError
-from simhash_core.log.records import Chain, Control
+from simhash_core.log.records import Chain, ChainHeads, Control
 from simhash_core.log.replica import Replica
 from streams.kafka.client_config import appender_config, output_config
 from streams.kafka.clients import Producer
@@ -56,7 +56,7 @@ class LogReservations:
         self._topic = settings.topics.log
         self._codec = LogCodec(identity)
         self._name = f"care.{uuid4().hex[:12]}"
-        self._heads = heads
+        self._heads = ChainHeads.of(heads)
         self._next = replica.decided_before
         self._previous = replica.control
         self._begins = begins

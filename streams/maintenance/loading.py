@@ -27,9 +27,9 @@ from simhash_core.errors import FirstseenError, IndexMismatchError, UsageError
 from simhash_core.fingerprints.fingerprint import WORD_BITS
 from simhash_core.log.columns import document_columns
 from simhash_core.log.records import (
+    BUNDLE_DOCUMENTS_LIMIT,
     NO_CONTROL,
     NO_OFFSET,
-    PACKET_DOCUMENTS_LIMIT,
     Chain,
     Horizons,
     LogClock,
@@ -429,14 +429,14 @@ class Loading:
         horizons = Horizons(window)
         now_ms = int(time.time() * 1000)
         free: set[int] = set()
-        limit = PACKET_DOCUMENTS_LIMIT
+        limit = BUNDLE_DOCUMENTS_LIMIT
         said = 0
         for run in spool.read():
             count = len(run.columns)
-            if not free or limit + count > PACKET_DOCUMENTS_LIMIT:
+            if not free or limit + count > BUNDLE_DOCUMENTS_LIMIT:
                 account.log_offset = reservations.take()
                 free, limit = set(counts), 0
-            horizons.packet(account.log_offset, run.columns, now_ms)
+            horizons.bundle(account.log_offset, run.columns, now_ms)
             first = sequence_number(account.log_offset, limit)
             sequences = np.arange(first, first + count, dtype=np.uint64)
             limit += count

@@ -92,7 +92,7 @@ def markdown_tables() -> str:
     return "\n\n".join(
         (
             "## All settings",
-            "With limits. In the environment, `batch.packets` is `FIRSTSEEN_BATCH__PACKETS`.",
+            "With limits. In the environment, `batch.bundles` is `FIRSTSEEN_BATCH__BUNDLES`.",
             _markdown(("Setting", "What it is", "Default"), settings),
             "## Profiles",
             _markdown(("Setting", *(f"`{name}`" for name in PROFILES)), profiles),

@@ -152,9 +152,9 @@ def internal_records_fit(settings: Settings) -> Iterator[Violation]:
     if settings.largest_internal_bytes > INTERNAL_BYTES_MAX:
         documents = (INTERNAL_BYTES_MAX - INTERNAL_OVERHEAD_BYTES) // MATCH_BYTES
         yield Violation(
-            "batch.packets",
-            f"batch.documents × batch.packets is {settings.batch.documents} × "
-            f"{settings.batch.packets}: it must be {documents} or less, or the verdicts could "
+            "batch.bundles",
+            f"batch.documents × batch.bundles is {settings.batch.documents} × "
+            f"{settings.batch.bundles}: it must be {documents} or less, or the verdicts could "
             f"not fit in one record",
         )
 

@@ -36,7 +36,7 @@ class BatchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The maximum per step. Nothing waits for a batch to fill: a busy worker has full ones."""
 
     documents: Annotated[int, Meta(ge=1, le=10_000)] = 500
-    packets: Annotated[int, Meta(ge=1, le=1_000)] = 8
+    bundles: Annotated[int, Meta(ge=1, le=1_000)] = 8
 
 
 class IntakeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -265,10 +265,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def largest_internal_bytes(self) -> int:
         """The limit in bytes of a record on an internal topic.
 
-        The largest are a control record or a report where every document of ``batch.packets``
-        packets is a duplicate, with the longest ids.
+        The largest are a control record or a report where every document of ``batch.bundles``
+        full bundles is a duplicate, with the longest ids.
         """
-        return self.batch.documents * self.batch.packets * MATCH_BYTES + INTERNAL_OVERHEAD_BYTES
+        return self.batch.documents * self.batch.bundles * MATCH_BYTES + INTERNAL_OVERHEAD_BYTES
 
     @property
     def largest_message_bytes(self) -> int:

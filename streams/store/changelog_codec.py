@@ -25,8 +25,8 @@ from msgspec.structs import replace
 
 from simhash_core.errors import ErrorReason, FirstseenError
 from simhash_core.log.records import (
+    BUNDLE_DOCUMENTS_LIMIT,
     INDEX_BITS,
-    PACKET_DOCUMENTS_LIMIT,
     Chain,
     Progress,
     index_of,
@@ -175,7 +175,7 @@ def encode_entries(new: NewEntries) -> ChangelogRecord:
 
 
 def encode_block(block: EntryBlock) -> ChangelogRecord:
-    rows = (block.sequences & np.uint64(PACKET_DOCUMENTS_LIMIT - 1)).astype(np.int64)
+    rows = (block.sequences & np.uint64(BUNDLE_DOCUMENTS_LIMIT - 1)).astype(np.int64)
     encoded = _Entries(
         block.chain,
         log_offset_of(int(block.sequences[0])),
@@ -293,11 +293,11 @@ def _opened(
 
 
 def _deletions(first: int, encoded: _Deletions) -> LoggedDeletions:
-    if not 0 < encoded.count <= PACKET_DOCUMENTS_LIMIT:
+    if not 0 < encoded.count <= BUNDLE_DOCUMENTS_LIMIT:
         raise ColumnsError(f"{encoded.count} deletions of one packet")
     added = decode_numbers([encoded.added], [encoded.count])
     check_rising(added, [encoded.count])
-    if index_of(first) + int(added[-1]) >= PACKET_DOCUMENTS_LIMIT:
+    if index_of(first) + int(added[-1]) >= BUNDLE_DOCUMENTS_LIMIT:
         raise ColumnsError("a deletion beyond its packet")
     return LoggedDeletions(first, [first + each for each in added.tolist()])
 
@@ -307,7 +307,7 @@ def _block(run: Sequence[_Entries]) -> EntryBlock:
     counts = [each.columns.documents for each in run]
     rows = decode_numbers([each.rows for each in run], counts)
     check_rising(rows, counts)
-    if 0 in counts or rows.max() >= PACKET_DOCUMENTS_LIMIT:
+    if 0 in counts or rows.max() >= BUNDLE_DOCUMENTS_LIMIT:
         raise ColumnsError("entries without their rows in a packet")
     offsets = [each.log_offset for each in run]
     if min(offsets) < 0 or max(offsets) >= _LOG_OFFSETS:

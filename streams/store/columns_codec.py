@@ -25,7 +25,7 @@ from simhash_core.document_columns import (
     DocumentColumns,
 )
 from simhash_core.errors import ErrorReason, FirstseenError
-from simhash_core.log.records import PACKET_DOCUMENTS_LIMIT
+from simhash_core.log.records import BUNDLE_DOCUMENTS_LIMIT
 
 DIGEST_BYTES: Final = 16
 WORD_BYTES: Final = 8
@@ -101,21 +101,28 @@ def encode_columns(columns: DocumentColumns) -> EncodedColumns:
     return cast("EncodedColumns", _PlainColumns(*plain))
 
 
-def decode_columns(parts: Sequence[EncodedColumns]) -> DocumentColumns:
-    """Join records' columns, thousands for little more than one; raise ``ColumnsError``."""
+def decode_columns(
+    parts: Sequence[EncodedColumns], runs: Sequence[int] | None = None
+) -> DocumentColumns:
+    """Join records' columns, thousands for little more than one; raise ``ColumnsError``.
+
+    ``runs`` are the numbers of documents in which offsets rise; None: in each of ``parts``.
+    """
     words = parts[0].words
     if not 1 <= words <= WORDS_LIMIT:
         raise ColumnsError(f"fingerprints of {words} words: it must be 1 to {WORDS_LIMIT}")
     counts = [each.documents for each in parts]
     for each, count in zip(parts, counts, strict=True):
-        if not 0 <= count <= PACKET_DOCUMENTS_LIMIT:
-            raise ColumnsError(f"{count} documents: at most {PACKET_DOCUMENTS_LIMIT} can be")
+        if not 0 <= count <= BUNDLE_DOCUMENTS_LIMIT:
+            raise ColumnsError(f"{count} documents: at most {BUNDLE_DOCUMENTS_LIMIT} can be")
         if len(each.digests) != count * DIGEST_BYTES:
             raise ColumnsError(f"{len(each.digests)} bytes are no {count} digests")
         if each.words != words or len(each.fingerprints) != count * words * WORD_BYTES:
             raise ColumnsError(f"{len(each.fingerprints)} bytes are no {count} fingerprints")
     offsets = decode_numbers([each.offsets for each in parts], counts)
-    check_rising(offsets, counts)
+    if runs is not None and sum(runs) != len(offsets):
+        raise ColumnsError(f"{len(offsets)} documents where there must be {sum(runs)}")
+    check_rising(offsets, counts if runs is None else runs)
     undecidable = decode_numbers([each.undecidable for each in parts], counts)
     if len(undecidable) and not 0 <= undecidable.min() <= undecidable.max() < len(REASON_CODES):
         raise ColumnsError("a document is undecidable for no known reason")

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.log.records import PACKET_DOCUMENTS_LIMIT, log_offset_of, sequence_number
+from simhash_core.log.records import BUNDLE_DOCUMENTS_LIMIT, log_offset_of, sequence_number
 from streams.store import row_codec as codec
 from streams.store.changelog_codec import (
     ChangelogRecord,
@@ -159,7 +159,7 @@ def expiry_of(store: RowStore, after: int, before: int) -> Expiry:
         if before <= codec.entry_sequence(keys[0]):  # it is one large packet
             low, before = packet_range(codec.entry_sequence(keys[-1]))
             bounds = codec.entry_key(low), codec.entry_key(before)
-            keys, values = next(store.scan(*bounds, PACKET_DOCUMENTS_LIMIT), ([], []))
+            keys, values = next(store.scan(*bounds, BUNDLE_DOCUMENTS_LIMIT), ([], []))
         else:
             kept = sum(codec.entry_sequence(key) < before for key in keys)
             keys, values = keys[:kept], values[:kept]

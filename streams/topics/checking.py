@@ -374,7 +374,7 @@ def _config_differences(
         return _differs(plan.name, name, expected, config[name], fix)
 
     differences: list[TopicDifference] = []
-    lower = "max_record_bytes" if plan.times_of else "batch.packets"
+    lower = "max_record_bytes" if plan.times_of else "batch.bundles"
     if int(config["max.message.bytes"]) < plan.min_message_bytes:
         differences.append(
             differs("max.message.bytes", plan.min_message_bytes, f"raise it, or lower {lower}")

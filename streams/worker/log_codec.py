@@ -7,29 +7,44 @@ are columns (``streams.store.columns_codec``).
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import blake2b
-from typing import Final
+from itertools import groupby, pairwise
+from typing import Final, NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from simhash_core.errors import ErrorReason, FirstseenError, ProtocolError
 from simhash_core.log.records import (
     NO_OFFSET,
+    Bundle,
     Chain,
+    ChainHeads,
     Control,
     Decision,
     LogRecord,
-    Packet,
     Query,
     Report,
-    Sender,
+    Segment,
 )
-from streams.store.columns_codec import ColumnsError, EncodedColumns, decode_columns, encode_columns
+from streams.store.columns_codec import (
+    ColumnsError,
+    EncodedColumns,
+    EncodedNumbers,
+    decode_columns,
+    decode_numbers,
+    encode_columns,
+    encode_numbers,
+)
 
-LOG_VERSION: Final = 2
+LOG_VERSION: Final = 3
 IDENTITY_DIGEST_BYTES: Final = 16
 
-PACKET: Final = b"P"
+BUNDLE: Final = b"B"
 QUERY: Final = b"Q"
 CONTROL: Final = b"C"
 REPORT: Final = b"R"
@@ -52,11 +67,21 @@ class OtherIndexError(FirstseenError):
     reason = ErrorReason.FORMAT
 
 
-class _PacketBody(msgspec.Struct, frozen=True, array_like=True):
-    chain: Chain
-    sender: Sender
+class _Segment(NamedTuple):
+    topic: int  # in the bundle's list
+    partition: int
+    number: int
     previous: int
     last: int
+    rows: int
+
+
+class _BundleBody(msgspec.Struct, frozen=True, array_like=True):
+    """The raw offsets in ``columns`` count from the one after their segment's ``previous``."""
+
+    worker: str
+    topics: list[tuple[str, str]]  # with their ids
+    segments: list[_Segment]
     columns: EncodedColumns
 
 
@@ -66,13 +91,13 @@ class _QueryBody(msgspec.Struct, frozen=True, array_like=True):
     columns: EncodedColumns
 
 
-class _TopicHeads(msgspec.Struct, frozen=True, array_like=True):
-    """Heads of the chains of one topic, so that the topic is named once."""
+class _TopicChains(msgspec.Struct, frozen=True, array_like=True):
+    """Chains of one topic, so that the topic is named once."""
 
     topic: str
     topic_id: str
-    partitions: list[int]
-    last: list[int]
+    chains: int
+    partitions: EncodedNumbers
 
 
 class _ControlBody(msgspec.Struct, frozen=True, array_like=True):
@@ -80,7 +105,8 @@ class _ControlBody(msgspec.Struct, frozen=True, array_like=True):
     leader: str
     leads: bool
     decisions: list[Decision]
-    heads: list[_TopicHeads]
+    chains: bytes  # ``_TopicChains``: readers need not decode them as long as they stay the same
+    heads: EncodedNumbers
     next: int
 
 
@@ -93,21 +119,21 @@ class LogCodec:
     def __init__(self, identity: str) -> None:
         self._digest = identity_digest(identity)
         self._encode = msgspec.msgpack.Encoder().encode
-        self._packet = msgspec.msgpack.Decoder(_PacketBody)
+        self._bundle = msgspec.msgpack.Decoder(_BundleBody)
         self._query = msgspec.msgpack.Decoder(_QueryBody)
         self._control = msgspec.msgpack.Decoder(_ControlBody)
         self._report = msgspec.msgpack.Decoder(Report)
+        self._chains = _ChainsCodec()
 
     def encode(self, record: LogRecord) -> bytes:
         match record:
-            case Packet(chain, sender, previous, last, columns):
-                body = _PacketBody(chain, sender, previous, last, encode_columns(columns))
-                return self._framed(PACKET, body)
+            case Bundle():
+                return self._framed(BUNDLE, _bundle_body(record))
             case Query():
                 encoded = encode_columns(record.columns)
                 return self._framed(QUERY, _QueryBody(record.identifier, record.limit, encoded))
             case Control():
-                return self._framed(CONTROL, _control_body(record))
+                return self._framed(CONTROL, self._control_body(record))
 
     def decode(self, value: bytes | None, where: str) -> LogRecord:
         """Return the log record in a value; ``where`` names it in errors.
@@ -118,12 +144,12 @@ class LogCodec:
         kind, body = self._opened(value, where)
         try:
             match kind:
-                case b"P":
-                    return _packet(self._packet.decode(body))
+                case b"B":
+                    return _bundle(self._bundle.decode(body))
                 case b"Q":
                     return _query(self._query.decode(body))
                 case b"C":
-                    return _control(self._control.decode(body))
+                    return self._read_control(self._control.decode(body))
         except (msgspec.DecodeError, UnicodeDecodeError, ColumnsError) as error:
             raise _damaged(where, error) from error
         raise LogDecodeError(f"the log record {where} is of an unknown kind: {kind.hex()}")
@@ -140,6 +166,24 @@ class LogCodec:
             return self._report.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise _damaged(where, error) from error
+
+    def _control_body(self, control: Control) -> _ControlBody:
+        chains, last = control.heads
+        return _ControlBody(
+            control.previous,
+            control.leader,
+            control.leads,
+            control.decisions,
+            self._chains.encode(chains),
+            encode_numbers(np.array(last, dtype=np.int64)),
+            control.next,
+        )
+
+    def _read_control(self, body: _ControlBody) -> Control:
+        chains = self._chains.decode(body.chains)
+        last = array("q", decode_numbers([body.heads], [len(chains)]).tobytes())
+        heads = ChainHeads(chains, last)
+        return Control(body.previous, body.leader, body.leads, body.decisions, heads, body.next)
 
     def _framed(self, kind: bytes, body: msgspec.Struct) -> bytes:
         return b"".join((bytes((LOG_VERSION,)), kind, self._digest, self._encode(body)))
@@ -162,14 +206,40 @@ class LogCodec:
         return value[1:_HEAD_BYTES], memoryview(value)[_BODY_AT:]
 
 
-def _packet(body: _PacketBody) -> Packet:
-    columns = decode_columns([body.columns])
-    if not NO_OFFSET <= body.previous < body.last:
-        raise ColumnsError(f"a packet from offset {body.previous} to {body.last}")
-    offsets = columns.offsets
-    if len(offsets) and not body.previous < offsets[0] <= offsets[-1] <= body.last:
-        raise ColumnsError(f"documents beyond the offsets {body.previous} to {body.last}")
-    return Packet(body.chain, body.sender, body.previous, body.last, columns)
+def _bundle_body(bundle: Bundle) -> _BundleBody:
+    topics: dict[tuple[str, str], int] = {}
+    segments = []
+    for chain, number, previous, last, first, end in bundle.segments:
+        topic = topics.setdefault((chain.topic, chain.topic_id), len(topics))
+        segments.append(_Segment(topic, chain.partition, number, previous, last, end - first))
+    columns = bundle.columns
+    relative = replace(columns, offsets=columns.offsets - _before(segments))
+    return _BundleBody(bundle.worker, [*topics], segments, encode_columns(relative))
+
+
+def _before(segments: Sequence[_Segment]) -> NDArray[np.int64]:
+    """Return for each row the first raw offset that its segment covers."""
+    first = np.array([each.previous + 1 for each in segments], dtype=np.int64)
+    return np.repeat(first, [each.rows for each in segments])
+
+
+def _bundle(body: _BundleBody) -> Bundle:
+    segments = []
+    first = 0
+    for topic, partition, number, previous, last, rows in body.segments:
+        if not NO_OFFSET <= previous < last or rows < 1 or not 0 <= topic < len(body.topics):
+            raise ColumnsError(f"a packet of {rows} rows from offset {previous} to {last}")
+        chain = Chain(*body.topics[topic], partition)
+        segments.append(Segment(chain, number, previous, last, first, first + rows))
+        first += rows
+    if len({each.partition for each in body.segments}) != len(segments):
+        raise ColumnsError("a bundle with two packets of the same partition")
+    columns = decode_columns([body.columns], [each.rows for each in body.segments])
+    offsets = columns.offsets + _before(body.segments)
+    ends = [each.end - 1 for each in segments]
+    if np.any(offsets[ends] > [each.last for each in segments]):
+        raise ColumnsError("documents beyond the offsets of their packet")
+    return Bundle(body.worker, segments, replace(columns, offsets=offsets))
 
 
 def _query(body: _QueryBody) -> Query:
@@ -179,29 +249,34 @@ def _query(body: _QueryBody) -> Query:
     return Query(body.identifier, body.limit, columns)
 
 
-def _control_body(control: Control) -> _ControlBody:
-    by_topic: dict[tuple[str, str], _TopicHeads] = {}
-    for chain, last in control.heads:
-        name = chain.topic, chain.topic_id
-        heads = by_topic.setdefault(name, _TopicHeads(*name, [], []))
-        heads.partitions.append(chain.partition)
-        heads.last.append(last)
-    topics = list(by_topic.values())
-    return _ControlBody(
-        control.previous, control.leader, control.leads, control.decisions, topics, control.next
-    )
+class _ChainsCodec:
+    """Bytes of the chains of control records, which seldom change."""
 
+    def __init__(self) -> None:
+        self._encoder = msgspec.msgpack.Encoder()
+        self._decoder = msgspec.msgpack.Decoder(list[_TopicChains])
+        self._latest: tuple[tuple[Chain, ...], bytes] = (), self._encoder.encode([])
 
-def _control(body: _ControlBody) -> Control:
-    heads: list[tuple[Chain, int]] = []
-    for each in body.heads:
-        if len(each.partitions) != len(each.last):
-            raise ColumnsError(f"{len(each.partitions)} chains with {len(each.last)} heads")
-        heads += [
-            (Chain(each.topic, each.topic_id, partition), last)
-            for partition, last in zip(each.partitions, each.last, strict=True)
-        ]
-    return Control(body.previous, body.leader, body.leads, body.decisions, heads, body.next)
+    def encode(self, chains: tuple[Chain, ...]) -> bytes:
+        if chains is not self._latest[0]:
+            topics = []
+            for (topic, topic_id), group in groupby(chains, lambda each: each[:2]):
+                partitions = np.array([chain.partition for chain in group], dtype=np.int64)
+                encoded = encode_numbers(partitions)
+                topics.append(_TopicChains(topic, topic_id, len(partitions), encoded))
+            self._latest = chains, self._encoder.encode(topics)
+        return self._latest[1]
+
+    def decode(self, value: bytes) -> tuple[Chain, ...]:
+        if value != self._latest[1]:
+            chains: list[Chain] = []
+            for each in self._decoder.decode(value):
+                partitions = decode_numbers([each.partitions], [each.chains])
+                chains += [Chain(each.topic, each.topic_id, p) for p in partitions.tolist()]
+            if any(not one < other for one, other in pairwise(chains)):
+                raise ColumnsError("the chains of a control record do not rise")
+            self._latest = tuple(chains), value
+        return self._latest[0]
 
 
 def _damaged(where: str, error: Exception) -> LogDecodeError:

@@ -14,7 +14,7 @@ import numpy as np
 from simhash_core.errors import FirstseenError
 from simhash_core.index.prints import prints_of
 from simhash_core.log.participant import Participant
-from simhash_core.log.records import Packet, Report
+from simhash_core.log.records import Bundle, Report
 from streams.kafka.log_reader import LogRecords
 from streams.kafka.producers import AppendUnknownError
 from streams.monitoring.metrics import Metrics
@@ -22,7 +22,7 @@ from streams.store.shard_store import ShardStore
 from streams.worker.clients import PartitionReader
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.log_codec import LogDecodeError, LogVersionError, OtherIndexError
-from streams.worker.order import RETRY_SECONDS, LogClient, PacketSender, fail_append
+from streams.worker.order import RETRY_SECONDS, BundleSender, LogClient, fail_append
 from streams.worker.worker_log import RateLimitedLog
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class LogLookUp:
         self,
         participant: Participant[PendingRecord],
         reader: PartitionReader,
-        sender: PacketSender,
+        sender: BundleSender,
         log: LogClient,
         metrics: Metrics,
         events: LookUpEvents,
@@ -91,6 +91,7 @@ class LogLookUp:
         self._session += 1
         self._undecided_since.clear()
         self._awaited = None
+        self._sender.pace.begin()
         self._reader.seek(offset)
 
     async def step(self) -> None:
@@ -136,8 +137,9 @@ class LogLookUp:
             return
         if participant.read(offset, record, timestamp_ms) is not None:
             self._events.on_decided()
-        if isinstance(record, Packet) and record.columns.operations is not None:
-            self._needs_ids = True
+        if isinstance(record, Bundle):
+            self._sender.pace.read(record.worker)
+            self._needs_ids = self._needs_ids or record.columns.operations is not None
         if offset in participant.replica.undecided:
             self._undecided_since.append((offset, timestamp_ms))
 
@@ -166,14 +168,12 @@ class LogLookUp:
         participant = self._participant
         with self._metrics.stage("lookup"):
             before = participant.index.candidates_seen
+            looked_up = participant.documents_looked_up
             report = participant.report(self._limit)
         if report is None:
             return False
         candidates = participant.index.candidates_seen - before
-        undecided = participant.replica.undecided
-        packets = [undecided.get(each.offset) for each in report.packets]
-        documents = sum(len(item) for item in packets if isinstance(item, Packet))
-        self._metrics.candidates(candidates, documents)
+        self._metrics.candidates(candidates, participant.documents_looked_up - looked_up)
         self._sample_buckets()
         self._send(report)
         return True

@@ -1,17 +1,18 @@
-"""Order: documents become packets, and the log orders them."""
+"""Order: documents become bundles, and the log orders them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Final, NamedTuple
 
 from simhash_core.errors import FirstseenError
-from simhash_core.log.participant import Participant
-from simhash_core.log.records import Packet, Query
+from simhash_core.log.participant import BundleLimit, Participant
+from simhash_core.log.records import Bundle, Query
 from streams.kafka.producers import AppendUnknownError
 from streams.kafka.raw_consumer import RawRecords
 from streams.monitoring.metrics import Metrics
@@ -24,8 +25,58 @@ from streams.worker.shard import Shard
 
 logger = logging.getLogger(__name__)
 
-_PACKETS_TOGETHER: Final = 64  # packets appended between two turns of the event loop
 RETRY_SECONDS: Final = 0.2
+
+# ---- When the next bundle may leave.
+#
+# A bundle leaves when the one before it was read back, or when it is full. So a lone document
+# leaves at once, and under load bundles grow with what comes meanwhile. Every worker reads every
+# bundle, so many workers send bundles less often: about ``_BUNDLES_PER_SECOND`` come in all.
+
+
+_BUNDLES_PER_SECOND: Final = 1_000
+_UNANSWERED_SECONDS: Final = 1.0  # without the last bundle, until the next one leaves all the same
+_SENDERS_SECONDS: Final = 1.0  # a worker counts that sent a bundle in this time, or that before
+
+
+class BundlePace:
+    def __init__(self, worker: str, now: Callable[[], float] = time.monotonic) -> None:
+        self._worker = worker
+        self._now = now
+        self._under_way = 0
+        self._sent_at = -math.inf
+        self._senders: set[str] = set()
+        self._senders_before: set[str] = set()
+        self._counted_from = now()
+
+    def begin(self) -> None:
+        """Expect no bundle back: a new session reads the log again."""
+        self._under_way = 0
+
+    def sent(self) -> None:
+        self._under_way += 1
+        self._sent_at = self._now()
+
+    def lost(self) -> None:
+        self._under_way = max(0, self._under_way - 1)
+
+    def read(self, sender: str) -> None:
+        """Note a bundle that was read in the log."""
+        now = self._now()
+        if now - self._counted_from > _SENDERS_SECONDS:
+            self._senders_before, self._senders = self._senders, set()
+            self._counted_from = now
+        self._senders.add(sender)
+        if sender == self._worker:
+            self.lost()
+
+    def wait_seconds(self) -> float:
+        """Return how long the next bundle waits if it is not full, infinite: to be read back."""
+        since = self._now() - self._sent_at
+        if self._under_way and since < _UNANSWERED_SECONDS:
+            return math.inf
+        senders = len(self._senders | self._senders_before)
+        return max(0.0, senders / _BUNDLES_PER_SECOND - since)
 
 
 class LogClient(NamedTuple):
@@ -36,7 +87,7 @@ class LogClient(NamedTuple):
     topics: TopicSettings
 
 
-class PacketSender:
+class BundleSender:
     """Sends one worker's documents to the log, on the event loop."""
 
     def __init__(
@@ -48,7 +99,9 @@ class PacketSender:
         intake: Intake,
         metrics: Metrics,
         on_failure: Callable[[FirstseenError], None],
+        limit: BundleLimit,
     ) -> None:
+        self.pace = BundlePace(participant.worker)
         self._participant = participant
         self._shards = shards
         self._batches = batches
@@ -56,6 +109,9 @@ class PacketSender:
         self._intake = intake
         self._metrics = metrics
         self._on_failure = on_failure
+        self._limit = limit
+        self._waiting = 0  # documents, about: since the last bundle that was not full
+        self._timer: asyncio.TimerHandle | None = None
 
     async def take_in(self, records: Sequence[RawRecords]) -> None:
         runs = [run for run in records if self._is_current(run)]
@@ -64,6 +120,7 @@ class PacketSender:
             shard = shards[partition]
             if shard.is_open and shard.owned is not None:  # it may be closed by now
                 shard.owned.stream.add(batch)
+                self._waiting += len(batch.columns)
                 self._intake.taken_in(len(batch.records), batch.size)
         await self.send()
 
@@ -74,40 +131,56 @@ class PacketSender:
 
     async def send(self) -> None:
         while True:
-            if not self._append_some():
+            if not self._append_next():
                 return
-            await asyncio.sleep(0)  # each of a thousand partitions may have a packet
+            await asyncio.sleep(0)
+
+    def _append_next(self) -> bool:
+        """Append the next bundle if it may leave; return whether another one may follow at once."""
+        wait = 0.0 if self._waiting >= self._limit.documents else self.pace.wait_seconds()
+        if wait:
+            if wait < math.inf:
+                self._send_later(wait)
+            return False
+        with self._metrics.stage("append"):
+            bundle = self._participant.bundle(self._limit)
+            if bundle is None:
+                self._waiting = 0
+                return False
+            self._waiting = max(0, self._waiting - len(bundle))
+            value = self._codec.encode(bundle)
+            self._metrics.internal_bytes("log", len(value))
+            shards = [self._shards[each.chain.partition] for each in bundle.segments]
+            future = self._appender.append(self._topics.log, value)
+            self.pace.sent()
+            future.add_done_callback(partial(self._appended, shards, bundle))
+        return True
 
     def _send_later(self, seconds: float) -> None:
-        asyncio.get_running_loop().call_later(seconds, self._append_and_go_on)
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(seconds, self._append_and_go_on)
 
     def _append_and_go_on(self) -> None:
-        if self._append_some():
+        self._timer = None
+        if self._append_next():
             self._send_later(0)
 
-    def _append_some(self) -> bool:
-        appended = 0
-        with self._metrics.stage("append"):
-            for packet in islice(self._participant.packets(), _PACKETS_TOGETHER):
-                appended += 1
-                value = self._codec.encode(packet)
-                self._metrics.internal_bytes("log", len(value))
-                future = self._appender.append(self._topics.log, value)
-                shard = self._shards[packet.chain.partition]
-                future.add_done_callback(partial(self._appended, shard, packet))
-        return appended == _PACKETS_TOGETHER
-
-    def _appended(self, shard: Shard, packet: Packet, future: asyncio.Future[int]) -> None:
+    def _appended(
+        self, shards: Sequence[Shard], bundle: Bundle, future: asyncio.Future[int]
+    ) -> None:
         if future.cancelled() or (error := future.exception()) is None:
             return
+        self.pace.lost()
         if not isinstance(error, AppendUnknownError):
             fail_append(error, self._on_failure)
             return
-        if shard.is_open and shard.owned is not None:
-            # Even if it is in the log: a packet that is there twice counts once.
-            logger.warning("sending a packet of shard %d again: %s", shard.partition, error)
-            shard.owned.stream.lost(packet)
-            self._send_later(RETRY_SECONDS)
+        for shard, packet in zip(shards, bundle.packets(), strict=True):
+            if shard.is_open and shard.owned is not None:
+                # Even if it is in the log: a packet that is there twice counts once.
+                logger.warning("sending a packet of shard %d again: %s", shard.partition, error)
+                shard.owned.stream.lost(packet)
+        self._send_later(RETRY_SECONDS)
 
     async def ask(self, query: Query) -> None:
         """Append a query, answered in ``Participant.answers``; raises ``AppendUnknownError``."""

@@ -26,7 +26,7 @@ from typing import Any, Final, Protocol
 
 from simhash_core.errors import FirstseenError
 from simhash_core.index.look_up import Nearness
-from simhash_core.log.participant import Participant
+from simhash_core.log.participant import BundleLimit, Participant
 from simhash_core.log.records import Report
 from simhash_core.log.shards import OwnedShard
 from simhash_core.text.fingerprinter import Fingerprinter
@@ -44,7 +44,7 @@ from streams.worker.decide import Leader
 from streams.worker.fingerprint import PendingRecord, RawBatches
 from streams.worker.log_codec import LogCodec
 from streams.worker.look_up import LogLookUp, LookUpEvents
-from streams.worker.order import LogClient, PacketSender
+from streams.worker.order import BundleSender, LogClient
 from streams.worker.outputs import OutputRules
 from streams.worker.schema_prefetch import SchemaPrefetch
 from streams.worker.shard import Shard
@@ -53,9 +53,9 @@ from streams.worker.worker_log import RateLimitedLog
 
 logger = logging.getLogger(__name__)
 
-_PACKET_BYTES: Final = 256 * 1024  # the columns of one packet; one document may exceed it
+_BUNDLE_BYTES: Final = 256 * 1024  # the columns of one bundle, which its last batch may exceed
 _STORES_SECONDS: Final = 5.0  # how often to read RocksDB's figures; there are eight per shard
-_REPORTED_AGAIN: Final = 64  # packets that are reported again at once if a report may be lost
+_REPORTED_AGAIN: Final = 64  # bundles that are reported again at once if a report may be lost
 _LOOK_SECONDS: Final = 5.0  # how often to look for a new raw topic, or missing partitions
 
 
@@ -95,6 +95,7 @@ class Pipeline:
     ) -> None:
         """Connect nothing yet; ``channels`` are in the order of the four agents."""
         topics, metrics = settings.topics, observers.metrics
+        together = settings.batch.documents * settings.batch.bundles
         self.metrics = metrics
         self.failure: FirstseenError | None = None
         self.shards: dict[int, Shard] = {}  # the assigned shards, by raw partition
@@ -111,9 +112,16 @@ class Pipeline:
         self.schemas = SchemaPrefetch(settings, metrics)
         log = LogClient(LogCodec(rules.identity), clients.appender, topics)
         self._intake = Intake(settings, clients.member, self.shards, metrics, self._wake_intake)
-        batches = RawBatches(topics.raw, self.schemas.reader, fingerprinter, _PACKET_BYTES, metrics)
-        self.sender = PacketSender(
-            self.participant, self.shards, batches, log, self._intake, metrics, self.fail
+        batches = RawBatches(topics.raw, self.schemas.reader, fingerprinter, _BUNDLE_BYTES, metrics)
+        self.sender = BundleSender(
+            self.participant,
+            self.shards,
+            batches,
+            log,
+            self._intake,
+            metrics,
+            self.fail,
+            BundleLimit(settings.batch.documents, _BUNDLE_BYTES),
         )
         self._leader = Leader(
             self.participant,
@@ -121,7 +129,7 @@ class Pipeline:
             clients.reports,
             metrics,
             clients.index.delete_before,
-            limit=settings.batch.packets,
+            limit=together,
         )
         self._look_up = LogLookUp(
             self.participant,
@@ -137,7 +145,7 @@ class Pipeline:
                 observers.on_bucket,
             ),
             self._stores,
-            limit=settings.batch.packets,
+            limit=together,
         )
         self._commits = OutputCommits(
             self.participant,
@@ -150,7 +158,7 @@ class Pipeline:
                 lambda: self.assignment.begun(),  # noqa: PLW0108 - it is made below
                 lambda shards, error: self.assignment.reopen(shards, error),  # noqa: PLW0108
             ),
-            limit=settings.batch.documents * settings.batch.packets,
+            limit=together,
         )
         self._standbys = self._standbys_of(settings, rules, clients)
         self.assignment = Assignment(

@@ -37,8 +37,8 @@ STARTS_KILLED = 0.2
 MACHINES = ("machine-0", "machine-1")
 BATCHES = (
     (),
-    ("batch.documents=50", "batch.packets=4"),
-    ("batch.documents=7", "batch.packets=2", "in_flight.documents=100"),
+    ("batch.documents=50", "batch.bundles=4"),
+    ("batch.documents=7", "batch.bundles=2", "in_flight.documents=100"),
 )
 """Sizes of batches, one of which each worker has: small ones make more points to be killed at."""
 

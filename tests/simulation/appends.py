@@ -17,7 +17,7 @@ class _OnTheWay(NamedTuple):
     """An append that has not reached its broker."""
 
     life: Life
-    stream: Stream | None
+    streams: list[Stream | None]
     record: LogRecord | Report
 
 
@@ -33,7 +33,7 @@ class Appends:
         return bool(self._on_the_way)
 
     def send(self, life: Life, record: LogRecord | Report) -> None:
-        self._on_the_way.append(_OnTheWay(life, life.stream_of(record), record))
+        self._on_the_way.append(_OnTheWay(life, life.streams_of(record), record))
         if not self._world.is_calm and self._world.rng.random() > self._world.scenario.late:
             self.arrive()
 
@@ -44,11 +44,11 @@ class Appends:
         rng, scenario, is_calm = self._world.rng, self._world.scenario, self._world.is_calm
         overtakes = not is_calm and rng.random() < scenario.reordered
         at = rng.randrange(len(self._on_the_way)) if overtakes else 0
-        life, stream, record = self._on_the_way.pop(at)
+        life, streams, record = self._on_the_way.pop(at)
         chance = 1.0 if is_calm else rng.random()
         if chance < scenario.refused:
             self._world.tell(f"refused: {life.name}'s {line_of(record)}")
-            life.answers.append(partial(life.append_failed, record, stream))
+            life.answers.append(partial(life.append_failed, record, streams))
             return
         if isinstance(record, Report) and not is_calm and self._vanishes():
             self._world.tell(f"acknowledged and lost: {life.name}'s {line_of(record)}")
@@ -57,7 +57,7 @@ class Appends:
         chance -= scenario.refused
         if chance < scenario.lost:
             self._world.tell("    its answer is lost")
-            life.answers.append(partial(life.append_failed, record, stream))
+            life.answers.append(partial(life.append_failed, record, streams))
             return
         if chance - scenario.lost < scenario.doubled:
             again = self.append(life.name, record)

@@ -13,11 +13,11 @@ from simhash_core import documents
 from simhash_core.documents import Entry
 from simhash_core.log.records import (
     NO_CONTROL,
+    Bundle,
     Chain,
     Control,
     Decision,
     LogRecord,
-    Packet,
     Progress,
     Query,
     Removal,
@@ -47,13 +47,13 @@ class Judge:
     def __init__(self, scenario: Scenario) -> None:
         self.one_reader = OneReader(scenario)
         self.outputs: dict[Chain, list[tuple[int, Truth | None]]] = {}
-        self.undecided: dict[int, Packet | Query] = {}
+        self.undecided: dict[int, Bundle | Query] = {}
         self.decided_before = 0
         self.accepted: list[int] = []
         self._scenario = scenario
         self._documents: dict[tuple[Chain, int], SimulatedDocument | None] = {}
         self._expected: dict[Chain, list[int]] = {}
-        self._said: dict[int, list[Truth] | None] = {}
+        self._said: dict[int, list[list[Truth] | None]] = {}
         self._counting: dict[Chain, list[_Sent]] = {}
         self._truths: dict[tuple[Chain, int], Truth] = {}
         self._decided: set[tuple[Chain, int]] = set()
@@ -80,21 +80,24 @@ class Judge:
         self.undecided[offset] = record
         if isinstance(record, Query):
             asked = self._scenario.queries[int(record.identifier)]
-            self._said[offset] = [self.one_reader.ask(asked, 0)]
+            self._said[offset] = [[self.one_reader.ask(asked, 0)]]
             return
         documents = []
-        for raw_offset in record.columns.offsets.tolist():
-            document = self._documents.get((record.chain, raw_offset))
-            if document is None:
-                raise ViolationError(f"packet {offset} has {raw_offset}, which is no document")
-            documents.append(document)
-        said = self.one_reader.packet(offset, record, documents, appended_ms)
+        for packet in record.packets():
+            for raw_offset in packet.columns.offsets.tolist():
+                document = self._documents.get((packet.chain, raw_offset))
+                if document is None:
+                    raise ViolationError(f"bundle {offset} has {raw_offset}, which is no document")
+                documents.append(document)
+        said = self.one_reader.bundle(offset, record, documents, appended_ms)
         self._said[offset] = said
         self._expired[offset] = self.one_reader.expired_before()
-        if said is not None:
-            self._counting.setdefault(record.chain, []).append(_Sent(offset, record.last))
-            for raw_offset, truth in zip(record.columns.offsets.tolist(), said, strict=True):
-                self._truths[record.chain, raw_offset] = truth
+        for packet, truths in zip(record.packets(), said, strict=True):
+            if truths is None:
+                continue
+            self._counting.setdefault(packet.chain, []).append(_Sent(offset, packet.last))
+            for raw_offset, truth in zip(packet.columns.offsets.tolist(), truths, strict=True):
+                self._truths[packet.chain, raw_offset] = truth
 
     def _control(self, offset: int, control: Control) -> None:
         self.accepted.append(offset)
@@ -112,35 +115,41 @@ class Judge:
         first = next(iter(self.undecided), offset)
         if not self.decided_before <= control.next <= first:
             raise ViolationError(f"control {offset}: next is {control.next}, undecided is {first}")
-        if dict(control.heads) != self._heads:
+        if dict(control.heads.items()) != self._heads:
             raise ViolationError(f"control {offset}: heads are {control.heads}, not {self._heads}")
 
-    def _decision(self, decision: Decision, item: Packet | Query) -> None:
+    def _decision(self, decision: Decision, item: Bundle | Query) -> None:
         said = self._said[decision.offset]
         if isinstance(item, Query):
-            assert said is not None
-            self._answer(decision, said[0])
+            assert said[0] is not None
+            self._answer(decision, said[0][0])
             return
-        if (decision.matches is None) != (said is None):
-            raise ViolationError(f"packet {decision.offset}: {decision.matches}, not {said}")
-        if said is None or decision.matches is None:
-            return
-        self._heads[item.chain] = item.last
+        where = f"bundle {decision.offset}"
+        if decision.skipped != [at for at, truths in enumerate(said) if truths is None]:
+            raise ViolationError(f"{where}: skips {decision.skipped}, one reader says {said}")
         removals = [
-            Removal(row, original.source.partition, original.sequence)
-            for row, truth in enumerate(said)
+            Removal(truth.sequence % 65536, original.source.partition, original.sequence)
+            for truths in said
+            for truth in truths or ()
             for original in truth.removed
         ]
         if sorted(decision.removals) != sorted(removals):
-            raise ViolationError(f"packet {decision.offset}: {decision.removals}, not {removals}")
+            raise ViolationError(f"{where}: {decision.removals}, not {removals}")
         self.removed.update(each.sequence for each in removals)
         matches = {match.row: match for match in decision.matches}
-        for row, truth in enumerate(said):
-            raw_offset = int(item.columns.offsets[row])
-            self._decided.add((item.chain, raw_offset))
-            document = self._documents[item.chain, raw_offset]
-            assert document is not None
-            self._compare(f"packet {decision.offset}, row {row}", document, matches.get(row), truth)
+        for packet, truths in zip(item.packets(), said, strict=True):
+            if truths is None:
+                continue
+            self._heads[packet.chain] = packet.last
+            for row, truth in enumerate(truths):
+                raw_offset = int(packet.columns.offsets[row])
+                self._decided.add((packet.chain, raw_offset))
+                document = self._documents[packet.chain, raw_offset]
+                assert document is not None
+                match = matches.pop(packet.first + row, None)
+                self._compare(f"{where}, row {packet.first + row}", document, match, truth)
+        if matches:
+            raise ViolationError(f"{where}: matches of rows that do not count: {matches}")
 
     def _answer(self, decision: Decision, truth: Truth) -> None:
         query, answer = decision.offset, decision.answer
@@ -231,7 +240,7 @@ class Judge:
             raise ViolationError(f"{progress}: only {self.decided_before} is decided")
         for sent in self._counting.get(progress.chain, ()):
             if sent.offset < progress.position and sent.last >= progress.next:
-                raise ViolationError(f"{progress}: packet {sent.offset} is not put out")
+                raise ViolationError(f"{progress}: bundle {sent.offset} is not put out")
         in_force = max((c for c in self.accepted if c < progress.position), default=NO_CONTROL)
         if progress.control != in_force:
             raise ViolationError(f"{progress}: control record {in_force} is in force there")

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from simhash_core.index.look_up import Nearness
-from simhash_core.log.participant import LEADING_SHARD, Participant, ShardReady
-from simhash_core.log.records import NO_CONTROL, Control, LogRecord, Packet, Progress, Report
+from simhash_core.log.participant import LEADING_SHARD, BundleLimit, Participant, ShardReady
+from simhash_core.log.records import NO_CONTROL, Bundle, Control, LogRecord, Progress, Report
 from simhash_core.log.shard_stream import ShardStream
 from tests.simulation.broker import RawRecord, StoredEntries
 from tests.simulation.scenario import RATES
@@ -209,9 +209,13 @@ class Life:
                 shard.stream.add(batch)
 
     def _send(self, *, all_of_it: bool = False) -> None:
-        limit = 100 if all_of_it else self._rng.randint(1, 4)
-        for packet in islice(self.participant.packets(), limit):
-            self._world.send(self, packet)
+        bundles = 100 if all_of_it else self._rng.randint(1, 4)
+        for _ in range(bundles):
+            documents = self._rng.randint(1, self._world.scenario.bundle)
+            bundle = self.participant.bundle(BundleLimit(documents, 1 << 20))
+            if bundle is None:
+                return
+            self._world.send(self, bundle)
 
     def _read_some(self) -> None:
         self.read(self._rng.randint(1, 6))
@@ -244,7 +248,7 @@ class Life:
             self._report_again()
 
     def _report_again(self) -> None:
-        """Report again on the oldest packets where nothing has been decided for a while."""
+        """Report again on the oldest bundles where nothing has been decided for a while."""
         decided_before = self.participant.replica.decided_before
         self._idle_looks = self._idle_looks + 1 if decided_before == self._seen_decided else 0
         self._seen_decided = decided_before
@@ -329,23 +333,26 @@ class Life:
         if self.answers:
             self.answers.popleft()()
 
-    def append_failed(self, record: LogRecord | Report, stream: Stream | None) -> None:
+    def append_failed(self, record: LogRecord | Report, streams: list[Stream | None]) -> None:
         """Learn that an append failed; it may have been done all the same."""
         if isinstance(record, Control):
             self.participant.control_failed(record.leader)
         elif isinstance(record, Report):
             if self._world.rules.lost_reports_are_sent_again:
                 self.participant.look_up_again()
-        elif isinstance(record, Packet):
-            shard = self.participant.shards.get(record.chain.partition)
-            if shard is not None and shard.stream is stream:
-                stream.lost(record)
+        elif isinstance(record, Bundle):
+            for packet, stream, now in zip(
+                record.packets(), streams, self.streams_of(record), strict=True
+            ):
+                if stream is not None and stream is now:
+                    stream.lost(packet)
 
-    def stream_of(self, record: LogRecord | Report) -> Stream | None:
-        if isinstance(record, Packet):
-            shard = self.participant.shards.get(record.chain.partition)
-            return None if shard is None else shard.stream
-        return None
+    def streams_of(self, record: LogRecord | Report) -> list[Stream | None]:
+        """Return the streams of the packets of a bundle; none of other records."""
+        if not isinstance(record, Bundle):
+            return []
+        shards = [self.participant.shards.get(each.chain.partition) for each in record.segments]
+        return [None if shard is None else shard.stream for shard in shards]
 
 
 Stream = ShardStream[RawRecord]

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import msgspec
+import numpy as np
 
 from simhash_core.log import decider, nearest_matches, participant, unique_documents
 from simhash_core.log import replica as replica_module
-from simhash_core.log.decider import Decider, ShardReports
+from simhash_core.log.decider import Decider, ShardReports, _Covered
 from simhash_core.log.participant import Participant
-from simhash_core.log.records import NO_CONTROL, Heads, entry_of, index_of, log_offset_of
+from simhash_core.log.records import (
+    NO_CONTROL,
+    Bundle,
+    ChainHeads,
+    Heads,
+    Packet,
+    entry_of,
+    index_of,
+    log_offset_of,
+)
 from simhash_core.log.replica import AcceptedControl, Replica
 from simhash_core.log.unique_documents import RecentUniques, UniqueDocuments
 from simhash_core.verdicts import Match
@@ -34,7 +45,36 @@ BEYOND: Final = 1 << 62
 """A sequence number after all others."""
 
 
+def _take_as_first(heads: Heads, bundle: Bundle) -> list[int]:
+    """Let all packets of a bundle count if the first one does."""
+    counts = heads.counts(bundle.segments[0])
+    for segment in bundle.segments if counts else ():
+        heads.advance(segment)
+    return [] if counts else [*range(len(bundle.segments))]
+
+
+def _take_whole(heads: Heads, bundle: Bundle) -> list[int]:
+    """Let a bundle count only if all of its packets do."""
+    if not all(map(heads.counts, bundle.segments)):
+        return [*range(len(bundle.segments))]
+    for segment in bundle.segments:
+        heads.advance(segment)
+    return []
+
+
+def _from_row_0(packet: Packet) -> Packet:
+    return replace(packet, first=0)
+
+
 CHAINS: Final[dict[str, Rule]] = {
+    "all packets of a bundle count if the first does": by(Heads, "take", _take_as_first),
+    "a bundle counts only as a whole": by(Heads, "take", _take_whole),
+    "documents of packets that do not count are compared": by(
+        Bundle, "rows_without", lambda bundle, _skipped: np.ones(len(bundle), dtype=np.bool_)
+    ),
+    "the rows of each packet of a bundle are numbered from 0": wrapped(
+        Bundle, "packet", lambda original, bundle, at: _from_row_0(original(bundle, at))
+    ),
     "the chain of packets is not checked": always(Heads, "counts", True),
     "a packet that overlaps its chain counts": by(
         Heads, "counts", lambda heads, p: p.previous <= heads.last(p.chain) and p.last > p.previous
@@ -72,12 +112,12 @@ def _begin_at_once(leader: Decider, replica: Replica) -> None:
         return
     leader._has_begun = True
     leader._began = leader._last_control = replica.control
-    leader._heads = Heads(replica.latest.heads if replica.latest else [])
+    leader._heads = Heads(replica.latest.heads if replica.latest else ChainHeads())
     leader._reports.begin(replica.control, 0, leader._heads.partitions)
 
 
 def _without_heads(original: Function, leader: Decider, accepted: AcceptedControl) -> None:
-    control = msgspec.structs.replace(accepted.control, heads=[])
+    control = msgspec.structs.replace(accepted.control, heads=ChainHeads())
     original(leader, accepted._replace(control=control))
 
 
@@ -121,8 +161,8 @@ def _of_own_packet(original: Function, *arguments: object) -> dict[int, list[tup
 
 
 def _entry_of_any(documents: UniqueDocuments, sequence: int) -> object:
-    unique = documents._packets.get(log_offset_of(sequence))
-    return None if unique is None else entry_of(unique.packet, index_of(sequence))
+    unique = documents._rows.get(log_offset_of(sequence))
+    return None if unique is None else entry_of(unique.documents, index_of(sequence))
 
 
 def _any_decidable(leader: Decider, replica: Replica) -> Iterator[int]:
@@ -130,10 +170,22 @@ def _any_decidable(leader: Decider, replica: Replica) -> Iterator[int]:
 
 
 DECIDING: Final[dict[str, Rule]] = {
+    "a report covers all that comes after it": by(
+        _Covered, "end_of", lambda covered, _offset: BEYOND if covered else None
+    ),
+    "reports that leave a gap cover it": wrapped(
+        _Covered,
+        "add",
+        lambda original, covered, first, end: original(
+            covered, min([first, *(each for each, _ in covered._ranges)]), end
+        ),
+    ),
     "a shard that has not reported is ignored": by(
         Decider,
         "_can_decide",
-        lambda leader, offset: not leader.shards or bool(leader._reports.on(offset)),
+        lambda leader, offset: (
+            not leader.shards or len(leader._reports.missing(offset)) < len(leader.shards)
+        ),
     ),
     "only shards of the packet's own partition are waited for": by(
         Decider, "_can_decide", lambda leader, offset: 0 not in leader._reports.missing(offset)
@@ -161,7 +213,7 @@ DECIDING: Final[dict[str, Rule]] = {
     "pairs of packets that are decided together are ignored": by(
         nearest_matches,
         "near_pairs",
-        lambda _nearness, documents: {offset: [] for offset in documents.packets},
+        lambda _nearness, documents: {offset: [] for offset in documents.bundles},
     ),
     "packets that are decided together are not compared with each other": wrapped(
         nearest_matches, "near_pairs", _of_own_packet
@@ -170,7 +222,7 @@ DECIDING: Final[dict[str, Rule]] = {
         UniqueDocuments, "entry", _entry_of_any
     ),
     "undecidable pairs within a packet are ignored": by(
-        nearest_matches, "own_repeats", lambda _nearness, _view, _columns: iter(())
+        nearest_matches, "own_repeats", lambda _nearness, _view, _columns, _rows: iter(())
     ),
     "a duplicate can be an original within its packet": always(
         nearest_matches, "_is_duplicate", False

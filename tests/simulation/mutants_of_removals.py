@@ -21,9 +21,9 @@ from simhash_core.index.look_up import View
 from simhash_core.log import decider, participant, removals, shards
 from simhash_core.log.decider import Decider
 from simhash_core.log.participant import Reporter
-from simhash_core.log.records import Heads
+from simhash_core.log.records import Bundle, Decision, Heads, sequence_number
 from simhash_core.log.removals import UndecidedRemovals
-from simhash_core.log.replica import Decided, Replica
+from simhash_core.log.replica import Replica
 from simhash_core.log.shard_stream import DecidedPacket, ShardStream
 from simhash_core.log.shards import HeldShards, ShardCopy
 from simhash_core.log.unique_documents import RecentUniques
@@ -43,11 +43,20 @@ def _begin_without_heads(
         undecided._heads = Heads()
 
 
+def _view_without_removals(
+    replica: Replica, offset: int, undecided: UndecidedRemovals, expired_before: int
+) -> View:
+    expired = max(expired_before, replica.expired_for(offset))
+    return View(sequence_number(offset, 0), expired, {}, undecided.of(offset))
+
+
 SEEN: Final[dict[str, Rule]] = {
-    "what undecided packets take out is still met": by(
-        UndecidedRemovals, "before", lambda _undecided, _offset: {}
+    "what undecided packets take out is still met": by(removals, "view_of", _view_without_removals),
+    "packets that do not count take out": wrapped(
+        removals,
+        "removing_rows",
+        lambda original, columns, *_, replaces: original(columns, replaces=replaces),
     ),
-    "packets that do not count take out": always(UndecidedRemovals, "_counts", True),
     "the heads are not known of packets that take out": wrapped(
         UndecidedRemovals, "begin", _begin_without_heads
     ),
@@ -59,7 +68,9 @@ SEEN: Final[dict[str, Rule]] = {
         view_module, "_removes", lambda removing, own, _row: own < removing
     ),
     "documents replace those of their id where they should be compared": wrapped(
-        removals, "removing_rows", lambda original, columns, **_: original(columns, replaces=True)
+        removals,
+        "removing_rows",
+        lambda original, columns, *counting, **_: original(columns, *counting, replaces=True),
     ),
     "a row takes out what comes later in its packet": Tried(
         by(view_module, "_removes", lambda removing, _own, row: removing <= row), REPLACES
@@ -68,7 +79,7 @@ SEEN: Final[dict[str, Rule]] = {
         wrapped(
             removals,
             "removing_rows",
-            lambda original, columns, **_: original(columns, replaces=False),
+            lambda original, columns, *counting, **_: original(columns, *counting, replaces=False),
         ),
         REPLACES,
     ),
@@ -128,11 +139,12 @@ DECIDED: Final[dict[str, Rule]] = {
 }
 
 
-def _decided_of_own_shard(original: Function, shards: HeldShards[object], decided: Decided) -> None:
-    own = decided.item.chain.partition  # type: ignore[union-attr]
-    kept = [each for each in decided.decision.removals if each.partition == own]
-    decision = msgspec.structs.replace(decided.decision, removals=kept)
-    original(shards, decided._replace(decision=decision))
+def _decided_of_own_shards(
+    original: Function, shards: HeldShards[object], offset: int, bundle: Bundle, decision: Decision
+) -> None:
+    own = {segment.chain.partition for segment in bundle.segments}
+    kept = [each for each in decision.removals if each.partition in own]
+    original(shards, offset, bundle, msgspec.structs.replace(decision, removals=kept))
 
 
 def _rows_with_deletes(packet: DecidedPacket, first: int, end: int) -> NDArray[np.intp]:
@@ -169,8 +181,8 @@ APPLIED: Final[dict[str, Rule]] = {
         "with_ids",
         lambda copy, ids: [{*each} - copy._removed for each in copy.store.by_ids(ids)],
     ),
-    "a packet takes out of its own shard alone": wrapped(
-        HeldShards, "decided", _decided_of_own_shard
+    "a bundle takes out of its own shards alone": wrapped(
+        HeldShards, "decided", _decided_of_own_shards
     ),
     "what is taken out is not committed": wrapped(
         ShardStream,

@@ -11,7 +11,7 @@ from simhash_core.index.document_index import DocumentIndex
 from simhash_core.log import shard_stream, shards
 from simhash_core.log.participant import Participant
 from simhash_core.log.records import Progress
-from simhash_core.log.replica import Decided, Replica
+from simhash_core.log.replica import Replica
 from simhash_core.log.shard_stream import DecidedPacket, ShardStream
 from simhash_core.log.shards import HeldShards, OwnedShard, ShardCopy
 from tests.simulation.mutant import MOVES_ONLY, Rule, Tried
@@ -135,9 +135,9 @@ def _all_in_session(worker: Participant[object], partitions: Iterable[int]) -> I
     return (worker.shards[each] for each in sorted(partitions) if each in worker.shards)
 
 
-def _apply_at_once(shard: OwnedShard[object], decided: Decided) -> None:
+def _apply_at_once(shard: OwnedShard[object], decided: DecidedPacket) -> None:
     shard.copy.apply(decided)
-    if decided.item.chain == shard.stream.chain:  # type: ignore[union-attr]
+    if decided.packet.chain == shard.stream.chain:
         shard.stream.decided(decided)
 
 

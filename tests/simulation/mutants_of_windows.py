@@ -47,7 +47,7 @@ RETURNING: Final[dict[str, Any]] = {
 """Scenarios in which workers lose all shards, read on, and soon own shards again."""
 
 
-def _packet_without_operations(
+def _bundle_without_operations(
     original: Function, horizons: Horizons, offset: int, columns: DocumentColumns, *rest: object
 ) -> None:
     original(horizons, offset, replace(columns, operations=None), *rest)
@@ -66,11 +66,11 @@ WINDOWS: Final[dict[str, Rule]] = {
     "the times of documents are not compared": always(Nearness, "_is_in_window", True),
     "a wrong date moves the watermark": wrapped(
         Horizons,
-        "packet",
+        "bundle",
         lambda original, horizons, offset, columns, _: original(horizons, offset, columns, BEYOND),
     ),
     "the times of deletes move the watermark": wrapped(
-        Horizons, "packet", _packet_without_operations
+        Horizons, "bundle", _bundle_without_operations
     ),
     "documents expire a slice too early": Replacement(records, "SLICES", lambda slices: slices - 1),
     "what has expired is still met": always(View, "has_expired", False),

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from simhash_core.log.records import Control, Decision, LogRecord, Packet, Report
+from simhash_core.log.records import Bundle, Control, Decision, LogRecord, Packet, Report
 from simhash_core.verdicts import Match
 from tests.simulation.documents import SimulatedDocument
 from tests.simulation.scenario import Scenario
 
 
 def line_of(record: LogRecord | Report) -> str:
-    if isinstance(record, Packet):
-        chain = f"{record.chain.topic_id}-{record.chain.partition}"
-        rows = record.columns.offsets.tolist()
-        return f"packet {chain} after {record.previous} to {record.last}: {rows}"
+    if isinstance(record, Bundle):
+        return "bundle of " + ", ".join(map(_packet, record.packets()))
     if isinstance(record, Control):
         what = "begins" if record.leads else " ".join(map(_decision, record.decisions))
         return f"control of {record.leader} after {record.previous}: {what}, next {record.next}"
     if isinstance(record, Report):
-        packets = " ".join(
-            f"{each.offset}(v{each.control})" + _matches(each.matches) for each in record.packets
-        )
-        return f"shards {record.shards} on {packets or 'nothing'}; they need {record.positions}"
+        found = " ".join(f"{each.offset}" + _matches(each.matches) for each in record.found)
+        looked_up = f"{record.first} to {record.end} (v{record.control}): {found}"
+        return f"shards {record.shards} on {looked_up}; they need {record.positions}"
     return f"query {record.identifier}"
 
 
+def _packet(packet: Packet) -> str:
+    chain = f"{packet.chain.topic_id}-{packet.chain.partition}"
+    rows = packet.columns.offsets.tolist()
+    return f"{chain} after {packet.previous} to {packet.last}: {rows}"
+
+
 def _decision(decision: Decision) -> str:
-    if decision.matches is None:
-        return f"{decision.offset} skipped"
+    skipped = f" without {decision.skipped}" if decision.skipped else ""
     removals = "".join(f" {each.row} takes out {each.sequence}" for each in decision.removals)
-    return f"{decision.offset} counts" + _matches(decision.matches) + removals
+    return f"{decision.offset}{skipped}" + _matches(decision.matches) + removals
 
 
 def _matches(matches: list[Match]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from simhash_core.documents import SourcePosition
-from simhash_core.log.records import Chain, Packet
+from simhash_core.log.records import Bundle, Chain
 from tests.simulation.documents import SimulatedDocument
 from tests.simulation.scenario import Scenario
 
@@ -41,7 +41,7 @@ class Truth(NamedTuple):
 
 
 class OneReader:
-    """Reads packets and queries in log order."""
+    """Reads bundles and queries in log order."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.uniques: list[Original] = []
@@ -55,31 +55,39 @@ class OneReader:
         self._heads: dict[Chain, int] = {}
         self._watermark = -1
 
-    def packet(
-        self, offset: int, packet: Packet, documents: Sequence[SimulatedDocument], appended_ms: int
-    ) -> list[Truth] | None:
-        """Return what is said of the documents of a packet, None if it does not count."""
+    def bundle(
+        self, offset: int, bundle: Bundle, documents: Sequence[SimulatedDocument], appended_ms: int
+    ) -> list[list[Truth] | None]:
+        """Return what is said of the documents of each packet, None if it does not count."""
         times = [min(each.time_ms, appended_ms) for each in documents if not each.is_delete]
         self._watermark = max([self._watermark, *times])
-        if packet.previous != self._heads.get(packet.chain, -1):
-            return None
-        self._heads[packet.chain] = packet.last
-        said = []
-        for row, document in enumerate(documents):
-            sequence = offset * 65536 + row
-            removed: tuple[Original, ...] = ()
-            if document.is_delete or self._replaces:
-                removed = self._take_out(document.document_id, sequence)
-            if document.is_delete:
-                said.append(Truth(sequence, None, 0, None, removed))
+        said: list[list[Truth] | None] = []
+        for packet in bundle.packets():
+            if packet.previous != self._heads.get(packet.chain, -1):
+                said.append(None)
                 continue
-            truth = self.ask(document, sequence)._replace(removed=removed)
-            if truth.original is None:
-                unique = Original(sequence, packet.source(row), document, self._slice())
-                self.uniques.append(unique)
-                self._live.append(unique)
-            said.append(truth)
+            self._heads[packet.chain] = packet.last
+            rows = range(packet.first, packet.first + len(packet))
+            said.append(
+                [
+                    self._say(offset * 65536 + row, documents[row], packet.source(row - rows[0]))
+                    for row in rows
+                ]
+            )
         return said
+
+    def _say(self, sequence: int, document: SimulatedDocument, source: SourcePosition) -> Truth:
+        removed: tuple[Original, ...] = ()
+        if document.is_delete or self._replaces:
+            removed = self._take_out(document.document_id, sequence)
+        if document.is_delete:
+            return Truth(sequence, None, 0, None, removed)
+        truth = self.ask(document, sequence)._replace(removed=removed)
+        if truth.original is None:
+            unique = Original(sequence, source, document, self._slice())
+            self.uniques.append(unique)
+            self._live.append(unique)
+        return truth
 
     def ask(self, document: SimulatedDocument, sequence: int) -> Truth:
         """Return what is said of one document: the nearest, of equals the earliest in the log."""

@@ -38,10 +38,11 @@ class Scenario:
     none is. ``born``: which partitions are there from the beginning. ``doubled``, ``refused``,
     ``lost``: the chance of each for an append. ``late``: the chance that a broker does not answer
     at once. ``reordered``: that an append overtakes others. ``vanishing``: that a report is
-    acknowledged, and never read. ``arriving``, ``produced``: how often an append arrives that was
-    late, and raw records come. ``memtable``, ``forgotten``, ``compared``: limits of the core, drawn
-    small. ``reading``: how often workers read the log; 1: as often as the seed draws.
-    ``beginning``: how soon a session begins with shards that came; 1: in some steps.
+    acknowledged, and never read. ``bundle``: the most documents of a bundle. ``arriving``,
+    ``produced``: how often an append arrives that was late, and raw records come. ``memtable``,
+    ``forgotten``, ``compared``: limits of the core, drawn small. ``reading``: how often workers
+    read the log; 1: as often as the seed draws. ``beginning``: how soon a session begins with
+    shards that came; 1: in some steps.
     """
 
     seed: int
@@ -64,6 +65,7 @@ class Scenario:
     produced: float
     steps: int
     batch: int
+    bundle: int
     report_limit: int
     decide_limit: int
     ready_limit: int
@@ -116,6 +118,7 @@ def draw_scenario(seed: int) -> Scenario:
         produced=rng.choice([0.02, 0.1]),
         steps=rng.choice([400, 1_500, 4_000]),
         batch=rng.choice([1, 3, 6]),
+        bundle=rng.choice([1, 4, 20]),
         report_limit=rng.choice([1, 3, 100]),
         decide_limit=rng.choice([1, 3, 100]),
         ready_limit=rng.choice([1, 3, 100]),

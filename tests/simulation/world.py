@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from simhash_core.documents import Entry
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.participant import LEADING_SHARD, ShardReady
-from simhash_core.log.records import Chain, LogRecord, Packet, Progress, Query, Report
+from simhash_core.log.records import Bundle, Chain, LogRecord, Progress, Query, Report
 from simhash_core.log.shard_stream import Ready
 from tests.simulation.appends import Appends
 from tests.simulation.broker import TOPIC, Broker, RawPartition, RawRecord, change
@@ -99,7 +99,7 @@ class World:
         self._after_a_restart()
         self.judge.at_the_end(self._entries())
         documents = sum(map(len, self.judge.outputs.values()))
-        packets = sum(isinstance(each, Packet) for each in self.broker.log)
+        packets = sum(isinstance(each, Bundle) for each in self.broker.log)
         return Runs(1, documents, packets, self._faults)
 
     def _is_over(self) -> bool:

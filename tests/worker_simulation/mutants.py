@@ -24,7 +24,7 @@ from streams.worker.commit import OutputCommits
 from streams.worker.consume import Intake
 from streams.worker.decide import Leader
 from streams.worker.look_up import LogLookUp
-from streams.worker.order import PacketSender
+from streams.worker.order import BundleSender
 from streams.worker.pipeline import Pipeline, Wake
 from streams.worker.shard import Shard
 from tests.simulation.mutant import many_records
@@ -278,7 +278,7 @@ def _not_rebuilt(_: object) -> Callable[..., Any]:
 
 
 def _is_open(_: object) -> Callable[..., Any]:
-    def is_current(self: PacketSender, run: Any) -> bool:  # noqa: ANN401 - RawRecords
+    def is_current(self: BundleSender, run: Any) -> bool:  # noqa: ANN401 - RawRecords
         shard = self._shards.get(run.partition)
         return shard is not None and shard.is_open
 
@@ -346,7 +346,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
             "born": 2,
             "produced_seconds": 0.1,
             "batch_documents": 4,
-            "batch_packets": 1,
+            "batch_bundles": 1,
             "poll_records": 20,
             "in_flight": 8,
             "network": NetworkFaults(),
@@ -435,7 +435,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
     ),
     _mutant(
         "a packet of which nothing is known is not sent again",
-        PacketSender,
+        BundleSender,
         "_appended",
         lambda _: lambda _self, _shard, _packet, future: future.exception(),
         _SILENCES,
@@ -456,7 +456,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         (
             Replacement(SimulatedGroupMember, "_is_current", always(True)),
             Replacement(Intake, "_put", _with_reading_of_today),
-            Replacement(PacketSender, "_is_current", _is_open),
+            Replacement(BundleSender, "_is_current", _is_open),
         ),
         _SILENCES,
     ),

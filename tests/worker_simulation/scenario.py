@@ -112,7 +112,7 @@ class WorkerScenario:
     produced_seconds: float
     settled_seconds: float
     batch_documents: int
-    batch_packets: int
+    batch_bundles: int
     poll_records: int
     in_flight: int
     output_partitions: int
@@ -168,7 +168,7 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
         produced_seconds=produced_seconds,
         settled_seconds=150.0,
         batch_documents=rng.choice([1, 3, 20]),
-        batch_packets=rng.choice([1, 3, 8]),
+        batch_bundles=rng.choice([1, 3, 8]),
         poll_records=rng.choice([1, 5, 50]),
         in_flight=rng.choice([3, 20, 4_000]),
         output_partitions=rng.choice([1, 3]),

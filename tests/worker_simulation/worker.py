@@ -59,7 +59,7 @@ def settings_of(scenario: WorkerScenario, instance_id: str | None = None) -> Set
         group_instance_id=instance_id,
         state_dir=STATE,
         fields=FieldSettings(scope="scope"),
-        batch=BatchSettings(documents=scenario.batch_documents, packets=scenario.batch_packets),
+        batch=BatchSettings(documents=scenario.batch_documents, bundles=scenario.batch_bundles),
         intake=IntakeSettings(idle_ms=20),
         in_flight=InFlightSettings(documents=scenario.in_flight),
     )

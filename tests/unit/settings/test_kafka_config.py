@@ -42,7 +42,7 @@ def test_a_client_gets_its_own_properties_before_those_passed_on() -> None:
     [
         ["max_record_bytes=1024"],
         ["max_record_bytes=67108864", "include_body=true"],
-        ["batch.documents=1", "batch.packets=1"],
+        ["batch.documents=1", "batch.bundles=1"],
         ["kafka.batch.size=5000000"],
     ],
 )

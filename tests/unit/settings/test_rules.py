@@ -45,7 +45,7 @@ REFUSED: list[tuple[str, ...]] = [
     ("index.lateness", "soon", "index.window=30d", "index.lateness=soon"),
     ("index.lateness", "index.window", "index.lateness=1h"),
     ("index.same_id", "replace", "index.same_id=update"),
-    ("batch.packets", "12697", "batch.documents=1000", "batch.packets=13"),
+    ("batch.bundles", "12697", "batch.documents=1000", "batch.bundles=13"),
     ("in_flight.documents", "batch.documents", "in_flight.documents=10", "batch.documents=11"),
     ("state_dir", "directory", f"state_dir={__file__}"),
     ("registry.url", "must be given", AVRO),
@@ -106,7 +106,7 @@ def test_what_does_not_fit_is_refused_with_the_reason(case: tuple[str, ...]) -> 
         ["brokers=a:1"],
         ["brokers=127.0.0.1:9092,b.c:65535"],
         ["brokers=[::1]:9092"],
-        ["batch.documents=1000", "batch.packets=12"],
+        ["batch.documents=1000", "batch.bundles=12"],
         *(
             [f"registry.url={url}", f"fields.format={value_format}"]
             for url in ("http://a:8081", "https://a/registry, https://b")
