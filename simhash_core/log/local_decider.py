@@ -117,7 +117,7 @@ class MemoryEntries:
         self._packets[new.log_offset] = kept, new.rows
         for row in new.rows[columns.undecidable[new.rows] != 0].tolist():
             known = self._contents.setdefault(columns.digest(row), [])
-            known.append(sequence_number(new.log_offset, row))
+            known.append(sequence_number(new.log_offset, kept.first + row))
         if self._ids is not None:
             self._add_ids(self._ids, new.log_offset)
 
@@ -159,19 +159,19 @@ class MemoryEntries:
     def _add_ids(self, known: dict[bytes, list[int]], log_offset: int) -> None:
         packet, rows = self._packets[log_offset]
         for name, row in zip(packet.columns.ids, rows.tolist(), strict=True):
-            known.setdefault(name, []).append(sequence_number(log_offset, row))
+            known.setdefault(name, []).append(sequence_number(log_offset, packet.first + row))
 
     def _holds(self, sequence: int) -> bool:
         if sequence in self._removed or log_offset_of(sequence) not in self._packets:
             return False
-        _, rows = self._packets[log_offset_of(sequence)]
-        return index_of(sequence) in rows
+        packet, rows = self._packets[log_offset_of(sequence)]
+        return index_of(sequence) - packet.first in rows
 
     def _entry(self, sequence: int) -> Entry:
         if not self._holds(sequence):
             raise KeyError(sequence)
         packet, rows = self._packets[log_offset_of(sequence)]
-        return entry_of(packet, int(np.searchsorted(rows, index_of(sequence))))
+        return entry_of(packet, int(np.searchsorted(rows, index_of(sequence) - packet.first)))
 
 
 def _from(known: dict[bytes, list[int]], sequence: int) -> dict[bytes, list[int]]:

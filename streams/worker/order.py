@@ -31,10 +31,10 @@ RETRY_SECONDS: Final = 0.2
 #
 # A bundle leaves when the one before it was read back, or when it is full. So a lone document
 # leaves at once, and under load bundles grow with what comes meanwhile. Every worker reads every
-# bundle, so many workers send bundles less often: about ``_BUNDLES_PER_SECOND`` come in all.
+# bundle, so many workers send bundles less often: about ``BUNDLES_PER_SECOND`` come in all.
 
 
-_BUNDLES_PER_SECOND: Final = 1_000
+BUNDLES_PER_SECOND: Final = 1_000
 _UNANSWERED_SECONDS: Final = 1.0  # without the last bundle, until the next one leaves all the same
 _SENDERS_SECONDS: Final = 1.0  # a worker counts that sent a bundle in this time, or that before
 
@@ -76,7 +76,7 @@ class BundlePace:
         if self._under_way and since < _UNANSWERED_SECONDS:
             return math.inf
         senders = len(self._senders | self._senders_before)
-        return max(0.0, senders / _BUNDLES_PER_SECOND - since)
+        return max(0.0, senders / BUNDLES_PER_SECOND - since)
 
 
 class LogClient(NamedTuple):
