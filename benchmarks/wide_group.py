@@ -31,6 +31,7 @@ from benchmarks.random_documents import random_columns
 from benchmarks.report import Figures, publish
 from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.documents import SourcePosition
+from simhash_core.errors import FirstseenError
 from simhash_core.index.look_up import Nearness
 from simhash_core.index.prints import prints_of
 from simhash_core.log.local_decider import MemoryEntries
@@ -52,7 +53,7 @@ from simhash_core.log.shard_stream import NewEntries, RawBatch
 from simhash_core.text.profiles import profile_named
 from simhash_core.verdicts import Match
 from streams.worker.log_codec import LogCodec
-from streams.worker.order import BUNDLES_PER_SECOND
+from streams.worker.order import RECORDS_PER_SECOND
 
 PROFILE: Final = "wide"
 SLOT_SECONDS: Final = 0.005
@@ -109,10 +110,9 @@ class Member:
         self.number = number
         self.seconds = 0.0
         self.old: list[DocumentColumns] = []
-        self._codec = LogCodec(_IDENTITY)
-        self._participant: Participant[None] = Participant(
-            _name(number), Nearness.of(profile_named(PROFILE))
-        )
+        profile = profile_named(PROFILE)
+        self._codec = LogCodec(_IDENTITY, profile.scheme())
+        self._participant: Participant[None] = Participant(_name(number), Nearness.of(profile))
         self._stores: dict[int, MemoryEntries] = {}
         shards = group.shards(number)
         for shard in shards:
@@ -154,8 +154,10 @@ class Member:
 
     def read(self, log: Sequence[bytes], first: int) -> None:
         with self._timed():
-            for offset, value in enumerate(log, first):
-                self._participant.read(offset, self._codec.decode(value, ""), _NOW_MS)
+            for offset, record in enumerate(self._codec.decode_many(log, [""] * len(log)), first):
+                if isinstance(record, FirstseenError):
+                    raise record
+                self._participant.read(offset, record, _NOW_MS)
 
     def report(self) -> list[bytes]:
         """Report on all that was read; the leader takes its own reports itself."""
@@ -303,7 +305,7 @@ class Run:
         self._log: list[bytes] = []
         self._read = 0
         self._control = NO_CONTROL
-        self._bundles: deque[tuple[int, int]] = deque(maxlen=2 * BUNDLES_PER_SECOND)
+        self._bundles: deque[tuple[int, int]] = deque(maxlen=2 * RECORDS_PER_SECOND)
         self._turn = self._due = 0.0
         self.documents = self.controls = self.output = 0
         self._lead()
@@ -335,7 +337,7 @@ class Run:
     def _slot(self) -> None:
         """Let those workers send and report whose turn it is; everybody sends equally often."""
         workers = self._group.workers
-        began, self._turn = self._turn, self._turn + BUNDLES_PER_SECOND * SLOT_SECONDS
+        began, self._turn = self._turn, self._turn + RECORDS_PER_SECOND * SLOT_SECONDS
         turns = [self._workers[at % workers] for at in range(round(began), round(self._turn))]
         for worker in turns:
             self._send(worker)
@@ -345,10 +347,9 @@ class Run:
             if isinstance(worker, Simulated):
                 end = _BEGIN + self._read
                 reports.append(worker.report(end, self._control, self._bundles))
-            elif worker is not self.members[0]:
+            else:
                 reports += worker.report()
         leader = self.members[0]
-        leader.report()
         leader.take(reports)
         self._append_control()
         self._read_all()
@@ -356,7 +357,7 @@ class Run:
             self.output += member.commit()
 
     def _send(self, worker: Member | Simulated) -> None:
-        self._due += self._group.documents / BUNDLES_PER_SECOND
+        self._due += self._group.documents / RECORDS_PER_SECOND
         count = int(self._due)
         self._due -= count
         packets = self._stream.packets(worker.number, self._group.shards(worker.number), count)

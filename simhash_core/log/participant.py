@@ -72,7 +72,7 @@ class Reporter:
     def read(self, offset: int) -> None:
         item = self._replica.undecided[offset]
         if isinstance(item, Bundle):
-            self._removals.read(offset, item)
+            self._removals.read(offset, item, self._replica)
 
     def accepted(self, accepted: AcceptedControl) -> None:
         if accepted.has_heads:
