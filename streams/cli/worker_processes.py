@@ -257,7 +257,7 @@ def _json(content: object) -> web.Response:
 # ---- The supervisor
 
 _LOOK_SECONDS: Final = 2.0
-_KILL_SECONDS: Final = 5.0  # beyond what a worker takes to end by itself
+KILL_SECONDS: Final = 5.0  # beyond what a worker takes to end by itself
 
 
 def supervise(settings: Settings, processes: int, arguments: Sequence[str]) -> int:
@@ -312,7 +312,7 @@ class _Supervisor:
         self._stopping.set()
         for worker in self._workers:
             worker.send(number)
-        limit = self._settings.stop_seconds + _KILL_SECONDS
+        limit = self._settings.stop_seconds + KILL_SECONDS
         asyncio.get_running_loop().call_later(limit, self._kill)
 
     def _kill(self) -> None:
