@@ -182,11 +182,11 @@ class SupervisedWorker:
 
     async def look(self) -> None:
         """Ask its pages. One that has never answered still starts, or waits for a broker."""
-        process = self.process
-        pages = self.settings.web
-        ask = partial(asyncio.to_thread, why_not_well, own_url(pages), pages)
+        process, pages = self.process, self.settings.web
+        ask = partial(why_not_well, own_url(pages), pages)
         try:
-            why_dead, why_not_ready = await ask(ready=False), await ask(ready=True)
+            why_dead = await asyncio.to_thread(ask, ready=False)
+            why_not_ready = await asyncio.to_thread(ask, ready=True)
         except FirstseenError as error:
             if self.process is process is not None and self._answered is not None:
                 self.why_not_ready = str(error)
