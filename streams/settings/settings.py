@@ -156,6 +156,9 @@ INTERNAL_OVERHEAD_BYTES: Final = 2 * MIB
 """What an internal record may have beside documents, mainly the heads of all chains."""
 
 
+_LEAVE_SECONDS: Final = 8.0  # for a worker that ends to leave its group
+
+
 class Delivery(StrEnum):
     AT_LEAST_ONCE = "at_least_once"  # an output may repeat after a crash, with the same content
     EXACTLY_ONCE = "exactly_once"
@@ -255,6 +258,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def state_path(self) -> Path:
         return self.state_dir / self.application_id
+
+    @property
+    def stop_seconds(self) -> float:
+        """The longest that a worker takes to end: a commit may take the whole send time-out."""
+        return self.send_timeout_seconds + _LEAVE_SECONDS
 
     @property
     def largest_output_bytes(self) -> int:
