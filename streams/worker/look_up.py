@@ -84,7 +84,7 @@ class LogLookUp:
         self._sampled_at = 0.0
         self._undecided_since: deque[tuple[int, int]] = deque()
         self._reported_at = -math.inf
-        self._report_later: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._awaited: int | None = None
         self._awaited_since = 0.0
         self._silent_seconds = _SILENT_SECONDS
@@ -176,17 +176,19 @@ class LogLookUp:
     async def _report(self) -> None:
         wait = self._reported_at + self._sender.pace.turn_seconds - time.monotonic()
         if wait > _AT_ONCE_SECONDS:
-            if self._report_later is None and self._participant.has_to_report:
-                loop = asyncio.get_running_loop()
-                self._report_later = loop.call_later(wait, self._events.on_look_up)
+            if self._timer is None and self._participant.has_to_report:
+                self._timer = asyncio.get_running_loop().call_later(wait, self._look_up_now)
             return
-        self._report_later = None
         self._reported_at = time.monotonic()
         slice_end = self._reported_at + _SLICE_SECONDS
         while self._report_once():
             if time.monotonic() > slice_end:
                 await asyncio.sleep(0)
                 slice_end = time.monotonic() + _SLICE_SECONDS
+
+    def _look_up_now(self) -> None:
+        self._timer = None
+        self._events.on_look_up()
 
     def _report_once(self) -> bool:
         participant = self._participant
