@@ -156,6 +156,9 @@ FILTER_HEADER_PREFIX: Final = "firstseen-"
 ERROR_HEADER_PREFIX: Final = "__connect.errors."
 REDELIVERIES_HEADER: Final = "firstseen-redeliveries"
 """How often a dead letter was sent again; the only header of ours that a dead letter keeps."""
+KEPT_HEADER: Final = "firstseen-kept-bytes"
+WHOLE_HEADER: Final = "firstseen-record-bytes"
+"""Of a dead letter that was too large: the bytes of key, value and headers, there and in all."""
 
 
 class UniqueOutput(msgspec.Struct, frozen=True):

@@ -31,7 +31,9 @@ from simhash_core.verdicts import DuplicateOf, Rejection, RejectionReason, Undec
 from streams.documents.output_records import (
     ERROR_HEADER_PREFIX,
     FILTER_HEADER_PREFIX,
+    KEPT_HEADER,
     REDELIVERIES_HEADER,
+    WHOLE_HEADER,
     encode_duplicate,
     similarity,
 )
@@ -277,8 +279,7 @@ def dead_letter_record(rejection: Rejection, rules: OutputRules) -> ProducerReco
     """Return the raw record, with its position and the reason in headers.
 
     The headers are those of Kafka Connect's dead letter queues, as UTF-8 strings, so that tools for
-    these read ours (source: ``DeadLetterQueueReporter`` in Apache Kafka). The record has no value
-    if the raw record is too large.
+    these read ours (source: ``DeadLetterQueueReporter`` in Apache Kafka).
     """
     source, record, reason = rejection.source, rejection.record, rejection.reason
     own = tuple(
@@ -301,13 +302,21 @@ def dead_letter_record(rejection: Rejection, rules: OutputRules) -> ProducerReco
         (f"{ERROR_HEADER_PREFIX}{name}", text.encode(errors="replace"))
         for name, text in errors.items()
     )
+    sizes: Headers = tuple(
+        (name, b"%d" % size)
+        for name, size in (
+            (KEPT_HEADER, rejection.kept_bytes),
+            (WHOLE_HEADER, rejection.whole_bytes),
+        )
+        if size is not None
+    )
     return ProducerRecord(
         rules.topics.dead_letters,
         record.key,
-        None if reason is RejectionReason.TOO_LARGE else record.value,
+        record.value,
         None,
         record.timestamp_ms,
-        (*own, *ours, ("firstseen-reason", reason.encode())),
+        (*own, *ours, *sizes, ("firstseen-reason", reason.encode())),
         (source,),
     )
 
