@@ -207,6 +207,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_record_bytes: Annotated[int, Meta(ge=KIB, le=64 * MIB)] = MIB
     dead_letter_bytes: Annotated[int, Meta(ge=0, le=512 * MIB)] | None = None
     include_body: bool = False
+    shared_outputs: bool = False
     output_retention_ms: Annotated[int, Meta(ge=-1, le=2**63 - 1)] = -1
     session_timeout_seconds: Annotated[float, Meta(ge=1, le=300)] = 6.0
     standbys: Annotated[int, Meta(ge=0, le=8)] = 0

@@ -175,6 +175,10 @@ def _missing_at_group(settings: Settings) -> Iterator[str]:
         consumer.close()
 
 
+_NEW_INDEX: Final = (
+    ". This application_id has no index yet, and a new one reads all of {} from its first record. "
+    "If there should be an index, correct application_id (or brokers) instead"
+)
 _BATCH_HEADER_BYTES: Final = 61  # max.message.bytes is of a batch; brokers' default is 1 MiB + 12
 _TIME_TYPE: Final = "message.timestamp.type"
 _BY_BROKER: Final = "LogAppendTime"
@@ -231,9 +235,9 @@ def check(admin: AdminClient, plans: Sequence[TopicPlan]) -> Checked:
     differences: list[TopicDifference] = []
     for plan in plans:
         if plan.name not in existing:
-            differences.append(
-                TopicDifference(plan.name, "missing", "", "", "run 'firstseen topics create'")
-            )
+            create = "run 'firstseen topics create'"
+            new = _NEW_INDEX.format(plan.shards_of) if plan.shards_of else ""
+            differences.append(TopicDifference(plan.name, "missing", "", "", create + new))
             continue
         if plan.fixed_partitions and plan.partitions not in {None, existing[plan.name]}:
             differences.append(_partitions_differ(plan, existing[plan.name]))
