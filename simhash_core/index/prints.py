@@ -98,7 +98,7 @@ class Prints(NamedTuple):
 
 
 def joined_prints(parts: Sequence[Prints]) -> Prints:
-    return Prints(*map(np.concatenate, zip(*parts, strict=True)))
+    return parts[0] if len(parts) == 1 else Prints(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def bare_prints(

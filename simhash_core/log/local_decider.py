@@ -89,7 +89,8 @@ class LocalDecider:
         removed = [each.sequence for each in removals]
         if removed:
             self._index.remove(self._slot, np.array(removed, dtype=np.uint64))
-        self._index.drop_before(view.expired_before)
+        if view.expired_before > self._index.dropped_before:
+            self._index.drop_before(view.expired_before)
         return LocalDecision(best, NewEntries(offset, packet, uniques.rows), removed)
 
 

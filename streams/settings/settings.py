@@ -208,7 +208,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     mode: Mode = Mode.SPLIT
     profile: Annotated[str, Meta(min_length=1)] = DEFAULT_PROFILE
     max_record_bytes: Annotated[int, Meta(ge=KIB, le=64 * MIB)] = MIB
+    dead_letter_bytes: Annotated[int, Meta(ge=0, le=512 * MIB)] | None = None
     include_body: bool = False
+    shared_outputs: bool = False
     output_retention_ms: Annotated[int, Meta(ge=-1, le=2**63 - 1)] = -1
     session_timeout_seconds: Annotated[float, Meta(ge=1, le=300)] = 6.0
     standbys: Annotated[int, Meta(ge=0, le=8)] = 0
@@ -270,6 +272,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.max_record_bytes * (2 if self.include_body else 1) + MESSAGE_OVERHEAD_BYTES
 
     @property
+    def largest_dead_letter_bytes(self) -> int:
+        return max(
+            self.largest_output_bytes, (self.dead_letter_bytes or 0) + MESSAGE_OVERHEAD_BYTES
+        )
+
+    @property
     def largest_internal_bytes(self) -> int:
         """The limit in bytes of a record on an internal topic.
 
@@ -281,4 +289,4 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def largest_message_bytes(self) -> int:
         """The limit in bytes of key, value and headers of any record that is sent."""
-        return max(self.largest_output_bytes, self.largest_internal_bytes)
+        return max(self.largest_dead_letter_bytes, self.largest_internal_bytes)

@@ -74,7 +74,7 @@ def run_worker(settings: Settings) -> int:
     life = settings.group_instance_id or uuid.uuid4().hex[:12]
     writer = f"{settings.application_id}.{life}"
     index = IndexOnKafka(settings, identity, reading, writer)
-    index.refuse_other_settings()  # before the group is joined, or anything is sent
+    index.refuse_mismatch()  # before the group is joined, or anything is sent
     index_info = IndexInfo(
         index_digest(identity),
         settings.application_id,
@@ -96,6 +96,7 @@ def run_worker(settings: Settings) -> int:
         fingerprinter.scheme.bits,
         settings.topics,
         settings.include_body,
+        settings.application_id,
         settings.web.page_url,
         limits.retention_ms,
         settings.mode,
