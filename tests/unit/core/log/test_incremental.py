@@ -123,7 +123,7 @@ class Reading(RuleBasedStateMachine):
         return offset
 
     @rule(packets=PACKETS)
-    def bundle(self, packets: list[tuple[int, list[tuple[bytes, bool]], int]]) -> None:
+    def append_packets(self, packets: list[tuple[int, list[tuple[bytes, bool]], int]]) -> None:
         made = []
         for partition, rows, guess in packets:
             own = [segment for _, segment in self.segments_of(chain(partition))]
