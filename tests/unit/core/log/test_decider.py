@@ -176,30 +176,31 @@ def test_bundle_that_breaks_its_chains_is_skipped(led: Led) -> None:
 
 
 B = FAR[15].fingerprint
+HI, TEXT = Made(b"", b"hi"), Made(b"", b"text")
 SOME_COUNT = bundle(
-    packet([Made(A), Made(b"", b"text")]),  # rows 0 and 1
-    packet([Made(B), Made(A), Made(b"", b"hi")], 5, 1),  # rows 2 to 4: does not count
-    packet([Made(flipped(B, 0)), Made(flipped(A, 0)), Made(b"", b"hi"), Made(b"", b"text")], -1, 2),
+    packet([Made(A), TEXT]),  # rows 0 and 1
+    packet([Made(B), Made(A), HI, TEXT], 5, 1),  # rows 2 to 5: does not count
+    packet([Made(flipped(B, 0)), Made(flipped(A, 0)), HI, HI, TEXT], partition=2),  # from row 6 on
 )
 
 
 def test_packets_of_a_bundle_count_each_by_itself(led: Led) -> None:
     """A document of a packet that does not count is no duplicate, and no original."""
     asked = led.append(SOME_COUNT)
-    later = led.append(bundle_of([Made(A), Made(b"", b"hi"), Made(B)], 3, 2))
+    later = led.append(bundle_of([Made(A), HI, Made(B)], 4, 2))
     led.report([1], asked, found(3, 0, 77))
     record = present(led.decide(1))
     (decision,) = record.decisions
     assert decision.skipped == [1]
-    originals = [(each.row, each.sequence) for each in decision.matches]
-    assert originals == [(6, sequence_number(asked, 0)), (8, sequence_number(asked, 1))]
-    assert [each.source.partition for each in decision.matches] == [0, 0]
-    assert record.heads == ChainHeads.of([(chain(0), 1), (chain(2), 3)])
+    originals = {each.row: each.sequence - sequence_number(asked, 0) for each in decision.matches}
+    assert originals == {7: 0, 9: 8, 10: 1}
+    assert [each.source.partition for each in decision.matches] == [0, 2, 0]
+    assert record.heads == ChainHeads.of([(chain(0), 1), (chain(2), 4)])
     assert led.decider.shards == {0, 2}
 
     assert led.decide() is None
     led.report([0, 2], later)
-    assert led.matches() == [(row, sequence_number(asked, of)) for row, of in enumerate((0, 7, 5))]
+    assert led.matches() == [(row, sequence_number(asked, of)) for row, of in enumerate((0, 8, 6))]
 
 
 def named(name: bytes, number: int, *, is_delete: bool = False) -> Made:
@@ -212,12 +213,12 @@ def test_rows_remove_entries_of_other_packets_of_their_bundle(led: Led) -> None:
     log = [
         bundle_of([named(b"a", 1), named(b"b", 2)]),
         bundle(
-            packet([named(b"a", 3)], 1),  # row 0
+            packet([named(b"a", 3)], partition=2),  # row 0
             packet([delete], 5, 1),  # row 1: does not count
-            packet([named(b"b", 4), delete], partition=2),  # rows 2 and 3
+            packet([named(b"b", 4), delete], 1),  # rows 2 and 3
             packet([named(b"a", 5)], partition=3),  # row 4
         ),
-        bundle_of([named(b"x", number) for number in range(1, 6)], 1, 2),
+        bundle_of([named(b"x", number) for number in range(1, 6)], partition=4),
     ]
     first, asked, later = map(led.append, log)
     assert led.matches() == []
@@ -225,7 +226,7 @@ def test_rows_remove_entries_of_other_packets_of_their_bundle(led: Led) -> None:
     recent, own = sequence_number(first, 0), sequence_number(asked, 0)
     decision = led.decision()
     assert decision.skipped == [1]
-    assert decision.removals == [Removal(3, 0, number) for number in (4, recent, own)]
+    assert decision.removals == [Removal(3, 0, 4), Removal(3, 0, recent), Removal(3, 2, own)]
     led.report([0, 2, 3], later)
     assert led.matches() == [(1, recent + 1), (3, own + 2), (4, own + 4)]
 

@@ -178,15 +178,17 @@ def test_a_report_is_on_few_documents_and_one_bundle_at_least() -> None:
 def test_a_report_covers_a_range_and_names_what_was_found() -> None:
     worker = worker_with(1)
     read(worker, bundle_of(FAR[:2], partition=1), control(NO_CONTROL, [Decision(0, [])]))
-    read(worker, bundle_of(FAR[5:6]), bundle_of([FAR[6], FAR[1]], 0), bundle_of(FAR[7:8], 2))
+    query = Query("q", 3, columns_of(FAR[9:10]))
+    near = bundle_of([FAR[6], FAR[1]], 0)
+    read(worker, bundle_of(FAR[5:6]), query, near, bundle_of(FAR[7:8], 2))
     made = present(worker.report(9))
-    assert (made.shards, made.control, made.first, made.end) == ([1], 1, 0, 5)
-    assert [(each.offset, each.matches[0].row) for each in made.found] == [(3, 1)]
-    assert originals(made) == [[1]]
+    assert (made.shards, made.control, made.first, made.end) == ([1], 1, 0, 6)
+    assert [each.offset for each in made.found] == [3, 4]
+    assert [(each.row, each.sequence) for each in made.found[1].matches] == [(1, 1)]
     assert worker.documents_looked_up == 4
-    read(worker, Query("q", 3, columns_of(FAR[9:10])))
+    read(worker, query)
     made = present(worker.report(9))
-    assert (made.first, made.end, [each.offset for each in made.found]) == (5, 6, [5])
+    assert (made.first, made.end, [each.offset for each in made.found]) == (6, 7, [6])
     positions = worker.positions()
     assert (positions.first, positions.end, positions.positions) == (0, 0, {1: 0})
 
@@ -209,6 +211,9 @@ def test_what_is_reported_again_comes_first() -> None:
     assert looked_up(worker) == [5, 6]
     worker.look_up_again()
     assert [looked_up(worker, 1), looked_up(worker)] == [[5], [6]]
+    assert worker.report_again(1) == 1
+    worker.look_up_again()
+    assert looked_up(worker) == [5, 6]
 
 
 def test_reporting_goes_on_if_what_was_to_come_again_is_decided() -> None:

@@ -105,13 +105,13 @@ BATCH_SIZE = 3 * (8 + len("document 0"))
 @pytest.mark.parametrize(
     ("documents", "size", "expected"),
     [
-        (1, 9_999, [(-1, 0), (0, 1), (1, 2), (2, 5), (5, 6), (6, 9)]),
+        (1, 9_999, [(-1, 0), (0, 1), (1, 3), (3, 5), (5, 6), (6, 9)]),
         (2, 9_999, [(-1, 1), (1, 5), (5, 9)]),
-        (3, 9_999, [(-1, 2), (2, 9)]),
+        (3, 9_999, [(-1, 3), (3, 9)]),
         (4, 9_999, [(-1, 5), (5, 9)]),
         (6, 9_999, [(-1, 9)]),
-        (6, 1, [(-1, 2), (2, 6), (6, 9)]),
-        (6, BATCH_SIZE, [(-1, 2), (2, 9)]),
+        (6, 1, [(-1, 3), (3, 6), (6, 9)]),
+        (6, BATCH_SIZE, [(-1, 3), (3, 9)]),
         (6, BATCH_SIZE + 1, [(-1, 6), (6, 9)]),
     ],
 )
@@ -119,8 +119,8 @@ def test_packets_have_so_many_documents_and_bytes(
     stream: ShardStream[str], documents: int, size: int, expected: list[tuple[int, int]]
 ) -> None:
     """Documents are cut within a batch, bytes between batches; the rest of a batch follows."""
-    stream.add(batch(FAR[:3]))
-    stream.add(batch([None, None], 3))
+    stream.add(batch([*FAR[:3], None]))
+    stream.add(batch([None], 4))
     stream.add(batch([FAR[5], FAR[6]], 5))
     stream.add(batch([None, None, FAR[9]], 7))
     packets = sent(stream, documents=documents, size=size)
