@@ -205,6 +205,8 @@ def test_what_is_reported_again_comes_first() -> None:
     assert looked_up(worker) == [1, 2, 3], "all up to the last one that was to come again"
     assert [looked_up(worker), looked_up(worker)] == [[5, 6], []]
     assert worker.report_again(0) == 0
+    assert worker.report_again(1) == 1
+    assert looked_up(worker) == [1], "no more than was to come again this time"
     assert worker.report_again(9) == 6
     assert worker.report_again(9) == 0, "they come already"
     read(worker, control(0, [Decision(offset, []) for offset in range(1, 5)]))
