@@ -98,7 +98,7 @@ class MemoryEntries:
     """Entries in memory, as their packets without the duplicates."""
 
     def __init__(self) -> None:
-        self._packets: dict[int, tuple[Packet, NDArray[np.intp]]] = {}
+        self._packets: dict[int, tuple[Packet, NDArray[np.intp]]] = {}  # with rows of the bundle
         self._contents: dict[bytes, list[int]] = {}
         self._ids: dict[bytes, list[int]] | None = None
         self._removed: set[int] = set()
@@ -111,14 +111,15 @@ class MemoryEntries:
         if not len(new.rows):
             return
         self._count += len(new.rows)
-        columns = new.packet.columns
         kept = new.packet
-        if len(new.rows) < len(columns):
-            kept = replace(kept, columns=columns.take(new.rows))
-        self._packets[new.log_offset] = kept, new.rows
-        for row in new.rows[columns.undecidable[new.rows] != 0].tolist():
-            known = self._contents.setdefault(columns.digest(row), [])
-            known.append(sequence_number(new.log_offset, kept.first + row))
+        if len(new.rows) < len(kept):
+            kept = replace(kept, columns=kept.columns.take(new.rows))
+        columns = kept.columns
+        rows = new.rows + kept.first
+        self._packets[new.log_offset] = kept, rows
+        for at in np.flatnonzero(columns.undecidable).tolist():
+            known = self._contents.setdefault(columns.digest(at), [])
+            known.append(sequence_number(new.log_offset, rows.item(at)))
         if self._ids is not None:
             self._add_ids(self._ids, new.log_offset)
 
@@ -160,19 +161,19 @@ class MemoryEntries:
     def _add_ids(self, known: dict[bytes, list[int]], log_offset: int) -> None:
         packet, rows = self._packets[log_offset]
         for name, row in zip(packet.columns.ids, rows.tolist(), strict=True):
-            known.setdefault(name, []).append(sequence_number(log_offset, packet.first + row))
+            known.setdefault(name, []).append(sequence_number(log_offset, row))
 
     def _holds(self, sequence: int) -> bool:
         if sequence in self._removed or log_offset_of(sequence) not in self._packets:
             return False
-        packet, rows = self._packets[log_offset_of(sequence)]
-        return index_of(sequence) - packet.first in rows
+        _, rows = self._packets[log_offset_of(sequence)]
+        return index_of(sequence) in rows
 
     def _entry(self, sequence: int) -> Entry:
         if not self._holds(sequence):
             raise KeyError(sequence)
         packet, rows = self._packets[log_offset_of(sequence)]
-        return entry_of(packet, int(np.searchsorted(rows, index_of(sequence) - packet.first)))
+        return entry_of(packet, int(np.searchsorted(rows, index_of(sequence))))
 
 
 def _from(known: dict[bytes, list[int]], sequence: int) -> dict[bytes, list[int]]:

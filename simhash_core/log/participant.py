@@ -149,7 +149,7 @@ class Reporter:
         if stop is None:
             self._next = end
         else:
-            self._again = range(end, stop)
+            self._again = range(end, stop) if end < stop else range(0)
         return first, end, items
 
     def _view(self, offset: int) -> View:
