@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from simhash_core.document_columns import DELETE, DOCUMENT, BytesColumn, DocumentColumns
-from simhash_core.log.records import Chain, Packet, Sender
+from simhash_core.log.records import Bundle, Chain, Packet, Sender
 
 _Item = TypeVar("_Item")
 
@@ -60,6 +60,14 @@ def packets(draw: st.DrawFn) -> Packet:
 
 def _lists(items: st.SearchStrategy[_Item], count: int) -> st.SearchStrategy[list[_Item]]:
     return st.lists(items, min_size=count, max_size=count)
+
+
+def same_bundle(left: object, right: Bundle) -> bool:
+    return (
+        isinstance(left, Bundle)
+        and (left.worker, [*left.segments]) == (right.worker, [*right.segments])
+        and same_columns(left.columns, right.columns)
+    )
 
 
 def same_columns(left: DocumentColumns, right: DocumentColumns) -> bool:
