@@ -3,10 +3,10 @@
 A whole worker runs on a loop that times every step. Its clients are in memory and answer at once;
 its stores are real. Four cases, each of which held the loop for seconds once:
 
-- ``undecided``: 20,000 undecided packets of one document, as five workers may have in flight, are
+- ``undecided``: 20,000 undecided bundles of one document, as five workers may have in flight, are
   read and reported; then another worker leads, and they are reported once more;
 - ``replace``: the same with ``same_id=replace``, where undecided documents take out each other;
-- ``partitions``: 1,000 raw partitions with 4,000 packets that wait for the report of another
+- ``partitions``: 1,000 raw partitions with 4,000 documents that wait for the report of another
   worker. They are taken in by the order of their timestamps, read, decided and put out;
 - ``first delete``: the first delete in an index of a million entries, or ``--entries``.
 
@@ -33,6 +33,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 from confluent_kafka import Message
+from numpy.typing import NDArray
 from rich.table import Table
 
 from benchmarks.command import add_state_dir, new_parser, positive
@@ -44,14 +45,16 @@ from simhash_core.document_columns import DELETE
 from simhash_core.errors import FirstseenError
 from simhash_core.log.records import (
     NO_CONTROL,
+    Bundle,
     Chain,
+    ChainHeads,
     Control,
     Packet,
-    PacketReport,
     Progress,
     Report,
     Sender,
 )
+from simhash_core.log.replica import Replica
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import PROFILES
 from streams.monitoring.metrics import Metrics
@@ -115,7 +118,7 @@ class _Channel:
 
 
 class Worker:
-    """A whole worker on clients in memory; ``packets`` of other workers can be in its log."""
+    """A whole worker on clients in memory; bundles of other workers can be in its log."""
 
     def __init__(self, profile: str, directory: Path, partitions: int, *settings: str) -> None:
         assignments = [f"profile={profile}", f"state_dir={directory}", *settings]
@@ -162,7 +165,7 @@ class Worker:
 
         ``previous``: the offset of the last control record. Returns that of the new one.
         """
-        heads = [(self.chain(partition), -1) for partition in partitions]
+        heads = ChainHeads.of((self.chain(partition), -1) for partition in partitions)
         control = Control(previous, f"{_OTHER}.{previous + 2}", True, [], heads, previous + 1)
         return self.cluster.log.append(self.codec.encode(control))
 
@@ -208,16 +211,18 @@ class Worker:
         return is_read and not participant.has_to_report
 
 
-def packets_of_others(worker: Worker, profile: str, packets: int) -> Iterator[Packet]:
-    """Yield packets of one document each, of all workers in turn; the store has the first ids."""
+def bundles_of_others(
+    worker: Worker, profile: str, bundles: int, operations: NDArray[np.uint8] | None = None
+) -> Iterator[Bundle]:
+    """Yield bundles of one document each, of all workers in turn; the store has the first ids."""
     heads = dict.fromkeys(range(_WORKERS), -1)
-    for number in range(packets):
+    for number in range(bundles):
         partition = number % _WORKERS
         last = heads[partition] + 1
         columns = random_columns(profile, number * PACKET + 1, 1)
-        columns = replace(columns, offsets=np.array([last]))
+        columns = replace(columns, offsets=np.array([last]), operations=operations)
         sender = Sender(f"firstseen.worker-{partition}.1", last)
-        yield Packet(worker.chain(partition), sender, last - 1, last, columns)
+        yield Bundle.of([Packet(worker.chain(partition), sender, last - 1, last, columns)])
         heads[partition] = last
 
 
@@ -265,12 +270,12 @@ def measured(
     }
 
 
-def undecided(name: str, profile: str, directory: Path, packets: int, *settings: str) -> Figures:
-    """Read and report packets that another worker is to decide, and again for its successor."""
+def undecided(name: str, profile: str, directory: Path, bundles: int, *settings: str) -> Figures:
+    """Read and report bundles that another worker is to decide, and again for its successor."""
     worker = Worker(profile, directory, _WORKERS, *settings)
-    fill_store(worker, profile, 1, packets)
+    fill_store(worker, profile, 1, bundles)
     control = worker.lead_elsewhere(range(_WORKERS))
-    values = [worker.codec.encode(each) for each in packets_of_others(worker, profile, packets)]
+    values = [worker.codec.encode(each) for each in bundles_of_others(worker, profile, bundles)]
 
     async def read_all() -> None:
         for value in values:
@@ -279,7 +284,7 @@ def undecided(name: str, profile: str, directory: Path, packets: int, *settings:
         worker.lead_elsewhere(range(_WORKERS), control)
         await worker.until(lambda: worker.has_reported)
 
-    return measured(name, packets, worker, [1], read_all)
+    return measured(name, bundles, worker, [1], read_all)
 
 
 def many_partitions(profile: str, directory: Path, partitions: int, rounds: int) -> Figures:
@@ -287,24 +292,25 @@ def many_partitions(profile: str, directory: Path, partitions: int, rounds: int)
     worker = Worker(profile, directory, partitions + 1)
     cluster, participant = worker.cluster, worker.pipeline.participant
     worker.lead_elsewhere([partitions])
-    packets = partitions * rounds
+    documents = partitions * rounds
 
     async def put_out_all() -> None:
         await worker.until(lambda: participant.leads)
         for number in range(rounds):
             cluster.member.send(_raw_records(partitions, number))
             sent = (number + 1) * partitions
-            await worker.until(lambda: len(participant.replica.undecided) == sent)  # noqa: B023
+            await worker.until(lambda: undecided_documents(participant.replica) == sent)  # noqa: B023
         await worker.until(lambda: worker.has_reported)
-        control = participant.replica.control
-        reports = [PacketReport(offset, control, []) for offset in participant.replica.undecided]
-        for first in range(0, len(reports), worker.settings.batch.bundles):
-            some = reports[first : first + worker.settings.batch.bundles]
-            report = Report(_OTHER, [partitions], some, {partitions: 0})
-            cluster.reports.append(worker.codec.encode_report(report))
-        await worker.until(lambda: sum(cluster.committer.offsets.values()) == packets)
+        control, end = participant.replica.control, participant.replica.position
+        report = Report(_OTHER, [partitions], control, control, end, [], {partitions: 0})
+        cluster.reports.append(worker.codec.encode_report(report))
+        await worker.until(lambda: sum(cluster.committer.offsets.values()) == documents)
 
-    return measured("partitions", packets, worker, range(partitions), put_out_all)
+    return measured("partitions", documents, worker, range(partitions), put_out_all)
+
+
+def undecided_documents(replica: Replica) -> int:
+    return sum(len(each.columns) for each in replica.undecided.values())
 
 
 def _raw_records(partitions: int, offset: int) -> Mapping[int, list[Message]]:
@@ -325,10 +331,9 @@ def first_delete(profile: str, directory: Path, entries: int) -> Figures:
     worker.lead_elsewhere(range(_WORKERS))
 
     async def delete() -> None:
-        (packet,) = packets_of_others(worker, profile, 1)
         deletes = np.array([DELETE], dtype=np.uint8)
-        packet = replace(packet, columns=replace(packet.columns, operations=deletes))
-        worker.cluster.log.append(worker.codec.encode(packet))
+        (bundle,) = bundles_of_others(worker, profile, 1, deletes)
+        worker.cluster.log.append(worker.codec.encode(bundle))
         await worker.until(lambda: worker.has_reported)
 
     return measured("first delete", entries, worker, [1], delete)
@@ -348,7 +353,7 @@ def run(options: argparse.Namespace) -> Figures:
                 case = first_delete(*where, options.entries)
             else:
                 settings = ["index.same_id=replace"] if name == "replace" else []
-                case = undecided(name, *where, options.packets, *settings)
+                case = undecided(name, *where, options.bundles, *settings)
             found.append(case)
     return {"machine": machine(), "profile": options.profile, "cases": found}
 
@@ -373,9 +378,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--case", nargs="+", choices=CASES, default=CASES)
     parser.add_argument("--profile", choices=list(PROFILES), default="wide")
     for name, default, what in (
-        ("--packets", 20_000, "undecided packets"),
+        ("--bundles", 20_000, "undecided bundles"),
         ("--partitions", 1_000, "raw partitions"),
-        ("--rounds", 4, "packets of each raw partition"),
+        ("--rounds", 4, "documents of each raw partition"),
         ("--entries", 1_000_000, "before the first delete"),
     ):
         parser.add_argument(name, type=positive, default=default, help=f"{what} (%(default)s)")

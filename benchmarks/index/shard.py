@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.command import output_of
 from benchmarks.measures import Stopwatch, disk_bytes, memory_bytes
@@ -39,7 +40,7 @@ from simhash_core.index.memtable import Rows
 from simhash_core.index.prints import BAND_KEY_BYTES, Prints, prints_of
 from simhash_core.index.segment import build_segment
 from simhash_core.log.local_decider import LocalDecider, MemoryEntries
-from simhash_core.log.records import Chain, Progress, sequence_numbers
+from simhash_core.log.records import Chain, Progress, sequence_number, sequence_numbers
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
 from streams.maintenance.exporting import encode_entry
@@ -85,11 +86,15 @@ def _opened(path: Path, profile: str) -> Iterator[tuple[ShardStore, ShardSegment
         yield store, segments
 
 
+def _sequences(log_offset: int, documents: int) -> NDArray[np.uint64]:
+    return sequence_numbers(sequence_number(log_offset, 0), np.arange(documents))
+
+
 def _blocks(profile: str, documents: int, *, skewed: bool = False) -> Iterator[EntryBlock]:
     for number, first in enumerate(range(0, documents, _BLOCK)):
         count = min(_BLOCK, documents - first)
         columns = random_columns(profile, first, count, skewed=skewed)
-        yield EntryBlock(CHAIN, sequence_numbers(number, count), columns)
+        yield EntryBlock(CHAIN, _sequences(number, count), columns)
 
 
 def load(path: Path, profile: str, documents: int) -> Figures:
@@ -203,7 +208,7 @@ def in_memory(profile: str, documents: int, *, skewed: bool) -> Figures:
         parts.append((number, prints_of(scheme, block.columns)))
         size += len(block)
         if size >= limit or (number + 1) * _BLOCK >= documents:
-            sequences = np.concatenate([sequence_numbers(n, each.documents) for n, each in parts])
+            sequences = np.concatenate([_sequences(n, each.documents) for n, each in parts])
             prints = Prints(*map(np.concatenate, zip(*(each for _, each in parts), strict=True)))
             rows = Rows(sequences, np.full(size, slot, dtype=np.uint16), prints)
             first, last = int(sequences[0]), int(sequences[-1])
@@ -225,7 +230,7 @@ def _looked_up(index: DocumentIndex, slot: int, profile: str, *, skewed: bool = 
         with looking:
             index.pairs(packet)
         with inserting:
-            index.add(slot, sequence_numbers(_PROBES + number, PACKET), packet)
+            index.add(slot, _sequences(_PROBES + number, PACKET), packet)
     documents = prints.documents
     return {
         "look_up_cpu_us": looking.us_each(documents),

@@ -44,20 +44,20 @@ _Read = tuple[PendingRecord, Document | Tombstone | None]
 
 
 class RawBatches:
-    """Reads and fingerprints raw records; ``packet_bytes`` bounds the columns of one batch."""
+    """Reads and fingerprints raw records; ``batch_bytes`` limits the columns of one batch."""
 
     def __init__(
         self,
         topic: str,
         reader: DocumentReader,
         fingerprinter: Fingerprinter,
-        packet_bytes: int,
+        batch_bytes: int,
         metrics: Metrics,
     ) -> None:
         self._topic = topic
         self._reader = reader
         self._fingerprinter = fingerprinter
-        self._packet_bytes = packet_bytes
+        self._batch_bytes = batch_bytes
         self._metrics = metrics
         self._words = fingerprinter.scheme.bits // _WORD_BITS
 
@@ -100,7 +100,7 @@ class RawBatches:
     def _parts(
         self, items: Sequence[_Read], prints: Iterator[Fingerprinted]
     ) -> Iterator[RawBatch[PendingRecord]]:
-        """Split a run where its columns would exceed a packet."""
+        """Split a run where its columns would exceed the limit."""
         pending: list[PendingRecord] = []
         rows = PacketRows(self._words)
         size = 0
@@ -109,7 +109,7 @@ class RawBatches:
                 fingerprinted = next(prints) if isinstance(item, Document) else DELETED
                 document_id = item.id if isinstance(item, Document) else item.document_id
                 more = len(document_id) + len(fingerprinted.sketch) + len(fingerprinted.fingerprint)
-                if len(rows) and size + more > self._packet_bytes:
+                if len(rows) and size + more > self._batch_bytes:
                     yield self._batch(pending, rows)
                     pending, rows, size = [], PacketRows(self._words), 0
                 size += more

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import groupby, pairwise
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from simhash_core.errors import ErrorReason, FirstseenError, ProtocolError
@@ -51,6 +52,7 @@ QUERY: Final = b"Q"
 CONTROL: Final = b"C"
 REPORT: Final = b"R"
 
+_INT64_MAX: Final = (1 << 63) - 1
 _HEAD_BYTES: Final = 2
 _BODY_AT: Final = _HEAD_BYTES + IDENTITY_DIGEST_BYTES
 
@@ -70,12 +72,12 @@ class OtherIndexError(FirstseenError):
 
 
 class _Segment(NamedTuple):
-    topic: int  # in the bundle's list
-    partition: int
-    number: int
-    previous: int
-    last: int
-    rows: int
+    topic: Annotated[int, Meta(ge=0)]  # in the bundle's list
+    partition: Annotated[int, Meta(ge=0, le=_INT64_MAX)]
+    number: Annotated[int, Meta(ge=0, le=_INT64_MAX)]
+    previous: Annotated[int, Meta(ge=NO_OFFSET)]
+    last: Annotated[int, Meta(le=_INT64_MAX)]
+    rows: Annotated[int, Meta(ge=1)]
 
 
 class _BundleBody(msgspec.Struct, frozen=True, array_like=True):
@@ -83,7 +85,7 @@ class _BundleBody(msgspec.Struct, frozen=True, array_like=True):
 
     worker: str
     topics: list[tuple[str, str]]  # with their ids
-    segments: list[_Segment]
+    segments: Annotated[list[_Segment], Meta(min_length=1)]
     columns: EncodedColumns
 
 
@@ -285,9 +287,9 @@ def _bundles(bodies: Sequence[_BundleBody], scheme: BlockScheme | None) -> list[
 
 
 def _check(body: _BundleBody) -> None:
-    for topic, _, _, previous, last, rows in body.segments:
-        if not NO_OFFSET <= previous < last or rows < 1 or not 0 <= topic < len(body.topics):
-            raise ColumnsError(f"a packet of {rows} rows from offset {previous} to {last}")
+    for topic, _, _, previous, last, _ in body.segments:
+        if topic >= len(body.topics) or previous >= last:
+            raise ColumnsError(f"a packet of topic {topic}, behind offset {previous} up to {last}")
     if sum(each.rows for each in body.segments) != body.columns.documents:
         raise ColumnsError(f"packets of other sizes than {body.columns.documents} documents")
     if len({each.partition for each in body.segments}) != len(body.segments):

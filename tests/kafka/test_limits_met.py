@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from simhash_core.log.records import NO_CONTROL, Control
+from simhash_core.log.records import NO_CONTROL, ChainHeads, Control
 from simhash_core.text.fingerprinter import Fingerprinter
 from streams.errors import ExitCode
 from streams.kafka.clients import Producer
@@ -47,7 +47,7 @@ def test_a_log_of_another_version_ends_a_running_worker(broker: Broker, tmp_path
         worker = stream.started()
         stream.send(keyed_documents(1, 40))
         identity = Fingerprinter(stream.settings.index_profile()).identity
-        control = Control(NO_CONTROL, "x", leads=True, decisions=[], heads=[], next=0)
+        control = Control(NO_CONTROL, "x", leads=True, decisions=[], heads=ChainHeads(), next=0)
         encoded = LogCodec(identity).encode(control)
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         log = stream.settings.topics.log

@@ -11,7 +11,16 @@ import pytest
 
 from simhash_core.documents import Document, SourcePosition
 from simhash_core.log.columns import document_columns
-from simhash_core.log.records import Chain, Control, LogRecord, Packet, Report, Sender
+from simhash_core.log.records import (
+    Bundle,
+    Chain,
+    ChainHeads,
+    Control,
+    LogRecord,
+    Packet,
+    Report,
+    Sender,
+)
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import DEFAULT_PROFILE, profile_named
 from streams.errors import ExitCode
@@ -141,13 +150,13 @@ def send_foreign(stream: Stream) -> int:
     prints = fingerprinter.fingerprint_batch([document.content])
     columns = document_columns([document], prints, settings.index_profile().bits // 64)
     records: list[LogRecord] = [
-        Packet(raw, Sender("foreign", 0), 39, 40, columns),
-        Control(-1, "foreign", leads=True, decisions=[], heads=[], next=0),
+        Bundle.of([Packet(raw, Sender("foreign", 0), 39, 40, columns)]),
+        Control(-1, "foreign", leads=True, decisions=[], heads=ChainHeads(), next=0),
     ]
     producer = Producer({"bootstrap.servers": stream.broker.bootstrap_servers})
     for record in records:
         producer.produce(stream.settings.topics.log, codec.encode(record), partition=0)
-    report = codec.encode_report(Report("foreign", [0], [], {0: 0}))
+    report = codec.encode_report(Report("foreign", [0], -1, 0, 0, [], {0: 0}))
     producer.produce(stream.settings.topics.reports, report, partition=0)
     assert producer.flush(SEND_SECONDS) == 0
     return len(records)

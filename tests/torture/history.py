@@ -1,9 +1,9 @@
 """What a log has said, as an outsider reads it who keeps everything.
 
 It takes no part in the protocol and shares no code with it: which packets count and which control
-records are accepted is found out here once more, by the two rules of the log. A packet counts if it
-names as the last raw offset of its partition the last one that is in the log; a control record is
-accepted if it names the one before it.
+records are accepted is found out here once more, by the two rules of the log. A packet, a segment
+of a bundle, counts if it names as the last raw offset of its partition the last one that is in the
+log; a control record is accepted if it names the one before it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import SourcePosition
-from simhash_core.log.records import Chain, Control, LogRecord, Packet, Removal
-from simhash_core.verdicts import Match
+from simhash_core.log.records import Bundle, Chain, Control, Decision, LogRecord, Segment
 
 NOTHING = -1
 INDEX_BITS = 16
@@ -28,13 +26,18 @@ class LoggedRow(NamedTuple):
     """A document or a delete as it stands in a packet that counts.
 
     ``document_id``: of the document, or of those that the delete takes out. ``watermark``: the
-    highest time of all documents up to this packet and with it, each held by when the log took it.
+    highest time of all documents up to this bundle and with it, each held by when the log took it.
     """
 
     source: SourcePosition
     document_id: str
     is_delete: bool
     watermark: int
+
+
+class _Row(NamedTuple):
+    source: SourcePosition
+    is_delete: bool
 
 
 @dataclass(eq=False)
@@ -56,10 +59,11 @@ class History:
     queries: int = 0
     reigns: int = 0
     controls_refused: int = 0
-    undecided: dict[int, Packet] = field(default_factory=dict)
+    undecided: dict[int, list[_Row | None]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
-    _chains: dict[int, tuple[Chain, NDArray[np.int64]]] = field(default_factory=dict)
-    _void: set[int] = field(default_factory=set)
+    _sources: dict[int, list[SourcePosition | None]] = field(default_factory=dict)
+    _skipped: dict[int, set[int]] = field(default_factory=dict)
+    _queries: set[int] = field(default_factory=set)
     _heads: dict[Chain, int] = field(default_factory=dict)
     _control: int = NOTHING
     _watermark: int = NOTHING
@@ -67,47 +71,61 @@ class History:
     def take(self, offset: int, record: LogRecord, appended_ms: int = 1 << 62) -> None:
         """Take in the record at an offset of the log, which the broker took at ``appended_ms``."""
         match record:
-            case Packet():
+            case Bundle():
                 self._pass(record, appended_ms)
-                self._packet(offset, record)
+                self._take_bundle(offset, record)
             case Control():
                 self._take_control(offset, record)
             case _:
                 self.queries += 1
-                self._void.add(offset)
+                self._queries.add(offset)
 
-    def _pass(self, packet: Packet, appended_ms: int) -> None:
+    def _pass(self, bundle: Bundle, appended_ms: int) -> None:
         """Move the watermark, by packets that do not count as well."""
-        columns = packet.columns
-        for row in range(len(packet)):
+        columns = bundle.columns
+        for row in range(len(bundle)):
             if not _is_delete(columns, row):
                 time_ms = min(int(columns.times_ms[row]), appended_ms)
                 self._watermark = max(self._watermark, time_ms)
 
-    def _packet(self, offset: int, packet: Packet) -> None:
-        head = self._heads.get(packet.chain, NOTHING)
-        offsets = packet.columns.offsets
-        if packet.previous != head or packet.last <= head:
-            self.packets_skipped += 1
-            self._void.add(offset)
-            return
-        covered = (offsets > head) & (offsets <= packet.last)
+    def _take_bundle(self, offset: int, bundle: Bundle) -> None:
+        partitions = [segment.chain.partition for segment in bundle.segments]
+        if len(partitions) != len(set(partitions)):
+            self.wrong.append(f"the bundle at {offset} has two packets of one partition")
+        rows: list[_Row | None] = [None] * len(bundle)
+        skipped = set()
+        for at, segment in enumerate(bundle.segments):
+            head = self._heads.get(segment.chain, NOTHING)
+            if segment.previous != head or segment.last <= head:
+                self.packets_skipped += 1
+                skipped.add(at)
+            else:
+                self._take_packet(offset, bundle.columns, segment, rows)
+        self.undecided[offset] = rows
+        self._skipped[offset] = skipped
+        self._sources[offset] = [None if row is None else row.source for row in rows]
+
+    def _take_packet(
+        self, offset: int, columns: DocumentColumns, segment: Segment, rows: list[_Row | None]
+    ) -> None:
+        offsets = columns.offsets[segment.first : segment.end]
+        covered = (offsets > segment.previous) & (offsets <= segment.last)
         if not (covered.all() and (np.diff(offsets) > 0).all()):
-            self.wrong.append(f"the packet at {offset} has offsets that it does not cover")
+            self.wrong.append(f"a packet at {offset} has offsets that it does not cover")
         self.packets += 1
-        self.undecided[offset] = packet
-        self._heads[packet.chain] = packet.last
-        self._chains[offset] = packet.chain, offsets
-        for row in range(len(packet)):
-            source = packet.source(row)
-            is_delete = _is_delete(packet.columns, row)
-            document_id = packet.columns.ids[row].decode()
+        chain = segment.chain
+        self._heads[chain] = segment.last
+        for row, raw_offset in enumerate(offsets.tolist(), segment.first):
+            source = SourcePosition(chain.topic, chain.partition, raw_offset)
+            is_delete = _is_delete(columns, row)
+            rows[row] = _Row(source, is_delete)
+            document_id = columns.ids[row].decode()
             self.rows.append(LoggedRow(source, document_id, is_delete, self._watermark))
             if is_delete:
                 continue
             self.documents.append(source)
-            words = packet.columns.fingerprints[row]
-            self.prints[source] = b"" if packet.columns.undecidable[row] else words.tobytes()
+            words = columns.fingerprints[row]
+            self.prints[source] = b"" if columns.undecidable[row] else words.tobytes()
 
     def _take_control(self, offset: int, control: Control) -> None:
         if control.previous != self._control:
@@ -116,50 +134,47 @@ class History:
         self._control = offset
         self.reigns += control.leads
         for decision in control.decisions:
-            if decision.offset in self._void:
-                if decision.matches is not None and not decision.answer:
-                    self.wrong.append(f"{offset} decides {decision.offset}, which does not count")
+            if decision.offset in self._queries:
                 continue
-            packet = self.undecided.pop(decision.offset, None)
-            if packet is None:
+            rows = self.undecided.pop(decision.offset, None)
+            if rows is None:
                 self.wrong.append(f"{offset} decides {decision.offset}, not there or decided")
-            elif decision.matches is None:
-                self.wrong.append(f"{offset} skips {decision.offset}, which counts")
+            elif {*decision.skipped} != self._skipped[decision.offset]:
+                self.wrong.append(f"{offset} skips {decision.skipped} of {decision.offset}")
             else:
-                self._decided(decision.offset, packet, decision.matches)
-                self._removed(packet, decision.removals)
+                self._decided(decision, rows)
         passed = [each for each in self.undecided if each < control.next]
         if passed:
             self.wrong.append(f"{offset} passes over {passed}, up to {control.next}")
 
-    def _decided(self, offset: int, packet: Packet, matches: list[Match]) -> None:
-        originals = {match.row: match for match in matches}
-        for row in range(len(packet)):
-            match = originals.get(row)
-            source = packet.source(row)
-            if _is_delete(packet.columns, row):
+    def _decided(self, decision: Decision, rows: list[_Row | None]) -> None:
+        """Note what is decided of rows; None stands for those of packets that do not count."""
+        where = decision.offset
+        originals = {match.row: match for match in decision.matches}
+        self.verdicts |= {row.source: None for row in rows if row and not row.is_delete}
+        for at, match in originals.items():
+            row = rows[at] if at < len(rows) else None
+            if row is None or row.is_delete:
+                self.wrong.append(f"row {at} at {where} is no document, and has a match")
                 continue
-            self.verdicts[source] = None if match is None else match.source
-            if match is not None and self._at(match.sequence) != match.source:
+            self.verdicts[row.source] = match.source
+            if self._at(match.sequence) != match.source:
                 self.wrong.append(
-                    f"{source} at {offset} names {match.sequence}, not {match.source}"
+                    f"{row.source} at {where} names {match.sequence}, not {match.source}"
                 )
-
-    def _removed(self, packet: Packet, removals: list[Removal]) -> None:
-        for removal in removals:
+        for removal in decision.removals:
+            row = rows[removal.row] if removal.row < len(rows) else None
             found = self._at(removal.sequence)
-            if found is None or found.partition != removal.partition:
-                self.wrong.append(f"{removal} takes out what is not there")
-                continue
-            self.removed.setdefault(packet.source(removal.row), set()).add(found)
+            if row is None or found is None or found.partition != removal.partition:
+                self.wrong.append(f"{removal} at {where} takes out what is not there")
+            else:
+                self.removed.setdefault(row.source, set()).add(found)
 
     def _at(self, sequence: int) -> SourcePosition | None:
         """The document with a sequence number."""
-        chain, offsets = self._chains.get(sequence >> INDEX_BITS, (None, None))
+        sources = self._sources.get(sequence >> INDEX_BITS, [])
         row = sequence & (1 << INDEX_BITS) - 1
-        if chain is None or offsets is None or row >= len(offsets):
-            return None
-        return SourcePosition(chain.topic, chain.partition, int(offsets[row]))
+        return sources[row] if row < len(sources) else None
 
 
 def _is_delete(columns: DocumentColumns, row: int) -> bool:

@@ -60,7 +60,7 @@ def lag(settings: Settings, shards: int, history: History) -> str:
     try:
         progress = aftermath(settings, shards).progress
         undecided = sorted(history.undecided)
-        lines = [f"log: {len(undecided)} packets are not decided: {undecided[:10]}"]
+        lines = [f"log: {len(undecided)} bundles are not decided: {undecided[:10]}"]
         with closing(Consumer(config)) as consumer:
             for place in consumer.committed(places, timeout=ANSWER_SECONDS):
                 _, end = consumer.get_watermark_offsets(place, timeout=ANSWER_SECONDS)

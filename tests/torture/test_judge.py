@@ -9,7 +9,17 @@ import pytest
 from simhash_core.documents import Content, Document, RawRecord, SourcePosition
 from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.log.columns import document_columns
-from simhash_core.log.records import Chain, Control, Decision, Packet, Sender, sequence_number
+from simhash_core.log.records import (
+    Bundle,
+    Chain,
+    ChainHeads,
+    Control,
+    Decision,
+    Packet,
+    Removal,
+    Sender,
+    sequence_number,
+)
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
 from simhash_core.verdicts import DuplicateOf, Match, Method, Unique, Verdict
@@ -194,40 +204,59 @@ def packet(chain: Chain, previous: int, offsets: Sequence[int]) -> Packet:
 
 def control(previous: int, *decisions: Decision, following: int) -> Control:
     """A control record with these decisions; everything before ``following`` is decided."""
-    return Control(previous, "leader", False, list(decisions), [], following)
+    return Control(previous, "leader", False, list(decisions), ChainHeads(), following)
 
 
-def read_log(*records: Packet | Control) -> History:
+def read_log(*records: Sequence[Packet] | Control) -> History:
+    """Read a log of control records and of bundles of these packets."""
     found = History()
     for offset, record in enumerate(records):
-        found.take(offset, record)
+        found.take(offset, record if isinstance(record, Control) else Bundle.of(record))
     return found
 
 
-def repeats(original: SourcePosition) -> Match:
-    """The first row of a packet repeats the first of the log, said to be ``original``."""
-    return Match(0, 0, sequence_number(0, 0), "id", original, 0, None, True, None)
+def repeats(original: SourcePosition, row: int = 0, sequence: int = 0) -> Match:
+    """A row of a bundle repeats the one at ``sequence``, said to be ``original``."""
+    return Match(row, 0, sequence, "id", original, 0, None, True, None)
 
 
 def test_only_packets_that_continue_their_chain_count() -> None:
     log = read_log(
-        packet(A, -1, [0, 1]),
-        packet(A, -1, [0, 1]),
-        packet(B, -1, [4]),
-        packet(B, 3, [5]),
-        packet(A, 1, [2]),
+        [packet(A, -1, [0, 1])],
+        [packet(A, -1, [0, 1]), packet(B, -1, [4])],
+        [packet(B, 3, [5]), packet(A, 1, [2])],
+        [packet(B, 3, [5])],
     )
     places = [(each.partition, each.offset) for each in log.documents]
     assert places == [(0, 0), (0, 1), (1, 4), (0, 2)]
-    assert (log.packets, log.packets_skipped) == (3, 2)
+    assert (log.packets, log.packets_skipped) == (3, 3)
     assert not log.wrong
+
+
+def test_rows_of_a_bundle_are_those_of_its_packets_that_count() -> None:
+    first, fifth, second = (SourcePosition("raw", p, o) for p, o in ((0, 0), (1, 5), (0, 1)))
+    log = read_log(
+        [packet(A, -1, [0])],
+        [packet(A, -1, [0]), packet(B, -1, [5])],
+        [packet(A, 0, [1])],
+        control(
+            -1,
+            Decision(0, []),
+            Decision(1, [repeats(first, row=1)], skipped=[0]),
+            Decision(2, [], None, [Removal(0, 1, sequence_number(1, 1))]),
+            following=3,
+        ),
+    )
+    assert log.wrong == []
+    assert log.verdicts == {first: None, fifth: first, second: None}
+    assert log.removed == {second: {fifth}}
 
 
 def test_first_control_record_that_continues_the_chain_is_accepted() -> None:
     first = SourcePosition("raw", 0, 0)
     log = read_log(
-        packet(A, -1, [0]),
-        packet(A, 0, [1]),
+        [packet(A, -1, [0])],
+        [packet(A, 0, [1])],
         control(-1, Decision(0, []), following=1),
         control(2, Decision(1, [repeats(first)]), following=2),
         control(2, Decision(1, []), following=2),
@@ -238,14 +267,37 @@ def test_first_control_record_that_continues_the_chain_is_accepted() -> None:
     assert not log.wrong
 
 
-def test_what_no_log_may_say_is_wrong() -> None:
-    one = packet(A, -1, [0])
-    elsewhere = repeats(SourcePosition("raw", 1, 7))
-    for records in (
-        (one, one, control(-1, Decision(0, []), Decision(1, []), following=2)),
-        (one, control(-1, Decision(0, None), following=1)),
-        (one, control(-1, Decision(0, []), following=1), control(1, Decision(0, []), following=1)),
-        (one, control(-1, following=1)),
-        (one, control(-1, Decision(0, [elsewhere]), following=1)),
-    ):
-        assert len(read_log(*records).wrong) == 1
+FIRST_OF_A = SourcePosition("raw", 0, 0)
+ONE = [packet(A, -1, [0])]
+TWO = [packet(A, -1, [0]), packet(B, -1, [0])]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        (ONE, ONE, control(-1, Decision(0, []), Decision(1, []), following=2)),
+        (ONE, control(-1, Decision(0, [], skipped=[0]), following=1)),
+        (ONE, TWO, control(-1, Decision(0, []), Decision(1, [], skipped=[1]), following=2)),
+        (ONE, TWO, control(-1, Decision(0, []), Decision(1, [], skipped=[0, 1]), following=2)),
+        (
+            ONE,
+            TWO,
+            control(
+                -1, Decision(0, []), Decision(1, [repeats(FIRST_OF_A)], skipped=[0]), following=2
+            ),
+        ),
+        (ONE, control(-1, Decision(0, []), following=1), control(1, Decision(0, []), following=1)),
+        (ONE, control(-1, following=1)),
+        (ONE, control(-1, Decision(0, [repeats(SourcePosition("raw", 1, 7))]), following=1)),
+        (ONE, control(-1, Decision(0, [repeats(FIRST_OF_A, row=1)]), following=1)),
+        (ONE, control(-1, Decision(0, [], None, [Removal(0, 1, 0)]), following=1)),
+        ([*ONE, packet(A, 0, [1])], control(-1, Decision(0, []), following=1)),
+    ],
+    ids=[
+        *("skips none", "skips one", "skips the other", "skips both", "match in skipped"),
+        *("twice", "passes over", "not the original", "no such row", "other shard"),
+        "two packets of one partition",
+    ],
+)
+def test_what_no_log_may_say_is_wrong(records: tuple[list[Packet] | Control, ...]) -> None:
+    assert len(read_log(*records).wrong) == 1

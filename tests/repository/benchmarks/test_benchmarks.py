@@ -184,7 +184,7 @@ def test_recovery_from_records_finds_all_documents_and_leaves_nothing(
     for each in figures.values():
         assert (each["source"], each["documents"], each["records"]) == ("records", 600, 4)
         assert each["documents_per_cpu_second"] > 0
-    assert 256 + 48 + 32 + 16 + 20 < figures["wide"]["packet_bytes"] < 400
+    assert 256 + 48 + 32 + 16 + 20 < figures["wide"]["bundle_bytes"] < 400
     assert 8 + 16 + 20 < figures["classic"]["changelog_bytes"] < 60
     assert "600" in capsys.readouterr().out
     assert list(state_dir.iterdir()) == []
@@ -199,7 +199,7 @@ def test_every_case_of_the_loop_has_its_steps_in_json_and_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "figures.json"
-    sizes = ["--packets", "60", "--partitions", "5", "--rounds", "2", "--entries", "600"]
+    sizes = ["--bundles", "60", "--partitions", "5", "--rounds", "2", "--entries", "600"]
     loop_lag.main([*sizes, "--state-dir", str(tmp_path), "--json", str(path)])
     figures = figures_of(path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -10,12 +11,14 @@ import numpy as np
 from simhash_core.document_columns import DELETE, DOCUMENT, BytesColumn, DocumentColumns
 from simhash_core.documents import SourcePosition
 from simhash_core.log.records import (
+    Bundle,
     Chain,
+    ChainHeads,
     Control,
     Decision,
+    Found,
     LogClock,
     Packet,
-    PacketReport,
     Progress,
     Query,
     Removal,
@@ -32,6 +35,7 @@ PAGE: Final = (ROOT / "docs" / "formats.md").read_text("utf-8")
 INDEX: Final = "the index identity"
 READING: Final = "the rules"
 CHAIN: Final = Chain("raw", "TopicId", 2)
+OTHER_CHAIN: Final = Chain("raw", "TopicId", 3)
 TIME_MS: Final = 1_714_536_000_000
 DIGESTS: Final = (bytes(range(16)), b"\xff" * 16)
 
@@ -51,13 +55,17 @@ def columns() -> DocumentColumns:
     )
 
 
-PACKET: Final = Packet(CHAIN, Sender("w-1", 7), 9, 12, columns())
-DELETING: Final = Packet(
-    CHAIN,
-    Sender("w-1", 8),
-    12,
-    15,
-    DocumentColumns(
+def one_document() -> DocumentColumns:
+    """The document "e" at offset 40, with the content of "bc"."""
+    return replace(
+        columns().take(np.array([1])),
+        offsets=np.array([40], dtype=np.int64),
+        ids=BytesColumn.of([b"e"]),
+    )
+
+
+def with_a_delete() -> DocumentColumns:
+    return DocumentColumns(
         offsets=np.array([14, 15], dtype=np.int64),
         times_ms=np.array([TIME_MS, TIME_MS], dtype=np.int64),
         ids=BytesColumn.of([b"d", b"bc"]),
@@ -69,8 +77,13 @@ DELETING: Final = Packet(
         sketches=BytesColumn.of([b"", b""]),
         operations=np.array([DOCUMENT, DELETE], dtype=np.uint8),
         scopes=BytesColumn.of([b"t", b""]),
-    ),
-)
+    )
+
+
+PACKET: Final = Packet(CHAIN, Sender("w-1", 7), 9, 12, columns())
+OTHER_PACKET: Final = Packet(OTHER_CHAIN, Sender("w-1", 0), 39, 41, one_document())
+BUNDLE: Final = Bundle.of([PACKET, OTHER_PACKET])
+DELETING: Final = Bundle.of([Packet(CHAIN, Sender("w-1", 8), 12, 15, with_a_delete())])
 QUERY: Final = Query("w-1/3", 5, columns().take(np.array([0])))
 MATCH: Final = Match(
     row=0,
@@ -83,15 +96,19 @@ MATCH: Final = Match(
     exact=False,
     similarity=None,
 )
-BEGUN: Final = Control(
-    previous=15, leader="w-1.1", leads=True, decisions=[], heads=[(CHAIN, 9)], next=17
-)
+
+
+def heads(last: int, other: int) -> ChainHeads:
+    return ChainHeads.of([(CHAIN, last), (OTHER_CHAIN, other)])
+
+
+BEGUN: Final = Control(15, "w-1.1", leads=True, decisions=[], heads=heads(9, 39), next=17)
 DECIDED: Final = Control(
     previous=18,
     leader="w-1.1",
     leads=False,
-    decisions=[Decision(17, [MATCH]), Decision(19, None)],
-    heads=[(CHAIN, 12)],
+    decisions=[Decision(17, [MATCH]), Decision(19, [], skipped=[0, 1])],
+    heads=heads(12, 41),
     next=20,
 )
 DELETED: Final = Control(
@@ -99,10 +116,10 @@ DELETED: Final = Control(
     leader="w-1.1",
     leads=False,
     decisions=[Decision(21, [], None, [Removal(1, 2, 17 << 16 | 1)])],
-    heads=[(CHAIN, 15)],
+    heads=heads(15, 41),
     next=22,
 )
-REPORT: Final = Report("w-1", [0, 2], [PacketReport(17, 18, [MATCH])], {0: 15, 2: 15})
+REPORT: Final = Report("w-1", [0, 2], 18, 15, 18, [Found(17, [MATCH])], {0: 15, 2: 15})
 ENTRIES: Final = NewEntries(17, PACKET, np.array([0, 1]))
 PROGRESS: Final = Progress(CHAIN, 13, 20, 18)
 CLOCK: Final = LogClock(TIME_MS + 500, [(661474, 17)])

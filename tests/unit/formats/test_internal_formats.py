@@ -15,7 +15,7 @@ from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.memtable import Rows
 from simhash_core.index.prints import bare_prints
 from simhash_core.index.segment import COLUMNS, build_segment
-from simhash_core.log.records import LogRecord, Packet, Query
+from simhash_core.log.records import Bundle, LogRecord, Query
 from streams.store import row_codec
 from streams.store.changelog_codec import (
     CHANGELOG_VERSION,
@@ -33,6 +33,7 @@ from streams.store.shard_segments import SegmentOwner, map_segment, read_head, w
 from streams.worker.log_codec import LOG_VERSION, LogCodec
 from tests.unit.formats.internal_samples import (
     BEGUN,
+    BUNDLE,
     DECIDED,
     DELETED,
     DELETING,
@@ -41,7 +42,6 @@ from tests.unit.formats.internal_samples import (
     ENTRIES,
     INDEX,
     OWNER,
-    PACKET,
     PAGE,
     PROGRESS,
     QUERY,
@@ -53,7 +53,7 @@ from tests.unit.formats.internal_samples import (
     example,
 )
 from tests.unit.store.samples import expected, open_store, read_raw, write_raw
-from tests.unit.store.strategies import same_columns
+from tests.unit.store.strategies import same_bundle, same_columns
 
 CODEC: Final = LogCodec(INDEX)
 STATE: Final = PAGE.partition("\n## State on disk\n")[2].partition("\n## ")[0]
@@ -65,8 +65,8 @@ SEGMENT_OWNER: Final = SegmentOwner(INDEX, "news", 0)
 @pytest.mark.parametrize(
     ("name", "records"),
     [
-        ("packet", [PACKET]),
-        ("packet with a delete", [DELETING]),
+        ("bundle", [BUNDLE]),
+        ("bundle with a delete", [DELETING]),
         ("query", [QUERY]),
         ("control records", [BEGUN, DECIDED, DELETED]),
     ],
@@ -76,8 +76,10 @@ def test_log_records_are_bytes_of_the_page_both_ways(name: str, records: list[Lo
     assert [CODEC.encode(record).hex() for record in records] == values
     for record, value in zip(records, values, strict=True):
         found = CODEC.decode(bytes.fromhex(value), "here")
-        if isinstance(record, Packet | Query):
-            assert isinstance(found, type(record))
+        if isinstance(record, Bundle):
+            assert same_bundle(found, record)
+        elif isinstance(record, Query):
+            assert isinstance(found, Query)
             assert same_columns(found.columns, record.columns)
         else:
             assert found == record

@@ -41,7 +41,7 @@ def test_the_first_source_decides(tmp_path_factory: pytest.TempPathFactory, used
 
 
 def test_sources_are_merged_setting_by_setting(tmp_path: Path) -> None:
-    (config := tmp_path / "a.toml").write_text("[batch]\ndocuments = 7\npackets = 8\n")
+    (config := tmp_path / "a.toml").write_text("[batch]\ndocuments = 7\nbundles = 8\n")
     batch = load("batch.bundles=9", config=config).settings.batch
     assert (batch.documents, batch.bundles) == (7, 9)
 

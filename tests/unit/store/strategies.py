@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from simhash_core.document_columns import DELETE, DOCUMENT, BytesColumn, DocumentColumns
-from simhash_core.log.records import Chain, Packet, Sender
+from simhash_core.log.records import Bundle, Chain, Packet, Sender
 
 _Item = TypeVar("_Item")
 
@@ -17,15 +17,16 @@ offsets = st.integers(0, 2**63 - 1)
 ids = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 chains = st.builds(Chain, names, names, st.integers(0, 2**31 - 1))
-senders = st.builds(Sender, names, st.integers(0, 2**63 - 1))
 
 
 @st.composite
-def columns(draw: st.DrawFn, least: int = 0, most: int = 6) -> DocumentColumns:
+def columns(
+    draw: st.DrawFn, least: int = 0, most: int = 6, words: int | None = None
+) -> DocumentColumns:
     """Columns of documents, undecidable ones and such without a sketch among them."""
     raw = sorted(draw(st.sets(offsets, min_size=least, max_size=most)))
     count = len(raw)
-    words = draw(st.integers(1, 8))
+    words = words or draw(st.integers(1, 8))
     undecidable = np.array(draw(_lists(st.integers(0, 3), count)), dtype=np.uint8).reshape(count)
     fingerprints = np.frombuffer(
         b"".join(draw(st.binary(min_size=8 * words, max_size=8 * words)) for _ in raw),
@@ -50,16 +51,37 @@ def columns(draw: st.DrawFn, least: int = 0, most: int = 6) -> DocumentColumns:
 
 
 @st.composite
-def packets(draw: st.DrawFn) -> Packet:
-    inside = draw(columns())
-    first = int(inside.offsets[0]) if len(inside) else draw(st.integers(0, 2**62))
-    last = int(inside.offsets[-1]) if len(inside) else first
-    previous = draw(st.integers(-1, first - 1))
-    return Packet(draw(chains), draw(senders), previous, last, inside)
+def bundles(draw: st.DrawFn) -> Bundle:
+    words = draw(st.integers(1, 8))
+    parts = draw(st.lists(columns(least=1, words=words), min_size=1, max_size=4))
+    topics = draw(st.lists(st.tuples(names, names), min_size=1, max_size=2))
+    partitions = _lists(st.integers(0, 2**31 - 1), len(parts), unique=True)
+    worker = draw(names)
+    packets = []
+    for inside, partition in zip(parts, draw(partitions), strict=True):
+        previous = draw(st.integers(-1, int(inside.offsets[0]) - 1))
+        last = draw(st.integers(int(inside.offsets[-1]), 2**63 - 1))
+        chain = Chain(*draw(st.sampled_from(topics)), partition)
+        sender = Sender(worker, draw(st.integers(0, 2**63 - 1)))
+        packets.append(Packet(chain, sender, previous, last, inside))
+    return Bundle.of(packets)
 
 
-def _lists(items: st.SearchStrategy[_Item], count: int) -> st.SearchStrategy[list[_Item]]:
-    return st.lists(items, min_size=count, max_size=count)
+packets = bundles().flatmap(lambda bundle: st.sampled_from([*bundle.packets()]))
+
+
+def _lists(
+    items: st.SearchStrategy[_Item], count: int, *, unique: bool = False
+) -> st.SearchStrategy[list[_Item]]:
+    return st.lists(items, min_size=count, max_size=count, unique=unique)
+
+
+def same_bundle(left: object, right: Bundle) -> bool:
+    return (
+        isinstance(left, Bundle)
+        and (left.worker, [*left.segments]) == (right.worker, [*right.segments])
+        and same_columns(left.columns, right.columns)
+    )
 
 
 def same_columns(left: DocumentColumns, right: DocumentColumns) -> bool:

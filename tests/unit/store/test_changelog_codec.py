@@ -72,7 +72,7 @@ def decoded(records: Sequence[ChangelogRecord]) -> Decoded:
     return decode_records([each.key for each in records], [each.value for each in records], str)
 
 
-@given(packets(), st.integers(0, 2**48 - 1), st.data())
+@given(packets, st.integers(0, 2**48 - 1), st.data())
 def test_entries_of_packets_come_back(packet: Packet, log_offset: int, data: st.DataObject) -> None:
     documents = np.flatnonzero(packet.columns.are_documents).tolist()
     if not documents:
@@ -82,7 +82,7 @@ def test_entries_of_packets_come_back(packet: Packet, log_offset: int, data: st.
     block = decode_record(*encode_entries(new), HERE)
     assert isinstance(block, EntryBlock)
     assert block.chain == packet.chain
-    assert block.sequences.tolist() == [log_offset << 16 | row for row in rows]
+    assert block.sequences.tolist() == [log_offset << 16 | packet.first + row for row in rows]
     entries = dataclasses.replace(packet.columns.take(np.array(rows)), operations=None)
     assert same_columns(block.columns, entries)
 
@@ -188,13 +188,13 @@ def entries_in(blocks: Sequence[EntryBlock]) -> list[tuple[int, Entry]]:
     ]
 
 
-@given(found=st.lists(st.tuples(st.integers(0, 9), packets()), max_size=8), in_order=st.booleans())
+@given(found=st.lists(st.tuples(st.integers(0, 9), packets), max_size=8), in_order=st.booleans())
 def test_records_are_decoded_together_as_one_by_one(
     found: list[tuple[int, Packet]], *, in_order: bool
 ) -> None:
     if in_order:
         found.sort(key=lambda each: each[0])
-    new = [NewEntries(at, p, np.arange(len(p), dtype=np.intp)) for at, p in found if len(p)]
+    new = [NewEntries(at, each, np.arange(len(each), dtype=np.intp)) for at, each in found]
     records = [encode_entries(each) for each in new]
     records[1:1] = [progress_record(1), progress_record(2)]
     together = decoded(records)

@@ -31,7 +31,7 @@ from confluent_kafka import Message
 from prometheus_client import CollectorRegistry
 
 from simhash_core.errors import FirstseenError
-from simhash_core.log.records import LogRecord, Packet
+from simhash_core.log.records import Bundle, LogRecord, Packet
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.verdicts import Rejection
 from streams.kafka.log_reader import LogRecords
@@ -148,7 +148,8 @@ class Broker:
         return ends
 
     def packets(self, partition: int) -> list[Packet]:
-        found = [each for each in self.records() if isinstance(each, Packet)]
+        bundles = [each for each in self.records() if isinstance(each, Bundle)]
+        found = [packet for each in bundles for packet in each.packets()]
         return [each for each in found if each.chain.partition == partition]
 
 

@@ -46,13 +46,13 @@ def document(offset: int, text: str = TEXT) -> Message:
 
 
 def read(
-    *messages: Message, packet_bytes: int = 1 << 20, metrics: Metrics | None = None
+    *messages: Message, batch_bytes: int = 1 << 20, metrics: Metrics | None = None
 ) -> list[RawBatch[PendingRecord]]:
     batches = RawBatches(
         "raw",
         DocumentReader(DEFAULT_FIELDS),
         FINGERPRINTER,
-        packet_bytes,
+        batch_bytes,
         metrics or Metrics(CollectorRegistry()),
     )
     run = RawRecords(3, 1, list(messages), sum(map(len, messages)))
@@ -97,8 +97,8 @@ def test_a_run_is_split_where_its_columns_outgrow_a_packet() -> None:
     (whole,) = read(*came)
     rows = len(whole.columns)
     row_bytes = (len(whole.columns.sketches.joined) + whole.columns.fingerprints.nbytes) // rows
-    pairs = read(*came, packet_bytes=2 * row_bytes + 10)
-    single = read(*came, packet_bytes=1)
+    pairs = read(*came, batch_bytes=2 * row_bytes + 10)
+    single = read(*came, batch_bytes=1)
     assert [batch.columns.offsets.tolist() for batch in pairs] == [[0, 2], [3, 4]]
     assert [batch.offsets for batch in pairs] == [[0, 1, 2], [3, 4, 5]]
     assert [batch.last for batch in pairs] == [2, 5]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
+import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,12 +16,14 @@ from hypothesis import strategies as st
 from simhash_core.documents import SourcePosition
 from simhash_core.errors import ProtocolError
 from simhash_core.log.records import (
+    Bundle,
+    ChainHeads,
     Control,
     Decision,
+    Found,
     LogRecord,
-    Packet,
-    PacketReport,
     Query,
+    Removal,
     Report,
 )
 from simhash_core.verdicts import Answer, Match, Neighbour
@@ -28,20 +34,32 @@ from streams.worker.log_codec import (
     LogVersionError,
     OtherIndexError,
 )
-from tests.unit.store.samples import INDEX, columns_of, packet_of, sample
-from tests.unit.store.strategies import chains, columns, names, offsets, packets, same_columns
+from tests.unit.store.samples import CHAIN, INDEX, columns_of, packet_of, sample
+from tests.unit.store.strategies import (
+    bundles,
+    chains,
+    columns,
+    names,
+    offsets,
+    same_bundle,
+    same_columns,
+)
 
 CODEC: Final = LogCodec(INDEX)
 WHERE: Final = "news.log/0@17"
-PACKET: Final = packet_of([sample(5), sample(6, undecidable=True)])
+OTHER_CHAIN: Final = CHAIN._replace(partition=4)
+BUNDLE: Final = Bundle.of(
+    [packet_of([sample(5), sample(6, undecidable=True)]), packet_of([sample(3)], OTHER_CHAIN)]
+)
+HEADS: Final = ChainHeads.of([(CHAIN, 6), (OTHER_CHAIN, 3)])
 EACH_KIND: Final[list[tuple[bytes, Callable[[bytes | None, str], object]]]] = [
-    (CODEC.encode(PACKET), CODEC.decode),
+    (CODEC.encode(BUNDLE), CODEC.decode),
     (CODEC.encode(Query("q", 5, columns_of([sample(0)]))), CODEC.decode),
-    (CODEC.encode(Control(3, "w.1", True, [], [(PACKET.chain, 6)], 4)), CODEC.decode),
-    (CODEC.encode_report(Report("w", [3], [PacketReport(5, 4, [])], {3: 2})), CODEC.decode_report),
+    (CODEC.encode(Control(3, "w.1", True, [], HEADS, 4)), CODEC.decode),
+    (CODEC.encode_report(Report("w", [3], 4, 5, 6, [Found(5, [])], {3: 2})), CODEC.decode_report),
 ]
 each_kind: Final = pytest.mark.parametrize(
-    ("value", "decode"), EACH_KIND, ids=["packet", "query", "control", "report"]
+    ("value", "decode"), EACH_KIND, ids=["bundle", "query", "control", "report"]
 )
 
 numbers = st.integers(0, 2**63 - 1)
@@ -67,14 +85,27 @@ answers = st.builds(
     candidates=numbers,
     fullest_bucket=numbers,
 )
-decisions = st.builds(Decision, numbers, st.none() | match_lists, st.none() | answers)
+removals = st.lists(
+    st.builds(Removal, st.integers(0, 65_535), st.integers(0, 1000), st.integers(0, 2**64 - 1)),
+    max_size=2,
+)
+decisions = st.builds(
+    Decision,
+    numbers,
+    match_lists,
+    st.none() | answers,
+    removals,
+    st.lists(st.integers(0, 65_535), max_size=2),
+)
 controls = st.builds(
     Control,
     previous=places,
     leader=names,
     leads=st.booleans(),
     decisions=st.lists(decisions, max_size=3),
-    heads=st.dictionaries(chains, places, max_size=4).map(lambda heads: sorted(heads.items())),
+    heads=st.dictionaries(chains, places, max_size=4).map(
+        lambda heads: ChainHeads.of(heads.items())
+    ),
     next=numbers,
 )
 queries = st.builds(Query, names, st.integers(0, 100), columns(least=1, most=1))
@@ -82,8 +113,11 @@ reports = st.builds(
     Report,
     worker=names,
     shards=st.lists(st.integers(0, 1000), max_size=3),
-    packets=st.lists(
-        st.builds(PacketReport, numbers, places, match_lists, st.none() | answers), max_size=3
+    control=places,
+    first=numbers,
+    end=numbers,
+    found=st.lists(
+        st.builds(Found, numbers, match_lists, st.none() | answers, removals), max_size=3
     ),
     positions=st.dictionaries(st.integers(0, 1000), places, max_size=3),
 )
@@ -93,13 +127,9 @@ def decoded(record: LogRecord) -> LogRecord:
     return CODEC.decode(CODEC.encode(record), WHERE)
 
 
-@given(packets())
-def test_packets_come_back(packet: Packet) -> None:
-    found = decoded(packet)
-    assert isinstance(found, Packet)
-    assert (found.chain, found.sender) == (packet.chain, packet.sender)
-    assert (found.previous, found.last) == (packet.previous, packet.last)
-    assert same_columns(found.columns, packet.columns)
+@given(bundles())
+def test_bundles_come_back(bundle: Bundle) -> None:
+    assert same_bundle(decoded(bundle), bundle)
 
 
 @given(queries)
@@ -171,9 +201,74 @@ def test_a_record_on_the_wrong_topic_is_refused() -> None:
         CODEC.decode_report(EACH_KIND[0][0], WHERE)
 
 
-@pytest.mark.parametrize("change", [{"last": 5}, {"previous": 5}, {"previous": 6}, {"last": 4}])
-def test_a_packet_that_does_not_cover_its_documents_is_refused(change: dict[str, int]) -> None:
-    bounds = {"previous": PACKET.previous, "last": PACKET.last, **change}
-    wrong = Packet(PACKET.chain, PACKET.sender, columns=PACKET.columns, **bounds)
-    with pytest.raises(LogDecodeError, match="damaged"):
-        decoded(wrong)
+def test_chains_come_back_after_other_ones() -> None:
+    """A codec remembers the latest: one that reads begins with none, and both see them change."""
+    reading = LogCodec(INDEX)
+    few, more = ChainHeads.of([(CHAIN, 6)]), HEADS
+    for heads in (few, few._replace(last=array("q", [7])), more, few, ChainHeads(), more):
+        control = Control(3, "w.1", False, [], heads, 4)
+        assert reading.decode(CODEC.encode(control), WHERE) == control
+
+
+TOPIC, PARTITION, NUMBER, PREVIOUS, LAST, ROWS = range(6)  # of a segment (docs/formats.md)
+
+
+@pytest.mark.parametrize(
+    ("at", "changes", "message"),
+    [
+        (1, {PARTITION: CHAIN.partition}, "two packets of the same partition"),
+        (0, {ROWS: 1}, "3 documents where there must be 2"),
+        (1, {ROWS: 2}, "3 documents where there must be 4"),
+        (0, {ROWS: 0}, "Expected `int` >= 1"),
+        (0, {PREVIOUS: 6}, "behind offset 6 up to 6"),
+        (0, {LAST: -1, PREVIOUS: -1}, "behind offset -1 up to -1"),
+        (0, {PREVIOUS: -2}, "Expected `int` >= -1"),
+        (0, {PREVIOUS: 2**64 - 2, LAST: 2**64 - 1}, f"Expected `int` <= {2**63 - 1}"),
+        (0, {LAST: 5}, "documents beyond the offsets of their packet"),
+        (0, {PREVIOUS: 5, LAST: 6}, "documents beyond the offsets of their packet"),
+        (1, {PREVIOUS: 4, LAST: 4}, "behind offset 4 up to 4"),
+        (1, {TOPIC: 1}, "a packet of topic 1"),
+        (1, {TOPIC: -1}, "Expected `int` >= 0"),
+        (1, {PARTITION: -1}, "Expected `int` >= 0"),
+    ],
+)
+def test_a_bundle_whose_packets_cannot_be_is_refused(
+    at: int, changes: dict[int, int], message: str
+) -> None:
+    value = CODEC.encode(BUNDLE)
+    body = msgspec.msgpack.decode(value[18:])
+    for field, changed in changes.items():
+        body[2][at][field] = changed
+    wrong = value[:18] + msgspec.msgpack.encode(body)
+    with pytest.raises(LogDecodeError, match=f"{WHERE} is damaged: .*{message}"):
+        CODEC.decode(wrong, WHERE)
+
+
+def test_a_bundle_without_packets_is_refused() -> None:
+    value = CODEC.encode(BUNDLE)
+    worker, topics, _, columns = msgspec.msgpack.decode(value[18:])
+    none = msgspec.msgpack.encode([worker, topics, [], columns])
+    with pytest.raises(LogDecodeError, match="Expected `array` of length >= 1"):
+        CODEC.decode(value[:18] + none, WHERE)
+
+
+@pytest.mark.parametrize("offsets", [(5, 5, 3), (6, 5, 3)])
+def test_documents_that_do_not_rise_within_their_packet_are_refused(
+    offsets: tuple[int, ...],
+) -> None:
+    columns = replace(BUNDLE.columns, offsets=np.array(offsets))
+    with pytest.raises(LogDecodeError, match="do not rise"):
+        decoded(Bundle(BUNDLE.worker, BUNDLE.segments, columns))
+
+
+@pytest.mark.parametrize(
+    ("heads", "message"),
+    [
+        (ChainHeads(HEADS.chains[::-1], HEADS.last), "do not rise"),
+        (ChainHeads((CHAIN, CHAIN), HEADS.last), "do not rise"),
+        (ChainHeads(HEADS.chains, array("q", [6, 3, 9])), "are no 2 numbers"),
+    ],
+)
+def test_heads_that_cannot_be_are_refused(heads: ChainHeads, message: str) -> None:
+    with pytest.raises(LogDecodeError, match=f"{WHERE} is damaged: .*{message}"):
+        LogCodec(INDEX).decode(CODEC.encode(Control(3, "w.1", False, [], heads, 4)), WHERE)

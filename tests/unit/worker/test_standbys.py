@@ -8,7 +8,7 @@ import pytest
 
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import LEADING_SHARD, Participant
-from simhash_core.log.records import NO_CONTROL, Progress
+from simhash_core.log.records import NO_CONTROL, Bundle, Progress
 from streams.worker.decide import SILENT_SECONDS, LeaderFailover
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.standbys import standby_plan
@@ -74,7 +74,8 @@ class Watched:
 
     def document(self) -> None:
         previous = self.participant.replica.position
-        self.participant.read(previous, packet(FAR[:1], previous=previous), 0)
+        document = Bundle.of([packet(FAR[:1], previous=previous)])
+        self.participant.read(previous, document, 0)
 
     def is_due_after(self, seconds: float) -> bool:
         """Whether it is to lead, when so much time has gone by."""
