@@ -165,7 +165,7 @@ def test_reports_from_before_the_term_do_not_count() -> None:
     assert led.decider.waits_for(led.replica) == {0}
 
 
-def test_bundle_that_breaks_its_chains_is_skipped(led: Led) -> None:
+def test_packet_that_breaks_its_chain_is_skipped(led: Led) -> None:
     twice = bundle(packet(FAR[:2]), packet([FAR[0]._replace(is_delete=True)], partition=1))
     led.append(twice)
     assert led.matches() == []
