@@ -61,8 +61,8 @@ def _start(port: int) -> int:
         return 0
     if is_taken("localhost", port):
         click.echo(
-            f"Kafka was not started: another program listens on localhost:{port}. End it, or use it "
-            "as it is, if it is a Kafka of yours.",
+            f"Kafka was not started: another program listens on localhost:{port}. End it, or use "
+            "it as it is, if it is a Kafka of yours.",
             err=True,
         )
         return 1
