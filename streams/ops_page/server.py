@@ -103,13 +103,7 @@ _CHECK: Final = "/api/check"
 
 
 def create_application(page: OpsPage, access: Access, data: Executor) -> web.Application:
-    files = page_files()
-    application = web.Application(
-        middlewares=[_guard(access, frozenset(files))], client_max_size=page.api.body_bytes
-    )
-    application.on_response_prepare.append(_add_headers)
-    for path, file in files.items():
-        application.router.add_get(path, partial(_file, file))
+    application = _with_files(access, page.api.body_bytes)
     parts = page.parts
     application.router.add_get("/metrics", partial(_metrics, page))
     dead, not_ready = parts.health.why_dead, parts.view.why_not_ready
@@ -118,6 +112,26 @@ def create_application(page: OpsPage, access: Access, data: Executor) -> web.App
     application.router.add_get("/readyz", partial(_probe, not_ready, waiting, "ready"))
     application.router.add_post(_CHECK, partial(_check, page, data))
     application.router.add_get("/api/{path:(?!check$).+}", partial(_data, page, data))
+    return application
+
+
+def starting_application(access: Access) -> web.Application:
+    """Return what a worker serves before it has reached its broker: it is alive, and not ready."""
+    application = _with_files(access, 0)
+    application.router.add_get("/healthz", partial(_probe, _nothing, _starting, "ok"))
+    application.router.add_get("/readyz", partial(_probe, _starting, _nothing, "ready"))
+    application.router.add_route("*", "/{path:.+}", _not_yet)
+    return application
+
+
+def _with_files(access: Access, body_bytes: int) -> web.Application:
+    files = page_files()
+    application = web.Application(
+        middlewares=[_guard(access, frozenset(files))], client_max_size=body_bytes
+    )
+    application.on_response_prepare.append(_add_headers)
+    for path, file in files.items():
+        application.router.add_get(path, partial(_file, file))
     return application
 
 
@@ -173,6 +187,18 @@ async def _probe(
         return _response(HTTPStatus.SERVICE_UNAVAILABLE, f"{why}\n".encode(), _TEXT)
     text = fine if wait is None else f"{fine}: {wait}"
     return _response(HTTPStatus.OK, f"{text}\n".encode(), _TEXT)
+
+
+def _starting() -> str:
+    return _STARTING.message
+
+
+def _nothing() -> None:
+    return None
+
+
+async def _not_yet(_request: web.Request) -> web.Response:
+    return _refuse(_STARTING)
 
 
 async def _data(page: OpsPage, data: Executor, request: web.Request) -> web.Response:
@@ -243,6 +269,13 @@ _SLOW: Final = Refusal(
 )
 
 
+_STARTING: Final = Refusal(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "starting",
+    "the worker starts: it waits for its broker and checks the topics; see its log",
+)
+
+
 _IDLE_SECONDS: Final = 5.0  # maximum time of an open connection without a whole request
 _CONNECTIONS_LIMIT: Final = 64
 _DATA_THREADS: Final = 4
@@ -257,14 +290,17 @@ class PortInUseError(FirstseenError):
 
 
 class OpsServer:
-    """Serves the pages inside its block; does nothing if ``web`` is off."""
+    """Serves inside its block: health at once, and the pages when they are open.
 
-    def __init__(self, settings: Settings, page: OpsPage) -> None:
+    Does nothing if ``web`` is off.
+    """
+
+    def __init__(self, settings: Settings) -> None:
         """Listen now, to notice a port in use before anything else starts.
 
         Raises ``PortInUseError``, and ``SettingsError`` for an invalid token file.
         """
-        self._page = page
+        self._page: OpsPage | None = None
         self._socket: socket.socket | None = None
         if not settings.web.enabled:
             return
@@ -283,6 +319,7 @@ class OpsServer:
             ) from error
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
+        self._data = ThreadPoolExecutor(_DATA_THREADS, thread_name_prefix="ops-data")
         serve = partial(self._run, self._socket)
         self._thread = threading.Thread(target=serve, daemon=True, name="ops")
 
@@ -305,13 +342,40 @@ class OpsServer:
             self._thread.join()
             self._loop.close()
 
+    def open(self, page: OpsPage) -> None:
+        """Serve the pages from now on; call it inside the block, once."""
+        self._page = page
+        if self._socket is not None:
+            asyncio.run_coroutine_threadsafe(self._open(page), self._loop).result()
+
+    async def _open(self, page: OpsPage) -> None:
+        starting = self._runner
+        self._runner = await self._set_up(create_application(page, self._access, self._data))
+        await starting.cleanup()
+
     def _run(self, listening: socket.socket) -> None:
         self._loop.run_until_complete(self._serve(listening))
 
     async def _serve(self, listening: socket.socket) -> None:
-        data = ThreadPoolExecutor(_DATA_THREADS, thread_name_prefix="ops-data")
+        self._runner = await self._set_up(starting_application(self._access))
+        server = await self._loop.create_server(
+            lambda: _Door(self._requests()), sock=listening, backlog=_CONNECTIONS_LIMIT
+        )
+        while not self._stop.is_set():
+            if self._page is not None:
+                self._page.tick()
+            try:
+                async with asyncio.timeout(_TICK_SECONDS):
+                    await self._stop.wait()
+            except TimeoutError:
+                continue
+        server.close()
+        await self._runner.cleanup()
+        self._data.shutdown(wait=False, cancel_futures=True)
+
+    async def _set_up(self, application: web.Application) -> web.AppRunner:
         runner = web.AppRunner(
-            create_application(self._page, self._access, data),
+            application,
             access_log=None,  # frequent probes would bury what matters
             auto_decompress=False,
             keepalive_timeout=_IDLE_SECONDS,
@@ -319,21 +383,11 @@ class OpsServer:
             shutdown_timeout=_STOP_SECONDS,
         )
         await runner.setup()
-        assert runner.server is not None
-        requests = runner.server
-        server = await self._loop.create_server(
-            lambda: _Door(requests), sock=listening, backlog=_CONNECTIONS_LIMIT
-        )
-        while not self._stop.is_set():
-            self._page.tick()
-            try:
-                async with asyncio.timeout(_TICK_SECONDS):
-                    await self._stop.wait()
-            except TimeoutError:
-                continue
-        server.close()
-        await runner.cleanup()
-        data.shutdown(wait=False, cancel_futures=True)
+        return runner
+
+    def _requests(self) -> web.Server:
+        assert self._runner.server is not None
+        return self._runner.server
 
 
 class _Door(asyncio.Protocol):

@@ -27,7 +27,9 @@ from tests.repository.deploy.shipped_files import (
 )
 from tests.repository.source_tree import ROOT
 from tests.rigs.brokers.broker import Broker
-from tests.rigs.workers.stream_harness import Stream
+from tests.rigs.brokers.loopback_ports import free_port
+from tests.rigs.waiting import await_that
+from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.unit.cli.running import firstseen
 
 STATE_DIR = "/var/lib/firstseen"
@@ -106,11 +108,34 @@ def test_variables_of_the_image_are_settings() -> None:
     assert of_image("EXPOSE") == [str(Settings().web.port)]
 
 
-def test_the_health_check_follows_the_worker(embedded_broker: Broker, tmp_path: Path) -> None:
+def health_check() -> list[str]:
+    """The arguments of ``firstseen`` in the image's health check."""
     (check,) = of_image("HEALTHCHECK")
     words: list[str] = json.loads(check.partition("CMD")[2])
     program, *arguments = words
     assert program == "firstseen"
+    return arguments
+
+
+def test_a_worker_is_well_while_its_broker_is_away(tmp_path: Path) -> None:
+    options = ["--broker", f"127.0.0.1:{free_port()}", "--set", f"state_dir={tmp_path}"]
+    with Worker(options, tmp_path / "worker.log") as worker:
+        environ = {"FIRSTSEEN_WEB__PORT": str(worker.port)}
+        seen: list[subprocess.CompletedProcess[str]] = []
+
+        def is_well() -> bool:
+            worker.check()
+            seen.append(firstseen(*health_check(), environ=environ))
+            return seen[-1].returncode == ExitCode.OK
+
+        await_that(is_well)
+        ready = firstseen(*health_check(), "--ready", environ=environ)
+        assert ready.returncode == ExitCode.RUNTIME
+        assert "it waits for its broker" in ready.stderr
+
+
+def test_the_health_check_follows_the_worker(embedded_broker: Broker, tmp_path: Path) -> None:
+    arguments = health_check()
     with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
         environ = {"FIRSTSEEN_WEB__PORT": str(worker.port)}
