@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -180,6 +181,25 @@ def test_a_kafka_does_not_outlive_a_test_run_that_is_killed(
     assert run.stdout == "answers\n"
     find = ["pgrep", "-f", str(tmp_path / "kafka" / "server.properties")]
     await_that(lambda: subprocess.run(find, capture_output=True, check=False).returncode == 1)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("mvn") is None, reason="no mvn: Maven fetches Kafka")
+def test_what_fetches_kafka_writes_no_escape_codes_where_no_terminal_is(
+    kafka_required: None,  # noqa: ARG001 - skips
+    tmp_path: Path,
+) -> None:
+    run = subprocess.run(
+        [ROOT / "deploy" / "kafka" / "fetch.sh"],
+        env={**os.environ, "FIRSTSEEN_KAFKA_LIBS": str(tmp_path / "libs")},
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS_MAX,
+        check=False,
+    )
+    said = run.stdout + run.stderr
+    assert "Kafka fetched into" in said or "mvn could not fetch" in said  # without a network
+    assert "\033" not in said
 
 
 def run_kafka(folder: Path, *arguments: str) -> tuple[int, str]:
