@@ -80,8 +80,8 @@ def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
     else:
         lines.append(
             f"{found}, which does not show {wanted} yet: the sample is too small. If the share "
-            f"stays the same, {tuned.pairs_needed:,} joined pairs show it: take a sample that is about "
-            f"{tuned.pairs_needed / point.joined_pairs:.1f} times as large."
+            f"stays the same, {tuned.pairs_needed:,} joined pairs show it: take a sample that is "
+            f"about {tuned.pairs_needed / point.joined_pairs:.1f} times as large."
         )
     return lines
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import configparser
 import json
 import re
+import shlex
 import shutil
 import subprocess
+import sys
+import sysconfig
 import tomllib
 from pathlib import Path
 
@@ -75,9 +78,26 @@ def test_the_builder_has_the_pins_and_all_that_the_build_needs() -> None:
     assert needed <= set(copied)
 
 
+def test_the_standard_library_has_byte_code(tmp_path: Path) -> None:
+    """The command of the image, on a part of this machine's library without byte code."""
+    compiles, *_ = of_image("RUN")
+    (base,) = {rest.split()[0] for name, rest in instructions() if name == "FROM"}
+    library = f"/usr/local/lib/python{base.removeprefix('python:')[:4]}"
+    assert compiles.endswith(f" {library}")
+    here, there = Path(sysconfig.get_path("stdlib")), tmp_path / "python3.11"
+    for part in ("json", "lib2to3/fixes"):
+        shutil.copytree(here / part, there / part, ignore=shutil.ignore_patterns("__pycache__"))
+    command = shlex.split(compiles.replace(library, str(there)))
+    run = subprocess.run(
+        [sys.executable, *command[1:]], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (command[0], run.returncode, run.stdout) == ("python", 0, "")
+    assert {path.parent.parent.name for path in there.rglob("*.pyc")} == {"json"}
+
+
 def test_the_user_is_a_number_and_owns_the_state() -> None:
     (user,) = of_image("USER")
-    (run,) = of_image("RUN")
+    *_, run = of_image("RUN")
     uid, gid = user.split(":")
     assert min(int(uid), int(gid)) >= 10_000
     assert f"--owner={uid} --group={gid}" in run
@@ -102,7 +122,6 @@ def test_variables_of_the_image_are_settings() -> None:
     ours = {name: value for name, value in image_environment().items() if name.startswith(OURS)}
     settings = load_settings(environ=ours).settings
     assert str(settings.state_dir) == STATE_DIR
-    assert of_image("VOLUME") == [f'["{STATE_DIR}"]']
     assert settings.web.host == "0.0.0.0"  # noqa: S104 - in a container
     assert not settings.web.serves_data
     assert of_image("EXPOSE") == [str(Settings().web.port)]
