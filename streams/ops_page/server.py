@@ -318,6 +318,7 @@ class OpsServer:
                 f"{error.strerror}. Choose another with web.port, or none with web.enabled=false"
             ) from error
         self._loop = asyncio.new_event_loop()
+        self._serving = asyncio.Event()
         self._stop = asyncio.Event()
         self._data = ThreadPoolExecutor(_DATA_THREADS, thread_name_prefix="ops-data")
         serve = partial(self._run, self._socket)
@@ -349,6 +350,7 @@ class OpsServer:
             asyncio.run_coroutine_threadsafe(self._open(page), self._loop).result()
 
     async def _open(self, page: OpsPage) -> None:
+        await self._serving.wait()
         starting = self._runner
         self._runner = await self._set_up(create_application(page, self._access, self._data))
         await starting.cleanup()
@@ -357,10 +359,11 @@ class OpsServer:
         self._loop.run_until_complete(self._serve(listening))
 
     async def _serve(self, listening: socket.socket) -> None:
-        self._runner = await self._set_up(starting_application(self._access))
+        self._runner: web.AppRunner = await self._set_up(starting_application(self._access))
         server = await self._loop.create_server(
             lambda: _Door(self._requests()), sock=listening, backlog=_CONNECTIONS_LIMIT
         )
+        self._serving.set()
         while not self._stop.is_set():
             if self._page is not None:
                 self._page.tick()

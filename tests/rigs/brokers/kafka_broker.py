@@ -224,7 +224,7 @@ class KafkaBroker:
             if not self.is_running():
                 raise self._error("the broker ended while it started")
             with contextlib.suppress(KafkaException):
-                metadata = admin.list_topics(timeout=0.5)
+                metadata: Any = admin.list_topics(timeout=0.5)  # its fields have no types
                 if metadata.cluster_id != self._cluster_id():
                     raise self._error(f"another Kafka answers at {self.bootstrap_servers}")
                 if metadata.brokers:
