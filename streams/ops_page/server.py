@@ -295,6 +295,8 @@ class OpsServer:
     Does nothing if ``web`` is off.
     """
 
+    _runner: web.AppRunner  # of what is served now; of the server's loop
+
     def __init__(self, settings: Settings) -> None:
         """Listen now, to notice a port in use before anything else starts.
 
@@ -359,7 +361,7 @@ class OpsServer:
         self._loop.run_until_complete(self._serve(listening))
 
     async def _serve(self, listening: socket.socket) -> None:
-        self._runner: web.AppRunner = await self._set_up(starting_application(self._access))
+        self._runner = await self._set_up(starting_application(self._access))
         server = await self._loop.create_server(
             lambda: _Door(self._requests()), sock=listening, backlog=_CONNECTIONS_LIMIT
         )
