@@ -41,9 +41,15 @@ LABEL org.opencontainers.image.title="Firstseen" \
       org.opencontainers.image.source="https://github.com/firstseen/firstseen" \
       org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-trixie"
 
+# The base image leaves out the byte code of the standard library, and nothing can be written where
+# it runs: each command, and so each health check, would compile it again.
+RUN python -m compileall -q -x '/(ensurepip|idlelib|lib2to3|pydoc_data|site-packages|tkinter)/' \
+    /usr/local/lib/python3.11
+
 COPY --from=builder /opt/firstseen /opt/firstseen
 
-# A volume takes over the owner of the directory that it covers.
+# A volume takes over the owner of the directory that it covers. VOLUME is not declared: every
+# container without state, such as one that only makes topics, would leave a volume without a name.
 RUN install --directory --owner=10001 --group=10001 --mode=0750 /var/lib/firstseen
 
 # A port that is published leads to all addresses of the container, not to its loopback. Without a
@@ -58,11 +64,11 @@ ENV PATH=/opt/firstseen/bin:$PATH \
 # A number, so that Kubernetes can see that it is not root.
 USER 10001:10001
 WORKDIR /var/lib/firstseen
-VOLUME ["/var/lib/firstseen"]
 EXPOSE 6066
 
 # Whether it is well, not whether it is ready: it may wait for its broker, or catch up, for long. It
-# reads the same settings as the worker, so it has the port and the token.
+# reads the same settings as the worker, so it has the port and the token. Images in OCI format have
+# no place for it: podman build and buildah need --format docker to keep it.
 HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 \
   CMD ["firstseen", "health"]
 

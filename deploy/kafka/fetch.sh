@@ -46,7 +46,8 @@ copy_jars() { # copy_jars DIRECTORY
   # An empty array counts as unset in the Bash 3.2 of macOS.
   ${bound[@]+"${bound[@]}"} mvn --batch-mode --quiet -Dstyle.color=never --strict-checksums \
     --file "$here/pom.xml" \
-    dependency:copy-dependencies -DoutputDirectory="$1" ||
+    dependency:copy-dependencies -DoutputDirectory="$1" 2>&1 |
+    sed $'s/\033\\[[0-9;]*m//g' >&2 || # Maven resets colours whatever style.color says
     die 1 "mvn could not fetch the jars of $here/pom.xml: see its messages above"
 }
 

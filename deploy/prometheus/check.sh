@@ -24,9 +24,4 @@ quiet promtool check config deploy/prometheus/prometheus.yml
 quiet promtool check rules --lint=all --lint-fatal deploy/prometheus/*.rules.yml
 quiet promtool test rules deploy/prometheus/tests/*.test.yml
 scrape=$(.venv/bin/python -m tests.repository.monitoring.loaded_worker)
-# Bits are what a distance counts; bytes would be no base unit of it.
-found=$(promtool check metrics <<<"$scrape" 2>&1 | grep -v '^firstseen_distance_bits use base unit' || true)
-if [[ $found ]]; then
-  echo "$found" >&2
-  exit 1
-fi
+quiet promtool check metrics <<<"$scrape"

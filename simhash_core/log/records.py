@@ -98,7 +98,7 @@ class Packet:
         )
 
 
-class Segment(NamedTuple):
+class BundleSegment(NamedTuple):
     """A packet in a bundle, without its documents."""
 
     chain: Chain
@@ -116,7 +116,7 @@ class Bundle:
 
     first: Final = 0
 
-    def __init__(self, worker: str, segments: Sequence[Segment], columns: DocumentColumns) -> None:
+    def __init__(self, worker: str, segments: Sequence[BundleSegment], columns: DocumentColumns) -> None:
         self.worker = worker
         self.segments = segments
         self.columns = columns
@@ -129,7 +129,7 @@ class Bundle:
         for packet in packets:
             end = first + len(packet)
             chain, number = packet.chain, packet.sender.number
-            segments.append(Segment(chain, number, packet.previous, packet.last, first, end))
+            segments.append(BundleSegment(chain, number, packet.previous, packet.last, first, end))
             first = end
         columns = joined_columns([packet.columns for packet in packets])
         return cls(packets[0].sender.worker, segments, columns)
@@ -198,10 +198,10 @@ class Heads:
         self._at = {chain: at for at, chain in enumerate(self._chains)}
         self._partitions = {chain.partition for chain in self._chains}
 
-    def counts(self, packet: Packet | Segment) -> bool:
+    def counts(self, packet: Packet | BundleSegment) -> bool:
         return packet.previous == self.last(packet.chain) and packet.last > packet.previous
 
-    def advance(self, packet: Packet | Segment) -> None:
+    def advance(self, packet: Packet | BundleSegment) -> None:
         at = self._at.get(packet.chain)
         if at is None:
             self._add(packet.chain)

@@ -22,7 +22,7 @@ from simhash_core.log.records import (
     LogClock,
     LogRecord,
     Query,
-    Segment,
+    BundleSegment,
     sequence_number,
 )
 
@@ -40,7 +40,7 @@ class Undecided(Mapping[int, Bundle | Query]):
         """``chains`` are those that ``first_of``, ``last_of`` and ``head_of`` know; None: all."""
         self._chains = chains
         self._items: dict[int, Bundle | Query] = {}
-        self._of_chain: dict[Chain, dict[int, Segment]] = {}
+        self._of_chain: dict[Chain, dict[int, BundleSegment]] = {}
         self._last: dict[Chain, int] = {}
         self._offsets: list[int] = []
         self._passed = 0
@@ -85,7 +85,7 @@ class Undecided(Mapping[int, Bundle | Query]):
             self._passed = 0
         return item
 
-    def _known(self, item: Bundle | Query) -> Iterable[Segment]:
+    def _known(self, item: Bundle | Query) -> Iterable[BundleSegment]:
         if isinstance(item, Query):
             return ()
         chains = self._chains

@@ -66,16 +66,22 @@ def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
         f"(likely {percent(point.recall_low)} or more)"
     )
     lines += ["", *(f"  {line}" for line in settings_lines(point)), ""]
-    if not tuned.enough:
+    found = (
+        f"Of the {point.joined_pairs:,} pairs that it joined, {percent(point.precision)} are "
+        f"right. So a precision of {percent(point.precision_low)} or more is likely"
+    )
+    if tuned.enough:
+        lines.append(f"{found}.")
+    elif tuned.pairs_needed is None:
         lines.append(
-            f"The sample is too small: {point.joined_pairs:,} joined pairs show only that a "
-            f"precision of {percent(point.precision_low)} or more is likely. To show {wanted}, at "
-            f"least {tuned.pairs_needed:,} joined pairs must all be right."
+            f"{found}, which does not show {wanted}; nor would more pairs with this share. Ask for "
+            "less with --precision."
         )
     else:
         lines.append(
-            f"A precision of {percent(point.precision_low)} or more is likely "
-            f"({point.joined_pairs:,} joined pairs)."
+            f"{found}, which does not show {wanted} yet: the sample is too small. If the share "
+            f"stays the same, {tuned.pairs_needed:,} joined pairs show it: take a sample that is "
+            f"about {tuned.pairs_needed / point.joined_pairs:.1f} times as large."
         )
     return lines
 

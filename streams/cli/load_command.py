@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import click
@@ -46,10 +47,14 @@ def command(
 
     topic = settings.topics.raw
     with raw_sender(settings, topic, rate, timeout_seconds) as (sender, began):
-        for record in generate(seed, documents):
+        left = documents
+        for record in generate(seed, sys.maxsize):
+            if not left:
+                break
             # A record without a value would be a tombstone, not a document.
             if record.value is not None:
                 sender.send(record.key, record.value, record.id or "a record without a key")
+                left -= 1
         sender.finish()
     seconds = time.monotonic() - began
     per_second = sender.acknowledged / max(seconds, 1e-3)

@@ -85,11 +85,14 @@ class WorkerProcess:
     def metrics(self) -> str:
         """Return its metrics in the text format, or raise ``WorkerProcessError``."""
         try:
-            return self._get("/metrics")[1]
+            status, text = self._get("/metrics")
         except OSError as error:
+            status, text = None, str(error)
+        if status != http.client.OK:
             raise WorkerProcessError(
-                f"the worker does not return its metrics: {error}; {self._tail()}"
-            ) from error
+                f"the worker does not return its metrics: {text}; {self._tail()}"
+            )
+        return text
 
     def stop(self) -> str:
         """Stop it; return what was wrong with its end, or ""."""

@@ -135,14 +135,14 @@ class TunedPoint(msgspec.Struct, frozen=True, kw_only=True):
 class Tuned(msgspec.Struct, frozen=True, kw_only=True):
     """``recommended`` is None if no point reaches the wanted precision.
 
-    ``enough``: whether its lower bound does. ``pairs_needed``: right joined pairs that would
-    suffice.
+    ``enough``: whether its lower bound does. ``pairs_needed``: joined pairs that would suffice with
+    the same share of right ones; None if no number does, or nothing is recommended.
     """
 
     precision_wanted: float
     recommended: TunedPoint | None
     enough: bool
-    pairs_needed: int
+    pairs_needed: int | None
     positives: int
     documents: int
     curve: list[TunedPoint]
@@ -166,12 +166,12 @@ def tune(
 
         curve += _tried(labelled, name, settings, precision_wanted, watch_named)
     recommended = best(curve, precision_wanted, _positives(labelled))
-    low = None if recommended is None else recommended.precision_low
+    low, share = (recommended.precision_low, recommended.precision) if recommended else (None, None)
     return Tuned(
         precision_wanted=precision_wanted,
         recommended=recommended,
         enough=low is not None and low >= precision_wanted,
-        pairs_needed=pairs_needed(precision_wanted),
+        pairs_needed=pairs_needed(precision_wanted, share),
         positives=_positives(labelled),
         documents=len(labelled.documents.ids),
         curve=curve,
@@ -216,9 +216,12 @@ def lower_bound(share: float | None, count: int) -> float | None:
     return max(0.0, (middle - spread) / (1 + square / count))
 
 
-def pairs_needed(precision_wanted: float) -> int:
-    """Return how many joined pairs, all right, have the wanted precision as lower bound."""
-    return ceil(precision_wanted * _Z * _Z / (1 - precision_wanted))
+def pairs_needed(precision_wanted: float, share_right: float | None) -> int | None:
+    """Return how many joined pairs with this share have the wanted precision as lower bound."""
+    above = (share_right or 0.0) - precision_wanted
+    if above <= 0:
+        return None
+    return ceil(_Z * _Z * precision_wanted * (1 - precision_wanted) / (above * above))
 
 
 def _tried(

@@ -98,9 +98,15 @@ class GroupWatch:
         self._state: GroupState | None = None
 
     def group(self) -> Group | None:
-        """Return the last known state, and keep it fresh for a while; None before the first one."""
+        """Return the last known state, and keep it fresh for a while; None before the first one.
+
+        What was read for an earlier visitor is old, so a new one waits for the broker.
+        """
         with self._lock:
-            now = self._wanted_at = self._clock()
+            now = self._clock()
+            if self._wanted_at is not None and now - self._wanted_at >= _WANTED_SECONDS:
+                self._state = self._read_at = None
+            self._wanted_at = now
             state, read_at = self._state, self._read_at
         if state is None or read_at is None:
             return None

@@ -22,7 +22,8 @@ PROCESS_CPU: Final = "process_cpu_seconds_total"
 PROCESS_MEMORY: Final = "process_resident_memory_bytes"
 
 _NAMES: Final = """
-documents_total end_to_end_latency_seconds distance_bits candidates_per_lookup consumer_lag_messages
+documents_total end_to_end_latency_seconds duplicate_distance candidates_per_lookup
+consumer_lag_messages
 log_position_offset log_end_offset undecided_documents undecided_oldest_seconds report_missing
 packets_skipped_total control_records_refused_total foreign_records_total in_flight_documents
 in_flight_bytes broker_up state_disk_free_bytes state_disk_size_bytes skipped_messages_total

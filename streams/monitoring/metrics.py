@@ -301,7 +301,7 @@ class Metrics:
         self._families.summaries["candidates_per_lookup"].add(count, lookups)
 
     def distances(self, bits: Sequence[int]) -> None:
-        self._observe("distance_bits", bits)
+        self._observe("duplicate_distance", bits)
         for each in bits:
             self.distance_counts[each] += 1
 

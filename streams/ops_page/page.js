@@ -98,9 +98,16 @@ function takeToken() {
   }
 }
 
+// Without a token nothing is asked, so what is there is empty or old.
+function showContent(shown) {
+  byId("main").hidden = !shown;
+  document.querySelector("nav").hidden = !shown;
+}
+
 function showAccess(trouble) {
   sessionStorage.removeItem(TOKEN);
   byId("access-trouble").textContent = trouble;
+  showContent(false);
   if (byId("access").hidden) {
     byId("access").hidden = false;
     byId("token").focus();
@@ -212,7 +219,11 @@ function workerRow(worker) {
 
 function drawGroup(group) {
   byId("workers").hidden = !group;
-  if (!group) return;
+  byId("group-tiles").hidden = !group;
+  if (!group) {
+    byId("group-note").textContent = "asking the broker …";
+    return;
+  }
   const { documents, workers, lag } = group;
   const owned = sum(workers.map((each) => each.partitions.length));
   const unowned = group.partitions - owned;
@@ -584,6 +595,7 @@ async function poll() {
       const status = await ask("/api/status");
       latestCount = status.recent.duplicates;
       answeredAt = new Date();
+      showContent(true);
       drawStale(null);
       draw(status);
       await followDuplicates(latestCount);

@@ -116,6 +116,15 @@ def create_application(page: OpsPage, access: Access, data: Executor) -> web.App
     return application
 
 
+def starting_application(access: Access) -> web.Application:
+    """Return what a worker serves before it has reached its broker: it is alive, and not ready."""
+    application = guarded_application(access, page_files(), 0)
+    application.router.add_get("/healthz", partial(probe, _nothing, _starting, "ok"))
+    application.router.add_get("/readyz", partial(probe, _starting, _nothing, "ready"))
+    application.router.add_route("*", "/{path:.+}", _not_yet)
+    return application
+
+
 def guarded_application(
     access: Access, files: dict[str, PageFile], body_bytes: int
 ) -> web.Application:
@@ -181,6 +190,18 @@ async def probe(
         return _response(HTTPStatus.SERVICE_UNAVAILABLE, f"{why}\n".encode(), _TEXT)
     text = fine if wait is None else f"{fine}: {wait}"
     return _response(HTTPStatus.OK, f"{text}\n".encode(), _TEXT)
+
+
+def _starting() -> str:
+    return _STARTING.message
+
+
+def _nothing() -> None:
+    return None
+
+
+async def _not_yet(_request: web.Request) -> web.Response:
+    return _refuse(_STARTING)
 
 
 async def _data(page: OpsPage, data: Executor, request: web.Request) -> web.Response:
@@ -251,6 +272,13 @@ _SLOW: Final = Refusal(
 )
 
 
+_STARTING: Final = Refusal(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "starting",
+    "the worker starts: it waits for its broker and checks the topics; see its log",
+)
+
+
 _IDLE_SECONDS: Final = 5.0  # maximum time of an open connection without a whole request
 _CONNECTIONS_LIMIT: Final = 64
 _DATA_THREADS: Final = 4
@@ -265,21 +293,28 @@ class PortInUseError(FirstseenError):
 
 
 class OpsServer:
-    """Serves the pages inside its block; does nothing if ``web`` is off."""
+    """Serves inside its block: health at once, and the pages when they are open.
 
-    def __init__(self, settings: Settings, page: OpsPage) -> None:
+    Does nothing if ``web`` is off.
+    """
+
+    _runner: web.AppRunner  # of what is served now; of the server's loop
+
+    def __init__(self, settings: Settings) -> None:
         """Listen now, to notice a port in use before anything else starts.
 
         Raises ``PortInUseError``, and ``SettingsError`` for an invalid token file.
         """
-        self._page = page
+        self._page: OpsPage | None = None
         self._socket: socket.socket | None = None
         if not settings.web.enabled:
             return
         self._access = Access(settings.web)
         self._socket = listen(settings.web)
         self._loop = asyncio.new_event_loop()
+        self._serving = asyncio.Event()
         self._stop = asyncio.Event()
+        self._data = ThreadPoolExecutor(_DATA_THREADS, thread_name_prefix="ops-data")
         serve = partial(self._run, self._socket)
         self._thread = threading.Thread(target=serve, daemon=True, name="ops")
 
@@ -301,20 +336,36 @@ class OpsServer:
             self._thread.join()
             self._loop.close()
 
+    def open(self, page: OpsPage) -> None:
+        """Serve the pages from now on; call it inside the block, once."""
+        self._page = page
+        if self._socket is not None:
+            asyncio.run_coroutine_threadsafe(self._open(page), self._loop).result()
+
+    async def _open(self, page: OpsPage) -> None:
+        await self._serving.wait()
+        starting = self._runner
+        self._runner = await _set_up(create_application(page, self._access, self._data))
+        await starting.cleanup()
+
     def _run(self, listening: socket.socket) -> None:
         self._loop.run_until_complete(self._serve(listening))
 
     async def _serve(self, listening: socket.socket) -> None:
-        data = ThreadPoolExecutor(_DATA_THREADS, thread_name_prefix="ops-data")
-        async with served(create_application(self._page, self._access, data), listening):
-            while not self._stop.is_set():
+        self._runner = await _set_up(starting_application(self._access))
+        server = await _listen_with(listening, lambda: self._runner)
+        self._serving.set()
+        while not self._stop.is_set():
+            if self._page is not None:
                 self._page.tick()
-                try:
-                    async with asyncio.timeout(_TICK_SECONDS):
-                        await self._stop.wait()
-                except TimeoutError:
-                    continue
-        data.shutdown(wait=False, cancel_futures=True)
+            try:
+                async with asyncio.timeout(_TICK_SECONDS):
+                    await self._stop.wait()
+            except TimeoutError:
+                continue
+        server.close()
+        await self._runner.cleanup()
+        self._data.shutdown(wait=False, cancel_futures=True)
 
 
 def listen(settings: WebSettings) -> socket.socket:
@@ -341,6 +392,16 @@ def url_of(listening: socket.socket) -> str:
 @asynccontextmanager
 async def served(application: web.Application, listening: socket.socket) -> AsyncIterator[None]:
     """Serve an application on the running loop inside the block."""
+    runner = await _set_up(application)
+    server = await _listen_with(listening, lambda: runner)
+    try:
+        yield
+    finally:
+        server.close()
+        await runner.cleanup()
+
+
+async def _set_up(application: web.Application) -> web.AppRunner:
     runner = web.AppRunner(
         application,
         access_log=None,  # frequent probes would bury what matters
@@ -350,16 +411,21 @@ async def served(application: web.Application, listening: socket.socket) -> Asyn
         shutdown_timeout=_STOP_SECONDS,
     )
     await runner.setup()
-    assert runner.server is not None
-    requests = runner.server
-    server = await asyncio.get_running_loop().create_server(
-        lambda: _Door(requests), sock=listening, backlog=_CONNECTIONS_LIMIT
-    )
-    try:
-        yield
-    finally:
-        server.close()
-        await runner.cleanup()
+    return runner
+
+
+async def _listen_with(
+    listening: socket.socket, runner: Callable[[], web.AppRunner]
+) -> asyncio.Server:
+    """Accept connections; each is served by what ``runner`` returns then."""
+
+    def door() -> _Door:
+        requests = runner().server
+        assert requests is not None
+        return _Door(requests)
+
+    loop = asyncio.get_running_loop()
+    return await loop.create_server(door, sock=listening, backlog=_CONNECTIONS_LIMIT)
 
 
 class _Door(asyncio.Protocol):

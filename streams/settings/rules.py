@@ -111,7 +111,7 @@ def _segmenter_named(name: str) -> None:
 
 
 def state_dir_is_a_directory(settings: Settings) -> Iterator[Violation]:
-    for path in (settings.state_dir, settings.state_path()):
+    for path in (*reversed(settings.state_path().parents), settings.state_path()):
         try:
             if path.exists() and not path.is_dir():
                 yield Violation("state_dir", f"{path} is not a directory")

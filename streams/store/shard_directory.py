@@ -10,6 +10,7 @@ another owner is refused, never adapted.
 
 from __future__ import annotations
 
+import errno
 import logging
 import re
 import shutil
@@ -22,6 +23,7 @@ from typing import Final, NamedTuple
 from rocksdict import Cache
 
 from simhash_core.errors import IndexMismatchError, UsageError
+from streams.errors import Problem, SettingsError
 from streams.settings.settings import Settings
 from streams.store.rocksdb_store import (
     CACHE_BYTES_MIN,
@@ -50,6 +52,7 @@ from streams.store.row_store import (
     StoreAccessError,
     StoreCorruptError,
     StoreDisk,
+    StoreFullError,
     StoreMismatchError,
     StoreMissingError,
     StoreVersionError,
@@ -69,6 +72,28 @@ def shard_directory(state_dir: Path, application_id: str, partition: int) -> Pat
     if application_id in {"", ".", ".."} or "/" in application_id or "\0" in application_id:
         raise UsageError(f"application id {application_id!r}: it must be a name for a directory")
     return state_dir / application_id / f"shard-{partition}"
+
+
+def make_state_directory(settings: Settings) -> None:
+    """Create the directory of the shards; raise ``SettingsError`` if nothing can be written there.
+
+    Raises ``StoreFullError`` if there is no room.
+    """
+    path = settings.state_path()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            return
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise StoreFullError(path, str(error)) from error
+        message = (
+            f"the worker cannot write to {path}: {error.strerror}. Give its user the right to, or "
+            "set state_dir (FIRSTSEEN_STATE_DIR) to a directory where it can write"
+        )
+        value = repr(str(settings.state_dir))
+        problem = Problem("state_dir", value, "the worker's settings", message)
+        raise SettingsError([problem]) from error
 
 
 class RocksDisk:

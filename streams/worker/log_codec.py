@@ -32,7 +32,7 @@ from simhash_core.log.records import (
     LogRecord,
     Query,
     Report,
-    Segment,
+    BundleSegment,
 )
 from streams.store.columns_codec import (
     ColumnsError,
@@ -296,12 +296,12 @@ def _check(body: _BundleBody) -> None:
         raise ColumnsError("a bundle with two packets of the same partition")
 
 
-def _segments(body: _BundleBody) -> list[Segment]:
+def _segments(body: _BundleBody) -> list[BundleSegment]:
     segments = []
     first = 0
     for topic, partition, number, previous, last, rows in body.segments:
         chain = Chain(*body.topics[topic], partition)
-        segments.append(Segment(chain, number, previous, last, first, first + rows))
+        segments.append(BundleSegment(chain, number, previous, last, first, first + rows))
         first += rows
     return segments
 

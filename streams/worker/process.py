@@ -39,6 +39,7 @@ from streams.ops_page.status import FullestBuckets, Monitored
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog import ChangelogFollower
 from streams.store.recovery import ShardStores
+from streams.store.shard_directory import make_state_directory
 from streams.topics.admin import TopicsError, can_administer
 from streams.topics.checking import SyncCopies, check, output_retentions, refuse_missing_permissions
 from streams.topics.consumer_group import GroupReader
@@ -64,8 +65,13 @@ def run_worker(settings: Settings) -> int:
 
     Raises ``FirstseenError`` for what prevents its start, and for the failure that stops it.
     """
+    make_state_directory(settings)
+    with OpsServer(settings) as server:
+        return _run(settings, server)
+
+
+def _run(settings: Settings, server: OpsServer) -> int:
     limits = _await_topics(settings)
-    settings.state_path().mkdir(parents=True, exist_ok=True)
     profile = settings.index_profile()
     fingerprinter = Fingerprinter(profile)
     identity, reading = fingerprinter.identity, reading_rules(settings)
@@ -124,7 +130,6 @@ def run_worker(settings: Settings) -> int:
     monitored = Monitored(
         view, metrics, health, recent, fullest, index_info, profile, writer, group
     )
-    page = OpsPage(settings, monitored, loop, pipeline.schemas.reader)
     watch = WorkerWatch(
         view,
         WatchedTopics(
@@ -146,7 +151,8 @@ def run_worker(settings: Settings) -> int:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECTED_OBJECTS)
-    with OpsServer(settings, page) as server, watch:
+    server.open(OpsPage(settings, monitored, loop, pipeline.schemas.reader))
+    with watch:
         if server.url is not None:
             served = "pages" if settings.web.serves_data else "health and metrics, no page,"
             logger.info("%s of this worker: %s", served, server.url)

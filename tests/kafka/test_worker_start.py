@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,21 @@ def make_index_topics(stream: Stream, application: str) -> None:
         create(admin_of(stream.broker), plans)
 
 
+@pytest.mark.parametrize("state_dir", ["/proc/firstseen", "/sys/firstseen", "worker.log/state"])
+def test_a_worker_that_cannot_write_its_state_names_the_setting(
+    tmp_path: Path, state_dir: str
+) -> None:
+    place = tmp_path / state_dir
+    options = ["--broker", f"127.0.0.1:{free_port()}", "--set", f"state_dir={place}"]
+    worker = Worker(options, tmp_path / "worker.log")
+    worker.start()
+
+    assert worker.await_end() == ExitCode.CONFIGURATION
+    said = worker.log_text()
+    assert f"state_dir is '{place}'" in said
+    assert "is not a directory" in said or "Give its user the right to, or set state_dir" in said
+
+
 @pytest.mark.usefixtures("kafka_required")
 def test_a_worker_without_a_time_limit_waits_for_its_broker(tmp_path: Path) -> None:
     with (
@@ -72,6 +88,13 @@ def test_a_worker_without_a_time_limit_waits_for_its_broker(tmp_path: Path) -> N
         worker.start()
         worker.await_log(f"waiting for a Kafka broker at {server.bootstrap_servers}")
         assert worker.log_text().count("refused") == 1, "it says so every ten seconds"
+        well, why = worker._get("/healthz")
+        assert (well, why[:3]) == (HTTPStatus.OK, "ok:")
+        for path in ("/readyz", "/metrics", "/api/status"):
+            status, why = worker._get(path)
+            assert status == HTTPStatus.SERVICE_UNAVAILABLE
+            assert "it waits for its broker" in why
+        assert worker._get("/")[0] == HTTPStatus.OK
         server.start()
         worker.await_ready()
         outputs = put_out(stream, generated(seed=41, count=20))

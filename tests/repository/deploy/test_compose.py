@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.repository.deploy.shipped_files import (
     OURS,
     compose,
     image_environment,
+    of_image,
     parse_command,
     project,
     services,
@@ -26,8 +28,17 @@ from tests.repository.source_tree import ROOT
 OUR_SERVICES = sorted(name for name, each in services().items() if "build" in each)
 WORKER = services()["worker"]
 MOUNTS: list[tuple[str, str]] = [
-    (name, mount) for name, each in services().items() for mount in each.get("volumes", [])
+    (name, mount)
+    for name, each in services().items()
+    for mount in each.get("volumes", [])
+    if isinstance(mount, str)
 ]
+DECLARED = {
+    IMAGE: {path for text in of_image("VOLUME") for path in json.loads(text)},
+    "apache/kafka": {"/etc/kafka/secrets", "/var/lib/kafka/data", "/mnt/shared/config"},
+    "prom/prometheus": {"/prometheus"},
+}
+"""The volumes that images declare; a container gets one without a name where none is mounted."""
 POM = "{http://maven.apache.org/POM/4.0.0}"
 
 
@@ -92,6 +103,12 @@ def test_mounts_are_directories_for_reading_or_volumes_of_one_service() -> None:
         else:
             volumes.append(source)
     assert sorted(compose()["volumes"]) == sorted(volumes)
+
+
+def test_no_container_leaves_a_volume_without_a_name(service: dict[str, Any]) -> None:
+    mounts = service.get("volumes", [])
+    targets = {each["target"] if isinstance(each, dict) else each.split(":")[1] for each in mounts}
+    assert DECLARED.get(service["image"].rpartition(":")[0], set()) <= targets
 
 
 def test_every_service_has_limits_and_no_rights(service: dict[str, Any]) -> None:

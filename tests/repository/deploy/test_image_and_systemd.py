@@ -5,8 +5,11 @@ from __future__ import annotations
 import configparser
 import json
 import re
+import shlex
 import shutil
 import subprocess
+import sys
+import sysconfig
 import tomllib
 from pathlib import Path
 
@@ -28,7 +31,9 @@ from tests.repository.deploy.shipped_files import (
 )
 from tests.repository.source_tree import ROOT
 from tests.rigs.brokers.broker import Broker
-from tests.rigs.workers.stream_harness import Stream
+from tests.rigs.brokers.loopback_ports import free_port
+from tests.rigs.waiting import await_that
+from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.unit.cli.running import firstseen
 
 STATE_DIR = "/var/lib/firstseen"
@@ -74,9 +79,26 @@ def test_the_builder_has_the_pins_and_all_that_the_build_needs() -> None:
     assert needed <= set(copied)
 
 
+def test_the_standard_library_has_byte_code(tmp_path: Path) -> None:
+    """The command of the image, on a part of this machine's library without byte code."""
+    compiles, *_ = of_image("RUN")
+    (base,) = {rest.split()[0] for name, rest in instructions() if name == "FROM"}
+    library = f"/usr/local/lib/python{base.removeprefix('python:')[:4]}"
+    assert compiles.endswith(f" {library}")
+    here, there = Path(sysconfig.get_path("stdlib")), tmp_path / "python3.11"
+    for part in ("json", "lib2to3/fixes"):
+        shutil.copytree(here / part, there / part, ignore=shutil.ignore_patterns("__pycache__"))
+    command = shlex.split(compiles.replace(library, str(there)))
+    run = subprocess.run(
+        [sys.executable, *command[1:]], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (command[0], run.returncode, run.stdout) == ("python", 0, "")
+    assert {path.parent.parent.name for path in there.rglob("*.pyc")} == {"json"}
+
+
 def test_the_user_is_a_number_and_owns_the_state() -> None:
     (user,) = of_image("USER")
-    (run,) = of_image("RUN")
+    *_, run = of_image("RUN")
     uid, gid = user.split(":")
     assert min(int(uid), int(gid)) >= 10_000
     assert f"--owner={uid} --group={gid}" in run
@@ -101,17 +123,39 @@ def test_variables_of_the_image_are_settings() -> None:
     ours = {name: value for name, value in image_environment().items() if name.startswith(OURS)}
     settings = load_settings(environ=ours).settings
     assert str(settings.state_dir) == STATE_DIR
-    assert of_image("VOLUME") == [f'["{STATE_DIR}"]']
     assert settings.web.host == "0.0.0.0"  # noqa: S104 - in a container
     assert not settings.web.serves_data
     assert of_image("EXPOSE") == [str(Settings().web.port)]
 
 
-def test_the_health_check_follows_the_worker(embedded_broker: Broker, tmp_path: Path) -> None:
+def health_check() -> list[str]:
+    """The arguments of ``firstseen`` in the image's health check."""
     (check,) = of_image("HEALTHCHECK")
     words: list[str] = json.loads(check.partition("CMD")[2])
     program, *arguments = words
     assert program == "firstseen"
+    return arguments
+
+
+def test_a_worker_is_well_while_its_broker_is_away(tmp_path: Path) -> None:
+    options = ["--broker", f"127.0.0.1:{free_port()}", "--set", f"state_dir={tmp_path}"]
+    with Worker(options, tmp_path / "worker.log") as worker:
+        environ = {"FIRSTSEEN_WEB__PORT": str(worker.port)}
+        seen: list[subprocess.CompletedProcess[str]] = []
+
+        def is_well() -> bool:
+            worker.check()
+            seen.append(firstseen(*health_check(), environ=environ))
+            return seen[-1].returncode == ExitCode.OK
+
+        await_that(is_well)
+        ready = firstseen(*health_check(), "--ready", environ=environ)
+        assert ready.returncode == ExitCode.RUNTIME
+        assert "it waits for its broker" in ready.stderr
+
+
+def test_the_health_check_follows_the_worker(embedded_broker: Broker, tmp_path: Path) -> None:
+    arguments = health_check()
     with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
         environ = {"FIRSTSEEN_WEB__PORT": str(worker.port)}

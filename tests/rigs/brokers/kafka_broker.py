@@ -124,7 +124,8 @@ class KafkaBroker:
         """Start the broker and wait until it answers; formats an empty directory first.
 
         Raises:
-            KafkaBrokerError: It runs already, ended at once, or did not answer in time.
+            KafkaBrokerError: It runs already, ended at once, or did not answer in time; or another
+                Kafka has its port.
         """
         if self.is_running():
             raise KafkaBrokerError("the broker runs already")
@@ -203,6 +204,10 @@ class KafkaBroker:
         if formatted.returncode != 0:
             raise self._error(f"formatting ended with code {formatted.returncode}")
 
+    def _cluster_id(self) -> str:
+        lines = (self._directory / "data" / "meta.properties").read_text("utf-8").splitlines()
+        return dict(line.partition("=")[::2] for line in lines)["cluster.id"]
+
     def _wait_until_it_answers(self) -> None:
         admin = AdminClient(
             {
@@ -219,7 +224,10 @@ class KafkaBroker:
             if not self.is_running():
                 raise self._error("the broker ended while it started")
             with contextlib.suppress(KafkaException):
-                if admin.list_topics(timeout=0.5).brokers:
+                metadata: Any = admin.list_topics(timeout=0.5)  # its fields have no types
+                if metadata.cluster_id != self._cluster_id():
+                    raise self._error(f"another Kafka answers at {self.bootstrap_servers}")
+                if metadata.brokers:
                     return
         raise self._error(f"the broker did not answer in {_START_SECONDS_MAX:g} s")
 

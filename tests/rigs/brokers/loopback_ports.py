@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import socket
 
@@ -26,13 +27,23 @@ def free_port() -> int:
         port = _RANDOM.choice(_PORTS)
         if port in _chosen:
             continue
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            # As Kafka does: a port in TIME_WAIT can be listened on.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
+        if not is_taken("127.0.0.1", port):
             _chosen.add(port)
             return port
     raise OSError(f"no free port found in {_PORTS.start} to {_PORTS.stop - 1}")
+
+
+def is_taken(host: str, port: int) -> bool:
+    """Whether somebody listens on the port at any address of the host that this machine has."""
+    for family, kind, protocol, _, address in socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM
+    ):
+        with socket.socket(family, kind, protocol) as probe:
+            # As Kafka does: a port in TIME_WAIT can be listened on.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(address)
+            except OSError as error:
+                if error.errno != errno.EADDRNOTAVAIL:
+                    return True
+    return False

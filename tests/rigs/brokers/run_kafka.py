@@ -10,6 +10,7 @@ The data stays in ``.kafka/run``, so that it fits the workers' state at the next
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from contextlib import suppress
 import click
 
 from tests.rigs.brokers.kafka_broker import KafkaBroker, KafkaBrokerError, kafka_libs
+from tests.rigs.brokers.loopback_ports import is_taken
 
 PORT = 9092
 _FOLDER = kafka_libs().parent / "run"
@@ -44,10 +46,12 @@ def main(arguments: list[str]) -> int:
 
 def _running() -> int | None:
     """Return the number of the process that serves, None where there is none."""
-    with suppress(OSError, ValueError):
-        pid = int(_PID_FILE.read_text())
-        os.kill(pid, 0)
-        return pid
+    with suppress(FileNotFoundError, ValueError), _PID_FILE.open() as file:
+        try:
+            # After a restart of the machine the number could be any program's; its lock is gone.
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return int(file.read())
     return None
 
 
@@ -55,9 +59,15 @@ def _start(port: int) -> int:
     if _running() is not None:
         click.echo("Kafka runs already: make kafka-stop ends it")
         return 0
+    if is_taken("localhost", port):
+        click.echo(
+            f"Kafka was not started: another program listens on localhost:{port}. End it, or use "
+            "it as it is, if it is a Kafka of yours.",
+            err=True,
+        )
+        return 1
     began = time.monotonic()
     _FOLDER.mkdir(parents=True, exist_ok=True)
-    _PID_FILE.unlink(missing_ok=True)
     log = _FOLDER / "log"
     with log.open("wb") as output:
         serving = subprocess.Popen(
@@ -67,7 +77,7 @@ def _start(port: int) -> int:
             stderr=output,
             start_new_session=True,
         )
-    while not _PID_FILE.exists():
+    while _running() is None:
         if serving.poll() is not None or time.monotonic() - began > _START_SECONDS_MAX:
             serving.kill()
             click.echo(f"Kafka did not start:\n{log.read_text('utf-8', 'replace')}", err=True)
@@ -78,18 +88,18 @@ def _start(port: int) -> int:
 
 
 def _serve(port: int) -> int:
-    """Run the broker until SIGTERM; the file with this process's number says that it answers."""
+    """Run the broker until SIGTERM, with a lock on the file that has this process's number."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        with KafkaBroker(_FOLDER, client_port=port) as broker:
-            _PID_FILE.write_text(str(os.getpid()))
+        with _PID_FILE.open("a") as file, KafkaBroker(_FOLDER, client_port=port) as broker:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
             while broker.is_running():
                 time.sleep(_POLL_SECONDS)
     except KafkaBrokerError as error:
         click.echo(error, err=True)
-        return 1
-    finally:
-        _PID_FILE.unlink(missing_ok=True)
     return 1
 
 

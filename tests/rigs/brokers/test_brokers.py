@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from streams.kafka.clients import Consumer, Producer
 from tests.repository.source_tree import ROOT
 from tests.rigs.brokers import loopback_ports
 from tests.rigs.brokers.broker import Broker
-from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.rigs.brokers.kafka_broker import KafkaBroker, kafka_libs
 from tests.rigs.brokers.loopback_ports import free_port
 from tests.rigs.waiting import await_that
 
@@ -153,7 +154,7 @@ def test_where_kafka_is_required_its_tests_fail(tmp_path: Path) -> None:
 STARTS_AND_DIES = """
 import os, sys
 from pathlib import Path
-from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.rigs.brokers.kafka_broker import KafkaBroker, kafka_libs
 directory, client_port, controller_port = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 KafkaBroker(directory, client_port=client_port, controller_port=controller_port).start()
 print('answers', flush=True)
@@ -180,6 +181,83 @@ def test_a_kafka_does_not_outlive_a_test_run_that_is_killed(
     assert run.stdout == "answers\n"
     find = ["pgrep", "-f", str(tmp_path / "kafka" / "server.properties")]
     await_that(lambda: subprocess.run(find, capture_output=True, check=False).returncode == 1)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("mvn") is None, reason="no mvn: Maven fetches Kafka")
+def test_what_fetches_kafka_writes_no_escape_codes_where_no_terminal_is(
+    kafka_required: None,  # noqa: ARG001 - skips
+    tmp_path: Path,
+) -> None:
+    run = subprocess.run(
+        [ROOT / "deploy" / "kafka" / "fetch.sh"],
+        env={**os.environ, "FIRSTSEEN_KAFKA_LIBS": str(tmp_path / "libs")},
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS_MAX,
+        check=False,
+    )
+    said = run.stdout + run.stderr
+    assert "Kafka fetched into" in said or "mvn could not fetch" in said  # without a network
+    assert "\033" not in said
+
+
+def run_kafka(folder: Path, *arguments: str) -> tuple[int, str]:
+    """What ``make kafka-run`` and ``make kafka-stop`` do, with the data in ``folder/run``."""
+    libs = folder / "libs"
+    if not libs.exists():
+        libs.symlink_to(kafka_libs(), target_is_directory=True)
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.rigs.brokers.run_kafka", *arguments],
+        env={**os.environ, "FIRSTSEEN_KAFKA_LIBS": str(libs)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS_MAX,
+        check=False,
+    )
+    return run.returncode, run.stdout + run.stderr
+
+
+def test_the_broker_of_another_is_not_reported_as_started(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    assert isinstance(kafka_broker.server, KafkaBroker)
+    port = kafka_broker.server.client_port
+    code, output = run_kafka(tmp_path, "start", str(port))
+    assert code == 1, output
+    assert f"another program listens on localhost:{port}" in output
+    assert "answers" not in output
+    # The other may take the port only while ours starts.
+    (tmp_path / "run").mkdir()
+    code, output = run_kafka(tmp_path, "serve", str(port))
+    assert code == 1
+    assert f"another Kafka answers at 127.0.0.1:{port}" in output
+
+
+def test_kafka_run_starts_one_that_kafka_stop_ends_and_no_other_process(
+    kafka_required: None,  # noqa: ARG001 - skips
+    tmp_path: Path,
+) -> None:
+    port = str(free_port())
+    bystander = subprocess.Popen(["sleep", str(RUN_SECONDS_MAX)])
+    try:
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "pid").write_text(str(bystander.pid))  # from before a restart
+        assert run_kafka(tmp_path, "stop") == (0, "Kafka does not run\n")
+        code, output = run_kafka(tmp_path, "start", port)
+        try:
+            assert code == 0, output
+            assert f"Kafka answers at localhost:{port}" in output
+            assert run_kafka(tmp_path, "start", port)[1].startswith("Kafka runs already")
+        finally:
+            stopped = run_kafka(tmp_path, "stop")
+        assert stopped == (0, "Kafka has ended\n")
+        assert run_kafka(tmp_path, "stop") == (0, "Kafka does not run\n")
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
 
 
 def test_no_port_is_chosen_twice(monkeypatch: pytest.MonkeyPatch) -> None:

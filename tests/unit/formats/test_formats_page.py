@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 import msgspec
@@ -125,6 +126,8 @@ def test_tables_explain_every_name(title: str, names: Iterable[str]) -> None:
     rows = re.findall(r"^\| (.+?) \|(.*)$", section(title), re.MULTILINE)
     explained = {name for row in rows for name in re.findall(r"`([^`]+)`", " ".join(row))}
     assert sorted({str(name) for name in names} - explained) == []
+    first = Counter(name for name, _ in rows if "`" in name)
+    assert [name for name, count in first.items() if count > 1] == []
 
 
 def test_limits_are_those_of_the_code() -> None:

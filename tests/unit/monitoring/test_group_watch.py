@@ -111,3 +111,7 @@ def test_broker_is_asked_only_while_somebody_looks() -> None:
     clock.now += 1000
     watch.refresh()
     assert broker.reads == 2
+    assert watch.group() is None, "what was read for an earlier visitor is old"
+    watch.refresh()
+    assert broker.reads == 3
+    assert watch.group() == watched(broker.state)._replace(age_seconds=0.0)

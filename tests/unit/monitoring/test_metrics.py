@@ -49,7 +49,7 @@ NAMES = {
     "firstseen_packets_skipped": "counter",
     "firstseen_foreign_records": "counter",
     "firstseen_candidates_per_lookup": "summary",
-    "firstseen_distance_bits": "histogram",
+    "firstseen_duplicate_distance": "histogram",
     "firstseen_bucket_documents": "histogram",
     "firstseen_store_documents": "gauge",
     "firstseen_waiting_documents": "gauge",
@@ -353,9 +353,9 @@ def test_distance_is_in_the_buckets_from_it_upward(metrics: Metrics, distance: i
     metrics.distances((distance,))
     bounds = [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128]
     for bound in bounds:
-        counted = value(metrics, "firstseen_distance_bits_bucket", le=f"{bound:.1f}")
+        counted = value(metrics, "firstseen_duplicate_distance_bucket", le=f"{bound:.1f}")
         assert counted == (1 if distance <= bound else 0)
-    assert value(metrics, "firstseen_distance_bits_bucket", le="+Inf") == 1
+    assert value(metrics, "firstseen_duplicate_distance_bucket", le="+Inf") == 1
 
 
 def test_other_events_raise_their_own_series_only(metrics: Metrics) -> None:

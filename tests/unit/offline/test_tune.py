@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from simhash_core.analysis.exact_similarity import exact_jaccard
+from streams.cli.evaluate_view import tuned_view
 from streams.cli.main import main
 from streams.errors import ExitCode
 from streams.evaluation.figures import POSITIVE
 from streams.evaluation.injected_edits import EDITS, Edit, edited, edited_copies, inject
-from streams.evaluation.tuning import TunedPoint, best, lower_bound, pairs_needed
+from streams.evaluation.tuning import Tuned, TunedPoint, best, lower_bound, pairs_needed
 from streams.settings.settings import Settings
 from tests.unit.offline.labelled_sample import labelled_sample
 
@@ -111,9 +112,42 @@ def test_lower_bound_of_a_share() -> None:
     assert 0.89 < low[-1] < 0.9
     assert lower_bound(0.0, 5) == 0
     assert lower_bound(None, 5) is None
-    needed = pairs_needed(0.99)
-    assert needed == 268
-    assert (lower_bound(1.0, needed) or 0) >= 0.99 > (lower_bound(1.0, needed - 1) or 0)
+
+
+@pytest.mark.parametrize(("share", "pairs"), [(1.0, 268), (0.995, 1072), (0.991, 26_787)])
+def test_pairs_needed_are_as_few_as_show_the_precision(share: float, pairs: int) -> None:
+    assert pairs_needed(0.99, share) == pairs
+    assert (lower_bound(share, pairs) or 0) >= 0.99 > (lower_bound(share, pairs - 1) or 0)
+
+
+def test_no_number_of_pairs_shows_more_than_their_share() -> None:
+    assert pairs_needed(0.99, 0.99) is pairs_needed(0.99, 0.5) is pairs_needed(0.99, None) is None
+
+
+def shown(joined_pairs: int, precision: float, wanted: float) -> str:
+    """What is said of a recommended point with so many joined pairs."""
+    low = lower_bound(precision, joined_pairs)
+    chosen = point(0.9, precision, joined_pairs=joined_pairs, precision_low=low)
+    tuned = Tuned(
+        precision_wanted=wanted,
+        recommended=chosen,
+        enough=low is not None and low >= wanted,
+        pairs_needed=pairs_needed(wanted, precision),
+        positives=100,
+        documents=1000,
+        curve=[chosen],
+    )
+    return str(tuned_view(tuned, None)[-1])
+
+
+def test_a_sample_that_is_too_small_is_said_to_be_so_in_figures_that_agree() -> None:
+    """With 268 pairs that are all right it would be enough; these 696 have wrong ones."""
+    said = shown(696, 0.995, 0.99)
+    assert "Of the 696 pairs that it joined, 99.50% are right" in said
+    assert "98.83% or more is likely, which does not show 99.00% yet" in said
+    assert "1,072 joined pairs show it: take a sample that is about 1.5 times as large" in said
+    assert "nor would more pairs" in shown(696, 0.99, 0.99)
+    assert "does not show" not in shown(300, 1.0, 0.99)
 
 
 def test_recommended_point_is_on_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -124,7 +124,8 @@ def served_page(state_dir: Path, *more: str) -> Iterator[Served]:
         group=group,
     )
     reader = DocumentReader(settings.fields, settings.max_record_bytes)
-    with OpsServer(settings, OpsPage(settings, parts, loop, reader)):
+    with OpsServer(settings) as server:
+        server.open(OpsPage(settings, parts, loop, reader))
         yield Served(settings.web.port, view, metrics, health, recent, fullest, loop)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()

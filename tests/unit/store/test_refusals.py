@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +15,8 @@ import msgspec
 import pytest
 
 from simhash_core.errors import FirstseenError, IndexMismatchError, UsageError
+from streams.errors import SettingsError
+from streams.settings.settings import Settings
 from streams.store.rocksdb_store import MIB, StoreSettings, block_cache
 from streams.store.row_codec import (
     FORMAT_VERSION,
@@ -32,7 +36,11 @@ from streams.store.row_store import (
     StoreMissingError,
     StoreVersionError,
 )
-from streams.store.shard_directory import discard_store, shard_directory
+from streams.store.shard_directory import (
+    discard_store,
+    make_state_directory,
+    shard_directory,
+)
 from streams.store.shard_store import ShardStore
 from tests.repository.source_tree import ROOT
 from tests.unit.store.samples import (
@@ -202,6 +210,25 @@ def test_directory_that_cannot_be_written_to_is_refused(path: Path) -> None:
 def test_directory_that_cannot_be_made_is_refused() -> None:
     said = refused(Path("/proc/firstseen/shard-3"), StoreAccessError)
     assert "No such file or directory" in said
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user is needed: root can become one")
+def test_a_state_directory_of_another_user_is_refused_with_the_setting() -> None:
+    """The error that a command reports with exit code 78."""
+    with tempfile.TemporaryDirectory() as directory:
+        settings = Settings(state_dir=Path(directory))
+        settings.state_path().mkdir()
+        Path(directory).chmod(0o755)
+        os.seteuid(65_534)
+        try:
+            with pytest.raises(SettingsError, match=r"Permission denied.*set state_dir") as refusal:
+                make_state_directory(settings)
+        finally:
+            os.seteuid(0)
+        (problem,) = refusal.value.problems
+        assert problem.setting == "state_dir"
+        make_state_directory(settings)
+        assert list(settings.state_path().iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from simhash_core.log.records import (
     Progress,
     Query,
     Removal,
-    Segment,
+    BundleSegment,
     sequence_number,
 )
 from simhash_core.log.removals import UndecidedRemovals, removing_rows
@@ -132,7 +132,7 @@ class Reading(RuleBasedStateMachine):
             made.append(replace(empty, columns=read_as(rows, previous + 1)))
         self.append(bundle(*made))
 
-    def segments_of(self, chain: Chain) -> list[tuple[int, Segment]]:
+    def segments_of(self, chain: Chain) -> list[tuple[int, BundleSegment]]:
         return [
             (offset, segment)
             for offset, item in self.undecided.items()
@@ -140,7 +140,7 @@ class Reading(RuleBasedStateMachine):
             if segment.chain == chain
         ]
 
-    def expected_head(self, chain: Chain, segments: list[Segment]) -> int:
+    def expected_head(self, chain: Chain, segments: list[BundleSegment]) -> int:
         head = self.heads.get(chain, NO_OFFSET)
         for segment in segments:
             head = segment.last if segment.previous == head else head
