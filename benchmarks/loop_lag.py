@@ -132,7 +132,15 @@ class Worker:
         self.stores = DirectoryStores(directory, identity, bits)
         index = MemoryIndexAdmin(identity, reading, partitions)
         self.cluster = MemoryCluster((topics.log, topics.reports), index, self.stores)
-        rules = OutputRules(identity, reading, "benchmark", bits, topics, include_body=False)
+        rules = OutputRules(
+            identity,
+            reading,
+            "benchmark",
+            bits,
+            topics,
+            include_body=False,
+            application="benchmark",
+        )
         self._channels = [_Channel() for _ in range(4)]
         self.failure: FirstseenError | None = None
         self.pipeline = Pipeline(

@@ -77,6 +77,7 @@ class DocumentColumns:
     sketches: BytesColumn
     operations: NDArray[np.uint8] | None = None  # None: all are documents
     scopes: BytesColumn | None = None  # UTF-8; None: no document has one
+    bands: NDArray[np.uint32] | None = None  # of ``prints.with_bands``; None: not computed
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -134,6 +135,7 @@ class DocumentColumns:
             _strings_of(self.sketches, rows),
             None if self.operations is None else self.operations[rows],
             None if self.scopes is None else _strings_of(self.scopes, rows),
+            None if self.bands is None else self.bands[rows],
         )
 
     def part(self, first: int, end: int) -> DocumentColumns:
@@ -148,6 +150,7 @@ class DocumentColumns:
             self.sketches.part(first, end),
             None if self.operations is None else self.operations[first:end],
             None if self.scopes is None else self.scopes.part(first, end),
+            None if self.bands is None else self.bands[first:end],
         )
 
 

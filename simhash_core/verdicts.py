@@ -22,7 +22,7 @@ class RejectionReason(StrEnum):
     MISSING_TEXT = "missing_text"  # no text field, or null in it
     WRONG_TYPE = "wrong_type"  # of a field
     ID_TOO_LONG = "id_too_long"  # or the key or event id that replaces it
-    TOO_LARGE = "too_large"  # more than ``max_record_bytes``; the dead letter has no body
+    TOO_LARGE = "too_large"  # more than ``max_record_bytes``; the dead letter may be cut
     BAD_TIMESTAMP = "bad_timestamp"  # neither RFC 3339 nor milliseconds, in the years 1 to 9999
     BAD_CLOUDEVENT = "bad_cloudevent"  # a required attribute is missing or wrong
     NO_SCHEMA_ID = "no_schema_id"  # neither at the start of the value nor in a header
@@ -34,12 +34,17 @@ class RejectionReason(StrEnum):
 
 
 class Rejection(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """An unreadable raw record. ``detail`` names the field and the fix, never the body."""
+    """An unreadable raw record. ``detail`` names the field and the fix, never the body.
+
+    ``kept_bytes`` and ``whole_bytes`` are of a record that was too large, and so may be cut.
+    """
 
     source: SourcePosition
     record: RawRecord
     reason: RejectionReason
     detail: str
+    kept_bytes: int | None = None
+    whole_bytes: int | None = None
 
 
 # ---- Results of a look-up.

@@ -352,7 +352,8 @@ class DocumentIndex:
             for kept in self._segments:
                 for candidates in kept.segment.candidates(looked_up, within=True):
                     self.candidates_seen += len(candidates.rows)
-                    pairs.append(pairs_of(seen, kept, candidates, prints))
+                    if len(candidates.rows):
+                        pairs.append(pairs_of(seen, kept, candidates, prints))
         return sorted_pairs(pairs)
 
     def bucket_counts(self, prints: Prints) -> BucketCounts:

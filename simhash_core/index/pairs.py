@@ -113,6 +113,8 @@ def _near(
 ) -> NearRows:
     none = np.empty(0, dtype=np.intp)
     rows, others = map(np.concatenate, zip((none, none), *parts, strict=True))
+    if not len(rows):
+        return rows, others, none.astype(np.uint16)
     differing = left.fingerprints[rows] ^ right.fingerprints[others]
     distances = np.bitwise_count(differing).sum(axis=1, dtype=np.uint16)
     kept = distances <= scheme.distance

@@ -10,6 +10,7 @@ no bucket of a band.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -97,7 +98,7 @@ class Prints(NamedTuple):
 
 
 def joined_prints(parts: Sequence[Prints]) -> Prints:
-    return Prints(*map(np.concatenate, zip(*parts, strict=True)))
+    return parts[0] if len(parts) == 1 else Prints(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def bare_prints(
@@ -114,9 +115,19 @@ def prints_of(
     columns: DocumentColumns,
     rows: NDArray[np.intp] | Sequence[int] | None = None,
 ) -> Prints:
-    bands = band_keys(columns.sketches, scheme.bands)
+    """``rows`` rise; None: all."""
+    bands = columns.bands
+    if bands is None:
+        bands = band_keys(columns.sketches, scheme.bands)
     whole = Prints(columns.fingerprints, bands, columns.times_ms)
-    return whole if rows is None else whole.take(np.asarray(rows, dtype=np.intp))
+    if rows is None or len(rows) == len(columns):
+        return whole
+    return whole.take(np.asarray(rows, dtype=np.intp))
+
+
+def with_bands(scheme: BlockScheme, columns: DocumentColumns) -> DocumentColumns:
+    """Compute the band keys once for all that is later made of these columns."""
+    return replace(columns, bands=band_keys(columns.sketches, scheme.bands))
 
 
 def band_keys(sketches: BytesColumn, bands: int) -> NDArray[np.uint32]:

@@ -89,6 +89,8 @@ class Segment:
         ranges = len(lengths) // values.size if values.size else 1
         if within and len(self.hot):
             yield from self._hot(first, columns, question, values.reshape(-1), lengths)
+        if not lengths.any():
+            return
         a_document = columns * ranges
         ends = np.cumsum(lengths.reshape(-1, a_document).sum(axis=1))
         document = 0

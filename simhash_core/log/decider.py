@@ -383,13 +383,17 @@ class Decider:
             self._recent.appended(offset)
 
     def _compare(self, replica: Replica) -> None:
-        """Compare the next bundles with recent unique documents and each other, in one batch."""
+        """Compare the next bundles with recent unique documents and each other, in one batch.
+
+        Not all of them can be decided yet. Unique documents that are decided meanwhile are of the
+        batch itself.
+        """
         self._pairs = {}
         group: list[tuple[int, DocumentColumns]] = []
         documents = 0
         for offset in replica.undecided.starting_at(self._next):
             columns = replica.undecided[offset].columns
-            if group and (documents >= _COMPARED_DOCUMENTS or not self._can_decide(offset)):
+            if group and documents >= _COMPARED_DOCUMENTS:
                 break
             group.append((offset, columns))
             documents += len(columns)

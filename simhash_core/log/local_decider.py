@@ -89,7 +89,8 @@ class LocalDecider:
         removed = [each.sequence for each in removals]
         if removed:
             self._index.remove(self._slot, np.array(removed, dtype=np.uint64))
-        self._index.drop_before(view.expired_before)
+        if view.expired_before > self._index.dropped_before:
+            self._index.drop_before(view.expired_before)
         return LocalDecision(best, NewEntries(offset, packet, uniques.rows), removed)
 
 
@@ -97,7 +98,7 @@ class MemoryEntries:
     """Entries in memory, as their packets without the duplicates."""
 
     def __init__(self) -> None:
-        self._packets: dict[int, tuple[Packet, NDArray[np.intp]]] = {}
+        self._packets: dict[int, tuple[Packet, NDArray[np.intp]]] = {}  # with rows of the bundle
         self._contents: dict[bytes, list[int]] = {}
         self._ids: dict[bytes, list[int]] | None = None
         self._removed: set[int] = set()
@@ -110,14 +111,15 @@ class MemoryEntries:
         if not len(new.rows):
             return
         self._count += len(new.rows)
-        columns = new.packet.columns
         kept = new.packet
-        if len(new.rows) < len(columns):
-            kept = replace(kept, columns=columns.take(new.rows))
-        self._packets[new.log_offset] = kept, new.rows
-        for row in new.rows[columns.undecidable[new.rows] != 0].tolist():
-            known = self._contents.setdefault(columns.digest(row), [])
-            known.append(sequence_number(new.log_offset, row))
+        if len(new.rows) < len(kept):
+            kept = replace(kept, columns=kept.columns.take(new.rows))
+        columns = kept.columns
+        rows = new.rows + kept.first
+        self._packets[new.log_offset] = kept, rows
+        for at in np.flatnonzero(columns.undecidable).tolist():
+            known = self._contents.setdefault(columns.digest(at), [])
+            known.append(sequence_number(new.log_offset, rows.item(at)))
         if self._ids is not None:
             self._add_ids(self._ids, new.log_offset)
 

@@ -70,6 +70,8 @@ def _is_duplicate(sequence: int, offset: int, best: Mapping[int, Match]) -> bool
 
 
 def own_pairs(nearness: Nearness, view: View, columns: DocumentColumns) -> Iterator[Pair]:
+    if len(columns) <= 1:
+        return
     offset = log_offset_of(view.first)
     documents = compared(nearness.scheme, [(offset, columns)])
     yield from near_pairs(nearness, documents)[offset]

@@ -72,7 +72,7 @@ class Reporter:
     def read(self, offset: int) -> None:
         item = self._replica.undecided[offset]
         if isinstance(item, Bundle):
-            self._removals.read(offset, item)
+            self._removals.read(offset, item, self._replica)
 
     def accepted(self, accepted: AcceptedControl) -> None:
         if accepted.has_heads:
@@ -149,7 +149,7 @@ class Reporter:
         if stop is None:
             self._next = end
         else:
-            self._again = range(end, stop)
+            self._again = range(end, stop) if end < stop else range(0)
         return first, end, items
 
     def _view(self, offset: int) -> View:

@@ -42,11 +42,13 @@ def removing_rows(
 class UndecidedRemovals:
     """The ids that undecided bundles remove, each with the first row that does.
 
-    Bundles are processed once, in order and on demand, and remembered until they are decided.
+    Bundles are processed once, in order and on demand, and remembered until they are decided; none
+    is before the first one that has anything to remove.
     """
 
     def __init__(self, *, replaces: bool) -> None:
         self._replaces = replaces
+        self._is_needed = replaces
         self._heads: Heads | None = None
         self._waiting: deque[tuple[int, Bundle]] = deque()
         self._removing: dict[int, dict[bytes, list[int]]] = {}
@@ -58,16 +60,20 @@ class UndecidedRemovals:
         self._heads = None
         for each in (self._waiting, self._removing, self._first, self._later):
             each.clear()
-        if replica.heads is None:
+        if replica.heads is None or not self._is_needed:
             return
         self._heads = Heads(replica.heads.columns())
         for offset, item in replica.undecided.items():
             if isinstance(item, Bundle):
-                self.read(offset, item)
+                self._waiting.append((offset, item))
 
-    def read(self, offset: int, bundle: Bundle) -> None:
+    def read(self, offset: int, bundle: Bundle, replica: Replica) -> None:
+        """Read the latest bundle, which the replica has."""
         if self._heads is not None:
             self._waiting.append((offset, bundle))
+        elif not self._is_needed and bundle.columns.operations is not None:
+            self._is_needed = True
+            self.begin(replica)
 
     def decided(self, offset: int) -> None:
         """Forget the first undecided bundle: its removals are done."""

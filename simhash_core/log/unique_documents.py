@@ -13,7 +13,7 @@ from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import Entry
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.index.prints import Prints, prints_of
+from simhash_core.index.prints import Prints, joined_prints, prints_of
 from simhash_core.log.records import (
     Bundle,
     Packet,
@@ -176,6 +176,7 @@ class RecentUniques:
         self._forgotten = 0
         self._index = DocumentIndex(scheme)
         self._slot = self._index.open_slot()
+        self._not_indexed: list[UniqueRows] = []
 
     def __len__(self) -> int:
         return len(self._documents)
@@ -187,7 +188,7 @@ class RecentUniques:
         unique = UniqueRows(log_offset, bundle, rows)
         self._blocks.append(_Block(unique, None))
         self._documents.add(unique)
-        self._put(unique)
+        self._not_indexed.append(unique)
 
     def appended(self, control: int) -> None:
         for at in range(len(self._blocks) - 1, -1, -1):
@@ -219,6 +220,7 @@ class RecentUniques:
         """Return sorted rows, distances and sequence numbers of the pairs within the distance."""
         if not self._blocks:
             return []
+        self._put()
         pairs = self._index.pairs(prints)
         near = zip(
             pairs.rows.tolist(), pairs.distances.tolist(), pairs.sequences.tolist(), strict=True
@@ -234,10 +236,19 @@ class RecentUniques:
     def entry(self, sequence: int) -> Entry | None:
         return self._documents.entry(sequence)
 
-    def _put(self, unique: UniqueRows) -> None:
-        rows = unique.decidable
-        prints = prints_of(self._scheme, unique.columns, rows)
-        self._index.add(self._slot, unique.sequences(rows), prints)
+    def _put(self) -> None:
+        """Index what was added since: many bundles at once are cheaper."""
+        added = [each for each in self._not_indexed if each.log_offset in self._documents]
+        self._not_indexed.clear()
+        if not added:
+            return
+        rows = [each.decidable for each in added]
+        sequences = [each.sequences(some) for each, some in zip(added, rows, strict=True)]
+        prints = [
+            prints_of(self._scheme, each.columns, some)
+            for each, some in zip(added, rows, strict=True)
+        ]
+        self._index.add(self._slot, np.concatenate(sequences), joined_prints(prints))
 
 
 def _is_known(known_from: int | None, control: int) -> bool:

@@ -21,13 +21,13 @@ SAID: Final = {
     ReplayOutcome.SENT: "sent again",
     ReplayOutcome.REPLAYED_BEFORE: "replayed before",
     ReplayOutcome.AT_CAP: "at the cap of redeliveries (--max-redeliveries)",
-    ReplayOutcome.WITHOUT_BODY: "without a body, which was too large: its source must send it",
+    ReplayOutcome.WITHOUT_BODY: "cut, because it was too large: its source must send it",
     ReplayOutcome.OF_ANOTHER_TOPIC: "from another raw topic than these settings'",
 }
 _STATES: Final = {
     ReplayOutcome.REPLAYED_BEFORE: "replayed",
     ReplayOutcome.AT_CAP: "at cap",
-    ReplayOutcome.WITHOUT_BODY: "no body",
+    ReplayOutcome.WITHOUT_BODY: "cut",
     ReplayOutcome.OF_ANOTHER_TOPIC: "other topic",
 }
 

@@ -171,7 +171,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ahead = arguments[: next((i for i, a in enumerate(arguments) if a[:1] != "-"), None)]
     try:
         with _sigterm_ends_in_order():
-            result = cli.main(arguments, prog_name="firstseen", standalone_mode=False)
+            # ``obj``: a supervisor starts its workers with the same arguments.
+            result = cli.main(
+                arguments, prog_name="firstseen", standalone_mode=False, obj=tuple(arguments)
+            )
             sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help())

@@ -104,8 +104,9 @@ def check(settings: options.Settings, *, timeout_seconds: float, as_json: bool) 
 
     The output shows for each topic its partitions, their copies, min.insync.replicas and the
     retention. A difference prevents workers from starting. A note warns of possible loss: too few
-    copies, or an output topic with a shorter retention than output_retention_ms. A note also names
-    each partition where a transaction stays open for five seconds: committed readers stop there.
+    copies, an output topic with a shorter retention than output_retention_ms, or a raw topic that
+    admits records over max_record_bytes. A note also names each partition where a transaction stays
+    open for five seconds: committed readers stop there.
 
     Exit code 0 when all topics fit, 1 when one does not, 69 when no broker answers.
 

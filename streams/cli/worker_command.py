@@ -3,16 +3,50 @@
 from __future__ import annotations
 
 import logging
+import threading
 
 import click
 
 from streams.cli import options
 
+_PROCESSES_MAX = 256
+
+
+class _ProcessCount(click.IntRange):
+    name = "a number of processes"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        if value == "auto":
+            from streams.cli.worker_processes import available_cores
+
+            return min(available_cores(), _PROCESSES_MAX)
+        count: int = super().convert(value, param, ctx)
+        return count
+
 
 @click.command()
+@click.option(
+    "--processes",
+    type=_ProcessCount(1, _PROCESSES_MAX),
+    metavar="N|auto",
+    help="Run so many workers on this machine and restart those that end; auto: one for each core. "
+    "web.port has a page that lists them; each has a port after it, and a directory in state_dir.",
+)
+@click.option(
+    "--process-number", type=int, hidden=True
+)  # of a worker that a supervisor has started
 @options.with_settings
-def command(settings: options.Settings) -> int:
-    """Run a worker of the stream.
+@click.pass_obj
+def command(
+    arguments: tuple[str, ...] | None,
+    settings: options.Settings,
+    *,
+    processes: int | None,
+    process_number: int | None,
+) -> int:
+    """Run a worker of the stream, or with --processes several.
 
     You can start up to one worker for each raw partition; they share the work. SIGTERM or Ctrl-C
     stops a worker after its current batch. You can also kill it at any time without loss.
@@ -22,16 +56,22 @@ def command(settings: options.Settings) -> int:
       firstseen worker --broker kafka-1:9092
       FIRSTSEEN_LOG__FORMAT=json firstseen worker --config firstseen.toml
       firstseen worker --profile classic --set web.port=6070
+      firstseen worker --processes auto
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from simhash_core.errors import FirstseenError
     from streams.errors import ExitCode, exit_code_of
     from streams.settings.settings import LogFormat
-    from streams.worker.process import run_worker
     from streams.worker.worker_log import log_end, set_up_logging
 
-    set_up_logging(settings.log)
+    set_up_logging(settings.log, process_number)
     try:
-        return run_worker(settings)
+        if process_number is not None:
+            return _run_as_process(settings, process_number)
+        if processes is not None:
+            from streams.cli.worker_processes import supervise
+
+            return supervise(settings, processes, arguments or ())
+        return _run(settings)
     except FirstseenError as error:
         if settings.log.format is not LogFormat.JSON:
             raise
@@ -45,3 +85,17 @@ def command(settings: options.Settings) -> int:
             "stopped: SIGTERM, before the worker had joined its group"
         )
         return ExitCode.OK
+
+
+def _run(settings: options.Settings) -> int:
+    from streams.worker.process import run_worker
+
+    return run_worker(settings)
+
+
+def _run_as_process(settings: options.Settings, number: int) -> int:
+    from streams.cli.worker_launcher import end_when_orphaned
+    from streams.cli.worker_processes import settings_of
+
+    threading.Thread(target=end_when_orphaned, daemon=True).start()
+    return _run(settings_of(settings, number))

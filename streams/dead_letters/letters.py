@@ -17,7 +17,9 @@ from streams.dead_letters.redeliveries import OffsetRanges
 from streams.documents.output_records import (
     ERROR_HEADER_PREFIX,
     FILTER_HEADER_PREFIX,
+    KEPT_HEADER,
     REDELIVERIES_HEADER,
+    WHOLE_HEADER,
     DeadLetterOutput,
     received_output,
 )
@@ -33,7 +35,7 @@ class ReplayOutcome(StrEnum):
     SENT = "sent"
     REPLAYED_BEFORE = "replayed_before"
     AT_CAP = "at_cap"
-    WITHOUT_BODY = "without_body"  # it was too large, so the dead letter has no value
+    WITHOUT_BODY = "without_body"  # it was too large, so the dead letter has a part of it
     OF_ANOTHER_TOPIC = "of_another_topic"  # it came from a topic that these settings do not read
 
 
@@ -58,11 +60,16 @@ def why_not_sent(letter: DeadLetter, raw_topic: str, redeliveries_max: int) -> R
     """Return why a dead letter cannot be sent again, or None if it can."""
     if letter.source.topic != raw_topic:
         return ReplayOutcome.OF_ANOTHER_TOPIC
-    if letter.reason == RejectionReason.TOO_LARGE:
+    if letter.reason == RejectionReason.TOO_LARGE and not _is_whole(letter.record.headers):
         return ReplayOutcome.WITHOUT_BODY
     if letter.redeliveries >= redeliveries_max:
         return ReplayOutcome.AT_CAP
     return None
+
+
+def _is_whole(headers: Headers) -> bool:
+    sizes = dict(headers)
+    return sizes.get(KEPT_HEADER) is not None and sizes[KEPT_HEADER] == sizes.get(WHOLE_HEADER)
 
 
 def redelivery(letter: DeadLetter, partitions: int) -> ProducerRecord:

@@ -156,6 +156,12 @@ FILTER_HEADER_PREFIX: Final = "firstseen-"
 ERROR_HEADER_PREFIX: Final = "__connect.errors."
 REDELIVERIES_HEADER: Final = "firstseen-redeliveries"
 """How often a dead letter was sent again; the only header of ours that a dead letter keeps."""
+VERDICT_HEADER: Final = "firstseen-verdict"
+APPLICATION_HEADER: Final = "firstseen-application"
+"""Whose index decided: on all outputs but dead letters, whose topic applications may share."""
+KEPT_HEADER: Final = "firstseen-kept-bytes"
+WHOLE_HEADER: Final = "firstseen-record-bytes"
+"""Of a dead letter that was too large: the bytes of key, value and headers, there and in all."""
 
 
 class UniqueOutput(msgspec.Struct, frozen=True):
@@ -201,7 +207,7 @@ def received_output(
 ) -> ReceivedOutput | None:
     named = {name: (content or b"").decode(errors="replace") for name, content in headers}
     try:
-        match named.get("firstseen-verdict"):
+        match named.get(VERDICT_HEADER):
             case "unique" | "undecidable" as verdict:
                 return UniqueOutput(
                     source_position(named["firstseen-source"]),

@@ -44,9 +44,12 @@ class DocumentReader:
         fields: FieldSettings,
         max_record_bytes: int = MAX_RECORD_BYTES,
         schemas: SchemaDecoders = NO_SCHEMAS,
+        *,
+        kept_bytes: int | None = None,
     ) -> None:
         """Raise ``UsageError`` for a limit below one byte.
 
+        ``kept_bytes`` is how much a rejection keeps of a larger record; by default the same.
         ``schemas`` decode ``SCHEMA_FORMATS``. Without them such a ``fields.format`` acts as
         ``auto``, and keys are texts.
         """
@@ -54,6 +57,7 @@ class DocumentReader:
             raise UsageError(f"max_record_bytes is {max_record_bytes}: it must be 1 or more")
         self.fields = fields
         self.max_record_bytes = max_record_bytes
+        self._kept_bytes = max_record_bytes if kept_bytes is None else kept_bytes
         self._schemas = schemas.value if fields.format in SCHEMA_FORMATS else None
         self._key_schemas = schemas.key if fields.key_format in SCHEMA_FORMATS else None
         self._format = "auto" if fields.format in SCHEMA_FORMATS else fields.format
@@ -189,21 +193,29 @@ class DocumentReader:
             return None
 
     def _too_large(self, source: SourcePosition, record: RawRecord, size: int) -> Rejection:
-        """Return a rejection that can be sent: it keeps what fits of key and headers."""
+        """Return a rejection that can be sent: key and headers if they fit, then of the value."""
         kept = msgspec.structs.replace(record, value=None)
-        left_out = ["value"]
-        if record_bytes(kept) > self.max_record_bytes:
+        cut = []
+        if record_bytes(kept) > self._kept_bytes:
             kept = msgspec.structs.replace(kept, headers=())
-            left_out.append("headers")
-        if record_bytes(kept) > self.max_record_bytes:
+            cut.append("headers left out")
+        if record_bytes(kept) > self._kept_bytes:
             kept = msgspec.structs.replace(kept, key=None)
-            left_out.append("key")
+            cut.append("key left out")
+        if record.value is not None:
+            first = record.value[: self._kept_bytes - record_bytes(kept)]
+            kept = msgspec.structs.replace(kept, value=first or None)
+            if len(first) < len(record.value):
+                cut.append(f"value cut to its first {len(first)} of {len(record.value)} bytes")
+        here = f"{', '.join(cut)}; the whole record is at {source}" if cut else "kept whole"
         return Rejection(
             source,
             kept,
             RejectionReason.TOO_LARGE,
             f"{size} bytes in key, value and headers, max_record_bytes is {self.max_record_bytes}: "
-            f"raise it, or send less ({', '.join(left_out)} left out here)",
+            f"raise it, or send less ({here})",
+            record_bytes(kept),
+            size,
         )
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
@@ -26,7 +27,7 @@ from streams.ops_page.api import JSON, Answer, Api, refused
 from streams.ops_page.duplicates import DuplicateViews
 from streams.ops_page.status import Monitored, StatusReport
 from streams.ops_page.text_check import TextCheck
-from streams.settings.settings import Settings
+from streams.settings.settings import Settings, WebSettings
 
 # ---- The files for a browser, and the security headers.
 #
@@ -98,26 +99,33 @@ class OpsPage:
 
 _TEXT: Final = "text/plain; charset=utf-8"
 _BODY_SECONDS: Final = 5.0
-_MONITORING: Final = frozenset({"/metrics", "/healthz", "/readyz"})
+_MONITORING: Final = frozenset({"/metrics", "/healthz", "/readyz", "/targets"})
 _CHECK: Final = "/api/check"
 
 
 def create_application(page: OpsPage, access: Access, data: Executor) -> web.Application:
-    files = page_files()
-    application = web.Application(
-        middlewares=[_guard(access, frozenset(files))], client_max_size=page.api.body_bytes
-    )
-    application.on_response_prepare.append(_add_headers)
-    for path, file in files.items():
-        application.router.add_get(path, partial(_file, file))
+    application = guarded_application(access, page_files(), page.api.body_bytes)
     parts = page.parts
     application.router.add_get("/metrics", partial(_metrics, page))
     dead, not_ready = parts.health.why_dead, parts.view.why_not_ready
     waiting = parts.health.why_waiting
-    application.router.add_get("/healthz", partial(_probe, dead, waiting, "ok"))
-    application.router.add_get("/readyz", partial(_probe, not_ready, waiting, "ready"))
+    application.router.add_get("/healthz", partial(probe, dead, waiting, "ok"))
+    application.router.add_get("/readyz", partial(probe, not_ready, waiting, "ready"))
     application.router.add_post(_CHECK, partial(_check, page, data))
     application.router.add_get("/api/{path:(?!check$).+}", partial(_data, page, data))
+    return application
+
+
+def guarded_application(
+    access: Access, files: dict[str, PageFile], body_bytes: int
+) -> web.Application:
+    """Return an application that serves ``files`` to all, and the rest as ``access`` allows."""
+    application = web.Application(
+        middlewares=[_guard(access, frozenset(files))], client_max_size=body_bytes
+    )
+    application.on_response_prepare.append(_add_headers)
+    for path, file in files.items():
+        application.router.add_get(path, partial(_file, file))
     return application
 
 
@@ -160,7 +168,7 @@ async def _metrics(page: OpsPage, _request: web.Request) -> web.Response:
     return _response(HTTPStatus.OK, page.parts.metrics.exposition(), CONTENT_TYPE)
 
 
-async def _probe(
+async def probe(
     trouble: Callable[[], str | None],
     waiting: Callable[[], str | None],
     fine: str,
@@ -269,18 +277,7 @@ class OpsServer:
         if not settings.web.enabled:
             return
         self._access = Access(settings.web)
-        host, port = settings.web.host.strip("[]"), settings.web.port
-        try:
-            self._socket = socket.create_server(
-                (host, port),
-                family=socket.AF_INET6 if ":" in host else socket.AF_INET,
-                backlog=_CONNECTIONS_LIMIT,
-            )
-        except OSError as error:
-            raise PortInUseError(
-                f"cannot listen on {settings.web.host}:{port} for the worker's pages: "
-                f"{error.strerror}. Choose another with web.port, or none with web.enabled=false"
-            ) from error
+        self._socket = listen(settings.web)
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         serve = partial(self._run, self._socket)
@@ -291,8 +288,7 @@ class OpsServer:
         """The address of the ops page; None when there are no pages."""
         if self._socket is None:
             return None
-        host, port = self._socket.getsockname()[:2]
-        return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+        return url_of(self._socket)
 
     def __enter__(self) -> Self:
         if self._socket is not None:
@@ -310,30 +306,60 @@ class OpsServer:
 
     async def _serve(self, listening: socket.socket) -> None:
         data = ThreadPoolExecutor(_DATA_THREADS, thread_name_prefix="ops-data")
-        runner = web.AppRunner(
-            create_application(self._page, self._access, data),
-            access_log=None,  # frequent probes would bury what matters
-            auto_decompress=False,
-            keepalive_timeout=_IDLE_SECONDS,
-            lingering_time=_LINGER_SECONDS,
-            shutdown_timeout=_STOP_SECONDS,
+        async with served(create_application(self._page, self._access, data), listening):
+            while not self._stop.is_set():
+                self._page.tick()
+                try:
+                    async with asyncio.timeout(_TICK_SECONDS):
+                        await self._stop.wait()
+                except TimeoutError:
+                    continue
+        data.shutdown(wait=False, cancel_futures=True)
+
+
+def listen(settings: WebSettings) -> socket.socket:
+    """Listen on the pages' address; raise ``PortInUseError`` if that is not possible."""
+    host, port = settings.host.strip("[]"), settings.port
+    try:
+        return socket.create_server(
+            (host, port),
+            family=socket.AF_INET6 if ":" in host else socket.AF_INET,
+            backlog=_CONNECTIONS_LIMIT,
         )
-        await runner.setup()
-        assert runner.server is not None
-        requests = runner.server
-        server = await self._loop.create_server(
-            lambda: _Door(requests), sock=listening, backlog=_CONNECTIONS_LIMIT
-        )
-        while not self._stop.is_set():
-            self._page.tick()
-            try:
-                async with asyncio.timeout(_TICK_SECONDS):
-                    await self._stop.wait()
-            except TimeoutError:
-                continue
+    except OSError as error:
+        raise PortInUseError(
+            f"cannot listen on {settings.host}:{port} for the worker's pages: {error.strerror}. "
+            "Choose another with web.port, or none with web.enabled=false"
+        ) from error
+
+
+def url_of(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+@asynccontextmanager
+async def served(application: web.Application, listening: socket.socket) -> AsyncIterator[None]:
+    """Serve an application on the running loop inside the block."""
+    runner = web.AppRunner(
+        application,
+        access_log=None,  # frequent probes would bury what matters
+        auto_decompress=False,
+        keepalive_timeout=_IDLE_SECONDS,
+        lingering_time=_LINGER_SECONDS,
+        shutdown_timeout=_STOP_SECONDS,
+    )
+    await runner.setup()
+    assert runner.server is not None
+    requests = runner.server
+    server = await asyncio.get_running_loop().create_server(
+        lambda: _Door(requests), sock=listening, backlog=_CONNECTIONS_LIMIT
+    )
+    try:
+        yield
+    finally:
         server.close()
         await runner.cleanup()
-        data.shutdown(wait=False, cancel_futures=True)
 
 
 class _Door(asyncio.Protocol):

@@ -156,6 +156,9 @@ INTERNAL_OVERHEAD_BYTES: Final = 2 * MIB
 """What an internal record may have beside documents, mainly the heads of all chains."""
 
 
+_LEAVE_SECONDS: Final = 8.0  # for a worker that ends to leave its group
+
+
 class Delivery(StrEnum):
     AT_LEAST_ONCE = "at_least_once"  # an output may repeat after a crash, with the same content
     EXACTLY_ONCE = "exactly_once"
@@ -205,7 +208,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     mode: Mode = Mode.SPLIT
     profile: Annotated[str, Meta(min_length=1)] = DEFAULT_PROFILE
     max_record_bytes: Annotated[int, Meta(ge=KIB, le=64 * MIB)] = MIB
+    dead_letter_bytes: Annotated[int, Meta(ge=0, le=512 * MIB)] | None = None
     include_body: bool = False
+    shared_outputs: bool = False
     output_retention_ms: Annotated[int, Meta(ge=-1, le=2**63 - 1)] = -1
     session_timeout_seconds: Annotated[float, Meta(ge=1, le=300)] = 6.0
     standbys: Annotated[int, Meta(ge=0, le=8)] = 0
@@ -257,9 +262,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.state_dir / self.application_id
 
     @property
+    def stop_seconds(self) -> float:
+        """The longest that a worker takes to end: a commit may take the whole send time-out."""
+        return self.send_timeout_seconds + _LEAVE_SECONDS
+
+    @property
     def largest_output_bytes(self) -> int:
         """Key, value and headers on an output topic; JSON at most doubles a duplicate's body."""
         return self.max_record_bytes * (2 if self.include_body else 1) + MESSAGE_OVERHEAD_BYTES
+
+    @property
+    def largest_dead_letter_bytes(self) -> int:
+        return max(
+            self.largest_output_bytes, (self.dead_letter_bytes or 0) + MESSAGE_OVERHEAD_BYTES
+        )
 
     @property
     def largest_internal_bytes(self) -> int:
@@ -273,4 +289,4 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def largest_message_bytes(self) -> int:
         """The limit in bytes of key, value and headers of any record that is sent."""
-        return max(self.largest_output_bytes, self.largest_internal_bytes)
+        return max(self.largest_dead_letter_bytes, self.largest_internal_bytes)

@@ -106,7 +106,8 @@ def decode_columns(
 ) -> DocumentColumns:
     """Join records' columns, thousands for little more than one; raise ``ColumnsError``.
 
-    ``runs`` are the numbers of documents in which offsets rise; None: in each of ``parts``.
+    ``runs`` are the numbers of documents in which offsets rise; None: in each of ``parts``. They
+    add up to all documents.
     """
     words = parts[0].words
     if not 1 <= words <= WORDS_LIMIT:
@@ -120,8 +121,6 @@ def decode_columns(
         if each.words != words or len(each.fingerprints) != count * words * WORD_BYTES:
             raise ColumnsError(f"{len(each.fingerprints)} bytes are no {count} fingerprints")
     offsets = decode_numbers([each.offsets for each in parts], counts)
-    if runs is not None and sum(runs) != len(offsets):
-        raise ColumnsError(f"{len(offsets)} documents where there must be {sum(runs)}")
     check_rising(offsets, counts if runs is None else runs)
     undecidable = decode_numbers([each.undecidable for each in parts], counts)
     if len(undecidable) and not 0 <= undecidable.min() <= undecidable.max() < len(REASON_CODES):

@@ -175,6 +175,11 @@ def _missing_at_group(settings: Settings) -> Iterator[str]:
         consumer.close()
 
 
+_NEW_INDEX: Final = (
+    ". This application_id has no index yet, and a new one reads all of {} from its first record. "
+    "If there should be an index, correct application_id (or brokers) instead"
+)
+_BATCH_HEADER_BYTES: Final = 61  # max.message.bytes is of a batch; brokers' default is 1 MiB + 12
 _TIME_TYPE: Final = "message.timestamp.type"
 _BY_BROKER: Final = "LogAppendTime"
 _UNITS_MS: Final = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000}
@@ -230,9 +235,9 @@ def check(admin: AdminClient, plans: Sequence[TopicPlan]) -> Checked:
     differences: list[TopicDifference] = []
     for plan in plans:
         if plan.name not in existing:
-            differences.append(
-                TopicDifference(plan.name, "missing", "", "", "run 'firstseen topics create'")
-            )
+            create = "run 'firstseen topics create'"
+            new = _NEW_INDEX.format(plan.shards_of) if plan.shards_of else ""
+            differences.append(TopicDifference(plan.name, "missing", "", "", create + new))
             continue
         if plan.fixed_partitions and plan.partitions not in {None, existing[plan.name]}:
             differences.append(_partitions_differ(plan, existing[plan.name]))
@@ -250,6 +255,7 @@ def check(admin: AdminClient, plans: Sequence[TopicPlan]) -> Checked:
             notes += copy_notes(state, brokers)
         if plan.name in configs:
             notes += _retention_notes(plan, configs[plan.name])
+            notes += _size_notes(plan, configs[plan.name])
     return Checked(states, differences, notes)
 
 
@@ -348,6 +354,19 @@ def _retention_notes(plan: TopicPlan, config: Mapping[str, str]) -> Iterator[str
     )
 
 
+def _size_notes(plan: TopicPlan, config: Mapping[str, str]) -> Iterator[str]:
+    """Yield a note where the topic admits records that are too large to be read."""
+    admitted = int(config["max.message.bytes"])
+    if plan.read_bytes is None or admitted - _BATCH_HEADER_BYTES <= plan.read_bytes:
+        return
+    yield (
+        f"{plan.name} admits records of {admitted} bytes, and max_record_bytes is "
+        f"{plan.read_bytes}: a larger record becomes a dead letter (too_large) that may have only "
+        f"a part of it. Set max_record_bytes to {admitted}, or lower the limit of the topic "
+        f"({_change(plan.name, 'max.message.bytes', plan.read_bytes)})"
+    )
+
+
 def retention_text(milliseconds: int) -> str:
     if milliseconds == FOR_EVER_MS:
         return "for ever"
@@ -374,10 +393,11 @@ def _config_differences(
         return _differs(plan.name, name, expected, config[name], fix)
 
     differences: list[TopicDifference] = []
-    lower = "max_record_bytes" if plan.times_of else "batch.bundles"
     if int(config["max.message.bytes"]) < plan.min_message_bytes:
         differences.append(
-            differs("max.message.bytes", plan.min_message_bytes, f"raise it, or lower {lower}")
+            differs(
+                "max.message.bytes", plan.min_message_bytes, f"raise it, or lower {plan.sized_by}"
+            )
         )
     if int(config[MIN_IN_SYNC]) > replicas:
         fix = f"the topic has {_copies(replicas)}, so brokers refuse every record"

@@ -73,6 +73,8 @@ class TopicPlan(NamedTuple):
     fixed_partitions: bool = False
     cleanup_policy: str | None = None
     min_message_bytes: int = 0  # the lowest usable max.message.bytes
+    sized_by: str = "batch.bundles"  # the setting that ``min_message_bytes`` follows
+    read_bytes: int | None = None  # records that are larger are not read
     min_retention_ms: int = 0  # the lowest usable retention.ms; FOR_EVER_MS: no deletion
     output_retention_ms: int | None = None  # as in the settings; a lower retention.ms is noted
     times_of: str | None = None  # the topic whose records' times it must accept
@@ -99,7 +101,9 @@ def topic_plans(
     shards = raw_partitions or partitions
     nothing: Mapping[str, str] = MappingProxyType({})
     return [
-        TopicPlan(topics.raw, shards, nothing, is_durable=False),
+        TopicPlan(
+            topics.raw, shards, nothing, read_bytes=settings.max_record_bytes, is_durable=False
+        ),
         *(
             _output(
                 settings, name, partitions and (1 if name == topics.dead_letters else partitions)
@@ -139,7 +143,10 @@ def topic_plans(
 
 def _output(settings: Settings, name: str, partitions: int | None) -> TopicPlan:
     batch_bytes = int(settings.kafka.get("batch.size", _BATCH_BYTES))
-    min_message_bytes = max(settings.largest_output_bytes, batch_bytes) + _FRAMING_BYTES
+    largest, sized_by = settings.largest_output_bytes, "max_record_bytes"
+    if name == settings.topics.dead_letters and settings.largest_dead_letter_bytes > largest:
+        largest, sized_by = settings.largest_dead_letter_bytes, "dead_letter_bytes"
+    min_message_bytes = max(largest, batch_bytes) + _FRAMING_BYTES
     return TopicPlan(
         name,
         partitions,
@@ -149,6 +156,7 @@ def _output(settings: Settings, name: str, partitions: int | None) -> TopicPlan:
             TIMES_AHEAD: str(_ANY_TIME_MS),
         },
         min_message_bytes=min_message_bytes,
+        sized_by=sized_by,
         output_retention_ms=settings.output_retention_ms,
         times_of=settings.topics.raw,
     )

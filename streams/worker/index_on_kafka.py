@@ -6,15 +6,18 @@ import asyncio
 import contextlib
 import logging
 import struct
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
+from simhash_core.documents import SourcePosition
 from simhash_core.errors import FirstseenError
 from simhash_core.log.records import LogClock
+from streams.documents.output_records import APPLICATION_HEADER, VERDICT_HEADER
 from streams.errors import BrokerUnavailableError, StateMismatchError
 from streams.kafka.client_config import (
     admin_config,
@@ -22,7 +25,7 @@ from streams.kafka.client_config import (
     consumer_config,
     output_config,
 )
-from streams.kafka.clients import AdminClient, Consumer, committed_offsets
+from streams.kafka.clients import AdminClient, Consumer, committed_offsets, offset_range
 from streams.kafka.transactions import abort_left_open
 from streams.monitoring.group_watch import decode_offset_metadata
 from streams.settings.registry import schema_formats
@@ -141,8 +144,8 @@ class OtherSettingsError(StateMismatchError):
         lines = "\n  ".join(map(str, differences))
         super().__init__(
             f"{where} was made with other settings, so this worker refuses to start:\n  {lines}\n"
-            "Use the settings of the index; or start a new index with a new application_id, "
-            "which reads all raw records again."
+            "Use the settings of the index; or start a new index with a new application_id and "
+            "other output topics, which reads all raw records again."
         )
 
 
@@ -249,6 +252,103 @@ class GroupOwners:
         return {name: frozenset(partitions) for name, partitions in owned.items()}
 
 
+# ---- Whose records the output topics have
+#
+# A new index has put nothing out, but reads all of the raw topic. With a mistyped application_id it
+# would write most of what the right application has written a second time, out of order.
+
+_TAIL: Final = 100  # offsets before the end of a partition: the last may be transaction markers
+_TAIL_BATCH: Final = 100
+_TAIL_SECONDS: Final = 0.2
+
+
+class OtherOutputs(NamedTuple):
+    """A record of an output topic that an index did not write; ``application`` may be ""."""
+
+    position: SourcePosition
+    application: str
+
+    def refusal(self, settings: Settings) -> str:
+        whose = f"application {self.application!r}" if self.application else "another index"
+        own = f"set application_id={self.application or '…'} to continue that index"
+        return (
+            f"application {settings.application_id!r} has no index yet, and "
+            f"{self.position.topic} has records of {whose} ({self.position}). A new index reads "
+            f"all of {settings.topics.raw} from its first record, so most documents would be put "
+            f"out again, behind what is there. So this worker refuses to start: {own}; name other "
+            "topics for the outputs of a new one; or set shared_outputs=true"
+        )
+
+
+def other_outputs(settings: Settings, partitions: Mapping[str, int]) -> OtherOutputs | None:
+    """Return a record near the end of an output partition that another application wrote.
+
+    ``partitions`` has the number of each topic. Reads the last records of each, up to the first
+    that is another's. Blocking. Raises ``BrokerUnavailableError`` where that takes longer than a
+    send may. A topic that this user may not read is left out, with a warning.
+    """
+    deadline = time.monotonic() + settings.send_timeout_seconds
+    config = consumer_config(
+        settings,
+        group_id=changelog_group(settings),
+        enable_auto_commit=False,
+        enable_partition_eof=True,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+    )
+    consumer = Consumer({**config, "log_level": 0})
+    try:
+        tails = list(_tails(consumer, partitions, deadline))
+        left: set[tuple[str | None, int | None]] = {(each.topic, each.partition) for each in tails}
+        consumer.assign(tails)
+        while left and time.monotonic() < deadline:
+            for message in consumer.consume(_TAIL_BATCH, timeout=_TAIL_SECONDS):
+                place, error = (message.topic(), message.partition()), message.error()
+                if error is None:
+                    if other := _other_output(message, settings.application_id):
+                        return other
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - a public code
+                    left.discard(place)
+                elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    logger.warning(
+                        "this user may not read %s, so it is unknown whether it has records of "
+                        "another application (ACL: READ on the topic)",
+                        message.topic(),
+                    )
+                    left = {each for each in left if each[0] != message.topic()}
+    except KafkaException as error:
+        raise BrokerUnavailableError(f"output topics cannot be read: {error}") from error
+    finally:
+        consumer.close()
+    if left:
+        raise BrokerUnavailableError(
+            f"unknown whose records the output topics have: {len(left)} partitions, such as "
+            f"{'/'.join(map(str, min(left, key=str)))}, were not read within "
+            f"{settings.send_timeout_seconds:g} s"
+        )
+    return None
+
+
+def _tails(
+    consumer: Consumer, partitions: Mapping[str, int], deadline: float
+) -> Iterator[TopicPartition]:
+    for topic, count in partitions.items():
+        for partition in range(count):
+            wait = max(_TAIL_SECONDS, deadline - time.monotonic())
+            low, high = offset_range(consumer, topic, partition, wait)
+            if low < high:
+                yield TopicPartition(topic, partition, max(low, high - _TAIL))
+
+
+def _other_output(message: Message, application: str) -> OtherOutputs | None:
+    headers = dict(cast("list[tuple[str, bytes | None]]", message.headers() or []))
+    whose = (headers.get(APPLICATION_HEADER) or b"").decode(errors="replace")
+    if VERDICT_HEADER not in headers or whose == application:
+        return None
+    place = SourcePosition(message.topic() or "", message.partition() or 0, message.offset() or 0)
+    return OtherOutputs(place, whose)
+
+
 # ---- The index of one application
 
 _DELETE_SECONDS: Final = 10.0
@@ -301,19 +401,34 @@ class IndexOnKafka:
         """Return the claim of shard 0, or None; raises ``OtherSettingsError`` if it differs."""
         return await asyncio.to_thread(self._claim)
 
-    def refuse_other_settings(self) -> None:
-        """Raise ``OtherSettingsError`` if this worker must not join the group; blocking.
+    def refuse_mismatch(self) -> None:
+        """Raise ``StateMismatchError`` if this worker must not join the group; blocking.
 
+        A new index must have output topics of its own, or ``shared_outputs``.
         Other reading rules are refused only while other workers are in the group. Otherwise they
         may change, for example to correct the name of a field: they do not decide what is near.
         """
         claim = self._claim()
-        if claim is None or claim.reading == self._reading:
+        if claim is None:
+            self._refuse_other_outputs()
+            return
+        if claim.reading == self._reading:
             return
         if self._has_admin and self._members():
             refuse_other_settings(claim, self._identity, self._reading, self._where)
         for each in differences(claim, self._identity, self._reading):
             logger.warning("reading settings have changed: %s was %s, and is now %s", *each)
+
+    def _refuse_other_outputs(self) -> None:
+        """Raise ``StateMismatchError`` if a new index would mix its outputs with another's."""
+        settings = self._settings
+        if settings.shared_outputs:
+            return
+        # The topic of dead letters is left out: applications may share it.
+        names = set(settings.output_topics) - {settings.topics.dead_letters}
+        found = other_outputs(settings, partitions_of(self._connect(), names))
+        if found is not None:
+            raise StateMismatchError(found.refusal(settings))
 
     @property
     def _where(self) -> str:

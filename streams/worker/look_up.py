@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,7 +16,7 @@ import numpy as np
 from simhash_core.errors import FirstseenError
 from simhash_core.index.prints import prints_of
 from simhash_core.log.participant import Participant
-from simhash_core.log.records import Bundle, Report
+from simhash_core.log.records import Bundle, LogRecord, Report
 from streams.kafka.log_reader import LogRecords
 from streams.kafka.producers import AppendUnknownError
 from streams.monitoring.metrics import Metrics
@@ -28,10 +30,15 @@ from streams.worker.worker_log import RateLimitedLog
 logger = logging.getLogger(__name__)
 
 _SLICE_SECONDS: Final = 0.01  # after this time the other stages get a turn
+_DECODED_TOGETHER: Final = 64  # records
+_AT_ONCE_SECONDS: Final = 0.002  # a shorter wait until the next report is none
 _SAMPLE_SECONDS: Final = 1.0
 _SILENT_SECONDS: Final = 5.0  # a report without a decision for so long is made again
 _SILENT_SECONDS_MAX: Final = 60.0
 _MILLISECONDS: Final = 1000
+
+
+_Decoded = LogRecord | LogDecodeError | OtherIndexError
 
 
 class LookUpEvents(NamedTuple):
@@ -76,6 +83,8 @@ class LogLookUp:
         self._ids_made_in = -1
         self._sampled_at = 0.0
         self._undecided_since: deque[tuple[int, int]] = deque()
+        self._reported_at = -math.inf
+        self._timer: asyncio.TimerHandle | None = None
         self._awaited: int | None = None
         self._awaited_since = 0.0
         self._silent_seconds = _SILENT_SECONDS
@@ -109,9 +118,9 @@ class LogLookUp:
         participant, session = self._participant, self._session
         skipped, refused = participant.packets_skipped, participant.controls_refused
         slice_end = time.monotonic() + _SLICE_SECONDS
-        for offset, value, timestamp_ms in batch.records:
+        for offset, record, timestamp_ms in self._decoded(batch):
             with self._metrics.stage("lookup"):
-                self._read(offset, value, timestamp_ms)
+                self._read(offset, record, timestamp_ms)
             if time.monotonic() > slice_end:
                 await asyncio.sleep(0)
                 if session != self._session:
@@ -123,15 +132,22 @@ class LogLookUp:
         self._metrics.control_refused(controls)
         self._out_of_chain.note(participant.replica.position, packets + controls)
 
-    def _read(self, offset: int, value: bytes, timestamp_ms: int) -> None:
-        where = f"{self._topics.log}/0@{offset}"
+    def _decoded(self, batch: LogRecords) -> Iterator[tuple[int, _Decoded, int]]:
+        """Yield offset, record or error, and timestamp; records are decoded some at a time."""
+        records = iter(batch.records)
+        while some := [*islice(records, _DECODED_TOGETHER)]:
+            where = [f"{self._topics.log}/0@{offset}" for offset, _, _ in some]
+            with self._metrics.stage("lookup"):
+                decoded = self._codec.decode_many([value for _, value, _ in some], where)
+            for (offset, _, timestamp_ms), record in zip(some, decoded, strict=True):
+                yield offset, record, timestamp_ms
+
+    def _read(self, offset: int, record: _Decoded, timestamp_ms: int) -> None:
         participant = self._participant
-        try:
-            record = self._codec.decode(value, where)
-        except LogVersionError:
-            raise  # newer workers read this record, so skipping it could change verdicts
-        except (OtherIndexError, LogDecodeError) as error:
-            self._foreign.note(error)
+        if isinstance(record, LogVersionError):
+            raise record  # newer workers read this record, so skipping it could change verdicts
+        if isinstance(record, OtherIndexError | LogDecodeError):
+            self._foreign.note(record)
             self._metrics.foreign_record("log")
             participant.replica.skip(offset)
             return
@@ -158,11 +174,21 @@ class LogLookUp:
         self._ids_made_in = session
 
     async def _report(self) -> None:
-        slice_end = time.monotonic() + _SLICE_SECONDS
+        wait = self._reported_at + self._sender.pace.turn_seconds - time.monotonic()
+        if wait > _AT_ONCE_SECONDS:
+            if self._timer is None and self._participant.has_to_report:
+                self._timer = asyncio.get_running_loop().call_later(wait, self._look_up_now)
+            return
+        self._reported_at = time.monotonic()
+        slice_end = self._reported_at + _SLICE_SECONDS
         while self._report_once():
             if time.monotonic() > slice_end:
                 await asyncio.sleep(0)
                 slice_end = time.monotonic() + _SLICE_SECONDS
+
+    def _look_up_now(self) -> None:
+        self._timer = None
+        self._events.on_look_up()
 
     def _report_once(self) -> bool:
         participant = self._participant

@@ -31,10 +31,10 @@ RETRY_SECONDS: Final = 0.2
 #
 # A bundle leaves when the one before it was read back, or when it is full. So a lone document
 # leaves at once, and under load bundles grow with what comes meanwhile. Every worker reads every
-# bundle, so many workers send bundles less often: about ``_BUNDLES_PER_SECOND`` come in all.
+# bundle, so many workers send them less often: ``RECORDS_PER_SECOND`` in all, and as many reports.
 
 
-_BUNDLES_PER_SECOND: Final = 1_000
+RECORDS_PER_SECOND: Final = 1_000
 _UNANSWERED_SECONDS: Final = 1.0  # without the last bundle, until the next one leaves all the same
 _SENDERS_SECONDS: Final = 1.0  # a worker counts that sent a bundle in this time, or that before
 
@@ -75,8 +75,12 @@ class BundlePace:
         since = self._now() - self._sent_at
         if self._under_way and since < _UNANSWERED_SECONDS:
             return math.inf
-        senders = len(self._senders | self._senders_before)
-        return max(0.0, senders / _BUNDLES_PER_SECOND - since)
+        return max(0.0, self.turn_seconds - since)
+
+    @property
+    def turn_seconds(self) -> float:
+        """How long all senders take if each sends one record."""
+        return len(self._senders | self._senders_before) / RECORDS_PER_SECOND
 
 
 class LogClient(NamedTuple):

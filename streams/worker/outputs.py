@@ -29,9 +29,12 @@ from simhash_core.log.shard_stream import Verdict as LogVerdict
 from simhash_core.text.profiles import index_digest
 from simhash_core.verdicts import DuplicateOf, Rejection, RejectionReason, Undecidable, verdict_name
 from streams.documents.output_records import (
+    APPLICATION_HEADER,
     ERROR_HEADER_PREFIX,
     FILTER_HEADER_PREFIX,
+    KEPT_HEADER,
     REDELIVERIES_HEADER,
+    WHOLE_HEADER,
     encode_duplicate,
     similarity,
 )
@@ -79,8 +82,8 @@ class OutputRules:
     """How outputs become records; the same for all shards of a worker.
 
     ``identity``: the whole identity of the index. ``reading``: the reading rules. ``writer``: the
-    worker's transactional id. ``page``: the address of its ops page. ``retention_ms``: how long
-    each output topic keeps a record, if it has a limit.
+    worker's transactional id. ``application``: the application's id. ``page``: the address of its
+    ops page. ``retention_ms``: how long each output topic keeps a record, if it has a limit.
     """
 
     identity: str
@@ -89,6 +92,7 @@ class OutputRules:
     bits: int
     topics: TopicSettings
     include_body: bool
+    application: str
     page: str | None = None
     retention_ms: Mapping[str, int] = field(default_factory=dict)
     mode: Mode = Mode.SPLIT
@@ -216,7 +220,7 @@ def document_records(
     distance that ``rules.bits`` cannot have.
     """
     record, verdict, topics = pending.record, pending.verdict, rules.topics
-    headers = _verdict_headers(pending, rules.identity)
+    headers = _verdict_headers(pending, rules)
     # A compacted topic finds the replaced record by its key alone.
     replaced = replaced and record.key is not None
     if rules.mode is Mode.TAG:
@@ -260,7 +264,7 @@ def tombstone_record(pending: PendingRecord, reason: Gone, rules: OutputRules) -
         ("firstseen-verdict", reason.encode()),
         ("firstseen-id", pending.document_id.encode()),
         ("firstseen-source", str(pending.source).encode()),
-        _index_header(rules.identity),
+        *_index_headers(rules.identity, rules.application),
     )
     return ProducerRecord(
         rules.topics.tagged if rules.mode is Mode.TAG else rules.topics.unique,
@@ -277,8 +281,7 @@ def dead_letter_record(rejection: Rejection, rules: OutputRules) -> ProducerReco
     """Return the raw record, with its position and the reason in headers.
 
     The headers are those of Kafka Connect's dead letter queues, as UTF-8 strings, so that tools for
-    these read ours (source: ``DeadLetterQueueReporter`` in Apache Kafka). The record has no value
-    if the raw record is too large.
+    these read ours (source: ``DeadLetterQueueReporter`` in Apache Kafka).
     """
     source, record, reason = rejection.source, rejection.record, rejection.reason
     own = tuple(
@@ -301,13 +304,21 @@ def dead_letter_record(rejection: Rejection, rules: OutputRules) -> ProducerReco
         (f"{ERROR_HEADER_PREFIX}{name}", text.encode(errors="replace"))
         for name, text in errors.items()
     )
+    sizes: Headers = tuple(
+        (name, b"%d" % size)
+        for name, size in (
+            (KEPT_HEADER, rejection.kept_bytes),
+            (WHOLE_HEADER, rejection.whole_bytes),
+        )
+        if size is not None
+    )
     return ProducerRecord(
         rules.topics.dead_letters,
         record.key,
-        None if reason is RejectionReason.TOO_LARGE else record.value,
+        record.value,
         None,
         record.timestamp_ms,
-        (*own, *ours, ("firstseen-reason", reason.encode())),
+        (*own, *ours, *sizes, ("firstseen-reason", reason.encode())),
         (source,),
     )
 
@@ -324,16 +335,16 @@ def _raw_record(topic: str, pending: PendingRecord, ours: Headers) -> ProducerRe
 # ---- headers
 
 
-def _verdict_headers(pending: PendingRecord, identity: str) -> Headers:
-    """Return verdict, id, source, fingerprint and index, and the match of a duplicate."""
+def _verdict_headers(pending: PendingRecord, rules: OutputRules) -> Headers:
+    """Return verdict, id, source, fingerprint, index, application, and a duplicate's match."""
     source, verdict, fingerprint = pending.source, pending.verdict, pending.fingerprint
     position = (
         ("firstseen-id", pending.document_id.encode()),
         ("firstseen-source", f"{source.topic}/{source.partition}@{source.offset}".encode()),
     )
-    index = _index_header(identity)
+    index = _index_headers(rules.identity, rules.application)
     if isinstance(verdict, Undecidable):
-        return (_UNDECIDABLE, ("firstseen-reason", verdict.reason.encode()), *position, index)
+        return (_UNDECIDABLE, ("firstseen-reason", verdict.reason.encode()), *position, *index)
     # A duplicate without a fingerprint has the same content as its original.
     print_header = (("firstseen-fingerprint", fingerprint.hex().encode()),) if fingerprint else ()
     if isinstance(verdict, DuplicateOf):
@@ -344,9 +355,9 @@ def _verdict_headers(pending: PendingRecord, identity: str) -> Headers:
             ("firstseen-original", verdict.original_id.encode()),
             ("firstseen-distance", b"%d" % verdict.distance),
             ("firstseen-method", verdict.method.encode()),
-            index,
+            *index,
         )
-    return (_UNIQUE, *position, *print_header, index)
+    return (_UNIQUE, *position, *print_header, *index)
 
 
 def _match_headers(verdict: DuplicateOf, bits: int) -> Headers:
@@ -362,8 +373,9 @@ def _match_headers(verdict: DuplicateOf, bits: int) -> Headers:
 
 
 @lru_cache(maxsize=16)
-def _index_header(identity: str) -> tuple[str, bytes]:
-    return ("firstseen-index", index_digest(identity).encode())
+def _index_headers(identity: str, application: str) -> Headers:
+    index = ("firstseen-index", index_digest(identity).encode())
+    return index, (APPLICATION_HEADER, application.encode())
 
 
 def _own_headers(headers: Headers) -> Headers:

@@ -110,7 +110,7 @@ class Pipeline:
             f"{rules.writer}.{uuid.uuid4().hex[:8]}", Nearness.of(fingerprinter.profile)
         )
         self.schemas = SchemaPrefetch(settings, metrics)
-        log = LogClient(LogCodec(rules.identity), clients.appender, topics)
+        log = LogClient(LogCodec(rules.identity, fingerprinter.scheme), clients.appender, topics)
         self._intake = Intake(settings, clients.member, self.shards, metrics, self._wake_intake)
         batches = RawBatches(topics.raw, self.schemas.reader, fingerprinter, _BUNDLE_BYTES, metrics)
         self.sender = BundleSender(

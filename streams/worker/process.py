@@ -55,7 +55,6 @@ from streams.worker.status import PipelineView
 
 logger = logging.getLogger(__name__)
 
-_LEAVE_SECONDS: Final = 8.0
 _WATCH_SECONDS: Final = 5.0  # the longest wait for lag, the group, and copies of topics
 _COLLECTED_OBJECTS: Final = 50_000  # new objects between two runs of the garbage collector
 
@@ -75,7 +74,7 @@ def run_worker(settings: Settings) -> int:
     life = settings.group_instance_id or uuid.uuid4().hex[:12]
     writer = f"{settings.application_id}.{life}"
     index = IndexOnKafka(settings, identity, reading, writer)
-    index.refuse_other_settings()  # before the group is joined, or anything is sent
+    index.refuse_mismatch()  # before the group is joined, or anything is sent
     index_info = IndexInfo(
         index_digest(identity),
         settings.application_id,
@@ -97,6 +96,7 @@ def run_worker(settings: Settings) -> int:
         fingerprinter.scheme.bits,
         settings.topics,
         settings.include_body,
+        settings.application_id,
         settings.web.page_url,
         limits.retention_ms,
         settings.mode,
@@ -150,7 +150,7 @@ def run_worker(settings: Settings) -> int:
         if server.url is not None:
             served = "pages" if settings.web.serves_data else "health and metrics, no page,"
             logger.info("%s of this worker: %s", served, server.url)
-        code = _Worker(app, pipeline, settings.send_timeout_seconds, loop=loop).run()
+        code = _Worker(app, pipeline, settings.stop_seconds, loop=loop).run()
         pipeline.interrupt()  # otherwise the exit waits for a recovery in its thread
     if pipeline.failure is not None:
         raise pipeline.failure
@@ -245,7 +245,7 @@ class _Worker(faust.Worker):
         self,
         app: faust.App,
         pipeline: Pipeline,
-        send_timeout_seconds: float,
+        exit_seconds: float,
         *,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
@@ -253,8 +253,7 @@ class _Worker(faust.Worker):
         self.spinner = None
         self._pipeline = pipeline
         self._stopped_by: ExitCode | None = None
-        # A commit that still runs may take the whole send time-out.
-        self._exit_seconds = send_timeout_seconds + _LEAVE_SECONDS
+        self._exit_seconds = exit_seconds
         self._shutdown_watchdog = threading.Timer(self._exit_seconds, self._end_now)
         self._shutdown_watchdog.daemon = True
 

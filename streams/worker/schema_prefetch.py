@@ -71,7 +71,12 @@ class SchemaPrefetch:
                 self._parts.append(_PartSchemas(cache, fetches, framed))
                 caches[part] = cache
         schemas = SchemaDecoders(caches.get(VALUE), caches.get(KEY))
-        self.reader = DocumentReader(settings.fields, settings.max_record_bytes, schemas)
+        self.reader = DocumentReader(
+            settings.fields,
+            settings.max_record_bytes,
+            schemas,
+            kept_bytes=settings.dead_letter_bytes,
+        )
 
     def why_waiting(self) -> str | None:
         """Return what records wait for, or None; from any thread."""

@@ -77,11 +77,12 @@ class _JsonLines(JsonFormatter):
     default_time_format = "%Y-%m-%dT%H:%M:%S"
     default_msec_format = "%s.%03dZ"
 
-    def __init__(self) -> None:
+    def __init__(self, process: int | None) -> None:
         super().__init__(
             ["asctime", "levelname", "name", "message"],
             style=",",
             rename_fields=_NAMES,
+            static_fields={} if process is None else {"process": process},
             json_ensure_ascii=False,
         )
         self.converter = time.gmtime
@@ -159,7 +160,8 @@ def log_end(error: FirstseenError) -> None:
     logger.critical("stopped: %s", error)
 
 
-def set_up_logging(settings: LogSettings) -> None:
+def set_up_logging(settings: LogSettings, process: int | None = None) -> None:
+    """Log to standard error; ``process`` marks the lines of one of a machine's workers."""
     handler = logging.StreamHandler(sys.stderr)
     if settings.level != "debug":
         handler.addFilter(_LibrdkafkaFilter())
@@ -167,7 +169,10 @@ def set_up_logging(settings: LogSettings) -> None:
         for name in _CHATTY:
             logging.getLogger(name).setLevel(logging.WARNING)
     if settings.format is LogFormat.JSON:
-        handler.setFormatter(_JsonLines())
+        handler.setFormatter(_JsonLines(process))
     else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        mark = "" if process is None else f"process {process}: "
+        handler.setFormatter(
+            logging.Formatter(f"%(asctime)s %(levelname)s {mark}%(name)s: %(message)s")
+        )
     logging.basicConfig(level=settings.level.upper(), handlers=[handler], force=True)

@@ -21,10 +21,13 @@ from confluent_kafka.cimpl import NewTopic
 from streams.cli.main import main
 from streams.demo.worker_process import WorkerProcess
 from streams.errors import ExitCode
+from streams.kafka.clients import Producer
 from streams.kafka.connection import connect_admin
 from streams.topics.admin import TopicsError
 from streams.topics.shard_topics import grow_changelog
+from streams.worker.index_on_kafka import other_outputs
 from tests.repository.source_tree import ROOT
+from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.secured_kafka import PASSWORD, Grant, SecuredKafka
 from tests.unit.cli.running import clean_environment, firstseen
 from tests.unit.settings.certificates import KEY_PASSWORD, make_certificates
@@ -217,6 +220,26 @@ def test_a_changelog_that_may_not_grow_names_the_right_and_the_command(
         grow_changelog(admin, settings)
     assert "ACL operation Alter" in str(refused.value)
     assert "--topic grown.changelog --partitions 2" in str(refused.value)
+
+
+def test_outputs_that_may_not_be_read_are_told_and_not_checked(
+    secured: SecuredKafka, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(tmp_path / "client.properties", properties_of("sasl_ssl", secured))
+    Broker("kafka", secured.server).create_topics({"written": 2})
+    producer = Producer({"bootstrap.servers": secured.server.bootstrap_servers})
+    headers = {"firstseen-verdict": b"unique", "firstseen-application": b"news"}
+    producer.produce("written", b"", partition=1, headers={**headers})
+    assert producer.flush(30) == 0
+    secured.grant([Grant("Topic", "written", ("Write", "Describe"))])
+    settings = load("application_id=firstseen.writer", kafka_config=path).settings
+
+    assert other_outputs(settings, {"written": 2}) is None
+    assert "may not read written" in caplog.text
+    secured.grant([Grant("Topic", "written", ("Read",))])
+    found = other_outputs(settings, {"written": 2})
+    assert found is not None
+    assert found.application == "news"
 
 
 class Wrong(NamedTuple):

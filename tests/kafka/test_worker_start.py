@@ -9,8 +9,11 @@ import struct
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from streams.errors import ExitCode
+from streams.topics.admin import create
+from streams.topics.plans import topic_plans
 from tests.kafka.stream_changes import admin_of, put_out
 from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
@@ -47,6 +50,17 @@ def test_a_worker_that_waits_for_a_broker_can_be_stopped(tmp_path: Path) -> None
     assert "SIGTERM, before the worker had joined its group" in worker.log_text()
 
 
+def make_index_topics(stream: Stream, application: str) -> None:
+    """Make the internal topics of another application that has the same other topics."""
+    named = replace(stream.settings.topics, log="", reports="", changelog="")
+    settings = replace(stream.settings, application_id=application, topics=named)
+    plans = topic_plans(settings, None, stream.raw_partitions)[-3:]
+    if stream.broker.name == "embedded":
+        stream.broker.create_topics({plan.name: plan.partitions or 1 for plan in plans})
+    else:
+        create(admin_of(stream.broker), plans)
+
+
 @pytest.mark.usefixtures("kafka_required")
 def test_a_worker_without_a_time_limit_waits_for_its_broker(tmp_path: Path) -> None:
     with (
@@ -76,6 +90,39 @@ def test_missing_topics_are_named_and_not_made(broker: Broker, tmp_path: Path) -
             assert f"{topic} is missing: run 'firstseen topics create'" in said
         assert "Traceback" not in said
         assert topics.raw not in admin_of(broker).list_topics(timeout=60).topics
+
+
+def test_a_new_index_refuses_outputs_of_another_application(broker: Broker, tmp_path: Path) -> None:
+    """As with a mistyped id: it would put out everything again."""
+    with Stream(broker, tmp_path) as stream:
+        first = stream.started()
+        put_out(stream, generated(seed=42, count=20))
+        first.stop_gently()
+        theirs, ours = stream.settings.application_id, broker.unique("app")
+        flags = ("--application-id", ours)
+
+        mistyped = stream.worker(flags=flags)
+        mistyped.start()
+        assert mistyped.await_end() == ExitCode.RUNTIME
+        said = mistyped.log_text()
+        assert f"{ours}.changelog is missing: run 'firstseen topics create'" in said
+        assert f"a new one reads all of {stream.settings.topics.raw}" in said
+
+        make_index_topics(stream, ours)
+        refused = stream.worker(flags=flags)
+        refused.start()
+        assert refused.await_end() == ExitCode.CONFIGURATION
+        said = refused.log_text()
+        for part in (f"records of application '{theirs}'", "shared_outputs=true", "start"):
+            assert part in said
+        assert "Traceback" not in said
+
+        knowing = stream.worker("shared_outputs=true", flags=flags)
+        knowing.start()
+        knowing.await_ready()
+        knowing.stop_gently()
+        again = stream.started()
+        again.stop_gently()
 
 
 def test_a_port_in_use_ends_the_worker_which_names_it(

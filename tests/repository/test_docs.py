@@ -37,6 +37,15 @@ def test_links_stay_in_the_repository_and_name_lines_of_sources(page: Path) -> N
             assert not anchor or path.endswith(".md") or not path or anchor.startswith("L"), link
 
 
+@pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md"])
+@pytest.mark.parametrize(
+    "unsaid", ["`content-type: text/plain`", "#tombstones", "`max_record_bytes`"]
+)
+def test_the_front_page_says_which_records_have_another_end(page: str, unsaid: str) -> None:
+    """Plain text without its content type, tombstones, and what is too large."""
+    assert unsaid in (ROOT / page).read_text("utf-8")
+
+
 # ---- files, modules and functions
 
 FILE_IN_PAGE = re.compile(r"`((?:streams|simhash_core|tests|deploy|benchmarks|docs)/[\w./-]+)`")

@@ -19,7 +19,7 @@ from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.prints import Prints, band_keys
 from simhash_core.log.participant import ShardReady
 from simhash_core.log.records import Chain, LogRecord, Progress, Report, entry_of
-from simhash_core.log.shard_stream import RawBatch, Ready
+from simhash_core.log.shard_stream import RawBatch, Ready, Record
 from tests.simulation.documents import START_MS, SimulatedDocument, columns_of
 
 TOPIC = "raw"
@@ -87,7 +87,7 @@ class Changelog:
     commits: list[ShardReady[RawRecord]] = field(default_factory=list)
 
 
-def change(entries: dict[int, Entry], ready: Ready[RawRecord]) -> None:
+def change(entries: dict[int, Entry], ready: Ready[Record]) -> None:
     for new in ready.entries:
         for sequence, row in zip(new.sequences.tolist(), new.rows.tolist(), strict=True):
             entries[sequence] = entry_of(new.packet, row)
@@ -105,7 +105,7 @@ class StoredEntries:
         self._entries: dict[int, Entry] = {}
         self._entries |= entries
 
-    def write(self, ready: Ready[RawRecord]) -> None:
+    def write(self, ready: Ready[Record]) -> None:
         change(self._entries, ready)
 
     def entries(self, sequences: Sequence[int]) -> list[Entry]:

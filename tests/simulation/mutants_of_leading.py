@@ -173,12 +173,15 @@ DECIDING: Final[dict[str, Rule]] = {
     "a report covers all that comes after it": by(
         _Covered, "end_of", lambda covered, _offset: BEYOND if covered else None
     ),
-    "reports that leave a gap cover it": wrapped(
-        _Covered,
-        "add",
-        lambda original, covered, first, end: original(
-            covered, min([first, *(each for each, _ in covered._ranges)]), end
+    "reports that leave a gap cover it": Tried(
+        wrapped(
+            _Covered,
+            "add",
+            lambda original, covered, first, end: original(
+                covered, min([first, *(each for each, _ in covered._ranges)]), end
+            ),
         ),
+        {**LATE_REPORTS, "vanishing": 0.3, "standbys": False},
     ),
     "a shard that has not reported is ignored": by(
         Decider,

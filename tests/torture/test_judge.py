@@ -34,7 +34,9 @@ from tests.torture.plan import Planned
 
 SETTINGS = Settings()
 BITS = SETTINGS.index_profile().bits
-RULES = OutputRules("an index", "", "", BITS, SETTINGS.topics, include_body=False)
+RULES = OutputRules(
+    "an index", "", "", BITS, SETTINGS.topics, include_body=False, application="app"
+)
 TEXT = (
     "锦川体检中心创办于2018年，最早靠的是护理站，后来才转向口腔义齿。转机出现在上星期六："
     "朗创生物制品研究所帮着开展宫颈癌筛查，抢救成功率稳步提高，投诉少了，锦旗多了。"

@@ -7,6 +7,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from contextlib import redirect_stderr
 
 import mode
 import pytest
@@ -62,6 +63,17 @@ def test_line_is_json_with_its_traceback(log: io.StringIO) -> None:
     assert line["time"][10] == "T"
     assert line["time"].endswith("Z")
     assert "KeyError: '中文'" in line["traceback"]
+
+
+@pytest.mark.usefixtures("log")
+@pytest.mark.parametrize(
+    ("form", "mark"), [(LogFormat.TEXT, " INFO process 3: "), (LogFormat.JSON, '"process": 3')]
+)
+def test_lines_name_their_process(form: LogFormat, mark: str) -> None:
+    with redirect_stderr(io.StringIO()) as stream:
+        set_up_logging(LogSettings(format=form), 3)
+        logging.getLogger("streams.x").info("ready")
+    assert mark in stream.getvalue()
 
 
 def test_failure_of_ours_is_left_to_the_last_line(log: io.StringIO) -> None:

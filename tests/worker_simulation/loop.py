@@ -124,6 +124,8 @@ class Machine:
         """End at once: nothing is cleaned up, and nothing is called any more."""
         for part in (self.program, self.clients):
             part.ended = True
+            for handle in part.waiting:
+                self._loop.keep(handle)  # a task that is collected before it ends is an error
             part.waiting.clear()
 
 

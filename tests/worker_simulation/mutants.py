@@ -533,7 +533,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "_fenced_end_is_unknown",
         always(False),
         _LOSSES,
-        start=150,
+        start=250,
     ),
     _mutant(
         "at least once, a commit whose offsets are refused is made again",
@@ -548,7 +548,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
             "in_flight": 4_000,
             "batch_documents": 3,
         },
-        start=80,
+        start=60,
     ),
     WorkerMutant(
         "the log is trimmed to the furthest position, at once",

@@ -185,7 +185,13 @@ class Worker:
             lambda: owners_of(host),
         )
         rules = OutputRules(
-            IDENTITY, READING, writer, scenario.scheme.bits, topics, include_body=False
+            IDENTITY,
+            READING,
+            writer,
+            scenario.scheme.bits,
+            topics,
+            include_body=False,
+            application=settings.application_id,
         )
         channels = [_Channel() for _ in range(4)]
         self.pipeline = Pipeline(

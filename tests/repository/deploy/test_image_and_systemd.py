@@ -14,6 +14,7 @@ import click
 import pytest
 from packaging.specifiers import SpecifierSet
 
+from streams.cli import worker_processes
 from streams.errors import ExitCode
 from streams.settings.loader import load_settings
 from streams.settings.settings import Settings
@@ -133,16 +134,17 @@ def service() -> configparser.SectionProxy:
     return parser["Service"]
 
 
-def test_the_unit_starts_a_worker_with_its_own_directory(
+def test_the_unit_starts_a_worker_for_each_core_with_its_own_directory(
     service: configparser.SectionProxy,
 ) -> None:
     program, *arguments = service["ExecStart"].split()
     variables = dict(pair.split("=", 1) for pair in service["Environment"].split())
     assert program.endswith("/bin/firstseen")
-    assert arguments[:2] == ["worker", "--config"]
-    assert parse_command(["worker"]).command_path == "firstseen worker"
+    *command, config = arguments
+    assert command == ["worker", "--processes", "auto", "--config"]
+    assert parse_command(command[:-1]).command_path == "firstseen worker"
     credential = service["LoadCredential"].partition(":")[0]
-    assert arguments[2] == f"${{CREDENTIALS_DIRECTORY}}/{credential}"
+    assert config == f"${{CREDENTIALS_DIRECTORY}}/{credential}"
     assert credential.endswith(".toml")
     ours = {name: value for name, value in variables.items() if name.startswith(OURS)}
     state_dir = load_settings(environ=ours).settings.state_dir
@@ -154,7 +156,8 @@ def test_systemd_restarts_what_a_restart_helps(service: configparser.SectionProx
     assert int(service["RestartPreventExitStatus"]) == ExitCode.CONFIGURATION
     assert int(service["SuccessExitStatus"]) == ExitCode.TERMINATED
     seconds = int(service["TimeoutStopSec"].removesuffix("s"))
-    assert seconds >= 1.5 * Settings().send_timeout_seconds
+    assert seconds > Settings().stop_seconds + worker_processes.KILL_SECONDS
+    assert service["KillMode"] == "mixed", "each process gets SIGTERM once, from its supervisor"
 
 
 def test_systemd_knows_every_line() -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,9 @@ from firstseen import (
     Method,
     Undecidable,
     Unique,
+    Verdict,
 )
+from simhash_core.errors import UsageError
 from tests.repository.source_tree import ROOT
 
 DAY_MS = 86_400_000
@@ -65,6 +68,13 @@ def output_of(*arguments: str) -> str:
         command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=True
     )
     return done.stdout
+
+
+@pytest.fixture(scope="module")
+def few() -> Iterator[Deduplicator]:
+    """One to which nothing can be added."""
+    with Deduplicator("quick") as made:
+        yield made
 
 
 @pytest.fixture
@@ -140,6 +150,52 @@ def test_wrong_arguments_are_refused(seen: Deduplicator) -> None:
         Deduplicator("wode")
 
 
+WRONG_CALLS: list[tuple[str, dict[str, Any], str]] = [
+    ("add", {"text": None}, "text is None of type NoneType: give a str"),
+    ("add", {"text": b"a"}, "text is b'a' of type bytes: give a str"),
+    ("add", {"text": "a", "id": 3}, "id is 3 of type int: give a str"),
+    ("add", {"text": "a", "id": "\ud800"}, "id holds half of a surrogate pair"),
+    ("add", {"text": "a", "id": "é" * 2049}, "id has 4098 bytes, an id may have 4096"),
+    ("add", {"text": "a", "time": "2026"}, "time is '2026' of type str: give a datetime"),
+    ("add", {"text": "a", "time": 1.5}, "time is 1.5 of type float: give a datetime"),
+    ("add", {"text": "a", "time": True}, "time is True of type bool: give a datetime"),
+    ("add", {"text": "a", "time": 10**30}, "outside the years 1 to 9999: give a datetime"),
+    ("add_batch", {"texts": ["a", None]}, r"texts\[1\] is None of type NoneType: give a str"),
+    ("add_batch", {"texts": "abc"}, "texts is 'abc' of type str: give a list"),
+    ("add_batch", {"texts": None}, "texts is None of type NoneType: give a list"),
+    ("add_batch", {"texts": ["a"], "ids": [None]}, r"ids\[0\] is None of type NoneType"),
+    ("add_batch", {"texts": ["a"], "ids": "b"}, "ids is 'b' of type str: give a list"),
+    ("add_batch", {"texts": ["a"], "times": [None]}, r"times\[0\] is None of type NoneType"),
+    ("add_batch", {"texts": ["a"], "times": 5}, "times is 5 of type int: give a list"),
+    ("forget", {"id": None}, "id is None of type NoneType: give a str"),
+]
+
+
+@pytest.mark.parametrize(("method", "arguments", "message"), WRONG_CALLS)
+def test_values_of_wrong_types_are_named_and_change_nothing(
+    few: Deduplicator, method: str, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        getattr(few, method)(**arguments)
+    assert len(few) == 0
+
+
+@pytest.mark.parametrize("made", [Deduplicator, Fingerprinter])
+def test_wrong_index_settings_are_named(made: Callable[..., object]) -> None:
+    with pytest.raises(UsageError, match="of type dict: give IndexSettings"):
+        made(index={"window": "30d"})
+    with pytest.raises(UsageError, match=r"index: .*window"):
+        made(index=IndexSettings(window=30))  # type: ignore[arg-type] # the mistake
+
+
+def test_fingerprinter_names_what_is_no_text() -> None:
+    maker: Any = Fingerprinter("quick")
+    with pytest.raises(UsageError, match="text is None of type NoneType: give a str"):
+        maker.fingerprint(None)
+    with pytest.raises(UsageError, match=r"texts\[1\] is 3 of type int: give a str"):
+        maker.fingerprints(["a", 3])
+
+
 def test_fingerprint_of_an_edited_copy_is_near(texts: list[str]) -> None:
     maker = Fingerprinter("classic")
     assert maker.bits == 64
@@ -193,6 +249,25 @@ def test_plain_loop_passes_each_line_once(tmp_path: Path) -> None:
         assert done.stdout.splitlines() == expected
         told += done.stderr
     assert "repeats number 0" in told
+
+
+def test_plain_loop_decides_many_lines_in_one_call() -> None:
+    class Counting(Deduplicator):
+        calls = 0
+
+        def add_batch(
+            self,
+            texts: Iterable[str],
+            ids: Iterable[str] | None = None,
+            times: Iterable[datetime | int] | None = None,
+        ) -> list[Verdict]:
+            self.calls += 1
+            return super().add_batch(texts, ids, times)
+
+    lines = [article(number % 3) for number in range(1_200)]
+    with Counting("quick") as counting:
+        assert list(example("plain_loop").first_of_their_kind(lines, counting)) == lines[:3]
+        assert counting.calls == 3
 
 
 def test_arrow_batches_name_the_original_of_a_repeat(seen: Deduplicator) -> None:

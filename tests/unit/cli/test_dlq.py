@@ -121,7 +121,7 @@ def test_list_counts_and_show_shows_without_drawing_on_the_terminal(letters: Let
 
     assert listed.returncode == shown.returncode == binary.returncode == 0, listed.stderr
     assert all(map(draws_nothing, (listed.stdout, shown.stdout, binary.stdout)))
-    for part in ("4 dead letters, 2 to replay", "no body", "at cap"):
+    for part in ("4 dead letters, 2 to replay", "cut", "at cap"):
         assert part in listed.stdout
     assert (content["records"], content["to_replay"]) == (4, 2)
     assert content["reasons"]["not_json"] == {"records": 2, "to_replay": 1}
@@ -148,7 +148,7 @@ def test_each_letter_that_can_be_is_sent_once_as_it_came(letters: Letters) -> No
     assert (by_reason["sent"], by_reason["not_selected"]) == (1, 3)
     assert (rest["sent"], rest["replayed_before"], rest["at_cap"]) == (1, 1, 1)
     assert (nothing["sent"], nothing["replayed_before"]) == (0, 2)
-    assert [each["state"] for each in nothing["left"]] == ["no body", "at cap"]
+    assert [each["state"] for each in nothing["left"]] == ["cut", "at cap"]
     first, second = letters.sent()
     assert (first.key(), first.value()) == (None, b"\xff\x00\x1babc")
     assert (second.key(), second.value()) == (b"snow", ESCAPE.encode())

@@ -148,6 +148,34 @@ def test_outputs_that_delete_too_soon_are_notes(settings: Settings, admin: Admin
     assert output_retentions(admin, topic_plans(settings)) == {}
 
 
+def test_a_raw_topic_that_admits_larger_records_than_are_read_is_a_note(
+    settings: Settings, admin: AdminClient
+) -> None:
+    raw = settings.topics.raw
+    run(settings, *CREATE)
+    alter(settings, raw, {"max.message.bytes": "2000000"})
+
+    (note,) = checked(settings)["notes"]
+    larger = msgspec.structs.replace(settings, max_record_bytes=2_000_000)
+
+    for part in (f"{raw} admits records of 2000000", "max_record_bytes is 1048576", "too_large"):
+        assert part in note
+    assert f"--topic {raw} --add-config max.message.bytes=1048576" in note
+    assert check(admin, topic_plans(larger)[:1]).notes == []
+
+
+def test_the_topic_of_dead_letters_must_take_what_they_keep(
+    settings: Settings, admin: AdminClient
+) -> None:
+    run(settings, *CREATE)
+    whole = msgspec.structs.replace(settings, dead_letter_bytes=5_000_000)
+    (difference,) = check(admin, topic_plans(whole)).differences
+    assert difference.topic == settings.topics.dead_letters
+    assert int(difference.expected) > 5_000_000
+    assert "lower dead_letter_bytes" in difference.fix
+    assert whole.largest_message_bytes > 5_000_000
+
+
 @pytest.mark.parametrize(
     ("replicas", "min_in_sync", "brokers", "parts"),
     [

@@ -18,6 +18,8 @@ from streams.dead_letters.letters import (
     why_not_sent,
 )
 from streams.dead_letters.redeliveries import OffsetRanges
+from streams.documents.fields import FieldSettings
+from streams.documents.raw_documents import DocumentReader
 from streams.kafka.topic_follower import ReadRecord
 from streams.worker.outputs import dead_letter_record
 from tests.unit.documents.samples import RULES
@@ -30,7 +32,18 @@ def letter_of(
     raw: RawRecord = RAW, reason: RejectionReason = RejectionReason.NOT_JSON
 ) -> DeadLetter:
     """What is read back of the dead letter of a raw record."""
-    put_out = dead_letter_record(Rejection(SOURCE, raw, reason, "broken: mend it"), RULES)
+    return letter_from(Rejection(SOURCE, raw, reason, "broken: mend it"))
+
+
+def letter_of_large(kept_bytes: int) -> DeadLetter:
+    reader = DocumentReader(FieldSettings(), 4, kept_bytes=kept_bytes)
+    rejection = reader.read(SOURCE, RawRecord(None, b"large", RAW.timestamp_ms, ()))
+    assert isinstance(rejection, Rejection)
+    return letter_from(rejection)
+
+
+def letter_from(rejection: Rejection) -> DeadLetter:
+    put_out, raw = dead_letter_record(rejection, RULES), rejection.record
     record = ReadRecord(
         SourcePosition("dlq", 0, 7),
         raw.timestamp_ms,
@@ -77,10 +90,14 @@ def test_redeliveries_are_counted_in_any_headers(counts: list[bytes | None], cou
 def test_records_that_are_not_sent_have_a_reason() -> None:
     twice = counted(b"2")
     too_large = letter_of(reason=RejectionReason.TOO_LARGE)
+    cut, whole = (letter_of_large(kept_bytes) for kept_bytes in (4, 5))
     assert why_not_sent(letter_of(), "raw-documents", 1) is None
     assert why_not_sent(twice, "raw-documents", 3) is None
     assert why_not_sent(twice, "raw-documents", 2) is ReplayOutcome.AT_CAP
     assert why_not_sent(too_large, "raw-documents", 3) is ReplayOutcome.WITHOUT_BODY
+    assert why_not_sent(cut, "raw-documents", 3) is ReplayOutcome.WITHOUT_BODY
+    assert why_not_sent(whole, "raw-documents", 3) is None
+    assert redelivery(whole, 4).value == b"large"
     assert why_not_sent(letter_of(), "other", 3) is ReplayOutcome.OF_ANOTHER_TOPIC
 
 

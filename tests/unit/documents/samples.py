@@ -27,7 +27,13 @@ IDENTITY = (
 FINGERPRINT = bytes.fromhex("9c3f00e1a7d2485b")
 DEFAULT_FIELDS = FieldSettings()
 RULES = OutputRules(
-    IDENTITY, "the rules", "firstseen.0b7d", bits=64, topics=Settings().topics, include_body=False
+    IDENTITY,
+    "the rules",
+    "news.0b7d",
+    bits=64,
+    topics=Settings().topics,
+    include_body=False,
+    application="news",
 )
 WITH_BODY = replace(RULES, include_body=True)
 TAG_RULES = replace(RULES, mode=Mode.TAG)

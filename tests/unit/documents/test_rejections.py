@@ -217,20 +217,38 @@ def test_record_size_counts_key_value_and_headers(extra: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key_bytes", "header_bytes", "kept"),
-    [(10, 10, (True, True)), (10, 200, (True, False)), (200, 200, (False, False))],
+    ("key_bytes", "header_bytes", "kept_bytes", "kept", "said"),
+    [
+        (10, 10, None, (10, True, 79), "value cut to its first 79 of 100 bytes"),
+        (10, 200, None, (10, False, 90), "headers left out, value cut to its first 90 of"),
+        (200, 200, None, (0, False, 100), "headers left out, key left out;"),
+        (10, 10, 40, (10, True, 19), "value cut to its first 19 of 100 bytes"),
+        (0, 0, 0, (0, False, 0), "value cut to its first 0 of 100 bytes"),
+        (10, 10, 121, (10, True, 100), "(kept whole)"),
+    ],
 )
-def test_too_large_records_lose_headers_and_key_only_if_they_must(
-    key_bytes: int, header_bytes: int, kept: tuple[bool, bool]
+def test_too_large_records_keep_what_fits_and_name_the_whole(
+    key_bytes: int,
+    header_bytes: int,
+    kept_bytes: int | None,
+    kept: tuple[int, bool, int],
+    said: str,
 ) -> None:
-    reader = DocumentReader(DEFAULT_FIELDS, max_record_bytes=100)
-    record = raw(b"v" * 100, b"k" * key_bytes, (("h", b"h" * header_bytes),))
+    reader = DocumentReader(DEFAULT_FIELDS, max_record_bytes=100, kept_bytes=kept_bytes)
+    record = raw(bytes(range(100)), b"k" * key_bytes, (("h", b"h" * header_bytes),))
     rejection = reader.read(HERE, record)
     assert isinstance(rejection, Rejection)
-    assert rejection.record.value is None
-    assert (rejection.record.key is not None, rejection.record.headers != ()) == kept
-    assert record_bytes(rejection.record) <= reader.max_record_bytes
-    assert str(record_bytes(record)) in rejection.detail
+    left = rejection.record
+    assert (len(left.key or b""), left.headers != (), len(left.value or b"")) == kept
+    assert record.value is not None
+    assert record.value.startswith(left.value or b"")
+    assert said in rejection.detail
+    assert f"{record_bytes(record)} bytes" in rejection.detail
+    assert (f"the whole record is at {HERE}" in rejection.detail) == (left != record)
+    assert (rejection.kept_bytes, rejection.whole_bytes) == (
+        record_bytes(left),
+        record_bytes(record),
+    )
 
 
 def test_large_text_within_the_limit_is_read() -> None:

@@ -24,6 +24,7 @@ from simhash_core.verdicts import (
     Verdict,
 )
 from streams import schemas
+from streams.documents.fields import FieldSettings
 from streams.documents.output_records import (
     DeadLetterOutput,
     DuplicateOutput,
@@ -32,6 +33,7 @@ from streams.documents.output_records import (
     record_view,
     source_position,
 )
+from streams.documents.raw_documents import DocumentReader
 from streams.kafka.producers import ProducerRecord
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.outputs import Gone, dead_letter_record, document_records, tombstone_record
@@ -130,7 +132,8 @@ def test_outputs_of_any_record_satisfy_their_schemas(
         assert errors_of("tagged-record.v1", view(output)) == []
     duplicate = output_of(pending(record, repeat), WITH_BODY)
     assert errors_of("duplicate-of.v2", json.loads(duplicate.value or b"")) == []
-    letter = dead_letter_record(Rejection(HERE, record, reason, "detail"), RULES)
+    sizes = (0, 1) if reason is RejectionReason.TOO_LARGE else ()
+    letter = dead_letter_record(Rejection(HERE, record, reason, "detail", *sizes), RULES)
     assert errors_of("dead-letter.v1", view(letter)) == []
 
 
@@ -272,11 +275,21 @@ def test_record_has_headers_of_one_verdict(record: dict[str, Any], name: str, va
     assert errors_of("unique-record.v1", {**record, "headers": both}) != []
 
 
-def test_too_large_dead_letters_have_no_value() -> None:
-    rejection = Rejection(HERE, raw(b"large"), RejectionReason.TOO_LARGE, "detail")
+def test_only_too_large_dead_letters_say_how_much_they_keep() -> None:
+    reader = DocumentReader(FieldSettings(), max_record_bytes=4)
+    rejection = reader.read(HERE, raw(b"large", None))
+    assert isinstance(rejection, Rejection)
     letter = view(dead_letter_record(rejection, RULES))
+    sizes = [each for each in letter["headers"] if each["name"].endswith("-bytes")]
+    assert letter["value"] == "larg"
+    assert [each["value"] for each in sizes] == ["4", "5"]
     assert errors_of("dead-letter.v1", letter) == []
-    assert errors_of("dead-letter.v1", {**letter, "value": "large"}) != []
+    without = [each for each in letter["headers"] if each not in sizes]
+    assert errors_of("dead-letter.v1", {**letter, "headers": without}) != []
+    other = {"name": "firstseen-reason", "value": "not_json"}
+    assert (
+        errors_of("dead-letter.v1", {**letter, "headers": [*letter["headers"][:-1], other]}) != []
+    )
 
 
 def test_schemas_list_the_reasons_of_the_code() -> None:

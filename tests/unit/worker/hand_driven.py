@@ -65,7 +65,9 @@ SETTINGS = Settings(
 TOPICS = SETTINGS.topics
 FINGERPRINTER = Fingerprinter(SETTINGS.index_profile())
 WRITER = "hand-driven.worker"
-RULES = OutputRules(FINGERPRINTER.identity, "the rules", WRITER, 64, TOPICS, include_body=False)
+RULES = OutputRules(
+    FINGERPRINTER.identity, "the rules", WRITER, 64, TOPICS, include_body=False, application="app"
+)
 WAIT_SECONDS = 20.0
 START_MS = 1_700_000_000_000
 _WORDS = tuple(map("".join, product("bdfgklmnprstvz", "aeiou", "lmnrst", "aeiou")))

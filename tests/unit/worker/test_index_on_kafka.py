@@ -9,10 +9,12 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from simhash_core.documents import Headers
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import DEFAULT_PROFILE, profile_named
 from streams.documents.fields import FieldSettings
 from streams.errors import BrokerUnavailableError, ExitCode, exit_code_of
+from streams.kafka.clients import Producer
 from streams.settings.loader import load_settings
 from streams.settings.settings import Delivery, Settings
 from streams.topics import consumer_group as listing
@@ -24,11 +26,13 @@ from streams.worker.index_on_kafka import (
     IndexOnKafka,
     OtherSettingsError,
     differences,
+    other_outputs,
     read_claim,
     reading_rules,
     refuse_other_settings,
 )
 from tests.rigs.brokers.broker import Broker
+from tests.rigs.brokers.loopback_ports import free_port
 from tests.unit.store.changelog import PARTITION, ChangelogTopic
 from tests.unit.store.samples import INDEX, progress_of
 from tests.unit.store.samples import READING as SAMPLE_READING
@@ -273,3 +277,57 @@ async def test_only_the_members_seen_last_are_remembered(
     group.members = {THIS}
     await of.abort_left_open([])
     assert group.aborted == ["w3", "w4"]
+
+
+# ---- whose records the output topics have
+
+OURS = ("firstseen-application", b"app")
+OURS_OF_RECORD: Headers = (("firstseen-verdict", b"unique"), OURS)
+UNNAMED: Headers = (("trace", b"1"), ("firstseen-verdict", b"duplicate"))
+THEIRS: Headers = (*UNNAMED, ("firstseen-application", b"news"))
+
+
+@pytest.mark.parametrize(
+    ("records", "whose"),
+    [
+        ([], None),
+        ([(), (("trace", b"1"),)], None),
+        ([OURS_OF_RECORD], None),
+        ([THEIRS], "news"),
+        ([UNNAMED], ""),
+        ([()] * 150 + [THEIRS], "news"),
+    ],
+    ids=["empty", "of others", "own", "another's", "unnamed", "at the end"],
+)
+def test_records_of_another_application_are_found(
+    broker: Broker, records: list[Headers], whose: str | None
+) -> None:
+    topic, empty = broker.new_topic("unique", 2), broker.new_topic("duplicates")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for headers in records:
+        producer.produce(topic, b"", partition=1, headers=[*headers])
+    assert producer.flush(30) == 0
+    settings = Settings(application_id="app", brokers=broker.bootstrap_servers)
+    found = other_outputs(settings, {empty: 1, topic: 2})
+    assert (found and found.application) == whose
+    if found is not None:
+        assert str(found.position).startswith(f"{topic}/1@")
+        assert f"set application_id={whose or '…'}" in found.refusal(settings)
+
+
+def test_records_that_were_never_committed_are_nobodys(kafka_broker: Broker) -> None:
+    topic = kafka_broker.new_topic("unique")
+    producer = kafka_broker.transactional_producer()
+    producer.begin_transaction()
+    producer.produce(topic, b"", headers=[*THEIRS])
+    producer.flush(30)
+    settings = Settings(application_id="app", brokers=kafka_broker.bootstrap_servers)
+    assert other_outputs(settings, {topic: 1}) is None
+    producer.abort_transaction(30)
+    assert other_outputs(settings, {topic: 1}) is None
+
+
+def test_outputs_that_no_broker_returns_are_not_taken_for_empty() -> None:
+    settings = Settings(brokers=f"127.0.0.1:{free_port()}", send_timeout_seconds=1)
+    with pytest.raises(BrokerUnavailableError, match="output topics"):
+        other_outputs(settings, {"unique": 1})

@@ -89,6 +89,7 @@ def test_headers_of_a_unique_document() -> None:
         ("firstseen-source", b"raw-documents/3@42"),
         ("firstseen-fingerprint", b"9c3f00e1a7d2485b"),
         ("firstseen-index", b"f035ec2f58c1"),
+        ("firstseen-application", b"news"),
     )
 
 
@@ -100,11 +101,12 @@ def test_headers_of_an_undecidable_document(reason: UndecidableReason) -> None:
         ("firstseen-id", b"weather"),
         ("firstseen-source", b"raw-documents/3@42"),
         ("firstseen-index", b"f035ec2f58c1"),
+        ("firstseen-application", b"news"),
     )
 
 
 def test_a_second_filter_replaces_the_headers_of_the_first() -> None:
-    other = replace(RULES, identity="firstseen-index/1 another")
+    other = replace(RULES, identity="firstseen-index/1 another", application="other")
     first = output_of(pending(raw(b"value"), Undecidable(UndecidableReason.EMPTY)), other)
     second = output_of(pending(raw(b"value", headers=tuple(first.headers))))
     assert second == output_of(pending(raw(b"value")))
@@ -162,6 +164,7 @@ def test_a_duplicate_has_key_time_and_headers_of_its_raw_record(record: RawRecor
         ("firstseen-distance", b"2"),
         ("firstseen-method", b"near"),
         ("firstseen-index", b"f035ec2f58c1"),
+        ("firstseen-application", b"news"),
     )
 
 
@@ -246,7 +249,7 @@ def test_a_dead_letter_is_its_raw_record_with_the_reason_last(
     )
     assert letter.topic == RULES.topics.dead_letters
     assert (letter.key, letter.timestamp_ms) == (record.key, record.timestamp_ms)
-    assert letter.value == (None if reason is RejectionReason.TOO_LARGE else record.value)
+    assert letter.value == record.value
     assert letter.headers[: len(own)] == own
     assert letter.headers[-1] == ("firstseen-reason", reason.encode())
     assert len(letter.headers) == len(own) + 8

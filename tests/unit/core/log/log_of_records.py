@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from simhash_core.documents import SourcePosition
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import Participant
 from simhash_core.log.records import (
     NO_CONTROL,
+    Bundle,
     Chain,
+    ChainHeads,
     Control,
     Decision,
+    Found,
     LogRecord,
     Packet,
-    PacketReport,
     Progress,
+    Removal,
     Report,
     Sender,
 )
-from simhash_core.log.replica import AcceptedControl, Decided, Replica
-from simhash_core.log.shard_stream import RawBatch
+from simhash_core.log.replica import AcceptedControl, Replica
+from simhash_core.log.shard_stream import DecidedPacket, RawBatch
 from simhash_core.verdicts import Match
 from tests.unit.core.log.made_to_order import Made, columns_of
 
@@ -50,6 +54,17 @@ def packet(
     return Packet(chain(partition), sender, previous, previous + len(documents), columns)
 
 
+def bundle(*packets: Packet) -> Bundle:
+    return Bundle.of(packets)
+
+
+def bundle_of(
+    documents: Sequence[Made], previous: int = -1, partition: int = 0, sender: Sender = FIRST_SENDER
+) -> Bundle:
+    """Return a bundle of one packet."""
+    return bundle(packet(documents, previous, partition, sender))
+
+
 def control(
     previous: int,
     decisions: Sequence[Decision] = (),
@@ -60,7 +75,7 @@ def control(
     following: int = 0,
 ) -> Control:
     end = decisions[-1].offset + 1 if decisions else following
-    return Control(previous, leader, leads, [*decisions], [*heads], end)
+    return Control(previous, leader, leads, [*decisions], ChainHeads.of(heads), end)
 
 
 BEGINS = control(NO_CONTROL, leads=True)
@@ -90,17 +105,31 @@ def replica_of(records: Sequence[LogRecord]) -> tuple[Replica, list[AcceptedCont
     return replica, [replica.read(offset, record) for offset, record in enumerate(records)]
 
 
-def decided(offset: int, item: Packet, matches: Sequence[Match] | None = ()) -> Decided:
-    """What the log says of a packet."""
-    said = None if matches is None else [*matches]
-    return Decided(offset, item, Decision(offset, said))
+def decided(
+    offset: int,
+    item: Packet,
+    matches: Sequence[Match] = (),
+    removals: Sequence[Removal] = (),
+) -> DecidedPacket:
+    return DecidedPacket.of(offset, item, Decision(offset, [*matches], None, [*removals]))
+
+
+def found(row: int, distance: int, sequence: int, original: str = "elsewhere") -> Match:
+    """Return the match of a row, with an entry of another shard."""
+    source = SourcePosition("raw", 1, 2)
+    return Match(row, distance, sequence, original, source, 0, 0, exact=False, similarity=None)
 
 
 def report(
-    shards: Sequence[int], offset: int, at: int, matches: Sequence[Match] = (), worker: str = "w"
+    shards: Sequence[int],
+    offset: int,
+    at: int,
+    matches: Sequence[Match] = (),
+    held: Sequence[Removal] = (),
 ) -> Report:
-    found = PacketReport(offset, at, [*matches])
-    return Report(worker, [*shards], [found], dict.fromkeys(shards, 0))
+    """Return the report on one bundle; ``at`` is the control record that was applied."""
+    made = [Found(offset, [*matches], None, [*held])] if matches or held else []
+    return Report("w", [*shards], at, offset, offset + 1, made, dict.fromkeys(shards, 0))
 
 
 def batch(documents: Sequence[Made | None], first: int = 0) -> RawBatch[str]:

@@ -15,13 +15,14 @@ from simhash_core.document_columns import DocumentColumns
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.local_decider import MemoryEntries
-from simhash_core.log.participant import Participant
+from simhash_core.log.participant import BundleLimit, Participant
 from simhash_core.log.records import NO_CONTROL, Control, LogRecord, Progress
 from simhash_core.log.shard_stream import Deleted, Output, RawBatch, Verdict
 from tests.unit.core.log import made_to_order
 from tests.unit.core.log.made_to_order import CHAIN, Made
 
 SCHEME = BlockScheme(64, 4, 3)
+LIMIT = BundleLimit(documents=1_000, size=1 << 20)
 
 
 class Doc(NamedTuple):
@@ -133,8 +134,9 @@ class OneWorker:
             self.participant.read(offset, self.log[offset], self.now_ms)
 
     def _cycle(self) -> list[str]:
-        for packet in [*self.participant.packets()]:
-            self._append(packet)
+        bundle = self.participant.bundle(LIMIT)
+        if bundle is not None:
+            self._append(bundle)
         report = self.participant.report(100)
         if report is not None:
             self.participant.take_report(report)

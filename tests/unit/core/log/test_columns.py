@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import msgspec
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhash_core.document_columns import BytesColumn, DocumentColumns
+from simhash_core.document_columns import BytesColumn, DocumentColumns, joined_columns
 from simhash_core.documents import Document, SourcePosition
 from simhash_core.log.columns import document_columns, verdict_of
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.profiles import profile_named
 from simhash_core.verdicts import DuplicateOf, Match, Method, Undecidable, UndecidableReason, Unique
 from tests.unit.core.log.log_of_records import FAR
-from tests.unit.core.log.made_to_order import columns_of
+from tests.unit.core.log.made_to_order import Made, columns_of
 
 TEXTS = (
     "",
@@ -101,3 +104,52 @@ def test_rows_of_documents_are_documents() -> None:
     assert [taken.document_id(row) for row in range(2)] == ["document 11", "document 13"]
     assert taken.digest(1) == columns.digest(3)
     assert taken.fingerprints.tolist() == columns.fingerprints[[1, 3]].tolist()
+
+
+made = st.builds(
+    Made,
+    st.sampled_from([b"", *(each.fingerprint for each in FAR)]),
+    content=st.sampled_from([b"", b"x"]),
+    time_ms=st.sampled_from([None, 5]),
+    sketch=st.binary(max_size=4),
+    name=st.text(max_size=3).map(str.encode),
+    scope=st.sampled_from(["", "", "tenant", "雪"]),
+    is_delete=st.sampled_from([False, False, True]),
+)
+
+
+def made_columns(documents: Sequence[Made], first: int) -> DocumentColumns:
+    """Columns with these names for ids, empty ones too."""
+    columns = columns_of(documents, first)
+    return replace(columns, ids=BytesColumn.of([each.name for each in documents]))
+
+
+def rows_of(columns: DocumentColumns) -> list[tuple[object, ...]]:
+    """All that columns say of each row."""
+    are_documents = columns.are_documents.tolist()
+    return [
+        (
+            *(int(columns.offsets[row]), int(columns.times_ms[row]), columns.ids[row]),
+            *(columns.digest(row), columns.fingerprints[row].tobytes(), columns.reason(row)),
+            *(columns.sketches[row], are_documents[row], columns.scope(row)),
+        )
+        for row in range(len(columns))
+    ]
+
+
+@given(st.lists(st.lists(made, max_size=4), min_size=1, max_size=4), st.data())
+def test_joined_columns_are_the_rows_of_their_parts(
+    parts: list[list[Made]], data: st.DataObject
+) -> None:
+    columns = [made_columns(part, 10 * number) for number, part in enumerate(parts)]
+    joined = joined_columns(columns)
+    rows = [row for each in columns for row in rows_of(each)]
+    assert rows_of(joined) == rows
+    assert (joined.operations is None) == all(each.operations is None for each in columns)
+    assert (joined.scopes is None) == all(each.scopes is None for each in columns)
+    documents = [each for part in parts for each in part]
+    assert joined.deletes == [row for row, each in enumerate(documents) if each.is_delete]
+    assert joined.nbytes == sum(each.nbytes for each in columns)
+    first = data.draw(st.integers(0, len(rows)))
+    end = data.draw(st.integers(first, len(rows)))
+    assert rows_of(joined.part(first, end)) == rows[first:end]

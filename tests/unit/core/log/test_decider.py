@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from simhash_core.errors import ProtocolError
 from simhash_core.index.prints import prints_of
-from simhash_core.log import decider, unique_documents
-from simhash_core.log.decider import Decider, ShardReports
+from simhash_core.log import unique_documents
+from simhash_core.log.decider import Decider
 from simhash_core.log.records import (
     Chain,
+    ChainHeads,
     Control,
+    Decision,
     LogRecord,
-    PacketReport,
     Query,
-    Report,
+    Removal,
     sequence_number,
 )
 from simhash_core.log.replica import Replica
@@ -24,13 +27,16 @@ from simhash_core.verdicts import Match
 from tests.unit.core.log.log_of_records import (
     FAR,
     NEARNESS,
+    bundle,
+    bundle_of,
     chain,
     control,
+    found,
     packet,
     present,
     report,
 )
-from tests.unit.core.log.made_to_order import A, Made, columns_of, flipped, packet_of
+from tests.unit.core.log.made_to_order import A, Made, columns_of, flipped
 
 MANY = 100
 
@@ -61,10 +67,16 @@ class Led:
         self.decider.appended(self.began)
 
     def report(
-        self, shards: list[int], offset: int, *matches: Match, at: int | None = None
+        self,
+        shards: list[int],
+        offset: int,
+        *matches: Match,
+        at: int | None = None,
+        held: Sequence[Removal] = (),
     ) -> None:
         """``at``: the control record that the shards had applied; usually the term's first."""
-        self.decider.report(report(shards, offset, self.began if at is None else at, matches))
+        control_at = self.began if at is None else at
+        self.decider.report(report(shards, offset, control_at, matches, held))
 
     def decide(self, limit: int = MANY) -> Control | None:
         """Let the leader decide, and its record be appended and read."""
@@ -78,9 +90,13 @@ class Led:
         return [each.offset for each in present(self.decide(limit)).decisions]
 
     def matches(self) -> list[tuple[int, int | None]]:
-        """Decide; return the rows with the originals' numbers of the one packet that is next."""
+        """Decide; return the rows with the originals' numbers of the one bundle that is next."""
+        return [(each.row, each.sequence) for each in self.decision().matches]
+
+    def decision(self) -> Decision:
+        """Decide the one bundle that is next."""
         (decision,) = present(self.decide(1)).decisions
-        return [(each.row, each.sequence) for each in present(decision.matches)]
+        return decision
 
 
 @pytest.fixture
@@ -89,11 +105,6 @@ def led() -> Led:
     led = Led()
     led.begin()
     return led
-
-
-def found(row: int, distance: int, sequence: int) -> Match:
-    source = packet_of([Made(A)]).source(0)
-    return Match(row, distance, sequence, "elsewhere", source, 0, 0, False, None)
 
 
 def test_term_begins_when_its_first_record_is_read() -> None:
@@ -108,9 +119,9 @@ def test_term_begins_when_its_first_record_is_read() -> None:
     assert led.decide() is None
 
 
-def test_packet_waits_for_all_shards() -> None:
+def test_bundle_waits_for_all_shards() -> None:
     led = Led((chain(0), -1), (chain(1), 4))
-    sent = led.append(packet(FAR[:1]))
+    sent = led.append(bundle_of(FAR[:1]))
     led.begin()
     led.report([0], sent)
     assert led.decider.waits_for(led.replica) == {1}
@@ -118,24 +129,24 @@ def test_packet_waits_for_all_shards() -> None:
     led.report([1], sent)
     record = present(led.decide())
     assert [each.offset for each in record.decisions] == [sent]
-    assert record.heads == [(chain(0), 0), (chain(1), 4)]
+    assert [*record.heads.items()] == [(chain(0), 0), (chain(1), 4)]
     assert record.next == sent + 1
     assert led.decider.waits_for(led.replica) == set()
 
 
-def test_first_packet_of_a_shard_needs_no_report_of_it(led: Led) -> None:
-    led.append(packet(FAR[:1]))
+def test_first_bundle_of_a_shard_needs_no_report_of_it(led: Led) -> None:
+    led.append(bundle_of(FAR[:1]))
     assert led.matches() == []
-    second = led.append(packet(FAR[1:2], partition=1))
+    second = led.append(bundle_of(FAR[1:2], partition=1))
     assert led.decide() is None
     led.report([0], second)
     assert led.matches() == []
     assert led.decider.shards == {0, 1}
 
 
-def test_packets_are_decided_in_the_order_of_the_log() -> None:
+def test_bundles_are_decided_in_the_order_of_the_log() -> None:
     led = Led((chain(0), -1))
-    first, second = led.append(packet(FAR[:1])), led.append(packet(FAR[1:2], 0))
+    first, second = led.append(bundle_of(FAR[:1])), led.append(bundle_of(FAR[1:2], 0))
     led.begin()
     led.report([0], second)
     assert led.decide() is None
@@ -146,7 +157,7 @@ def test_packets_are_decided_in_the_order_of_the_log() -> None:
 def test_reports_from_before_the_term_do_not_count() -> None:
     """One that knows the term's first record counts, even if it comes before that is read."""
     led = Led((chain(0), -1))
-    sent = led.append(packet(FAR[:1]))
+    sent = led.append(bundle_of(FAR[:1]))
     led.report([0], sent, at=0)
     led.report([1], sent, at=2)
     led.begin()
@@ -154,22 +165,78 @@ def test_reports_from_before_the_term_do_not_count() -> None:
     assert led.decider.waits_for(led.replica) == {0}
 
 
-def test_packet_that_breaks_its_chain_is_skipped(led: Led) -> None:
-    twice = packet(FAR[:2])
+def test_bundle_that_breaks_its_chains_is_skipped(led: Led) -> None:
+    twice = bundle(packet(FAR[:2]), packet([FAR[0]._replace(is_delete=True)], partition=1))
     led.append(twice)
     assert led.matches() == []
-    led.report([0], led.append(twice))
+    led.report([0, 1], led.append(twice), found(0, 0, 77))
     record = present(led.decide())
-    assert [each.matches for each in record.decisions] == [None]
-    assert record.heads == [(chain(0), 1)]
+    assert [(each.matches, each.skipped) for each in record.decisions] == [([], [0, 1])]
+    assert record.heads == ChainHeads.of([(chain(0), 1), (chain(1), 0)])
+
+
+B = FAR[15].fingerprint
+HI, TEXT = Made(b"", b"hi"), Made(b"", b"text")
+SOME_COUNT = bundle(
+    packet([Made(A), TEXT]),  # rows 0 and 1
+    packet([Made(B), Made(A), HI, TEXT], 5, 1),  # rows 2 to 5: does not count
+    packet([Made(flipped(B, 0)), Made(flipped(A, 0)), HI, HI, TEXT], partition=2),  # from row 6 on
+)
+
+
+def test_packets_of_a_bundle_count_each_by_itself(led: Led) -> None:
+    """A document of a packet that does not count is no duplicate, and no original."""
+    asked = led.append(SOME_COUNT)
+    later = led.append(bundle_of([Made(A), HI, Made(B)], 4, 2))
+    led.report([1], asked, found(3, 0, 77))
+    record = present(led.decide(1))
+    (decision,) = record.decisions
+    assert decision.skipped == [1]
+    originals = {each.row: each.sequence - sequence_number(asked, 0) for each in decision.matches}
+    assert originals == {7: 0, 9: 8, 10: 1}
+    assert [each.source.partition for each in decision.matches] == [0, 2, 0]
+    assert record.heads == ChainHeads.of([(chain(0), 1), (chain(2), 4)])
+    assert led.decider.shards == {0, 2}
+
+    assert led.decide() is None
+    led.report([0, 2], later)
+    assert led.matches() == [(row, sequence_number(asked, of)) for row, of in enumerate((0, 8, 6))]
+
+
+def named(name: bytes, number: int, *, is_delete: bool = False) -> Made:
+    return FAR[number]._replace(name=name, is_delete=is_delete)
+
+
+def test_rows_remove_entries_of_other_packets_of_their_bundle(led: Led) -> None:
+    """Not rows of a packet that does not count, and not those of one that comes later."""
+    delete = named(b"a", 0, is_delete=True)
+    log = [
+        bundle_of([named(b"a", 1), named(b"b", 2)]),
+        bundle(
+            packet([named(b"a", 3)], partition=2),  # row 0
+            packet([delete], 5, 1),  # row 1: does not count
+            packet([named(b"b", 4), delete], 1),  # rows 2 and 3
+            packet([named(b"a", 5)], partition=3),  # row 4
+        ),
+        bundle_of([named(b"x", number) for number in range(1, 6)], partition=4),
+    ]
+    first, asked, later = map(led.append, log)
+    assert led.matches() == []
+    led.report([0], asked, held=[Removal(3, 0, 4)])
+    recent, own = sequence_number(first, 0), sequence_number(asked, 0)
+    decision = led.decision()
+    assert decision.skipped == [1]
+    assert decision.removals == [Removal(3, 0, 4), Removal(3, 0, recent), Removal(3, 2, own)]
+    led.report([0, 2, 3], later)
+    assert led.matches() == [(1, recent + 1), (3, own + 2), (4, own + 4)]
 
 
 def test_nearest_wins_and_of_equals_the_earliest() -> None:
     led = Led((chain(0), -1), (chain(1), 0))
     led.begin()
-    recent = led.append(packet([Made(flipped(A, 1, 2))]))
+    recent = led.append(bundle_of([Made(flipped(A, 1, 2))]))
     led.report([0, 1], recent)
-    asked = led.append(packet([Made(A)] * 4, 0))
+    asked = led.append(bundle_of([Made(A)] * 4, 0))
     assert led.matches() == []
     number = sequence_number(recent, 0)
     elsewhere = [found(0, 3, 5), found(1, 2, number + 1), found(2, 2, number - 1), found(3, 1, 99)]
@@ -179,19 +246,20 @@ def test_nearest_wins_and_of_equals_the_earliest() -> None:
 
 
 def test_recent_documents_are_kept_until_reports_know_them(led: Led) -> None:
-    first = led.append(packet([Made(A)]))
-    second = led.append(packet([Made(A)], 0))
+    """Who reports on a bundle has applied all control records before it."""
+    first = led.append(bundle_of([Made(A)]))
+    second = led.append(bundle_of([Made(A)], 0))
     assert led.matches() == []
     led.report([0], second)
     assert led.matches() == [(0, sequence_number(first, 0))]
-    third = led.append(packet([Made(A)], 1))
-    led.report([0], third, found(0, 0, 77), at=led.began + 4)
+    third = led.append(bundle_of([Made(A)], 1))
+    led.report([0], third, found(0, 0, 77))
     assert led.matches() == [(0, 77)]
 
 
-def test_documents_of_one_packet_are_compared_and_a_duplicate_is_no_original(led: Led) -> None:
+def test_documents_of_one_bundle_are_compared_and_a_duplicate_is_no_original(led: Led) -> None:
     near_a, near_b = flipped(A, 0, 1), flipped(A, 0, 1, 2, 3)
-    sent = led.append(packet([Made(A), Made(near_a), Made(near_b), Made(b"", b"x")] * 2))
+    sent = led.append(bundle_of([Made(A), Made(near_a), Made(near_b), Made(b"", b"x")] * 2))
     originals = {1: 0, 4: 0, 5: 0, 6: 2, 7: 3}
     assert led.matches() == [(row, sequence_number(sent, of)) for row, of in originals.items()]
 
@@ -199,7 +267,7 @@ def test_documents_of_one_packet_are_compared_and_a_duplicate_is_no_original(led
 def test_query_is_answered_and_not_kept(led: Led) -> None:
     led.append(Query("q", 3, columns_of([Made(A)])))
     assert present(present(led.decide()).decisions[0].answer).match is None
-    first = led.append(packet([Made(A)]))
+    first = led.append(bundle_of([Made(A)]))
     again = led.append(Query("r", 3, columns_of([Made(A)])))
     assert led.matches() == []
     led.report([0], again)
@@ -208,7 +276,7 @@ def test_query_is_answered_and_not_kept(led: Led) -> None:
 
 
 def test_one_record_is_on_its_way_at_a_time(led: Led) -> None:
-    led.append(packet(FAR[:1]))
+    led.append(bundle_of(FAR[:1]))
     assert led.decider.decide(led.replica, MANY) is not None
     assert led.decider.decide(led.replica, MANY) is None
     led.decider.appended(9)
@@ -217,19 +285,19 @@ def test_one_record_is_on_its_way_at_a_time(led: Led) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "size", "packets"),
-    [(2, 1, [2, 1]), (MANY, 3_000, [1, 1])],
-    ids=["as many packets as it may", "few documents, one packet at least"],
+    ("limit", "size", "bundles"),
+    [(2, 1, [2, 1]), (7, 3, [2, 1]), (MANY, 3_000, [1, 1])],
+    ids=["as many documents as it may", "whole bundles", "one bundle at least"],
 )
 def test_a_record_decides_no_more_than_it_may(
-    led: Led, limit: int, size: int, packets: list[int]
+    led: Led, limit: int, size: int, bundles: list[int]
 ) -> None:
     far = [Made(b"", b"%d" % number) for number in range(size)]
-    offsets = [led.append(packet(far, size * n - 1)) for n in range(sum(packets))]
+    offsets = [led.append(bundle_of(far, size * n - 1)) for n in range(sum(bundles))]
     for offset in offsets:
         led.report([0], offset)
-    decided = [led.decides(limit) for _ in packets]
-    assert [len(each) for each in decided] == packets
+    decided = [led.decides(limit) for _ in bundles]
+    assert [len(each) for each in decided] == bundles
     assert [offset for each in decided for offset in each] == offsets
 
 
@@ -247,109 +315,11 @@ def test_record_before_the_term_ends_it_only_if_it_was_asked_for() -> None:
 
 
 def test_repeated_record_does_no_harm_but_a_wrong_link_does(led: Led) -> None:
-    led.append(packet(FAR[:1]))
+    led.append(bundle_of(FAR[:1]))
     repeat = led.append(present(led.decide()))
     assert led.decider.leads
     led.append(control(repeat, leader="leader.2", following=4))
     assert led.decider.succeeded
-
-
-# ---------------------------------------------------------------- which shards have reported
-
-
-BEGAN = 10
-
-
-def report_of(worker: str, shards: list[int], *offsets: int, control: int = BEGAN) -> Report:
-    return Report(worker, shards, [PacketReport(each, control, []) for each in offsets], {})
-
-
-def begun(*shards: int) -> ShardReports:
-    """What a leader keeps once its term has begun."""
-    reports = ShardReports()
-    reports.begin(BEGAN, 0, shards)
-    return reports
-
-
-def test_packet_waits_for_all_shards_with_documents() -> None:
-    reports = begun(1, 7)
-    assert reports.missing(3) == {1, 7}
-    reports.add(report_of("a", [1, 5], 3))
-    assert (reports.missing(3), reports.are_complete(3)) == ({7}, False)
-    reports.add(report_of("b", [7], 3))
-    assert reports.are_complete(3)
-    reports.require(5)
-    assert reports.are_complete(3)
-    reports.require(6)
-    assert reports.missing(3) == {6}
-    assert 3 in reports
-    assert 4 not in reports
-
-
-def test_second_report_of_a_shard_counts_only_for_another_shard() -> None:
-    reports = begun(1, 2)
-    made = [report_of("a", [1], 3), report_of("b", [1], 3), report_of("c", [1, 2], 3)]
-    for each in made:
-        reports.add(each)
-    assert list(reports.on(3)) == [made[0].packets[0], made[2].packets[0]]
-
-
-def test_reports_before_the_term_count_if_they_were_made_after_its_record() -> None:
-    reports = ShardReports()
-    reports.add(report_of("a", [1], 3, 4, control=BEGAN - 1))
-    reports.add(report_of("a", [1], 3, 4, 5))
-    reports.begin(BEGAN, 4, [1])
-    assert [reports.are_complete(offset) for offset in (3, 4, 5)] == [False, True, True]
-
-
-def test_decided_packets_are_forgotten() -> None:
-    reports = begun(1)
-    reports.add(report_of("a", [1], 3))
-    reports.forget(3)
-    reports.add(report_of("b", [1], 2, 3))
-    assert 2 not in reports
-    assert 3 not in reports
-
-
-def test_no_more_packets_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decider, "REPORTED_PACKETS_MAX", 4)
-    monkeypatch.setattr(decider, "_SWEPT_PACKETS_MIN", 2)
-    reports = begun(1)
-    reports.add(report_of("a", [1], 1, 2, 3, 4, 5))
-    assert [offset in reports for offset in (4, 5)] == [True, False]
-    reports.forget(1)
-    reports.add(report_of("a", [1], 5, 6))
-    assert [offset in reports for offset in (5, 6)] == [True, False]
-    reports.forget(4)  # 2 and 3 were no packets
-    reports.add(report_of("a", [1], 6, 7, 8))
-    assert [offset in reports for offset in (2, 3, 5, 6, 7, 8)] == [False] * 2 + [True] * 4
-
-
-def test_of_early_reports_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decider, "REPORTED_PACKETS_MAX", 4)
-    reports = ShardReports()
-    for offset in range(0, 10, 2):
-        reports.add(report_of("a", [1], offset, offset + 1))
-    reports.begin(BEGAN, 0, [1])
-    assert [offset for offset in range(10) if offset in reports] == [6, 7, 8, 9]
-
-
-def test_who_reported_last_on_a_shard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decider, "_REPORTERS_MAX", 2)
-    reports = begun(1, 2)
-    for worker, shards in (("a", [1, 2]), ("b", [1]), ("a", [2])):
-        reports.add(report_of(worker, shards))
-    assert [reports.reporter_of(shard) for shard in (1, 2, 3)] == ["b", "a", None]
-    reports.add(report_of("c", [3]))
-    assert [reports.reporter_of(shard) for shard in (1, 2, 3)] == [None, "a", "c"]
-
-
-def test_sets_of_shards_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decider, "_KNOWN_SETS_MAX", 2)
-    reports = begun(1, 2, 3)
-    for shards in ([1], [2], [1, 2], [3]):
-        reports.add(report_of("a", shards, 5))
-    assert reports.are_complete(5)
 
 
 # ---------------------------------------------------------------- recent unique documents
@@ -370,7 +340,7 @@ def kept(recent: RecentUniques, documents: range) -> list[int]:
 
 
 def test_document_is_found_from_when_it_is_decided(recent: RecentUniques) -> None:
-    recent.add(7, packet([FAR[1], FAR[2]]), np.array([1]))
+    recent.add(7, bundle_of([FAR[1], FAR[2]]), np.array([1]))
     assert near(recent, FAR[1]) == []
     assert near(recent, Made(flipped(FAR[2].fingerprint, 0, 9))) == [(2, sequence_number(7, 1))]
     assert len(recent) == 1
@@ -379,16 +349,16 @@ def test_document_is_found_from_when_it_is_decided(recent: RecentUniques) -> Non
 def test_document_is_kept_until_its_record_is_known(recent: RecentUniques) -> None:
     """What is not appended yet is never forgotten."""
     for offset, record in ((7, 20), (8, 30)):
-        recent.add(offset, packet([FAR[offset]]), np.arange(1))
+        recent.add(offset, bundle_of([FAR[offset]]), np.arange(1))
         recent.appended(record)
-    recent.add(9, packet([FAR[9]]), np.arange(1))
+    recent.add(9, bundle_of([FAR[9]]), np.arange(1))
     for through, left in ((19, [7, 8, 9]), (20, [8, 9]), (1_000, [9])):
         recent.forget_through(through)
         assert kept(recent, range(7, 10)) == left
 
 
 def test_undecidable_document_is_found_by_content(recent: RecentUniques) -> None:
-    text = packet([Made(b"", b"hi")])
+    text = bundle_of([Made(b"", b"hi")])
     recent.add(3, text, np.arange(1))
     recent.appended(5)
     digest = text.columns.digest(0)
@@ -403,9 +373,9 @@ def test_rebuilt_index_holds_what_is_left(
 ) -> None:
     monkeypatch.setattr(unique_documents, "_FORGOTTEN_LIMIT", 2)
     for offset in range(10):
-        recent.add(offset, packet([FAR[offset], Made(b"", b"%d" % offset)]), np.arange(2))
+        recent.add(offset, bundle_of([FAR[offset], Made(b"", b"%d" % offset)]), np.arange(2))
         recent.appended(100 + offset)
     recent.forget_through(107)
     assert kept(recent, range(10)) == [8, 9]
-    digest = packet([Made(b"", b"9")]).columns.digest(0)
+    digest = bundle_of([Made(b"", b"9")]).columns.digest(0)
     assert recent.by_content(digest) == [sequence_number(9, 1)]

@@ -1,6 +1,6 @@
 """What a worker keeps in step as it reads the log is what it would compute from all of it.
 
-A worker reads packets, queries and control records in any order that a log may have, reports bit by
+A worker reads bundles, queries and control records in any order that a log may have, reports bit by
 bit, begins new sessions and commits. After each step, what it knows of the undecided is compared
 with a pass over all of it.
 """
@@ -8,6 +8,7 @@ with a pass over all of it.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 from hypothesis import HealthCheck, settings
@@ -16,34 +17,39 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.index.look_up import Nearness
-from simhash_core.log.local_decider import MemoryEntries
-from simhash_core.log.participant import Participant, ShardReady
+from simhash_core.log.participant import BundleLimit, Participant, ShardReady
 from simhash_core.log.records import (
     NO_CONTROL,
     NO_OFFSET,
+    Bundle,
     Chain,
+    ChainHeads,
     Control,
     Decision,
     Heads,
     LogRecord,
-    Packet,
-    PacketReport,
     Progress,
     Query,
     Removal,
+    Segment,
     sequence_number,
 )
 from simhash_core.log.removals import UndecidedRemovals, removing_rows
 from simhash_core.log.replica import Replica
 from simhash_core.log.shard_stream import RawBatch
-from tests.unit.core.log.log_of_records import FAR, NEARNESS, chain
-from tests.unit.core.log.log_of_records import packet as packet_of
+from tests.simulation.broker import StoredEntries
+from tests.unit.core.log.log_of_records import FAR, NEARNESS, bundle, chain, packet
 from tests.unit.core.log.made_to_order import columns_of
 
 OWNED = (1, 2)
 PARTITIONS = (1, 2, 3)
 NAMES = st.sampled_from([b"a", b"b", b"c", b"d"])
 ROWS = st.lists(st.tuples(NAMES, st.booleans()), min_size=1, max_size=3)
+PACKETS = st.lists(
+    st.tuples(st.sampled_from(PARTITIONS), ROWS, st.sampled_from([0, 0, 0, 1, -1])),
+    min_size=1,
+    unique_by=lambda each: each[0],
+)
 
 
 def read_as(rows: list[tuple[bytes, bool]], first: int) -> DocumentColumns:
@@ -60,17 +66,23 @@ def without_some(columns: DocumentColumns) -> DocumentColumns:
     return columns.take(np.flatnonzero(columns.offsets % 4 != 3))
 
 
-def removed_before(replica: Replica, offset: int, *, replaces: bool) -> dict[bytes, int]:
-    """The ids that undecided packets before an offset take out, by a pass over all of them."""
+Removing = dict[bytes, list[int]]
+
+
+def removing(replica: Replica, *, replaces: bool) -> list[tuple[int, Removing]]:
+    """The ids that undecided bundles remove, with their rows that do, by a pass over all."""
     assert replica.heads is not None
-    heads = Heads(replica.heads.items())
-    removed: dict[bytes, int] = {}
-    for at, item in replica.undecided.items():
-        if at < offset and isinstance(item, Packet) and heads.counts(item):
-            heads.advance(item)
-            for name, rows in removing_rows(item.columns, replaces=replaces).items():
-                removed.setdefault(name, sequence_number(at, rows[0]))
-    return removed
+    heads = Heads(replica.heads.columns())
+    found: list[tuple[int, Removing]] = []
+    for offset, item in replica.undecided.items():
+        names: Removing = {}
+        for each in item.packets() if isinstance(item, Bundle) else ():
+            if heads.counts(each):
+                heads.advance(each)
+                for name, rows in removing_rows(each.columns, replaces=replaces).items():
+                    names.setdefault(name, []).extend(each.first + row for row in rows)
+        found.append((offset, names))
+    return found
 
 
 class Reading(RuleBasedStateMachine):
@@ -82,8 +94,9 @@ class Reading(RuleBasedStateMachine):
         self.heads: dict[Chain, int] = {}
         self.decided_before = 0
         self.control = NO_CONTROL
-        self.undecided: dict[int, Packet | Query] = {}
-        self.looked_up: set[int] = set()
+        self.undecided: dict[int, Bundle | Query] = {}
+        self.looked_up_before = 0
+        self.again: set[int] = set()
         self.unique: list[tuple[int, int]] = []
         self.terms = 0
         self.raw_end = dict.fromkeys(OWNED, 0)
@@ -93,7 +106,7 @@ class Reading(RuleBasedStateMachine):
         self.replaces = replaces
         nearness = Nearness(NEARNESS.scheme, None, replaces=replaces)
         self.worker: Participant[str] = Participant("worker", nearness)
-        self.stores = {partition: MemoryEntries() for partition in OWNED}
+        self.stores = {partition: StoredEntries({}) for partition in OWNED}
         for partition, store in self.stores.items():
             self.worker.add_shard(Progress(chain(partition), 0, 0, NO_CONTROL), store)
         self.worker.begin(0)
@@ -109,15 +122,29 @@ class Reading(RuleBasedStateMachine):
         self.worker.read(offset, record, 0)
         return offset
 
-    @rule(rows=ROWS, partition=st.sampled_from(PARTITIONS), guess=st.sampled_from([0, 0, 0, 1, -1]))
-    def packet(self, rows: list[tuple[bytes, bool]], partition: int, guess: int) -> None:
-        head = self.heads.get(chain(partition), NO_OFFSET)
-        for item in self.undecided.values():
-            if isinstance(item, Packet) and item.chain == chain(partition):
-                head = item.last if item.previous == head else head
-        previous = max(NO_OFFSET, head + guess)
-        made = packet_of(FAR[: len(rows)], previous, partition)
-        self.append(replace(made, columns=read_as(rows, previous + 1)))
+    @rule(packets=PACKETS)
+    def append_packets(self, packets: list[tuple[int, list[tuple[bytes, bool]], int]]) -> None:
+        made = []
+        for partition, rows, guess in packets:
+            own = [segment for _, segment in self.segments_of(chain(partition))]
+            previous = max(NO_OFFSET, self.expected_head(chain(partition), own) + guess)
+            empty = packet(FAR[: len(rows)], previous, partition)
+            made.append(replace(empty, columns=read_as(rows, previous + 1)))
+        self.append(bundle(*made))
+
+    def segments_of(self, chain: Chain) -> list[tuple[int, Segment]]:
+        return [
+            (offset, segment)
+            for offset, item in self.undecided.items()
+            for segment in (item.segments if isinstance(item, Bundle) else ())
+            if segment.chain == chain
+        ]
+
+    def expected_head(self, chain: Chain, segments: list[Segment]) -> int:
+        head = self.heads.get(chain, NO_OFFSET)
+        for segment in segments:
+            head = segment.last if segment.previous == head else head
+        return head
 
     @rule()
     def query(self) -> None:
@@ -125,7 +152,7 @@ class Reading(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 5), removes=st.booleans())
     def decide(self, count: int, removes: bool) -> None:
-        """The leader decides the next packets, as it must; what it takes out is anything unique."""
+        """The leader decides the next bundles, as it must; what it takes out is anything unique."""
         decisions = []
         for offset in [*self.undecided][:count]:
             item = self.undecided.pop(offset)
@@ -133,20 +160,25 @@ class Reading(RuleBasedStateMachine):
             self.decided_before = offset + 1
         self.append_control(decisions, leads=False)
 
-    def decision(self, offset: int, item: Packet | Query, *, removes: bool) -> Decision:
+    def decision(self, offset: int, item: Bundle | Query, *, removes: bool) -> Decision:
         if isinstance(item, Query):
             return Decision(offset, [])
-        if not Heads(self.heads.items()).counts(item):
-            return Decision(offset, None)
-        self.heads[item.chain] = item.last
+        heads = Heads(ChainHeads.of(self.heads.items()))
         removals = []
-        if removes and self.unique:
-            partition, sequence = self.unique.pop(0)
-            removals.append(Removal(0, partition, sequence))
-        documents = np.flatnonzero(item.columns.are_documents).tolist()
-        numbers = [sequence_number(offset, row) for row in documents]
-        self.unique += [(item.chain.partition, number) for number in numbers]
-        return Decision(offset, [], None, removals)
+        skipped = []
+        unique: list[tuple[int, int]] = []
+        for at, each in enumerate(item.packets()):
+            if not heads.counts(each):
+                skipped.append(at)
+                continue
+            self.heads[each.chain] = each.last
+            if removes and self.unique:
+                removals.append(Removal(each.first, *self.unique.pop(0)))
+            documents = np.flatnonzero(each.columns.are_documents).tolist()
+            numbers = [sequence_number(offset, each.first + row) for row in documents]
+            unique += [(each.chain.partition, number) for number in numbers]
+        self.unique += unique
+        return Decision(offset, [], None, removals, skipped)
 
     @rule()
     def new_leader(self) -> None:
@@ -163,47 +195,65 @@ class Reading(RuleBasedStateMachine):
     @rule()
     def refused(self) -> None:
         """A leader that was succeeded appends a record that nobody heeds."""
-        self.append(Control(self.control - 1, "old.1", False, [], [], 0))
+        self.append(Control(self.control - 1, "old.1", False, [], ChainHeads(), 0))
 
     def append_control(self, decisions: list[Decision], *, leads: bool) -> None:
-        heads = sorted(self.heads.items())
+        heads = ChainHeads.of(self.heads.items())
         leader = f"leader.{self.terms}"
         record = Control(self.control, leader, leads, decisions, heads, self.decided_before)
         self.control = self.append(record)
         if leads:
-            self.looked_up.clear()
+            self.forget_look_ups()
 
     # ---- the worker
 
-    @rule(limit=st.integers(1, 4))
-    def report(self, limit: int) -> None:
-        waiting = [offset for offset in self.worker.replica.undecided if offset in self.to_look_up]
-        report = self.worker.report(limit)
-        found: list[PacketReport] = [] if report is None else report.packets
-        known = self.worker.replica.heads is not None
-        assert sorted(each.offset for each in found) == (waiting[:limit] if known else [])
-        self.looked_up |= {each.offset for each in found}
+    def forget_look_ups(self) -> None:
+        self.looked_up_before, self.again = 0, set()
 
-    @property
-    def to_look_up(self) -> set[int]:
-        return {*self.worker.replica.undecided} - self.looked_up
+    @rule(limit=st.integers(1, 9))
+    def report(self, limit: int) -> None:
+        """What comes again is looked up first; so many documents at a time, or one bundle."""
+        undecided = self.worker.replica.undecided
+        expected = self.next_to_look_up(limit)
+        report = self.worker.report(limit)
+        if self.worker.replica.heads is None or not expected:
+            assert report is None
+            return
+        assert report is not None
+        assert [each for each in undecided if report.first <= each < report.end] == expected
+        found = [each.offset for each in report.found]
+        assert found == sorted(set(found).intersection(expected))
+        if self.again.isdisjoint(expected):
+            self.looked_up_before = expected[-1] + 1
+        self.again.difference_update(expected)
+
+    def next_to_look_up(self, limit: int) -> list[int]:
+        undecided = self.worker.replica.undecided
+        again = [each for each in undecided if each in self.again]
+        waiting = again or [each for each in undecided if each >= self.looked_up_before]
+        ends = accumulate(len(undecided[each].columns) for each in waiting)
+        fitting = sum(end <= limit for end in ends)
+        return waiting[: max(1, fitting)]
 
     @rule()
     def look_up_again(self) -> None:
         """A report was lost."""
         self.worker.look_up_again()
-        self.looked_up.clear()
+        self.forget_look_ups()
 
     @rule(limit=st.integers(0, 4))
     def report_again(self, limit: int) -> None:
-        """A report may be lost."""
-        oldest = [*self.worker.replica.undecided][:limit]
-        assert self.worker.report_again(limit) == len(self.looked_up.intersection(oldest))
-        self.looked_up.difference_update(oldest)
+        """A report may be lost. All comes again up to the last one that must."""
+        undecided = [*self.worker.replica.undecided]
+        lost = [each for each in undecided[:limit] if each < self.looked_up_before]
+        lost = [each for each in lost if each not in self.again]
+        assert self.worker.report_again(limit) == len(lost)
+        if lost:
+            self.again = {each for each in undecided if each <= max(*lost, *self.again, 0)}
 
     @rule()
     def begin(self) -> None:
-        self.looked_up.clear()
+        self.forget_look_ups()
         for offset in range(self.worker.begin(len(self.log)), len(self.log)):
             self.worker.read(offset, self.log[offset], 0)
 
@@ -216,10 +266,15 @@ class Reading(RuleBasedStateMachine):
         batch = RawBatch(["r"] * count, range(first, first + count), columns, first + count - 1)
         self.worker.shards[partition].stream.add(batch)
 
-    @rule(limit=st.integers(1, 3))
-    def send(self, limit: int) -> None:
-        for _, packet in zip(range(limit), self.worker.packets(), strict=False):
-            self.append(packet)
+    @rule(documents=st.integers(1, 5), count=st.integers(1, 3))
+    def send(self, documents: int, count: int) -> None:
+        for _ in range(count):
+            made = self.worker.bundle(BundleLimit(documents, 1 << 20))
+            if made is None:
+                return
+            assert 0 < len(made) <= documents
+            assert len({segment.chain for segment in made.segments}) == len(made.segments)
+            self.append(made)
 
     @rule(limit=st.integers(1, 4), positions=st.booleans(), lost=st.booleans())
     def commit(self, limit: int, positions: bool, lost: bool) -> None:
@@ -228,15 +283,13 @@ class Reading(RuleBasedStateMachine):
         ready = self.worker.ready(limit, positions=positions)
         assert [comparable(each) for each in ready] == [comparable(each) for each in expected]
         for each in [] if lost else ready:
-            for entries in each.ready.entries:
-                self.stores[each.partition].add(entries)
-            self.stores[each.partition].remove(each.ready.removed)
+            self.stores[each.partition].write(each.ready)
             self.worker.committed(each)
 
     @rule(positions=st.booleans())
     def settle(self, positions: bool) -> None:
         """All that waits is sent, decided and committed."""
-        self.send(1_000)
+        self.send(1_000, 1)
         self.commit(1_000, positions=False, lost=False)
         self.decide(1_000, removes=False)
         self.commit(1_000, positions=positions, lost=False)
@@ -257,8 +310,8 @@ class Reading(RuleBasedStateMachine):
     def in_log_to(self, chain: Chain) -> int:
         """The last raw offset of an undecided packet, by a pass over all of them."""
         assert self.worker.caught_up
-        packets = [each for each in self.undecided.values() if isinstance(each, Packet)]
-        return max((each.last for each in packets if each.chain == chain), default=NO_OFFSET)
+        own = self.segments_of(chain)
+        return max((segment.last for _, segment in own), default=NO_OFFSET)
 
     # ---- what it knows
 
@@ -271,18 +324,12 @@ class Reading(RuleBasedStateMachine):
         assert undecided.first == next(iter(offsets), None)
         for start in (0, len(self.log) // 2, len(self.log)):
             assert [*undecided.starting_at(start)] == [each for each in offsets if each >= start]
-        for partition in PARTITIONS:
-            own = [
-                (at, item)
-                for at, item in undecided.items()
-                if isinstance(item, Packet) and item.chain == chain(partition)
-            ]
-            head = self.heads.get(chain(partition), NO_OFFSET)
-            expected = head
-            for _, item in own:
-                expected = item.last if item.previous == expected else expected
-            assert undecided.first_of(chain(partition)) == next((at for at, _ in own), None)
-            assert undecided.head_of(chain(partition), head) == expected
+        for known in map(chain, OWNED):
+            own = self.segments_of(known)
+            expected = self.expected_head(known, [segment for _, segment in own])
+            assert undecided.first_of(known) == next((offset for offset, _ in own), None)
+            assert undecided.head_of(known, self.heads.get(known, NO_OFFSET)) == expected
+            assert undecided.last_of(known) == self.in_log_to(known)
 
     @invariant()
     def heads_are_those_of_the_latest_record(self) -> None:
@@ -292,8 +339,8 @@ class Reading(RuleBasedStateMachine):
             assert replica.heads is None
             return
         assert replica.heads is not None
-        assert replica.heads.items() == sorted(latest.heads)
-        assert replica.heads.partitions == {known.partition for known, _ in latest.heads}
+        assert replica.heads.columns() == latest.heads
+        assert replica.heads.partitions == {known.partition for known in latest.heads.chains}
 
     @invariant()
     def streams_know_their_heads(self) -> None:
@@ -307,14 +354,17 @@ class Reading(RuleBasedStateMachine):
         """What is looked up next sees what it would see after a pass over all that is undecided."""
         replica = self.worker.replica
         if replica.heads is None or len(self.log) % 3:
-            return  # whoever asks goes through the packets: now and then several records come first
+            return  # a view goes through the bundles: now and then several records come first
         begun = UndecidedRemovals(replaces=self.replaces)
         begun.begin(replica)
         kept = self.worker._reporter._removals
-        for offset in [*replica.undecided][:5]:
-            expected = removed_before(replica, offset, replaces=self.replaces)
-            assert seen_before(kept, offset) == expected
-            assert seen_before(begun, offset) == expected
+        before: dict[bytes, int] = {}
+        for offset, names in removing(replica, replaces=self.replaces)[:5]:
+            for each in (kept, begun):
+                assert seen_before(each, offset) == before
+                assert each.of(offset) == names
+            for name, rows in names.items():
+                before.setdefault(name, sequence_number(offset, rows[0]))
 
     @invariant()
     def nothing_is_left_to_send_unnoticed(self) -> None:
@@ -328,7 +378,7 @@ class Reading(RuleBasedStateMachine):
 def seen_before(removals: UndecidedRemovals, offset: int) -> dict[bytes, int]:
     """The ids that are taken out before an offset."""
     first = sequence_number(offset, 0)
-    return {name: at for name, at in removals.before(offset).items() if at < first}
+    return {name: at for name, at in removals.through(offset).items() if at < first}
 
 
 def comparable(ready: ShardReady[str]) -> tuple[object, ...]:

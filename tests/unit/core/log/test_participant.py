@@ -12,19 +12,22 @@ from simhash_core.log import removals
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import (
     FORGOTTEN_PLACES_MIN,
-    REPORT_DOCUMENTS_MAX,
+    BundleLimit,
     Participant,
     Waiting,
 )
-from simhash_core.log.records import NO_CONTROL, Decision, Progress, Query, Report
+from simhash_core.log.records import NO_CONTROL, Bundle, Decision, Progress, Query, Report
 from simhash_core.log.shard_stream import ShardStream
 from tests.unit.core.log.log_of_records import (
     BEGINS,
     FAR,
     NEARNESS,
     batch,
+    bundle,
+    bundle_of,
     chain,
     control,
+    found,
     packet,
     present,
     read,
@@ -33,17 +36,32 @@ from tests.unit.core.log.log_of_records import (
 )
 from tests.unit.core.log.made_to_order import Made, columns_of
 
+LIMIT = BundleLimit(documents=100, size=1 << 20)
 
-def looked_up(worker: Participant[str]) -> list[int]:
-    """The packets that a worker reports on now."""
-    made = worker.report(100)
-    return [] if made is None else [each.offset for each in made.packets]
+
+def looked_up(worker: Participant[str], documents: int = 100) -> list[int]:
+    """What a worker reports on now."""
+    made = worker.report(documents)
+    if made is None:
+        return []
+    assert {each.offset for each in made.found} <= {*range(made.first, made.end)}
+    return [each for each in worker.replica.undecided if made.first <= each < made.end]
+
+
+def bundles(worker: Participant[str], limit: BundleLimit = LIMIT) -> list[Bundle]:
+    """All that a worker appends now."""
+    return [*iter(lambda: worker.bundle(limit), None)]
+
+
+def originals(made: Report) -> list[list[int]]:
+    """The sequence numbers of what was found, by bundle."""
+    return [[match.sequence for match in each.matches] for each in made.found]
 
 
 def is_waiting(
     worker: Participant[str], offset: int, leader: str | None, missing: dict[int, str | None]
 ) -> bool:
-    """Whether a packet waits for these; return whether it is this worker's own turn."""
+    """Whether a bundle waits for these; return whether it is this worker's own turn."""
     found = present(worker.waits_for())
     assert found == Waiting(offset, leader, missing, own_turn=found.own_turn)
     return found.own_turn
@@ -53,7 +71,7 @@ def test_alone_a_worker_puts_out_what_it_reads() -> None:
     worker = worker_with(0)
     worker.shards[0].stream.add(batch([FAR[0], None, FAR[0]]))
     for _ in range(4):
-        read(worker, *worker.packets())
+        read(worker, *bundles(worker))
         if made := worker.report(9):
             worker.take_report(made)
         if record := worker.control(9):
@@ -73,18 +91,18 @@ def test_alone_a_worker_puts_out_what_it_reads() -> None:
 def test_nothing_is_sent_before_the_log_is_read() -> None:
     worker = worker_with(0, end=2)
     worker.shards[0].stream.add(batch(FAR[:1]))
-    read(worker, packet(FAR[:1]))
-    assert [*worker.packets()] == []
+    read(worker, bundle_of(FAR[:1]))
+    assert bundles(worker) == []
     assert worker.control(9) is None
     read(worker, control(NO_CONTROL, [Decision(0, [])], heads=[(chain(0), 0)]))
     assert worker.caught_up
-    assert [*worker.packets()] == []
+    assert bundles(worker) == []
     assert worker.control(9) is not None
 
 
 def test_nothing_is_looked_up_before_the_heads_are_known() -> None:
     worker = worker_with(1, end=6, position=3)
-    read(worker, control(NO_CONTROL, leads=True, following=1), packet(FAR[:1], 4))
+    read(worker, control(NO_CONTROL, leads=True, following=1), bundle_of(FAR[:1], 4))
     assert looked_up(worker) == []
     read(worker, control(3, heads=[(chain(0), 4)], following=3))
     assert looked_up(worker) == [4]
@@ -94,7 +112,7 @@ def test_a_worker_knows_what_its_documents_wait_for() -> None:
     worker = worker_with(1)
     read(worker, control(NO_CONTROL, leads=True, leader="first.of.names.7"))
     assert worker.waits_for() is None
-    read(worker, packet(FAR[:1]))
+    read(worker, bundle_of(FAR[:1]))
     assert is_waiting(worker, 1, "first.of.names", {})
     looked_up(worker)
     assert not is_waiting(worker, 1, "first.of.names", {})
@@ -104,24 +122,24 @@ def test_a_worker_knows_what_its_documents_wait_for() -> None:
 
 def test_a_worker_that_is_behind_waits_for_itself() -> None:
     worker = worker_with(1, end=3)
-    read(worker, BEGINS, packet(FAR[:1]))
+    read(worker, BEGINS, bundle_of(FAR[:1]))
     looked_up(worker)
     assert is_waiting(worker, 1, "leader", {})
-    read(worker, packet(FAR[:1], 5))
+    read(worker, bundle_of(FAR[:1], 5))
     assert not is_waiting(worker, 1, "leader", {})
 
 
 def test_a_leader_knows_who_has_not_reported() -> None:
     worker = worker_with(0)
     heads = [(chain(number), -1) for number in range(3)]
-    read(worker, control(NO_CONTROL, leads=True, heads=heads), packet(FAR[:1]))
+    read(worker, control(NO_CONTROL, leads=True, heads=heads), bundle_of(FAR[:1]))
     assert is_waiting(worker, 1, None, {})
     begins = present(worker.control(9))
     worker.control_appended(2, begins.leader)
     assert is_waiting(worker, 1, None, {})
     read(worker, begins)
     for name in ("old", "new"):
-        worker.take_report(Report(name, [1], [], {}))
+        worker.take_report(Report(name, [1], NO_CONTROL, 0, 0, [], {}))
     assert is_waiting(worker, 1, None, {0: None, 1: "new", 2: None})
     worker.take_report(present(worker.report(9)))
     assert not is_waiting(worker, 1, None, {1: "new", 2: None})
@@ -135,7 +153,7 @@ def test_a_leader_knows_who_has_not_reported() -> None:
 
 def test_whoever_led_before_is_not_waited_for() -> None:
     worker = worker_with(0, 1)
-    read(worker, present(worker.control(9)), packet(FAR[:1]))
+    read(worker, present(worker.control(9)), bundle_of(FAR[:1]))
     looked_up(worker)
     worker.drop_shard(0)
     looked_up(worker)
@@ -145,15 +163,119 @@ def test_whoever_led_before_is_not_waited_for() -> None:
     assert not is_waiting(worker, 1, "next", {})
 
 
-def test_a_report_is_on_few_documents_and_one_packet_at_least() -> None:
+def test_a_report_is_on_few_documents_and_one_bundle_at_least() -> None:
     worker = worker_with(1)
-    sizes = [REPORT_DOCUMENTS_MAX // 2, REPORT_DOCUMENTS_MAX // 2, REPORT_DOCUMENTS_MAX + 1, 1]
-    far = [Made(n.to_bytes(2) * 4) for n in range(REPORT_DOCUMENTS_MAX + 1)]
-    read(worker, BEGINS, *(packet(far[:size], sum(sizes[:n]) - 1) for n, size in enumerate(sizes)))
+    sizes = [50, 50, 101, 1]
+    far = [Made(n.to_bytes(2) * 4) for n in range(101)]
+    read(worker, BEGINS)
+    read(worker, *(bundle_of(far[:size], sum(sizes[:n]) - 1) for n, size in enumerate(sizes)))
     steps = []
     while worker.has_to_report:
-        steps.append(looked_up(worker))
+        steps.append(looked_up(worker, 100))
     assert steps == [[1, 2], [3], [4]]
+
+
+def test_a_report_covers_a_range_and_names_what_was_found() -> None:
+    worker = worker_with(1)
+    read(worker, bundle_of(FAR[:2], partition=1), control(NO_CONTROL, [Decision(0, [])]))
+    query = Query("q", 3, columns_of(FAR[9:10]))
+    near = bundle_of([FAR[6], FAR[1]], 0)
+    read(worker, bundle_of(FAR[5:6]), query, near, bundle_of(FAR[7:8], 2))
+    made = present(worker.report(9))
+    assert (made.shards, made.control, made.first, made.end) == ([1], 1, 0, 6)
+    assert [each.offset for each in made.found] == [3, 4]
+    assert [(each.row, each.sequence) for each in made.found[1].matches] == [(1, 1)]
+    assert worker.documents_looked_up == 4
+    read(worker, query)
+    made = present(worker.report(9))
+    assert (made.first, made.end, [each.offset for each in made.found]) == (6, 7, [6])
+    positions = worker.positions()
+    assert (positions.first, positions.end, positions.positions) == (0, 0, {1: 0})
+
+
+def test_what_is_reported_again_comes_first() -> None:
+    worker = worker_with(1)
+    read(worker, BEGINS, *(bundle_of(FAR[:1], n - 1) for n in range(6)))
+    assert [looked_up(worker, 2), looked_up(worker, 2)] == [[1, 2], [3, 4]]
+    assert worker.report_again(3) == 3
+    assert looked_up(worker, 2) == [1, 2]
+    assert is_waiting(worker, 1, "leader", {}) is False
+    assert worker.report_again(1) == 1
+    assert is_waiting(worker, 1, "leader", {})
+    assert looked_up(worker) == [1, 2, 3], "all up to the last one that was to come again"
+    assert [looked_up(worker), looked_up(worker)] == [[5, 6], []]
+    assert worker.report_again(0) == 0
+    assert worker.report_again(1) == 1
+    assert looked_up(worker) == [1], "no more than was to come again this time"
+    assert worker.report_again(9) == 6
+    assert worker.report_again(9) == 0, "they come already"
+    read(worker, control(0, [Decision(offset, []) for offset in range(1, 5)]))
+    assert looked_up(worker) == [5, 6]
+    worker.look_up_again()
+    assert [looked_up(worker, 1), looked_up(worker)] == [[5], [6]]
+    assert worker.report_again(1) == 1
+    worker.look_up_again()
+    assert looked_up(worker) == [5, 6]
+
+
+def test_reporting_goes_on_if_what_was_to_come_again_is_decided() -> None:
+    worker = worker_with(1)
+    read(worker, BEGINS, *(bundle_of(FAR[:1], n - 1) for n in range(3)))
+    assert looked_up(worker, 2) == [1, 2]
+    assert worker.report_again(2) == 2
+    read(worker, control(0, [Decision(1, []), Decision(2, [])]))
+    made = present(worker.report(9))
+    assert (made.first, made.end) == (3, 4)
+
+
+def test_a_bundle_has_a_packet_of_each_shard_that_has_anything() -> None:
+    worker = worker_with(1, 2, 3, 4)
+    for partition, documents in ((1, FAR[:2]), (2, [None]), (3, FAR[5:6]), (4, FAR[6:9])):
+        worker.shards[partition].stream.add(batch(documents))
+    made = present(worker.bundle(LIMIT))
+    assert [(each.chain.partition, each.last) for each in made.segments] == [(1, 1), (3, 0), (4, 2)]
+    assert worker.bundle(LIMIT) is None
+    worker.shards[4].stream.add(batch(FAR[9:10], 3))
+    assert [each.segments[0].previous for each in bundles(worker)] == [2]
+
+
+@pytest.mark.parametrize(
+    ("documents", "size", "expected"),
+    [
+        (6, 9_999, [[1, 1, 1, 2, 2, 2]]),
+        (4, 9_999, [[1, 1, 1, 2], [2, 2]]),
+        (3, 9_999, [[1, 1, 1], [2, 2, 2]]),
+        (2, 9_999, [[1, 1], [1, 2], [2, 2]]),
+        (6, 1, [[1, 1, 1], [2, 2, 2]]),
+    ],
+)
+def test_a_full_bundle_is_followed_by_the_next(
+    documents: int, size: int, expected: list[list[int]]
+) -> None:
+    worker = worker_with(1, 2)
+    for partition in (1, 2):
+        worker.shards[partition].stream.add(batch(FAR[:3]))
+    made = bundles(worker, BundleLimit(documents, size))
+    rows = [[each.source(row).partition for row in range(len(each))] for each in made]
+    assert rows == expected
+
+
+def test_each_shard_takes_its_packet_of_a_bundle() -> None:
+    """A packet that does not count is sent again, whatever the others of its bundle do."""
+    worker = worker_with(1, 2, 3)
+    for partition in (1, 2, 3):
+        worker.shards[partition].stream.add(batch(FAR[5 * partition - 5 : 5 * partition - 3]))
+    read(worker, *bundles(worker))
+    matches = [found(3, 0, 99), found(4, 0, 98)]
+    decision = Decision(0, matches, skipped=[0])
+    read(worker, control(NO_CONTROL, [decision], heads=[(chain(2), 1), (chain(3), 1)]))
+    assert worker.packets_skipped == 1
+    ready = worker.ready(9)
+    assert [each.partition for each in ready] == [2, 3]
+    entries = [each.sequences.tolist() for one in ready for each in one.ready.entries]
+    assert entries == [[2], [5]]
+    assert len(worker.index) == 2
+    assert [[part.chain.partition for part in each.segments] for each in bundles(worker)] == [[1]]
 
 
 def count_calls(
@@ -169,14 +291,14 @@ def count_calls(
 
 
 def test_a_report_goes_through_no_more_than_it_is_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A packet is gone through once, and once more when it is looked up, however many wait."""
+    """A bundle is gone through once, however many wait."""
     worker = worker_with(1, nearness=Nearness(NEARNESS.scheme, None, replaces=True))
-    read(worker, BEGINS, *(packet([FAR[n % 16]], n - 1) for n in range(2_000)))
+    read(worker, BEGINS, *(bundle_of([FAR[n % 16]], n - 1) for n in range(2_000)))
     seen = Counter[str]()
     count_calls(monkeypatch, seen, removals, "removing_rows")
     for _ in range(3):
         assert worker.report(8) is not None
-    assert seen["removing_rows"] == 2 * 3 * 8 - 1  # what the last takes out, nobody asked
+    assert seen["removing_rows"] == 3 * 8
 
 
 def test_shards_without_news_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,20 +306,21 @@ def test_shards_without_news_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     worker = worker_with(*range(1, 101))
     heads = [(chain(number), -1) for number in range(1, 101)]
     read(worker, control(NO_CONTROL, leads=True, heads=heads, following=1))
-    read(worker, *(packet(FAR[:1], partition=number) for number in range(1, 101)))
+    packets = [packet(FAR[:1], partition=number) for number in range(1, 101)]
+    read(worker, bundle(*packets[:2]), bundle(*packets[2:]))
     for shard in worker.shards.values():
         shard.stream.add(batch(FAR[:1]))
-    assert [*worker.packets()] == []
+    assert bundles(worker) == []
     assert worker.ready(9) == []
     asked = Counter[str]()
     for name in ("ready", "next_packet", "heads_known"):
         count_calls(monkeypatch, asked, ShardStream, name)
 
-    assert [*worker.packets()] == []
+    assert bundles(worker) == []
     assert worker.ready(9) == []
     assert not asked
     heads[:2] = [(chain(1), 0), (chain(2), 0)]
-    read(worker, control(0, [Decision(1, []), Decision(2, [])], heads=heads))
+    read(worker, control(0, [Decision(1, [])], heads=heads))
     assert [each.partition for each in worker.ready(9)] == [1, 2]
     assert asked == {"ready": 2}
     assert [each.partition for each in worker.ready(9, positions=True)][:2] == [1, 2]
@@ -218,7 +341,7 @@ def test_places_of_the_log_are_forgotten() -> None:
 
 def test_whoever_loses_the_leading_shard_reports_again() -> None:
     worker = worker_with(0, 1)
-    read(worker, BEGINS, packet(FAR[:1]))
+    read(worker, BEGINS, bundle_of(FAR[:1]))
     assert looked_up(worker) == [1]
     worker.drop_shard(0)
     assert worker.control(9) is None
@@ -227,30 +350,30 @@ def test_whoever_loses_the_leading_shard_reports_again() -> None:
 
 def test_shard_takes_part_from_its_session_on() -> None:
     worker = worker_with(1)
-    packets = [packet(FAR[:1], partition=2), packet(FAR[1:2], 0, partition=2)]
-    read(worker, packets[0])
+    log = [bundle_of(FAR[:1], partition=2), bundle_of(FAR[1:2], 0, partition=2)]
+    read(worker, log[0])
     worker.add_shard(Progress(chain(2), 0, 0, NO_CONTROL), MemoryEntries())
     decisions = [Decision(0, []), Decision(1, [])]
     decided = control(NO_CONTROL, decisions, heads=[(chain(2), 1)])
-    read(worker, packets[1], decided, packet(FAR[5:6], partition=1))
+    read(worker, log[1], decided, bundle_of(FAR[5:6], partition=1))
     assert present(worker.report(9)).shards == [1]
     assert len(worker.index) == 0
 
     assert worker.begin(4) == 0
-    read(worker, *packets, decided)
+    read(worker, *log, decided)
     assert len(worker.index) == 2
     assert worker.report(9) is None
 
 
 def test_dropped_shard_is_not_looked_up() -> None:
     worker = worker_with(1)
-    read(worker, packet(FAR[:1], partition=1), control(NO_CONTROL, [Decision(0, [])]))
-    read(worker, packet(FAR[:1], 0, partition=1))
-    assert [each.sequence for each in present(worker.report(9)).packets[0].matches] == [0]
+    read(worker, bundle_of(FAR[:1], partition=1), control(NO_CONTROL, [Decision(0, [])]))
+    read(worker, bundle_of(FAR[:1], 0, partition=1))
+    assert originals(present(worker.report(9))) == [[0]]
     worker.drop_shard(1)
     worker.look_up_again()
     made = present(worker.report(9))
-    assert (made.shards, made.packets[0].matches) == ([], [])
+    assert (made.shards, made.found) == ([], [])
 
 
 def test_packets_of_a_topic_created_again_are_another_chains() -> None:
@@ -259,24 +382,23 @@ def test_packets_of_a_topic_created_again_are_another_chains() -> None:
     worker.add_shard(Progress(second, 0, 0, NO_CONTROL), MemoryEntries())
     worker.begin(0)
     worker.shards[1].stream.add(batch(FAR[:1]))
-    read(worker, packet(FAR[:1], partition=1), control(NO_CONTROL, [Decision(0, [])]))
+    read(worker, bundle_of(FAR[:1], partition=1), control(NO_CONTROL, [Decision(0, [])]))
     assert worker.ready(9) == []
-    assert [each.chain for each in worker.packets()] == [second]
+    assert [each.chain for each in present(worker.bundle(LIMIT)).segments] == [second]
 
 
 def test_undecidable_text_is_met_before_it_is_committed() -> None:
     worker = worker_with(1)
     text = [Made(b"", b"hi")]
-    read(worker, packet(text, partition=1), control(NO_CONTROL, [Decision(0, [])]))
-    read(worker, packet(text, 0, partition=1))
-    matches = present(worker.report(9)).packets[0].matches
-    assert [(each.row, each.sequence) for each in matches] == [(0, 0)]
+    read(worker, bundle_of(text, partition=1), control(NO_CONTROL, [Decision(0, [])]))
+    read(worker, bundle_of(text, 0, partition=1))
+    assert originals(present(worker.report(9))) == [[0]]
 
 
-def test_a_query_is_looked_up_as_a_packet_is() -> None:
+def test_a_query_is_looked_up_as_a_bundle_is() -> None:
     worker = worker_with(1)
     read(worker, BEGINS, Query("q", 3, columns_of(FAR[:1])))
-    assert present(present(worker.report(9)).packets[0].answer).match is None
+    assert present(present(worker.report(9)).found[0].answer).match is None
 
 
 def test_commit_of_a_shard_that_was_let_go_is_an_error() -> None:

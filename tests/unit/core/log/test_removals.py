@@ -6,7 +6,7 @@ import pytest
 
 from simhash_core.documents import masked, scoped_digest
 from simhash_core.index.look_up import Nearness, View
-from simhash_core.log.records import Control, Packet
+from simhash_core.log.records import Bundle, Control
 from tests.unit.core.log.one_worker import SCHEME, OneWorker, Story, docs
 
 NEAR = Nearness(SCHEME, None)
@@ -98,7 +98,7 @@ def test_the_log_names_what_was_taken_out() -> None:
     (removal,) = [each for control in controls for d in control.decisions for each in d.removals]
     assert (removal.row, removal.partition) == (1, 0)
     removed = worker.log[removal.sequence >> 16]
-    assert isinstance(removed, Packet)
+    assert isinstance(removed, Bundle)
     assert removed.columns.ids[removal.sequence & 0xFFFF] == b"a"
 
 

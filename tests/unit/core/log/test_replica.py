@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from simhash_core.log.records import NO_CONTROL, NO_OFFSET, Decision, Heads
+from simhash_core.log.records import NO_CONTROL, NO_OFFSET, Decision
 from simhash_core.log.replica import Replica, Undecided
 from tests.unit.core.log.log_of_records import (
     BEGINS,
     FAR,
+    bundle,
+    bundle_of,
     chain,
     control,
     packet,
@@ -18,7 +20,7 @@ from tests.unit.core.log.log_of_records import (
 
 
 def test_verdict_counts_when_its_record_is_read() -> None:
-    sent = packet(FAR[:1])
+    sent = bundle_of(FAR[:1])
     replica, accepted = replica_of([BEGINS, sent])
     assert replica.undecided == {1: sent}
     assert accepted[1] is None
@@ -32,7 +34,7 @@ def test_record_of_a_succeeded_leader_is_not_accepted() -> None:
     replica, accepted = replica_of(
         [
             control(NO_CONTROL, leader="a.1", leads=True),
-            packet(FAR[:1]),
+            bundle_of(FAR[:1]),
             control(0, leader="b.1", leads=True),
             control(0, [Decision(1, [])], leader="a.1"),
             control(3, leader="a.1"),
@@ -45,7 +47,7 @@ def test_record_of_a_succeeded_leader_is_not_accepted() -> None:
 
 def test_repeated_record_is_accepted_once() -> None:
     decision = control(0, [Decision(1, [])])
-    _, accepted = replica_of([BEGINS, packet(FAR[:1]), decision, decision])
+    _, accepted = replica_of([BEGINS, bundle_of(FAR[:1]), decision, decision])
     assert [each is not None for each in accepted] == [True, False, True, False]
 
 
@@ -53,7 +55,7 @@ def test_reading_begins_with_the_record_in_force() -> None:
     replica = Replica(position=9, control=5)
     assert replica.start == replica.position == 5
     assert replica.read(5, control(2, following=4)) is not None
-    assert replica.read(6, packet(FAR[:1])) is None
+    assert replica.read(6, bundle_of(FAR[:1])) is None
     assert replica.read(7, control(3)) is None
     assert replica.read(8, control(5, [Decision(4, []), Decision(6, [])])) is not None
     assert replica.undecided == {}
@@ -71,7 +73,7 @@ def test_what_was_decided_before_is_not_decided_here() -> None:
 @pytest.mark.parametrize(("position", "expected"), [(0, -1), (1, 0), (3, 0), (4, 3), (9, 3)])
 def test_control_record_before_a_position(position: int, expected: int) -> None:
     replica, _ = replica_of(
-        [control(NO_CONTROL), packet(FAR[:1]), control(7), control(0, [Decision(1, [])])]
+        [control(NO_CONTROL), bundle_of(FAR[:1]), control(7), control(0, [Decision(1, [])])]
     )
     assert replica.control_before(position) == expected
 
@@ -89,36 +91,9 @@ def test_foreign_record_is_passed_over() -> None:
     assert replica.read(2, control(0)) is not None
 
 
-@pytest.mark.parametrize(
-    ("previous", "counts"), [(4, True), (3, False), (5, False), (NO_OFFSET, False)]
-)
-def test_packet_counts_only_at_its_place(previous: int, counts: bool) -> None:
-    heads = Heads([(chain(0), 4)])
-    assert heads.counts(packet(FAR[:9], previous)) is counts
-
-
-def test_repeated_packet_does_not_count() -> None:
-    heads = Heads()
-    first = packet(FAR[:2])
-    assert heads.counts(first)
-    heads.advance(first)
-    assert not heads.counts(first)
-    assert heads.last(chain(0)) == 1
-    assert heads.counts(packet(FAR[:2], previous=1))
-
-
-def test_chains_are_apart() -> None:
-    again = chain(1)._replace(topic_id="second")
-    heads = Heads([(chain(1), 7), (chain(0), 3), (again, 2)])
-    assert [heads.last(each) for each in (chain(0), chain(1), again)] == [3, 7, 2]
-    assert heads.last(chain(2)) == NO_OFFSET
-    assert heads.partitions == {0, 1}
-    assert heads.items() == [(chain(0), 3), (chain(1), 7), (again, 2)]
-
-
 def test_the_next_undecided_is_known_whatever_was_decided() -> None:
     undecided = Undecided()
-    sent = packet(FAR[:1])
+    sent = bundle_of(FAR[:1])
     for offset in range(5_000):
         undecided.add(offset, sent)
         if offset % 2:
@@ -128,3 +103,35 @@ def test_the_next_undecided_is_known_whatever_was_decided() -> None:
     assert [*undecided] == [*range(2_500, 5_000)]
     assert [*undecided.starting_at(4_998)] == [4_998, 4_999]
     assert undecided.pop(0) is None
+
+
+def test_undecided_packets_of_some_chains_are_known() -> None:
+    """Packets of other chains are in the bundles too: nobody looks for them by chain here."""
+    undecided = Undecided({chain(0), chain(1)})
+    records = [
+        bundle(packet(FAR[:2]), packet(FAR[:3], 5, 2)),
+        bundle(packet(FAR[:1], 1, 1), packet(FAR[:4], 1), packet(FAR[:1], 8, 2)),
+        bundle(packet(FAR[:1], 1), packet(FAR[:1], partition=1)),
+    ]
+    for offset, record in enumerate(records, 7):
+        undecided.add(offset, record)
+
+    def known() -> list[tuple[int | None, int, int]]:
+        chains = map(chain, range(3))
+        return [(undecided.first_of(c), undecided.last_of(c), undecided.head_of(c)) for c in chains]
+
+    assert known() == [(7, 5, 5), (8, 2, 0), (None, NO_OFFSET, NO_OFFSET)]
+    assert undecided.head_of(chain(2), 5) == 5
+    undecided.pop(8)
+    assert known()[:2] == [(7, 2, 2), (9, 0, 0)]
+    undecided.pop(9)
+    assert known()[:2] == [(7, 1, 1), (None, NO_OFFSET, NO_OFFSET)]
+
+
+def test_heads_advance_by_the_packets_that_count() -> None:
+    replica, _ = replica_of([control(NO_CONTROL, leads=True, heads=[(chain(0), 4)])])
+    replica.read(1, bundle(packet(FAR[:2]), packet(FAR[:3], partition=1)))
+    heads = [(chain(0), 4), (chain(1), 2)]
+    accepted = present(replica.read(2, control(0, [Decision(1, [], skipped=[0])], heads=heads)))
+    assert not accepted.has_heads
+    assert [*present(replica.heads).columns().items()] == heads

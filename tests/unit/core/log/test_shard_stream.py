@@ -7,20 +7,35 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from simhash_core.documents import SourcePosition
-from simhash_core.log.records import NO_CONTROL, Decision, Packet, Progress, Sender
+from simhash_core.log.records import (
+    NO_CONTROL,
+    Decision,
+    Packet,
+    Progress,
+    Removal,
+    Sender,
+    sequence_number,
+)
 from simhash_core.log.replica import Replica
-from simhash_core.log.shard_stream import Deleted, NoVerdict, Ready, ShardStream, Verdict
-from simhash_core.verdicts import Match
+from simhash_core.log.shard_stream import (
+    DecidedPacket,
+    Deleted,
+    NoVerdict,
+    Ready,
+    ShardStream,
+    Verdict,
+)
 from tests.unit.core.log.log_of_records import (
     BEGINS,
     FAR,
     batch,
+    bundle,
+    bundle_of,
     chain,
     control,
     decided,
+    found,
     packet,
-    present,
     replica_of,
 )
 
@@ -32,9 +47,15 @@ def stream() -> ShardStream[str]:
     return ShardStream(Progress(chain(0), 0, 0, NO_CONTROL), "worker")
 
 
-def sent(stream: ShardStream[str], replica: Replica = NOTHING_READ) -> list[Packet]:
-    """All that is to be sent now."""
-    return [*iter(lambda: stream.next_packet(replica), None)]
+def sent(
+    stream: ShardStream[str],
+    replica: Replica = NOTHING_READ,
+    *,
+    documents: int = 100,
+    size: int = 1 << 20,
+) -> list[Packet]:
+    """All that is to be sent now, in packets within these limits."""
+    return [*iter(lambda: stream.next_packet(replica, documents, size), None)]
 
 
 def ends(packets: list[Packet]) -> list[tuple[int, int]]:
@@ -65,23 +86,60 @@ def records(ready: Ready[str]) -> list[str]:
     return [each.record for each in ready.outputs]
 
 
-def test_packets_follow_each_other(stream: ShardStream[str]) -> None:
+def test_batches_that_were_not_sent_are_joined(stream: ShardStream[str]) -> None:
     stream.add(batch(FAR[:3]))
     stream.add(batch(FAR[3:5], 3))
     packets = sent(stream)
-    assert ends(packets) == [(-1, 2), (2, 4)]
+    stream.add(batch(FAR[5:6], 5))
+    packets += sent(stream)
+    assert ends(packets) == [(-1, 4), (4, 5)]
+    assert packets[0].columns.offsets.tolist() == [0, 1, 2, 3, 4]
     assert [each.sender for each in packets] == [Sender("worker", 0), Sender("worker", 1)]
     assert sent(stream) == []
 
 
+BATCH_SIZE = 3 * (8 + len("document 0"))
+"""The bytes of the columns of three documents: fingerprints and ids."""
+
+
+@pytest.mark.parametrize(
+    ("documents", "size", "expected"),
+    [
+        (1, 9_999, [(-1, 0), (0, 1), (1, 3), (3, 5), (5, 6), (6, 9)]),
+        (2, 9_999, [(-1, 1), (1, 5), (5, 9)]),
+        (3, 9_999, [(-1, 3), (3, 9)]),
+        (4, 9_999, [(-1, 5), (5, 9)]),
+        (6, 9_999, [(-1, 9)]),
+        (6, 1, [(-1, 3), (3, 6), (6, 9)]),
+        (6, BATCH_SIZE, [(-1, 3), (3, 9)]),
+        (6, BATCH_SIZE + 1, [(-1, 6), (6, 9)]),
+    ],
+)
+def test_packets_have_so_many_documents_and_bytes(
+    stream: ShardStream[str], documents: int, size: int, expected: list[tuple[int, int]]
+) -> None:
+    """Documents are cut within a batch, bytes between batches; the rest of a batch follows."""
+    stream.add(batch([*FAR[:3], None]))
+    stream.add(batch([None], 4))
+    stream.add(batch([FAR[5], FAR[6]], 5))
+    stream.add(batch([None, None, FAR[9]], 7))
+    packets = sent(stream, documents=documents, size=size)
+    assert ends(packets) == expected
+    offsets = [offset for each in packets for offset in each.columns.offsets.tolist()]
+    assert offsets == [0, 1, 2, 5, 6, 9]
+
+
 def test_records_that_are_no_documents_are_covered(stream: ShardStream[str]) -> None:
-    """A batch of nothing else is not sent."""
-    stream.add(batch([FAR[0], None, FAR[2], None]))
-    stream.add(batch([None, None], 4))
-    stream.add(batch([FAR[6]], 6))
+    """Nothing else is not sent."""
+    stream.add(batch([None, None]))
+    assert sent(stream) == []
+    stream.add(batch([FAR[2], None, FAR[4], None], 2))
+    stream.add(batch([None, None], 6))
     packets = sent(stream)
-    assert ends(packets) == [(-1, 3), (3, 6)]
-    assert packets[0].columns.offsets.tolist() == [0, 2]
+    stream.add(batch([FAR[8]], 8))
+    packets += sent(stream)
+    assert ends(packets) == [(-1, 7), (7, 8)]
+    assert packets[0].columns.offsets.tolist() == [2, 4]
 
 
 def test_whether_the_next_record_waits_for_a_verdict(stream: ShardStream[str]) -> None:
@@ -106,7 +164,10 @@ def test_what_is_in_the_log_is_not_sent(stream: ShardStream[str]) -> None:
     """Sending begins in the middle of a batch, after what is in the log, decided or not."""
     stream.add(batch(FAR[:6]))
     stream.heads_known(1)
-    in_log = [packet(FAR[2:4], 1), packet(FAR[2:3], 1), packet(FAR[:1], partition=1)]
+    in_log = [
+        bundle(packet(FAR[:1], partition=1), packet(FAR[2:4], 1)),
+        bundle_of(FAR[2:3], 1),
+    ]
     (only,) = sent(stream, replica_of(in_log)[0])
     assert (only.previous, only.last) == (3, 5)
     assert only.columns.offsets.tolist() == [4, 5]
@@ -115,36 +176,36 @@ def test_what_is_in_the_log_is_not_sent(stream: ShardStream[str]) -> None:
 def two_sent(stream: ShardStream[str]) -> list[Packet]:
     """Two packets of two documents each, which were sent."""
     stream.add(batch(FAR[:2]))
+    packets = sent(stream)
     stream.add(batch(FAR[2:4], 2))
-    return sent(stream)
+    return packets + sent(stream)
 
 
 def test_skipped_packet_is_sent_again_with_what_follows(stream: ShardStream[str]) -> None:
     first, second = two_sent(stream)
-    stream.decided(decided(7, first, None))
-    stream.decided(decided(8, second, None))
-    again = sent(stream)
-    assert ends(again) == [(-1, 1), (1, 3)]
+    stream.skipped(first)
+    stream.skipped(second)
+    again = sent(stream, documents=3)
+    assert ends(again) == [(-1, 2), (2, 3)]
     assert [each.sender.number for each in again] == [2, 3]
-    stream.decided(decided(9, second, None))
+    stream.skipped(second)
     assert sent(stream) == []
 
 
 def test_packet_that_another_forestalled_is_not_sent_again(stream: ShardStream[str]) -> None:
     first, second = two_sent(stream)
     stream.decided(decided(7, packet(FAR[:2], sender=Sender("former", 3))))
-    stream.decided(decided(8, first, None))
+    stream.skipped(first)
     assert sent(stream) == []
     stream.decided(decided(9, second))
     assert stream.head == 3
 
 
 def test_failed_appends_are_one_sending(stream: ShardStream[str]) -> None:
-    for first in (0, 1, 2):
-        stream.add(batch([FAR[first]], first))
-    packets = sent(stream)
+    stream.add(batch(FAR[:3]))
+    packets = sent(stream, documents=1)
     stream.lost(packets[0])
-    assert ends(sent(stream)) == [(-1, 0), (0, 1), (1, 2)]
+    assert ends(sent(stream, documents=1)) == [(-1, 0), (0, 1), (1, 2)]
     stream.lost(packets[1])
     stream.lost(packets[2])
     assert sent(stream) == []
@@ -152,12 +213,12 @@ def test_failed_appends_are_one_sending(stream: ShardStream[str]) -> None:
 
 def test_outputs_wait_for_the_first_without_a_verdict(stream: ShardStream[str]) -> None:
     stream.add(batch([FAR[0], None]))
+    (first,) = sent(stream)
     stream.add(batch([FAR[2], FAR[3]], 2))
-    first, second = sent(stream)
+    (second,) = sent(stream)
     assert stream.ready(10) == Ready([], [], 0, [])
     stream.decided(decided(4, first))
-    source = SourcePosition("raw", 1, 2)
-    stream.decided(decided(5, second, [Match(1, 1, 5, "original", source, 0, 0, False, None)]))
+    stream.decided(decided(5, second, [found(1, 1, 5, "original")]))
     ready = stream.ready(10)
     assert records(ready) == [f"record {n}" for n in range(4)]
     assert verdicts(ready) == ["unique", "NO_DOCUMENT", "unique", "original"]
@@ -216,10 +277,11 @@ def test_position_is_before_what_is_not_put_out(
 ) -> None:
     """Packets at 1 and 2 were decided at 3; where all is put out, reading goes on after them."""
     packets = [packet(FAR[:2]), packet(FAR[2:4], 1), packet(FAR[4:5], 3)]
+    first, second, third = map(bundle, packets)
     decides = control(0, [Decision(1, []), Decision(2, [])], following=3)
-    replica, accepted = replica_of([BEGINS, *packets[:2], decides, packets[2]])
-    for each in present(accepted[3]).decided:
-        stream.decided(each)
+    replica, _ = replica_of([BEGINS, first, second, decides, third])
+    for offset in (1, 2):
+        stream.decided(decided(offset, packets[offset - 1]))
     assert stream.progress(following, replica) == Progress(chain(0), following, position, 0)
 
 
@@ -243,3 +305,36 @@ def test_new_session_reads_everything_again(stream: ShardStream[str]) -> None:
     ready = stream.ready(10)
     assert verdicts(ready) == ["unique"]
     assert len(ready.entries) == 1
+
+
+def test_a_decided_packet_has_its_part_of_the_decision_on_a_bundle() -> None:
+    """Its rows are of the packet, sequence numbers and the decision of the bundle."""
+    sizes = (2, 3, 1)
+    joined = bundle(*(packet(FAR[:size], partition=at) for at, size in enumerate(sizes)))
+    matches = [found(row, 0, 5, f"original {row}") for row in (0, 1, 2, 4, 5)]
+    removals = [Removal(row, 1, row) for row in (1, 2, 3, 3, 5)]
+    decision = Decision(7, matches, None, removals)
+    parts = [DecidedPacket.of(7, each, decision) for each in joined.packets()]
+    originals = [{row: each.original_id for row, each in part.matches.items()} for part in parts]
+    assert originals == [
+        {0: "original 0", 1: "original 1"},
+        {0: "original 2", 2: "original 4"},
+        {0: "original 5"},
+    ]
+    assert [part.removing for part in parts] == [{1}, {0, 1}, {0}]
+    assert [part.rows for part in parts] == [{0: 0, 1: 1}, {0: 0, 1: 1, 2: 2}, {0: 0}]
+
+
+def test_entries_of_a_bundle_have_the_numbers_of_its_rows(stream: ShardStream[str]) -> None:
+    """What is removed before it is output becomes no entry."""
+    joined = bundle(packet(FAR[:5], partition=1), packet(FAR[:4]), packet(FAR[:1], partition=2))
+    matches = [found(6, 0, 5), found(9, 0, 5)]
+    stream.add(batch(FAR[:4]))
+    stream.decided(DecidedPacket.of(7, joined.packet(1), Decision(7, matches)))
+    stream.remove([sequence_number(7, 8)])
+    ready = stream.ready(9)
+    assert verdicts(ready) == ["unique", "elsewhere", "unique", "unique"]
+    (entries,) = ready.entries
+    assert entries.rows.tolist() == [0, 2]
+    assert entries.sequences.tolist() == [sequence_number(7, 5), sequence_number(7, 7)]
+    assert ready.removed == [sequence_number(7, 8)]

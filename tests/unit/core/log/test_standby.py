@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.log.local_decider import MemoryEntries
-from simhash_core.log.participant import Participant
+from simhash_core.log.participant import BundleLimit, Participant
 from simhash_core.log.records import (
     NO_CONTROL,
     Control,
     Decision,
     LogRecord,
-    Packet,
     Progress,
     Removal,
+    sequence_number,
 )
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.log.shards import ShardCopy, Standby
@@ -23,6 +25,8 @@ from tests.unit.core.log.log_of_records import (
     BEGINS,
     FAR,
     NEARNESS,
+    bundle,
+    bundle_of,
     chain,
     control,
     packet,
@@ -33,7 +37,12 @@ from tests.unit.core.log.log_of_records import (
 
 OPENED = Progress(chain(1), 0, 0, NO_CONTROL)
 """What the owner of shard 1 had committed when its standby was opened."""
-FIRST = packet(FAR[:2], partition=1)
+LIMIT = BundleLimit(documents=100, size=1 << 20)
+FIRST_BUNDLE = bundle(packet(FAR[7:8], partition=3), packet(FAR[:2], partition=1))
+FIRST = FIRST_BUNDLE.packet(1)
+"""The first packet of shard 1, as it comes in the log."""
+NUMBERS = [sequence_number(1, row) for row in (1, 2)]
+"""Sequence numbers of its documents in a log where its bundle is at offset 1."""
 
 
 def progress_at(following: int, position: int, control_at: int = 0) -> Progress:
@@ -42,8 +51,8 @@ def progress_at(following: int, position: int, control_at: int = 0) -> Progress:
 
 
 def decided(offset: int, head: int) -> Control:
-    """A control record after ``BEGINS``: all documents of one packet of shard 1 are unique."""
-    return control(0, [Decision(offset, [])], heads=[(chain(1), head)])
+    """A control record after ``BEGINS``: all documents of one bundle are unique."""
+    return control(0, [Decision(offset, [])], heads=[(chain(1), head), (chain(3), 0)])
 
 
 class StandsBy:
@@ -64,8 +73,10 @@ class StandsBy:
         return self.participant.index.documents(self.standby.slot)
 
     def reported(self) -> list[int]:
-        """The packets that are reported on now."""
-        return [each.offset for each in present(self.participant.report(9)).packets]
+        """What is reported on now."""
+        made = present(self.participant.report(9))
+        undecided = self.participant.replica.undecided
+        return [each for each in undecided if made.first <= each < made.end]
 
     def begin_to_lead(self) -> Control:
         """Begin to lead for the owner, as far as the log; return the first record."""
@@ -87,24 +98,24 @@ def stand_by(
 def worker() -> StandsBy:
     """A worker with a standby that has read the first packet of its shard, which is decided."""
     worker = StandsBy()
-    worker.read(BEGINS, FIRST, decided(1, 1))
+    worker.read(BEGINS, FIRST_BUNDLE, decided(1, 1))
     assert worker.documents() == 2
     return worker
 
 
 def test_a_standby_reports_on_what_it_has_read(worker: StandsBy) -> None:
-    worker.read(packet(FAR[1:2], partition=0))
+    worker.read(bundle_of(FAR[1:2], partition=0))
     report = present(worker.participant.report(9))
     assert report.shards == [1]
-    assert [each.sequence for each in report.packets[0].matches] == [1 << 16 | 1]
+    assert [each.sequence for each in report.found[0].matches] == NUMBERS[1:]
     assert report.positions == {}  # the log is not kept for it
-    assert [*worker.participant.packets()] == []
+    assert worker.participant.bundle(LIMIT) is None
     assert worker.participant.ready(9) == []
 
 
 def test_a_standby_takes_out_what_the_log_takes_out(worker: StandsBy) -> None:
-    removal = Decision(3, [], None, [Removal(0, 1, 1 << 16)])
-    worker.read(packet(FAR[5:6]), control(2, [removal], heads=[(chain(0), 0)]))
+    removal = Decision(3, [], None, [Removal(0, 1, NUMBERS[0])])
+    worker.read(bundle_of(FAR[5:6]), control(2, [removal], heads=[(chain(0), 0)]))
     assert worker.documents() == 1
 
 
@@ -115,7 +126,7 @@ def test_a_level_standby_becomes_the_shard(worker: StandsBy) -> None:
     assert shard.stream.next == 2
     assert worker.documents() == 2
     worker.participant.begin(3)
-    worker.read(BEGINS, FIRST, decided(1, 1))
+    worker.read(BEGINS, FIRST_BUNDLE, decided(1, 1))
     assert worker.documents() == 2
 
 
@@ -138,8 +149,8 @@ def test_a_session_reads_from_where_the_standby_has_read(worker: StandsBy) -> No
 def test_what_was_read_before_its_session_is_read_again() -> None:
     participant, store = worker_with(0), MemoryEntries()
     standby = stand_by(participant, OPENED, store)
-    decides = control(2, [Decision(3, [])], heads=[(chain(0), 0), (chain(1), 1)])
-    log: list[LogRecord] = [BEGINS, FIRST, decided(1, 1), packet(FAR[2:3]), decides]
+    decides = control(2, [Decision(3, [])], heads=[(chain(0), 0), (chain(1), 1), (chain(3), 0)])
+    log: list[LogRecord] = [BEGINS, FIRST_BUNDLE, decided(1, 1), bundle_of(FAR[2:3]), decides]
     read(participant, *log)
     store.add(NewEntries(1, FIRST, np.arange(2)))
     standby.owner_committed(progress_at(2, 3, 2), [])
@@ -155,9 +166,9 @@ def test_what_comes_to_a_topic_that_was_created_again_is_taken_in(
 ) -> None:
     """What the log had when the standby was opened is in its store or nowhere."""
     first = packet(FAR[:1], partition=1)
-    other = Packet(first.chain._replace(topic_id="new"), first.sender, -1, 0, first.columns)
+    other = replace(first, chain=first.chain._replace(topic_id="new"))
     worker = StandsBy(log_end=log_end)
-    worker.read(BEGINS, other, control(0, [Decision(1, [])], heads=[(other.chain, 0)]))
+    worker.read(BEGINS, bundle(other), control(0, [Decision(1, [])], heads=[(other.chain, 0)]))
     assert worker.documents() == documents
 
 
@@ -171,11 +182,11 @@ def test_a_standby_is_opened_again_with_its_topic() -> None:
 
 def test_what_the_owner_has_let_go_of_is_passed_over(worker: StandsBy) -> None:
     worker.store.add(NewEntries(1, FIRST, np.arange(2)))
-    worker.store.remove([1 << 16])
-    worker.standby.owner_committed(progress_at(2, 2), [1 << 16])
-    worker.read(packet(FAR[:2], partition=0))
-    (packet_report,) = present(worker.participant.report(9)).packets
-    assert [each.sequence for each in packet_report.matches] == [1 << 16 | 1]
+    worker.store.remove(NUMBERS[:1])
+    worker.standby.owner_committed(progress_at(2, 2), NUMBERS[:1])
+    worker.read(bundle_of(FAR[:2], partition=0))
+    (found,) = present(worker.participant.report(9)).found
+    assert [each.sequence for each in found.matches] == NUMBERS[1:]
 
 
 def test_entry_that_a_commit_brings_after_its_removal_is_hidden() -> None:
@@ -184,7 +195,7 @@ def test_entry_that_a_commit_brings_after_its_removal_is_hidden() -> None:
     store = MemoryEntries()
     copy = ShardCopy(OPENED, index.open_slot(), store, index)
     copy.begin(0)
-    names, sequence = [FIRST.columns.ids[0]], 1 << 16
+    names, sequence = [FIRST.columns.ids[0]], NUMBERS[0]
     copy.remove([sequence], may_come=True)
     store.add(NewEntries(1, FIRST, np.arange(1)))
     copy.committed(progress_at(1, 2, NO_CONTROL), [])
@@ -201,7 +212,7 @@ def test_entry_that_a_commit_brings_after_its_removal_is_hidden() -> None:
 @pytest.fixture
 def leading() -> StandsBy:
     """A worker with a standby of the leading shard, which has read a log of three records."""
-    log: list[LogRecord] = [BEGINS, packet(FAR[:2]), packet(FAR[2:3], previous=1)]
+    log: list[LogRecord] = [BEGINS, bundle_of(FAR[:2]), bundle_of(FAR[2:3], previous=1)]
     worker = StandsBy(Progress(chain(0), 0, 0, NO_CONTROL), len(log))
     worker.read(*log)
     return worker

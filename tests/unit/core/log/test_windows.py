@@ -12,6 +12,8 @@ from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import Participant
 from simhash_core.log.records import (
     NO_CONTROL,
+    Bundle,
+    ChainHeads,
     Control,
     Decision,
     Horizons,
@@ -91,13 +93,13 @@ def test_slices_are_a_sixteenth_of_window_and_lateness(window: Window, slice_ms:
 
 
 def read_into(horizons: Horizons, times_ms: list[int], first: int = 0) -> Horizons:
-    """Let packets of one document each follow."""
+    """Let bundles of one document each follow."""
     for offset, time_ms in enumerate(times_ms, first):
-        horizons.packet(offset, columns_of([Doc("a", "text", time_ms)]), 1 << 40)
+        horizons.bundle(offset, columns_of([Doc("a", "text", time_ms)]), 1 << 40)
     return horizons
 
 
-def test_horizon_is_the_first_packet_that_is_sixteen_slices_back() -> None:
+def test_horizon_is_the_first_bundle_that_is_sixteen_slices_back() -> None:
     horizons = read_into(Horizons(Window(16, 0)), [*range(40)])
     assert [horizons.at(each) for each in (0, SLICES, SLICES + 1, 39)] == [0, 0, 1, 39 - SLICES]
     assert horizons.before(20) == LogClock(19, [(each, each) for each in range(3, 20)])
@@ -114,7 +116,7 @@ def test_reading_goes_on_from_a_clock() -> None:
 
 def test_deletes_and_queries_move_no_watermark() -> None:
     horizons = Horizons(Window(16, 0))
-    horizons.packet(0, columns_of([Doc("a", time_ms=500)]), 1 << 40)
+    horizons.bundle(0, columns_of([Doc("a", time_ms=500)]), 1 << 40)
     assert horizons.before(1) is None
 
 
@@ -132,15 +134,15 @@ def test_worker_without_shards_lets_nothing_expire_too_early() -> None:
     participant.add_shard(Progress(CHAIN, 0, 0, NO_CONTROL), MemoryEntries())
     participant.begin(0)
     participant.drop_shard(0)
-    packets = 40
-    for offset in range(packets):
+    bundles = 40
+    for offset in range(bundles):
         columns = columns_of([Doc(f"d{offset}", "text", offset)], offset)
         packet = Packet(CHAIN, Sender("other", offset), offset - 1, offset, columns)
-        participant.read(offset, packet, 1 << 40)
+        participant.read(offset, Bundle.of([packet]), 1 << 40)
     for decided in range(20):
-        offset = packets + decided
+        offset = bundles + decided
         previous = offset - 1 if decided else NO_CONTROL
-        decisions, heads = [Decision(decided, [])], [(CHAIN, decided)]
+        decisions, heads = [Decision(decided, [])], ChainHeads.of([(CHAIN, decided)])
         control = Control(previous, "other.1", False, decisions, heads, decided + 1)
         participant.read(offset, control, 1 << 40)
         assert participant.index.dropped_before == sequence_number(max(0, decided - SLICES), 0)

@@ -1,0 +1,414 @@
+"""A wide group: what many workers and raw partitions cost the leader, and every other worker.
+
+Two workers are real: their codec, participant and decider do all that is done in a worker between
+raw documents and verdicts. The others are simulated: their bundles and reports are made as bytes.
+All send bundles and reports at the pace of ``streams.worker.order``. Each real worker has an index
+of ``--entries`` documents of ``wide``. One document in ten repeats an entry of some worker, and one
+in ten a recent document.
+
+Fingerprints, Kafka, RocksDB and outputs are not in it. Times are CPU microseconds of a worker by
+the documents of the whole group.
+
+    python -m benchmarks.wide_group [--group 50x1000x10000 …] [--json -]
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+from rich.table import Table
+
+from benchmarks.command import MeasurementError, add_rounds, errors_told, new_parser, positive
+from benchmarks.random_documents import random_columns
+from benchmarks.report import Figures, publish
+from simhash_core.document_columns import BytesColumn, DocumentColumns
+from simhash_core.documents import SourcePosition
+from simhash_core.errors import FirstseenError
+from simhash_core.index.look_up import Nearness
+from simhash_core.index.prints import prints_of
+from simhash_core.log.local_decider import MemoryEntries
+from simhash_core.log.participant import BundleLimit, Participant
+from simhash_core.log.records import (
+    NO_CONTROL,
+    NO_OFFSET,
+    Bundle,
+    Chain,
+    Found,
+    Packet,
+    Progress,
+    Report,
+    Sender,
+    sequence_number,
+    sequence_numbers,
+)
+from simhash_core.log.shard_stream import NewEntries, RawBatch
+from simhash_core.text.profiles import profile_named
+from simhash_core.verdicts import Match
+from streams.worker.log_codec import LogCodec
+from streams.worker.order import RECORDS_PER_SECOND
+
+PROFILE: Final = "wide"
+SLOT_SECONDS: Final = 0.005
+"""Records that come to a worker in this time are read together: about a fetch."""
+LIMIT: Final = BundleLimit(500, 256 * 1024)
+TOGETHER: Final = 4_000
+"""Documents of a report and of a control record, by default."""
+REPEATS: Final = 0.1
+"""Documents that repeat an entry, and as many that repeat a recent document."""
+
+MEMBERS: Final = (0, 1)  # the real workers; the first one leads
+_IDENTITY: Final = "firstseen-index/1 benchmark"
+_BEGIN: Final = 1 << 24  # of the log; entries from before have lower offsets
+_NEW: Final = 1 << 48  # the numbers of new documents
+_OLD_PACKET: Final = 1_000
+_NOW_MS: Final = 1_800_000_000_000
+_WARM_SECONDS: Final = 2.0
+_MEASURED_SECONDS: Final = 2.0
+_RECENT: Final = 2_000
+_GROUPS: Final = ("50x1000x10000", "10x64x2000")
+_SEED: Final = 20_261_123
+
+
+class Group(NamedTuple):
+    workers: int
+    partitions: int
+    documents: int  # a second
+
+    @classmethod
+    def named(cls, text: str) -> Group:
+        workers, partitions, documents = map(positive, text.split("x"))
+        return cls(workers, partitions, documents)
+
+    @property
+    def name(self) -> str:
+        return f"{self.workers}x{self.partitions}"
+
+    def shards(self, worker: int) -> list[int]:
+        return list(range(worker, self.partitions, self.workers))
+
+
+def _chain(partition: int) -> Chain:
+    return Chain("raw-documents", "wVzq5XKbQnOXq3kcTtQx2g", partition)
+
+
+def _name(worker: int) -> str:
+    return f"firstseen.host-{worker}.0a1b2c3d"
+
+
+class Member:
+    """A real worker; ``seconds`` is the CPU time that it took."""
+
+    def __init__(self, group: Group, number: int, entries: int) -> None:
+        self.number = number
+        self.seconds = 0.0
+        self.old: list[DocumentColumns] = []
+        profile = profile_named(PROFILE)
+        self._codec = LogCodec(_IDENTITY, profile.scheme())
+        self._participant: Participant[None] = Participant(_name(number), Nearness.of(profile))
+        self._stores: dict[int, MemoryEntries] = {}
+        shards = group.shards(number)
+        for shard in shards:
+            self._add_shard(shard, -(-entries // len(shards)))
+        self._participant.begin(_BEGIN)
+
+    def _add_shard(self, partition: int, entries: int) -> None:
+        store = self._stores[partition] = MemoryEntries()
+        committed = []
+        for first in range(0, entries, _OLD_PACKET):
+            columns = random_columns(PROFILE, partition << 32 | first, _OLD_PACKET)
+            self.old.append(columns)
+            rows = np.arange(_OLD_PACKET)
+            offset = partition << 10 | first // _OLD_PACKET
+            packet = Packet(_chain(partition), Sender("", 0), NO_OFFSET, first + 1, columns)
+            store.add(NewEntries(offset, packet, rows))
+            prints = prints_of(self._participant.index.scheme, columns, rows)
+            committed.append((sequence_numbers(sequence_number(offset, 0), rows), prints))
+        progress = Progress(_chain(partition), 0, _BEGIN, NO_CONTROL)
+        self._participant.add_shard(progress, store, committed)
+
+    @property
+    def leads(self) -> bool:
+        return self._participant.leads
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        began = time.thread_time()
+        yield
+        self.seconds += time.thread_time() - began
+
+    def send(self, packets: Sequence[Packet]) -> bytes | None:
+        batches = [_batch(packet) for packet in packets]
+        with self._timed():
+            for packet, batch in zip(packets, batches, strict=True):
+                self._participant.shards[packet.chain.partition].stream.add(batch)
+            bundle = self._participant.bundle(LIMIT)
+            return None if bundle is None else self._codec.encode(bundle)
+
+    def read(self, log: Sequence[bytes], first: int) -> None:
+        with self._timed():
+            for offset, record in enumerate(self._codec.decode_many(log, [""] * len(log)), first):
+                if isinstance(record, FirstseenError):
+                    raise record
+                self._participant.read(offset, record, _NOW_MS)
+
+    def report(self) -> list[bytes]:
+        """Report on all that was read; the leader takes its own reports itself."""
+        values = []
+        with self._timed():
+            while (report := self._participant.report(TOGETHER)) is not None:
+                if self._participant.decider is not None:
+                    self._participant.take_report(report)
+                else:
+                    values.append(self._codec.encode_report(report))
+        return values
+
+    def take(self, reports: Sequence[bytes]) -> None:
+        with self._timed():
+            for value in reports:
+                self._participant.take_report(self._codec.decode_report(value, ""))
+
+    def control(self) -> bytes | None:
+        with self._timed():
+            control = self._participant.control(TOGETHER)
+            return None if control is None else self._codec.encode(control)
+
+    def appended(self, offset: int) -> None:
+        decider = self._participant.decider
+        assert decider is not None
+        self._participant.control_appended(offset, decider.term)
+
+    def commit(self) -> int:
+        """Let what is decided be output; return how many documents."""
+        documents = 0
+        with self._timed():
+            for ready in self._participant.ready(TOGETHER):
+                documents += len(ready.ready.outputs)
+                for entries in ready.ready.entries:
+                    self._stores[ready.partition].add(entries)
+                self._participant.committed(ready)
+        return documents
+
+
+def _batch(packet: Packet) -> RawBatch[None]:
+    offsets = packet.columns.offsets.tolist()
+    return RawBatch([None] * len(packet), offsets, packet.columns, packet.last)
+
+
+class Stream:
+    """What is produced: packets of documents, each of a raw partition."""
+
+    def __init__(self, group: Group, members: Sequence[Member]) -> None:
+        self._random = np.random.default_rng(_SEED)
+        self._heads = dict.fromkeys(range(group.partitions), NO_OFFSET)
+        self._old = [columns for member in members for columns in member.old]
+        self._workers = group.workers
+        self._recent: deque[DocumentColumns] = deque(maxlen=_RECENT)
+        self._documents = 0
+        self._numbers = 0
+
+    def packets(self, worker: int, shards: Sequence[int], documents: int) -> list[Packet]:
+        """Return packets of so many documents in some of a worker's partitions."""
+        counts = np.bincount(self._random.integers(0, len(shards), documents))
+        return [
+            self._packet(worker, shard, int(count))
+            for shard, count in zip(shards, counts, strict=False)
+            if count
+        ]
+
+    def _packet(self, worker: int, partition: int, count: int) -> Packet:
+        previous = self._heads[partition]
+        first, last = previous + 1, previous + count
+        self._heads[partition] = last
+        self._documents += count
+        columns = random_columns(PROFILE, _NEW | self._documents, count)
+        draws = self._random.random(count)
+        for row in np.flatnonzero(draws < 2 * REPEATS).tolist():
+            columns = self._repeat(columns, row, recent=bool(draws[row] < REPEATS))
+        columns = replace(columns, offsets=np.arange(first, last + 1))
+        self._recent.append(columns)
+        self._numbers += 1
+        return Packet(
+            _chain(partition), Sender(_name(worker), self._numbers), previous, last, columns
+        )
+
+    def _repeat(self, columns: DocumentColumns, row: int, *, recent: bool) -> DocumentColumns:
+        """Return columns in which a row repeats a document, if a real worker has it."""
+        source = self._recent if recent else self._old
+        if not source or (not recent and self._random.random() > len(MEMBERS) / self._workers):
+            return columns  # simulated workers report as many repeats as are theirs
+        other = source[int(self._random.integers(0, len(source)))]
+        at = int(self._random.integers(0, len(other)))
+        fingerprints = columns.fingerprints.copy()
+        fingerprints[row] = other.fingerprints[at]
+        sketches = [*columns.sketches]
+        sketches[row] = other.sketches[at]
+        return replace(columns, fingerprints=fingerprints, sketches=BytesColumn.of(sketches))
+
+
+class Simulated:
+    """A worker of which only bytes are made."""
+
+    def __init__(self, group: Group, number: int, codec: LogCodec) -> None:
+        self.number = number
+        self._shards = group.shards(number)
+        self._codec = codec
+        self._reported = _BEGIN
+        self._share = REPEATS / group.workers
+        self._random = np.random.default_rng([_SEED, number])
+
+    def send(self, packets: Sequence[Packet]) -> bytes | None:
+        return self._codec.encode(Bundle.of(packets)) if packets else None
+
+    def report(self, end: int, control: int, bundles: Sequence[tuple[int, int]]) -> bytes:
+        """Report on ``bundles``, offsets and documents, up to offset ``end``."""
+        found = []
+        for offset, documents in bundles:
+            if offset < self._reported:
+                continue
+            rows = np.flatnonzero(self._random.random(documents) < self._share).tolist()
+            if rows:
+                found.append(Found(offset, [self._match(row) for row in rows]))
+        first, self._reported = self._reported, end
+        positions = dict.fromkeys(self._shards, max(_BEGIN, end - 1_000))
+        report = Report(_name(self.number), self._shards, control, first, end, found, positions)
+        return self._codec.encode_report(report)
+
+    def _match(self, row: int) -> Match:
+        source = SourcePosition("raw-documents", self._shards[0], int(row))
+        at = int(self._random.integers(0, _BEGIN))
+        return Match(
+            row, 20, sequence_number(at, row), f"document-{at:011}", source, _NOW_MS, 3, False, 0.9
+        )
+
+
+class Run:
+    """One group, slot by slot."""
+
+    def __init__(self, group: Group, entries: int) -> None:
+        self._group = group
+        codec = LogCodec(_IDENTITY)
+        self.members = [Member(group, number, entries) for number in MEMBERS]
+        simulated = range(len(MEMBERS), group.workers)
+        self._workers: list[Member | Simulated] = [
+            *self.members,
+            *(Simulated(group, number, codec) for number in simulated),
+        ]
+        self._stream = Stream(group, self.members)
+        self._log: list[bytes] = []
+        self._read = 0
+        self._control = NO_CONTROL
+        self._bundles: deque[tuple[int, int]] = deque(maxlen=2 * RECORDS_PER_SECOND)
+        self._turn = self._due = 0.0
+        self.documents = self.controls = self.output = 0
+        self._lead()
+
+    def _lead(self) -> None:
+        leader = self.members[0]
+        self._append_control()
+        self._read_all()
+        if not leader.leads:
+            raise MeasurementError("the first worker does not lead")
+
+    def _append_control(self) -> None:
+        value = self.members[0].control()
+        if value is not None:
+            self._control = _BEGIN + len(self._log)
+            self._log.append(value)
+            self.members[0].appended(self._control)
+            self.controls += 1
+
+    def _read_all(self) -> None:
+        for member in self.members:
+            member.read(self._log[self._read :], _BEGIN + self._read)
+        self._read = len(self._log)
+
+    def seconds(self, seconds: float) -> None:
+        for _ in range(round(seconds / SLOT_SECONDS)):
+            self._slot()
+
+    def _slot(self) -> None:
+        """Let those workers send and report whose turn it is; everybody sends equally often."""
+        workers = self._group.workers
+        began, self._turn = self._turn, self._turn + RECORDS_PER_SECOND * SLOT_SECONDS
+        turns = [self._workers[at % workers] for at in range(round(began), round(self._turn))]
+        for worker in turns:
+            self._send(worker)
+        self._read_all()
+        reports = []
+        for worker in turns:
+            if isinstance(worker, Simulated):
+                end = _BEGIN + self._read
+                reports.append(worker.report(end, self._control, self._bundles))
+            else:
+                reports += worker.report()
+        leader = self.members[0]
+        leader.take(reports)
+        self._append_control()
+        self._read_all()
+        for member in self.members:
+            self.output += member.commit()
+
+    def _send(self, worker: Member | Simulated) -> None:
+        self._due += self._group.documents / RECORDS_PER_SECOND
+        count = int(self._due)
+        self._due -= count
+        packets = self._stream.packets(worker.number, self._group.shards(worker.number), count)
+        value = worker.send(packets)
+        if value is not None:
+            self.documents += count
+            self._bundles.append((_BEGIN + len(self._log), count))
+            self._log.append(value)
+
+
+def measured(group: Group, entries: int) -> Figures:
+    run = Run(group, entries)
+    run.seconds(_WARM_SECONDS)
+    before = run.documents, [member.seconds for member in run.members]
+    gc.collect()
+    gc.freeze()
+    run.seconds(_MEASURED_SECONDS)
+    documents = run.documents - before[0]
+    leader, other = (
+        (member.seconds - began) / documents * 1e6
+        for member, began in zip(run.members, before[1], strict=True)
+    )
+    if not run.output:
+        raise MeasurementError("nothing was output")
+    return {"leader_us": round(leader, 1), "other_us": round(other, 1)}
+
+
+def main() -> None:
+    parser = new_parser("benchmarks.wide_group", __doc__)
+    parser.add_argument(
+        "--group",
+        type=Group.named,
+        action="append",
+        metavar="WORKERSxPARTITIONSxDOCUMENTS",
+        help=f"documents a second ({', '.join(_GROUPS)})",
+    )
+    parser.add_argument("--entries", type=positive, default=100_000, help="of a worker")
+    add_rounds(parser, 3)
+    chosen = parser.parse_args()
+    with errors_told():
+        figures = {}
+        for group in chosen.group or map(Group.named, _GROUPS):
+            rounds = [measured(group, chosen.entries) for _ in range(chosen.rounds)]
+            figures[group.name] = {
+                name: statistics.median(each[name] for each in rounds) for name in rounds[0]
+            }
+    table = Table("group", "leader", "other", title="CPU µs a document of the whole group")
+    for name, each in figures.items():
+        table.add_row(name, f"{each['leader_us']:.1f}", f"{each['other_us']:.1f}")
+    publish(figures, [table], chosen.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""The rules of ``worker --processes``: how many, with which settings, when restarted, how ended."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from streams.cli import worker_processes
+from streams.cli.worker_processes import BackOff, available_cores, exit_code, settings_of, worst_of
+from streams.errors import ExitCode
+from streams.settings.settings import Settings, WebSettings
+from tests.unit.cli.running import message_of
+
+# ---- how many
+
+
+@pytest.mark.parametrize(
+    ("limits", "cores"),
+    [
+        ({}, 8),
+        ({"": "max 100000"}, 8),
+        ({"a/b": "300000 100000"}, 3),
+        ({"a": "250000 100000", "a/b": "max 100000"}, 2),
+        ({"a": "400000 100000", "a/b": "600000 100000"}, 4),
+        ({"a/b": "20000 100000"}, 1),
+        ({"a/b": "1600000 100000"}, 8),
+        ({"a/b": "nonsense"}, 8),
+        ({"other": "100000 100000"}, 8),
+    ],
+)
+def test_auto_is_the_lowest_of_affinity_and_limits(
+    limits: dict[str, str], cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(8)), raising=False)
+    membership = tmp_path / "membership"
+    membership.write_text("1:cpu:/x\n0::/a/b\n")
+    for group, limit in limits.items():
+        (tmp_path / "groups" / group).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "groups" / group / "cpu.max").write_text(limit + "\n")
+
+    assert available_cores(tmp_path / "groups", membership) == cores
+
+
+def test_auto_follows_the_affinity_of_this_process() -> None:
+    nowhere = Path("/nonexistent")
+    cores = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    assert available_cores(nowhere, nowhere) == cores
+
+
+@pytest.mark.parametrize("count", ["0", "257", "many", "-1", "1.5"])
+def test_other_numbers_are_refused(count: str) -> None:
+    assert "--processes" in message_of(ExitCode.USAGE, "worker", "--processes", count)
+
+
+# ---- the settings of each
+
+
+def test_each_process_has_its_own_directory_port_name_and_address() -> None:
+    machine = Settings(
+        state_dir=Path("/var/lib/firstseen"),
+        group_instance_id="machine-1",
+        web=WebSettings(port=7000, url="https://machine-1:7000/firstseen/"),
+    )
+    found = [settings_of(machine, number) for number in range(3)]
+
+    assert [str(each.state_dir) for each in found] == [
+        f"/var/lib/firstseen/process-{number}" for number in range(3)
+    ]
+    assert [each.group_instance_id for each in found] == [
+        "machine-1-0",
+        "machine-1-1",
+        "machine-1-2",
+    ]
+    assert [each.web.port for each in found] == [7001, 7002, 7003]
+    assert found[2].web.url == "https://machine-1:7003/firstseen/"
+    same = {"state_dir": machine.state_dir, "group_instance_id": "machine-1", "web": machine.web}
+    assert replace(found[0], **same) == machine, "nothing else differs"
+
+
+@pytest.mark.parametrize(
+    ("url", "of_the_first"),
+    [
+        (None, None),
+        ("http://machine/", "http://machine:6067/"),
+        ("http://[fd00::1]:6066", "http://[fd00::1]:6067"),
+        ("http://[fd00::1]/x", "http://[fd00::1]:6067/x"),
+    ],
+)
+def test_an_address_gets_the_port_of_its_process(url: str | None, of_the_first: str | None) -> None:
+    assert settings_of(Settings(web=WebSettings(url=url)), 0).web.url == of_the_first
+
+
+def test_a_port_with_too_few_after_it_is_refused() -> None:
+    said = message_of(
+        ExitCode.CONFIGURATION, "worker", "--processes", "4", "--set", "web.port=65532"
+    )
+    assert "web.port is 65532" in said
+    assert "it must be 65531 or less" in said
+
+
+# ---- restarts and exit codes
+
+
+def test_waits_double_up_to_a_minute() -> None:
+    back_off = BackOff()
+    assert [back_off.seconds(2.0) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+def test_waits_begin_again_after_a_calm_minute() -> None:
+    back_off = BackOff()
+    assert [back_off.seconds(ran) for ran in (0, 0, 59.9, 60, 0, 3600)] == [1, 2, 4, 1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("returncode", "stopping", "code"),
+    [
+        (0, False, 0),
+        (78, True, 78),
+        (143, True, 143),
+        (-15, True, 0),
+        (-15, False, 143),
+        (-9, True, 143),
+        (-9, False, 137),
+        (-2, True, 130),
+        (-11, True, 139),
+    ],
+)
+def test_exit_code_of_a_process(returncode: int, stopping: bool, code: int) -> None:
+    assert exit_code(returncode, stopping=stopping) == code
+
+
+@pytest.mark.parametrize(
+    ("codes", "worst"),
+    [
+        ([0, 0], 0),
+        ([0, 130, 0], 130),
+        ([130, 143], 143),
+        ([143, 69], 69),
+        ([69, 1], 1),
+        ([139, 0], 139),
+        ([1, 2], 2),
+        ([2, 78, 139], 78),
+    ],
+)
+def test_the_worst_code_is_the_one_that_needs_most(codes: list[int], worst: int) -> None:
+    assert worst_of(codes) == worst_of(reversed(codes)) == worst
+
+
+def test_a_restart_mends_all_but_what_must_be_corrected() -> None:
+    never = {code for code in range(256) if not worker_processes.is_mended_by_a_restart(code)}
+    assert never == {ExitCode.USAGE, ExitCode.CONFIGURATION}

@@ -1,0 +1,206 @@
+"""Which shards have reported on what is undecided, and what they found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simhash_core.log import decider
+from simhash_core.log.decider import ShardReports
+from simhash_core.log.records import Found, Report
+
+BEGAN = 10
+
+
+def report_of(
+    worker: str,
+    shards: list[int],
+    first: int = 0,
+    end: int = 0,
+    found: Sequence[int] = (),
+    *,
+    control: int = BEGAN,
+) -> Report:
+    """Return a report on a range of the log; ``found`` has the offsets where anything was found."""
+    return Report(worker, shards, control, first, end, [Found(each, []) for each in found], {})
+
+
+def begun(*shards: int) -> ShardReports:
+    """What a leader keeps once its term has begun."""
+    reports = ShardReports()
+    reports.begin(BEGAN, 0, shards)
+    return reports
+
+
+def complete(reports: ShardReports, offsets: range = range(12)) -> list[int]:
+    return [offset for offset in offsets if reports.are_complete(offset)]
+
+
+def found_on(reports: ShardReports, offsets: range = range(12)) -> list[int]:
+    return [offset for offset in offsets if reports.on(offset)]
+
+
+def test_bundle_waits_for_all_shards_with_documents() -> None:
+    reports = begun(1, 7)
+    assert reports.missing(3) == {1, 7}
+    reports.add(report_of("a", [1, 5], 3, 5))
+    assert (reports.missing(3), complete(reports)) == ({7}, [])
+    reports.add(report_of("b", [7], 2, 4))
+    assert (reports.missing(4), complete(reports)) == ({7}, [3])
+    reports.require([5])
+    assert complete(reports) == [3]
+    reports.require([5, 6])
+    assert (reports.missing(3), complete(reports)) == ({6}, [])
+
+
+def test_without_documents_no_shard_has_to_report() -> None:
+    assert complete(begun()) == [*range(12)]
+
+
+def test_reports_of_a_worker_go_on_where_it_stopped() -> None:
+    reports = begun(1, 2)
+    for first, end in ((0, 2), (2, 5), (8, 10)):
+        reports.add(report_of("a", [1], first, end))
+    for first, end in ((9, 12), (3, 4), (1, 3), (4, 6)):
+        reports.add(report_of("b", [2], first, end))
+    assert complete(reports) == [1, 2, 3, 4, 9]
+
+
+def test_a_worker_reports_on_other_shards_after_it_got_some() -> None:
+    reports = begun(1, 2)
+    reports.add(report_of("a", [1], 0, 9))
+    reports.add(report_of("a", [1, 2], 4, 9))
+    assert complete(reports) == [4, 5, 6, 7, 8]
+
+
+def test_second_finding_of_a_shard_counts_only_for_another_shard() -> None:
+    reports = begun(1, 2)
+    made = [report_of(worker, shards, 3, 4, [3]) for worker, shards in (("a", [1]), ("b", [1]))]
+    made.append(report_of("c", [1, 2], 3, 4, [3]))
+    for each in made:
+        reports.add(each)
+    kept = reports.on(3)
+    assert [any(each is one for one in kept) for each in (m.found[0] for m in made)] == [
+        True,
+        False,
+        True,
+    ]
+
+
+def test_reports_before_the_term_count_if_they_were_made_after_its_record() -> None:
+    reports = ShardReports()
+    reports.add(report_of("a", [1], 3, 9, [3, 8], control=BEGAN - 1))
+    reports.add(report_of("a", [1], 3, 6, [3, 5]))
+    reports.begin(BEGAN, 4, [1])
+    reports.add(report_of("a", [1], 6, 9, control=BEGAN - 1))
+    assert (complete(reports), found_on(reports)) == ([4, 5], [5])
+
+
+def test_decided_bundles_are_forgotten() -> None:
+    reports = begun(1)
+    reports.add(report_of("a", [1], 3, 5, [3, 4]))
+    reports.forget(3)
+    reports.add(report_of("b", [1], 2, 5, [2, 3, 4]))
+    assert found_on(reports) == [4]
+    reports.add(report_of("c", [1], 2, 4))
+    assert complete(reports, range(4, 12)) == [4]
+
+
+def test_no_more_findings_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report counts up to the first finding without room; what is decided makes room."""
+    monkeypatch.setattr(decider, "KEPT_FOUND_MAX", 3)
+    reports = begun(1)
+    reports.add(report_of("a", [1], 0, 9, [0, 2, 4, 6, 8]))
+    assert (found_on(reports), complete(reports)) == ([0, 2, 4], [*range(6)])
+    reports.add(report_of("b", [1], 0, 12, [0, 2, 4, 7]))  # known bundles need no room
+    assert complete(reports) == [*range(7)]
+    for offset in range(2):
+        reports.forget(offset)
+    reports.add(report_of("a", [1], 6, 9, [6, 8]))
+    assert found_on(reports) == [2, 4, 6]
+    assert complete(reports, range(2, 12)) == [*range(2, 8)]
+
+
+def test_of_early_reports_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report takes the room of its findings and one more; one without a range takes none."""
+    monkeypatch.setattr(decider, "KEPT_FOUND_MAX", 5)
+    reports = ShardReports()
+    for first in range(0, 10, 2):
+        reports.add(report_of("a", [1], first, first + 2, [first]))
+        reports.add(report_of("a", [1]))
+    reports.begin(BEGAN, 0, [1])
+    assert (complete(reports), found_on(reports)) == ([6, 7, 8, 9], [6, 8])
+
+
+def test_an_early_report_with_too_many_findings_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decider, "KEPT_FOUND_MAX", 2)
+    reports = ShardReports()
+    reports.add(report_of("a", [1], 0, 2, [0, 1]))
+    reports.add(report_of("a", [1], 2, 4, [2]))
+    reports.begin(BEGAN, 0, [1])
+    assert (complete(reports), found_on(reports)) == ([2, 3], [2])
+
+
+def test_who_reported_last_on_a_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers without a range tell their shards too, and before the term."""
+    monkeypatch.setattr(decider, "_REPORTERS_MAX", 2)
+    reports = ShardReports()
+    for worker, shards in (("a", [1, 2]), ("b", [1]), ("a", [2])):
+        reports.add(report_of(worker, shards))
+    assert [reports.reporter_of(shard) for shard in (1, 2, 3)] == ["b", "a", None]
+    reports.add(report_of("c", [3]))
+    assert [reports.reporter_of(shard) for shard in (1, 2, 3)] == [None, "a", "c"]
+
+
+def test_workers_that_reported_on_nothing_undecided_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each start of a worker has a new name."""
+    monkeypatch.setattr(decider, "_REPORTERS_MAX", 4)
+    reports = begun(1, 2)
+    reports.add(report_of("stays", [2], 0, 1_000))
+    for offset in range(100):
+        reports.add(report_of(f"start {offset}", [1], offset, offset + 1, [offset]))
+        assert complete(reports, range(offset, offset + 2)) == [offset]
+        reports.forget(offset)
+        assert len(reports._covered) <= 4
+    assert not reports._found
+
+
+def test_sets_of_shards_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decider, "_KNOWN_SETS_MAX", 2)
+    reports = begun(1, 2, 3)
+    for shards in ([1], [2], [1, 2], [3]):
+        reports.add(report_of("a", shards, 5, 6))
+    assert complete(reports) == [5]
+
+
+ENDS = st.integers(0, 12)
+STEPS = st.lists(
+    st.tuples(ENDS, ENDS).map(sorted).filter(lambda each: each[0] < each[1])
+    | ENDS.map(lambda offset: [offset])
+)
+
+
+@given(STEPS)
+def test_ranges_are_sets_of_offsets(steps: list[list[int]]) -> None:
+    """Two numbers add a range, in any order; one forgets what is before it."""
+    covered = decider._Covered(1)
+    offsets: set[int] = set()
+    forgotten = 0
+    for step in steps:
+        if len(step) == 1:
+            forgotten = max(forgotten, step[0])
+            covered.forget_before(forgotten)
+            assert bool(covered) == any(each >= forgotten for each in offsets)
+        else:
+            first = max(step[0], forgotten)
+            if first < step[1]:
+                covered.add(first, step[1])
+                offsets.update(range(first, step[1]))
+        for offset in range(forgotten, 14):
+            after = next(each for each in range(offset, 14) if each not in offsets)
+            assert covered.end_of(offset) == (after if offset in offsets else None)
