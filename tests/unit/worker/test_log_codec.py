@@ -217,8 +217,8 @@ TOPIC, PARTITION, NUMBER, PREVIOUS, LAST, ROWS = range(6)  # of a segment (docs/
     ("at", "changes", "message"),
     [
         (1, {PARTITION: CHAIN.partition}, "two packets of the same partition"),
-        (0, {ROWS: 1}, "3 documents where there must be 2"),
-        (1, {ROWS: 2}, "3 documents where there must be 4"),
+        (0, {ROWS: 1}, "packets of other sizes than 3 documents"),
+        (1, {ROWS: 2}, "packets of other sizes than 3 documents"),
         (0, {ROWS: 0}, "Expected `int` >= 1"),
         (0, {PREVIOUS: 6}, "behind offset 6 up to 6"),
         (0, {LAST: -1, PREVIOUS: -1}, "behind offset -1 up to -1"),
