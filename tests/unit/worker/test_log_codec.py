@@ -252,12 +252,19 @@ def test_a_bundle_without_packets_is_refused() -> None:
         CODEC.decode(value[:18] + none, WHERE)
 
 
-@pytest.mark.parametrize("offsets", [(5, 5, 3), (6, 5, 3)])
-def test_documents_that_do_not_rise_within_their_packet_are_refused(
-    offsets: tuple[int, ...],
+@pytest.mark.parametrize(
+    ("offsets", "message"),
+    [
+        ((5, 5, 3), "do not rise"),
+        ((6, 5, 3), "do not rise"),
+        ((5, -(2**63) + 4, 3), "beyond the offsets"),  # 2**63 - 1 after the packet's first one
+    ],
+)
+def test_documents_at_offsets_that_cannot_be_are_refused(
+    offsets: tuple[int, ...], message: str
 ) -> None:
     columns = replace(BUNDLE.columns, offsets=np.array(offsets))
-    with pytest.raises(LogDecodeError, match="do not rise"):
+    with pytest.raises(LogDecodeError, match=message):
         decoded(Bundle(BUNDLE.worker, BUNDLE.segments, columns))
 
 
