@@ -132,6 +132,45 @@ def test_bundles_come_back(bundle: Bundle) -> None:
     assert same_bundle(decoded(bundle), bundle)
 
 
+def outcome_of(value: bytes | None, where: str) -> object:
+    """What ``decode`` returns or raises."""
+    try:
+        return CODEC.decode(value, where)
+    except (LogDecodeError, OtherIndexError) as error:
+        return error
+
+
+DAMAGED: Final = [
+    None,
+    b"garbage",
+    CODEC.encode(BUNDLE)[:-1],  # not MessagePack
+    CODEC.encode(BUNDLE).replace(sample(6).document_id.encode(), b"\xff" * 5),  # not UTF-8
+    LogCodec("another").encode(BUNDLE),
+    bytes((LOG_VERSION + 1,)) + CODEC.encode(BUNDLE)[1:],
+]
+
+
+@given(st.lists(st.one_of(bundles(), queries, controls, st.sampled_from(DAMAGED)), max_size=6))
+def test_records_are_decoded_together_as_one_by_one(
+    records: list[LogRecord | bytes | None],
+) -> None:
+    values = [
+        each if each is None or isinstance(each, bytes) else CODEC.encode(each) for each in records
+    ]
+    where = [f"{WHERE}{at}" for at in range(len(values))]
+    together = CODEC.decode_many(values, where)
+    for found, value, place in zip(together, values, where, strict=True):
+        alone = outcome_of(value, place)
+        assert type(found) is type(alone)
+        if isinstance(alone, Bundle):
+            assert same_bundle(found, alone)
+        elif isinstance(alone, Query):
+            assert isinstance(found, Query)
+            assert same_columns(found.columns, alone.columns)
+        else:
+            assert str(found) == str(alone)
+
+
 @given(queries)
 def test_queries_come_back(query: Query) -> None:
     found = decoded(query)
