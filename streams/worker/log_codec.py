@@ -269,11 +269,10 @@ def _bundles(bodies: Sequence[_BundleBody], scheme: BlockScheme | None) -> list[
     for body in bodies:
         _check(body)
     columns = decode_columns([each.columns for each in bodies], [each.rows for each in segments])
-    offsets = columns.offsets + _before(segments)
     ends = np.cumsum([each.rows for each in segments]) - 1
-    if np.any(offsets[ends] > [each.last for each in segments]):
+    if np.any(columns.offsets[ends] > [each.last - each.previous - 1 for each in segments]):
         raise ColumnsError("documents beyond the offsets of their packet")
-    columns = replace(columns, offsets=offsets)
+    columns = replace(columns, offsets=columns.offsets + _before(segments))
     if scheme is not None:
         columns = with_bands(scheme, columns)
     bundles = []

@@ -235,7 +235,7 @@ class LogLookUp:
         if not isinstance(error, AppendUnknownError):
             fail_append(error, self._events.on_failure)
             return
-        logger.warning("looking packets up again: %s", error)
+        logger.warning("looking documents up again: %s", error)
         self._participant.look_up_again()
         asyncio.get_running_loop().call_later(RETRY_SECONDS, self._events.on_look_up)
 

@@ -154,10 +154,11 @@ class Broker:
 
 
 class Reader:
-    """A ``PartitionReader`` of a list."""
+    """A ``PartitionReader`` of a list. ``is_held``: it returns nothing."""
 
     def __init__(self, records: list[tuple[bytes, int]]) -> None:
         self.records = records
+        self.is_held = False
         self.error: FirstseenError | None = None
         self._next: int | None = None
         self._epoch = 0
@@ -179,13 +180,17 @@ class Reader:
         self._filled()
         return len(self.records) - 1
 
+    def release(self) -> None:
+        self.is_held = False
+        self._filled()
+
     def seek(self, offset: int) -> None:
         self._next = offset
         self._epoch += 1
         self._filled()
 
     def take(self) -> LogRecords | None:
-        if self._next is None or self._next >= len(self.records):
+        if self.is_held or self._next is None or self._next >= len(self.records):
             return None
         first, self._next = self._next, len(self.records)
         records = [(first + at, *each) for at, each in enumerate(self.records[first:])]
@@ -198,11 +203,15 @@ class Reader:
 
 
 class Appender:
-    """A ``RecordAppender``. ``dropped``: topics whose records are acknowledged, and gone."""
+    """A ``RecordAppender``. ``dropped``: topics whose records are acknowledged, and gone.
+
+    ``errors``: what the next appends to a topic end with, though the broker has the records.
+    """
 
     def __init__(self, readers: Mapping[str, Reader]) -> None:
         self._readers = readers
         self.dropped: set[str] = set()
+        self.errors: defaultdict[str, deque[FirstseenError]] = defaultdict(deque)
         self.appended: list[str] = []
 
     def open(self) -> None: ...
@@ -212,7 +221,11 @@ class Appender:
         self.appended.append(topic)
         reader = self._readers[topic]
         is_dropped = topic in self.dropped
-        future.set_result(len(reader.records) if is_dropped else reader.append(value))
+        offset = len(reader.records) if is_dropped else reader.append(value)
+        if self.errors[topic]:
+            future.set_exception(self.errors[topic].popleft())
+        else:
+            future.set_result(offset)
         return future
 
 

@@ -132,6 +132,45 @@ def test_bundles_come_back(bundle: Bundle) -> None:
     assert same_bundle(decoded(bundle), bundle)
 
 
+def outcome_of(value: bytes | None, where: str) -> object:
+    """What ``decode`` returns or raises."""
+    try:
+        return CODEC.decode(value, where)
+    except (LogDecodeError, OtherIndexError) as error:
+        return error
+
+
+DAMAGED: Final = [
+    None,
+    b"garbage",
+    CODEC.encode(BUNDLE)[:-1],  # not MessagePack
+    CODEC.encode(BUNDLE).replace(sample(6).document_id.encode(), b"\xff" * 5),  # not UTF-8
+    LogCodec("another").encode(BUNDLE),
+    bytes((LOG_VERSION + 1,)) + CODEC.encode(BUNDLE)[1:],
+]
+
+
+@given(st.lists(st.one_of(bundles(), queries, controls, st.sampled_from(DAMAGED)), max_size=6))
+def test_records_are_decoded_together_as_one_by_one(
+    records: list[LogRecord | bytes | None],
+) -> None:
+    values = [
+        each if each is None or isinstance(each, bytes) else CODEC.encode(each) for each in records
+    ]
+    where = [f"{WHERE}{at}" for at in range(len(values))]
+    together = CODEC.decode_many(values, where)
+    for found, value, place in zip(together, values, where, strict=True):
+        alone = outcome_of(value, place)
+        assert type(found) is type(alone)
+        if isinstance(alone, Bundle):
+            assert same_bundle(found, alone)
+        elif isinstance(alone, Query):
+            assert isinstance(found, Query)
+            assert same_columns(found.columns, alone.columns)
+        else:
+            assert str(found) == str(alone)
+
+
 @given(queries)
 def test_queries_come_back(query: Query) -> None:
     found = decoded(query)
@@ -217,8 +256,8 @@ TOPIC, PARTITION, NUMBER, PREVIOUS, LAST, ROWS = range(6)  # of a segment (docs/
     ("at", "changes", "message"),
     [
         (1, {PARTITION: CHAIN.partition}, "two packets of the same partition"),
-        (0, {ROWS: 1}, "3 documents where there must be 2"),
-        (1, {ROWS: 2}, "3 documents where there must be 4"),
+        (0, {ROWS: 1}, "packets of other sizes than 3 documents"),
+        (1, {ROWS: 2}, "packets of other sizes than 3 documents"),
         (0, {ROWS: 0}, "Expected `int` >= 1"),
         (0, {PREVIOUS: 6}, "behind offset 6 up to 6"),
         (0, {LAST: -1, PREVIOUS: -1}, "behind offset -1 up to -1"),
@@ -252,12 +291,19 @@ def test_a_bundle_without_packets_is_refused() -> None:
         CODEC.decode(value[:18] + none, WHERE)
 
 
-@pytest.mark.parametrize("offsets", [(5, 5, 3), (6, 5, 3)])
-def test_documents_that_do_not_rise_within_their_packet_are_refused(
-    offsets: tuple[int, ...],
+@pytest.mark.parametrize(
+    ("offsets", "message"),
+    [
+        ((5, 5, 3), "do not rise"),
+        ((6, 5, 3), "do not rise"),
+        ((5, -(2**63) + 4, 3), "beyond the offsets"),  # 2**63 - 1 after the packet's first one
+    ],
+)
+def test_documents_at_offsets_that_cannot_be_are_refused(
+    offsets: tuple[int, ...], message: str
 ) -> None:
     columns = replace(BUNDLE.columns, offsets=np.array(offsets))
-    with pytest.raises(LogDecodeError, match="do not rise"):
+    with pytest.raises(LogDecodeError, match=message):
         decoded(Bundle(BUNDLE.worker, BUNDLE.segments, columns))
 
 

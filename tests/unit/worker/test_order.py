@@ -1,0 +1,159 @@
+"""When a bundle leaves, and what is in it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from simhash_core.log.records import Bundle
+from streams.kafka.producers import AppendUnknownError
+from streams.worker.order import BundlePace
+from tests.rigs.manual_clock import ManualClock
+from tests.unit.worker.hand_driven import SETTINGS, TOPICS, HandDriven, text, turns, until
+
+UNANSWERED_SECONDS = 1.0
+FULL = SETTINGS.batch.documents
+
+
+class Paced(BundlePace):
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        super().__init__("own", self.clock)
+
+    def waits_after(self, seconds: float) -> float:
+        """Return how long the next bundle waits, when so much time has gone by."""
+        self.clock.now += seconds
+        return self.wait_seconds()
+
+
+def test_a_lone_bundle_leaves_at_once() -> None:
+    pace = Paced()
+    assert pace.wait_seconds() == 0
+    for other in ("a", "b"):
+        pace.read(other)
+    assert pace.wait_seconds() == 0
+    pace.sent()
+    pace.read("own")
+    assert pace.waits_after(0.004) == 0, "that was long ago"
+
+
+def test_the_next_bundle_waits_until_all_before_it_are_read_back() -> None:
+    pace = Paced()
+    pace.sent()
+    pace.sent()
+    pace.read("a")
+    assert pace.waits_after(0.1) == math.inf
+    pace.read("own")
+    assert pace.waits_after(0.1) == math.inf
+    pace.read("own")
+    assert pace.waits_after(0.1) == 0
+
+
+def test_a_bundle_that_was_not_appended_and_those_before_a_session_are_not_awaited() -> None:
+    pace = Paced()
+    pace.sent()
+    pace.lost()
+    assert pace.wait_seconds() == 0
+    pace.sent()
+    pace.begin()
+    assert pace.wait_seconds() == 0
+    pace.read("own")  # of the session before
+    pace.sent()
+    assert pace.wait_seconds() == math.inf
+
+
+def test_a_bundle_without_answer_is_awaited_for_a_second() -> None:
+    pace = Paced()
+    pace.sent()
+    assert pace.waits_after(UNANSWERED_SECONDS * 0.99) == math.inf
+    assert pace.waits_after(UNANSWERED_SECONDS * 0.02) == 0
+
+
+@pytest.mark.parametrize(("others", "seconds"), [(0, 0.001), (9, 0.01), (199, 0.2)])
+def test_workers_together_send_a_thousand_bundles_a_second(others: int, seconds: float) -> None:
+    pace = Paced()
+    for _ in range(3):
+        for number in range(others):
+            pace.read(f"other-{number}")
+    pace.sent()
+    pace.read("own")
+    assert pace.wait_seconds() == pytest.approx(seconds)
+    assert pace.waits_after(seconds / 2) == pytest.approx(seconds / 2)
+    assert pace.waits_after(seconds) == 0
+
+
+def test_a_worker_that_sends_no_more_is_counted_for_two_seconds_at_most() -> None:
+    pace = Paced()
+    for number in range(99):
+        pace.read(f"other-{number}")
+    waits = []
+    for _ in range(3):
+        pace.clock.now += 1.01
+        pace.sent()
+        pace.read("own")
+        waits.append(pace.wait_seconds())
+    assert waits == pytest.approx([0.1, 0.001, 0.001])
+
+
+def bundles(worker: HandDriven) -> list[Bundle]:
+    return [each for each in worker.broker.records() if isinstance(each, Bundle)]
+
+
+def rows_in(bundle: Bundle) -> dict[int, int]:
+    """The number of documents in a bundle, by raw partition."""
+    return {each.chain.partition: each.end - each.first for each in bundle.segments}
+
+
+async def test_what_comes_before_a_bundle_is_read_back_leaves_together(worker: HandDriven) -> None:
+    await worker.open(0, 1, 2)
+    worker.log.is_held = True
+    worker.send(1, text(1))
+    await until(lambda: bundles(worker))
+    worker.send(1, text(2), text(3))
+    worker.send(2, text(4))
+    await turns()
+    worker.send(2, text(5))
+    await turns()
+    worker.log.release()
+    await until(lambda: len(worker.outputs) == 5)
+    assert [rows_in(each) for each in bundles(worker)] == [{1: 1}, {1: 2, 2: 2}]
+
+
+async def test_a_full_bundle_leaves_before_the_last_one_is_read_back(worker: HandDriven) -> None:
+    await worker.open(0, 1, 2)
+    worker.log.is_held = True
+    worker.send(1, text(1))
+    await until(lambda: bundles(worker))
+    worker.send(1, *map(text, range(2, FULL)))
+    await turns(500)
+    assert len(bundles(worker)) == 1, "one document is lacking"
+    worker.send(2, text(FULL), text(FULL + 1), text(FULL + 2))
+    await until(lambda: len(bundles(worker)) == 2)
+    await turns()
+    assert rows_in(bundles(worker)[1]) == {1: FULL - 2, 2: 2}
+    worker.log.release()
+    await until(lambda: len(worker.outputs) == FULL + 2)
+    assert [rows_in(each) for each in bundles(worker)[2:]] == [{2: 1}]
+
+
+@pytest.mark.parametrize("is_in_log", [True, False])
+async def test_packets_of_a_bundle_without_answer_are_sent_again_and_count_once(
+    worker: HandDriven, *, is_in_log: bool
+) -> None:
+    await worker.open(0, 1, 2)
+    worker.log.is_held = True
+    worker.send(0, text(1))
+    await until(lambda: bundles(worker))
+    worker.appender.errors[TOPICS.log].append(AppendUnknownError("no answer"))
+    if not is_in_log:
+        worker.appender.dropped.add(TOPICS.log)
+    worker.send(1, text(2))
+    worker.send(2, *map(text, range(3, FULL + 2)))  # so that it is full
+    await until(lambda: not worker.appender.errors[TOPICS.log])
+    worker.appender.dropped.clear()
+    assert len(bundles(worker)) == 1 + is_in_log
+    worker.log.release()
+    await until(lambda: len(worker.outputs) == FULL + 1)
+    await turns()
+    assert len({*worker.outputs}) == len(worker.outputs) == FULL + 1
