@@ -116,7 +116,9 @@ class Bundle:
 
     first: Final = 0
 
-    def __init__(self, worker: str, segments: Sequence[BundleSegment], columns: DocumentColumns) -> None:
+    def __init__(
+        self, worker: str, segments: Sequence[BundleSegment], columns: DocumentColumns
+    ) -> None:
         self.worker = worker
         self.segments = segments
         self.columns = columns

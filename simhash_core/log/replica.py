@@ -14,6 +14,7 @@ from simhash_core.log.records import (
     NO_CONTROL,
     NO_OFFSET,
     Bundle,
+    BundleSegment,
     Chain,
     Control,
     Decision,
@@ -22,7 +23,6 @@ from simhash_core.log.records import (
     LogClock,
     LogRecord,
     Query,
-    BundleSegment,
     sequence_number,
 )
 

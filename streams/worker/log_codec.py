@@ -25,6 +25,7 @@ from simhash_core.index.prints import with_bands
 from simhash_core.log.records import (
     NO_OFFSET,
     Bundle,
+    BundleSegment,
     Chain,
     ChainHeads,
     Control,
@@ -32,7 +33,6 @@ from simhash_core.log.records import (
     LogRecord,
     Query,
     Report,
-    BundleSegment,
 )
 from streams.store.columns_codec import (
     ColumnsError,

@@ -15,7 +15,7 @@ import numpy as np
 
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import SourcePosition
-from simhash_core.log.records import Bundle, Chain, Control, Decision, LogRecord, Segment
+from simhash_core.log.records import Bundle, BundleSegment, Chain, Control, Decision, LogRecord
 
 NOTHING = -1
 INDEX_BITS = 16
@@ -106,7 +106,7 @@ class History:
         self._sources[offset] = [None if row is None else row.source for row in rows]
 
     def _take_packet(
-        self, offset: int, columns: DocumentColumns, segment: Segment, rows: list[_Row | None]
+        self, offset: int, columns: DocumentColumns, segment: BundleSegment, rows: list[_Row | None]
     ) -> None:
         offsets = columns.offsets[segment.first : segment.end]
         covered = (offsets > segment.previous) & (offsets <= segment.last)

@@ -22,6 +22,7 @@ from simhash_core.log.records import (
     NO_CONTROL,
     NO_OFFSET,
     Bundle,
+    BundleSegment,
     Chain,
     ChainHeads,
     Control,
@@ -31,7 +32,6 @@ from simhash_core.log.records import (
     Progress,
     Query,
     Removal,
-    BundleSegment,
     sequence_number,
 )
 from simhash_core.log.removals import UndecidedRemovals, removing_rows
