@@ -36,7 +36,6 @@ SHARED_NAMES = {
     "Progress": "of a shard; of the demo",
     "Refused": "of a file's line",
     "Removal": "in the log; in the store",
-    "Segment": "the older entries of an index; a packet of a bundle",
     "View": "of the index; a Protocol of the demo",
 }
 """Names of two classes, with why. A new one needs a reason; those that are gone are taken out."""
