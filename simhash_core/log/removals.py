@@ -60,19 +60,19 @@ class UndecidedRemovals:
         self._heads = None
         for each in (self._waiting, self._removing, self._first, self._later):
             each.clear()
-        if replica.heads is None or not self._is_needed:
+        if replica.heads is None:
             return
-        self._heads = Heads(replica.heads.columns())
-        for offset, item in replica.undecided.items():
-            if isinstance(item, Bundle):
-                self._waiting.append((offset, item))
+        bundles = [(k, each) for k, each in replica.undecided.items() if isinstance(each, Bundle)]
+        self._is_needed = self._is_needed or any(map(_removes, (each for _, each in bundles)))
+        if self._is_needed:
+            self._heads = Heads(replica.heads.columns())
+            self._waiting.extend(bundles)
 
     def read(self, offset: int, bundle: Bundle, replica: Replica) -> None:
         """Read the latest bundle, which the replica has."""
         if self._heads is not None:
             self._waiting.append((offset, bundle))
-        elif not self._is_needed and bundle.columns.operations is not None:
-            self._is_needed = True
+        elif not self._is_needed and _removes(bundle):
             self.begin(replica)
 
     def decided(self, offset: int) -> None:
@@ -109,6 +109,10 @@ class UndecidedRemovals:
                 self._later.setdefault(name, deque()).append(sequence)
         if removing:
             self._removing[offset] = removing
+
+
+def _removes(bundle: Bundle) -> bool:
+    return bundle.columns.operations is not None
 
 
 def view_of(

@@ -143,8 +143,7 @@ class BundleSender:
         """Append the next bundle if it may leave; return whether another one may follow at once."""
         wait = 0.0 if self._waiting >= self._limit.documents else self.pace.wait_seconds()
         if wait:
-            if wait < math.inf:
-                self._send_later(wait)
+            self._send_later(min(wait, _UNANSWERED_SECONDS))
             return False
         with self._metrics.stage("append"):
             bundle = self._participant.bundle(self._limit)
@@ -161,9 +160,14 @@ class BundleSender:
         return True
 
     def _send_later(self, seconds: float) -> None:
-        if self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(seconds, self._append_and_go_on)
+        """Try again in this time, or when an earlier call has said."""
+        loop = asyncio.get_running_loop()
+        at = loop.time() + seconds
+        if self._timer is not None:
+            if self._timer.when() <= at:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(at, self._append_and_go_on)
 
     def _append_and_go_on(self) -> None:
         self._timer = None
