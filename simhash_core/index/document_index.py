@@ -12,7 +12,8 @@ belong to a dropped slot, until their segment is merged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -150,22 +151,26 @@ SLOTS_LIMIT: Final = SLOT_NUMBERS - 1  # the last is ``NO_SLOT``
 _MERGED_SEGMENTS: Final = 4
 
 
+LiveRows = Sequence[NDArray[np.bool_]]
+
+
 class SegmentMerge:
     """Segments that should become one, as they are now; ``build`` may run in another thread."""
 
     def __init__(
-        self,
-        scheme: BlockScheme,
-        segments: Sequence[KeptSegment],
-        live: Sequence[NDArray[np.bool_]],
+        self, scheme: BlockScheme, segments: Sequence[KeptSegment], live: Callable[[], LiveRows]
     ) -> None:
         """``live`` says for each segment which rows are to stay."""
         self.segments = segments
         self._scheme = scheme
-        self._live = live
+        self._find_live = live
         slots = ((each.segment.slots.slots, each.is_filed) for each in segments)
         # Those of a file change as shards come and go.
         self._slots = [each.copy() if is_filed else each for each, is_filed in slots]
+
+    @cached_property
+    def _live(self) -> LiveRows:
+        return self._find_live()
 
     def rows(self) -> Rows:
         return joined([*self._parts()])
@@ -194,30 +199,24 @@ class SegmentMerge:
 
 
 class Filing(SegmentMerge):
-    """Rows that should become one segment in a file.
+    """Rows that should become one segment in a file."""
 
-    ``ranges`` are the sequence numbers of each slot, ``documents`` its rows.
-    """
+    last: NDArray[np.uint64] | None = None
+    """Up to which sequence number it has all rows in memory of each slot; None: of files."""
 
-    def __init__(
-        self,
-        scheme: BlockScheme,
-        segments: Sequence[KeptSegment],
-        live: Sequence[NDArray[np.bool_]],
-        last: NDArray[np.uint64] | None = None,
-    ) -> None:
-        """``last``: up to which sequence number it has all rows of each slot in memory."""
-        super().__init__(scheme, segments, live)
-        self.last = last
-        slots = np.zeros(SLOT_NUMBERS, dtype=np.intp)
-        for each, of, rows in zip(segments, self._slots, live, strict=True):
-            slots += np.bincount(of[each.segment.slots.shards[rows]], minlength=SLOT_NUMBERS)
-        self.documents = {slot: int(slots[slot]) for slot in np.flatnonzero(slots).tolist()}
+    @cached_property
+    def documents(self) -> dict[int, int]:
+        """The number of rows of each slot."""
+        counts = np.zeros(SLOT_NUMBERS, dtype=np.intp)
+        for each, of, live in zip(self.segments, self._slots, self._live, strict=True):
+            counts += np.bincount(of[each.segment.slots.shards[live]], minlength=SLOT_NUMBERS)
+        return {slot: int(counts[slot]) for slot in np.flatnonzero(counts).tolist()}
 
     def leave(self) -> None:
-        """Hide the rows in the segments that they were in."""
+        """Hide the rows in memory that are in the file now."""
         for kept, live in zip(self.segments, self._live, strict=True):
-            kept.hide(np.flatnonzero(live))
+            if not kept.is_filed:
+                kept.hide_all(live)
 
 
 class DocumentIndex:
@@ -236,6 +235,7 @@ class DocumentIndex:
         self._visible = np.zeros(SLOT_NUMBERS, dtype=np.bool_)
         self._counts: dict[int, int] = {}
         self._filing: Filing | None = None
+        self._filing_slots: set[int] = set()
         self.candidates_seen = 0
         self.dropped_before = 0
 
@@ -256,7 +256,7 @@ class DocumentIndex:
         for each in self._segments:
             used |= each.slots()
         if self._filing is not None:
-            used |= self._filing.documents.keys()
+            used |= self._filing_slots
         slot = next((s for s in range(SLOTS_LIMIT) if s not in used and s not in self._counts), -1)
         if slot < 0:
             raise UsageError(f"an index holds at most {SLOTS_LIMIT} shards at one time")
@@ -394,24 +394,35 @@ class DocumentIndex:
             np.minimum(last, end, out=last)
             for part, rows in zip(parts, live, strict=True):
                 rows[part.segment.sequences.count_below(int(end) + 1) :] = False
-        return self._filing_of(parts, live, last)
+        filing = self._begin_filing(parts, lambda: live)
+        filing.last = last
+        return filing
 
     def file_merge(self, segments: Iterable[Segment]) -> Filing:
         """Return what files should become one; ``end_filing`` must follow."""
         parts = [kept for each in segments if (kept := self._kept_file(each)) is not None]
-        return self._filing_of(parts, [self._live_rows(each) for each in parts], None)
+        as_now = [
+            (each.segment.slots, None if each.hidden is None else each.hidden.copy())
+            for each in parts
+        ]
+        live = [self._live[each.slots] for each, _ in as_now]  # by number of the shard
 
-    def _filing_of(
-        self,
-        parts: Sequence[KeptSegment],
-        live: Sequence[NDArray[np.bool_]],
-        last: NDArray[np.uint64] | None,
-    ) -> Filing:
+        def rows() -> LiveRows:  # in another thread: there may be millions
+            found = zip(as_now, live, strict=True)
+            return [
+                own[slots.shards] if hidden is None else own[slots.shards] & ~hidden
+                for (slots, hidden), own in found
+            ]
+
+        return self._begin_filing(parts, rows)
+
+    def _begin_filing(self, parts: Sequence[KeptSegment], live: Callable[[], LiveRows]) -> Filing:
         if self._filing is not None:
             raise UsageError("one file is made at a time")
         for each in parts:
             each.is_in_use = True
-        self._filing = Filing(self.scheme, parts, live, last)
+        self._filing = Filing(self.scheme, parts, live)
+        self._filing_slots = set().union(*(each.slots() for each in parts))
         return self._filing
 
     def filed(self, segment: Segment, shards: Mapping[int, int]) -> None:
@@ -427,7 +438,8 @@ class DocumentIndex:
                 kept.give(shard, slot, filing.documents.get(slot, 0))
         filing.hide_what_is_gone(kept)
         filing.leave()
-        self._segments.insert(0, kept)
+        merged = [each for each in filing.segments if each.is_filed]
+        self._segments = [kept, *(each for each in self._segments if each not in merged)]
         self.end_filing()
 
     def end_filing(self) -> None:
@@ -524,7 +536,8 @@ class DocumentIndex:
         self._segments[first : first + len(merge.segments)] = kept
 
     def _merge_of(self, segments: Sequence[KeptSegment]) -> SegmentMerge:
-        return SegmentMerge(self.scheme, segments, [self._live_rows(each) for each in segments])
+        live = [self._live_rows(each) for each in segments]
+        return SegmentMerge(self.scheme, segments, lambda: live)
 
     def _merge_now(self, segments: Sequence[KeptSegment]) -> None:
         merge = self._merge_of(segments)

@@ -387,6 +387,12 @@ class KeptSegment:
                     self._claimed[shard] -= count
         return len(fresh)
 
+    def hide_all(self, rows: NDArray[np.bool_]) -> None:
+        """Hide the rows of a mask, of a segment in memory."""
+        hidden = rows if self.hidden is None else self.hidden | rows
+        self._left = len(hidden) - int(np.count_nonzero(hidden))
+        self.hidden = hidden
+
     def shown(self, rows: NDArray[np.intp] | NDArray[np.uint32]) -> NDArray[np.bool_]:
         if self.hidden is None:
             return np.ones(len(rows), dtype=np.bool_)

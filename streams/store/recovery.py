@@ -68,7 +68,7 @@ def make_missing_files(
     """
     earlier = store.path / DIRECTORY  # of a version that had files for each shard
     filed = [] if earlier.exists() else store.filed()
-    segments.find(filed, store.highest, store.expired_before)
+    segments.find(filed, store.highest, store.expired_before, interrupted)
     if segments.filed() != store.filed():
         store.set_filed(segments.filed())
     shutil.rmtree(earlier, ignore_errors=True)

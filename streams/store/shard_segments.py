@@ -327,33 +327,43 @@ class WorkerSegments:
         self._owner = owner
         self._with_times = with_times
         self._lock = threading.Lock()
-        self._is_read = False
+        self._unread: list[Path] | None = None  # None: not listed yet
         self._seen: dict[int, float] = {}
         self._read_at = 0.0
 
-    def find(self, partition: int) -> Mapping[int, SegmentFile]:
-        """Return the valid files by checksum for a shard that opens; the others are deleted."""
+    def find(
+        self, partition: int, interrupted: threading.Event | None = None
+    ) -> Mapping[int, SegmentFile]:
+        """Return the valid files by checksum for a shard that opens; the others are deleted.
+
+        Raises ``InterruptedError`` soon after ``interrupted`` is set.
+        """
         with self._lock:
             self.note(partition)
-            if not self._is_read:
-                self._is_read = True
+            if self._unread is None:
                 self._read_at = time.monotonic()
-                self._read()
+                self._unread = self._listed()
+            while self._unread:
+                if interrupted is not None and interrupted.is_set():
+                    raise InterruptedError
+                self._read(self._unread.pop())
             return self.files
 
-    def _read(self) -> None:
+    def _listed(self) -> list[Path]:
         if not self._directory.exists() or not self._is_locked():
-            return
-        for path in segment_paths(self._directory):
-            try:
-                file = self._checked(path)
-            except (SegmentDamagedError, OSError) as error:
-                logger.warning("rebuilding a segment file: %s", error)
-                path.unlink(missing_ok=True)
-            else:
-                self.files[file.checksum] = file
+            return []
         for path in self._directory.glob(f"*{_WRITING}"):
             path.unlink(missing_ok=True)
+        return segment_paths(self._directory)
+
+    def _read(self, path: Path) -> None:
+        try:
+            file = self._checked(path)
+        except (SegmentDamagedError, OSError) as error:
+            logger.warning("rebuilding a segment file: %s", error)
+            path.unlink(missing_ok=True)
+        else:
+            self.files[file.checksum] = file
 
     def _is_locked(self) -> bool:
         """Return whether the files are this process's, until it ends."""
@@ -451,14 +461,20 @@ class ShardSegments:
         self.tail: list[EntryPrints] = []
         self.next = 0
 
-    def find(self, filed: Sequence[FiledRange], highest: int, expired_before: int = 0) -> None:
+    def find(
+        self,
+        filed: Sequence[FiledRange],
+        highest: int,
+        expired_before: int = 0,
+        interrupted: threading.Event | None = None,
+    ) -> None:
         """Find what files have of the shard; nothing after a gap counts.
 
         ``filed`` is what the store says, and ``highest`` its highest sequence number: it cannot be
         right about what is beyond. Entries below ``expired_before`` need no file.
         """
         self.claims, self.next = [], 0
-        files = self.files.find(self.partition)
+        files = self.files.find(self.partition, interrupted)
         for first, last, checksum in sorted(filed):
             if last < expired_before:
                 continue

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -135,6 +136,17 @@ def test_files_grow_with_the_entries_and_not_with_the_shards(worker: Worker) -> 
     assert again.index.documents_in_memory == in_memory < 500
     assert {each: each.stat().st_mtime_ns for each in again.paths} == files
     again.close()
+
+
+def test_reading_files_stops_with_its_shard_and_goes_on_with_another(worker: Worker) -> None:
+    worker.close()
+    files = WorkerSegments(worker.state / "segments", OWNER, SCHEME)
+    interrupted = threading.Event()
+    interrupted.set()
+    with pytest.raises(InterruptedError):
+        files.find(0, interrupted)
+    assert not files.files
+    assert len(files.find(1)) == len(worker.paths) > 0
 
 
 def test_rows_of_a_shard_that_left_go_with_the_next_merge(worker: Worker) -> None:

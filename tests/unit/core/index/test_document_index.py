@@ -190,7 +190,7 @@ class Files:
         self.claims: dict[int, list[tuple[Segment, int, tuple[int, int]]]] = {}
         self.segments: list[Segment] = []
         self.number = 0
-        self.under_way: tuple[Filing, list[int], list[Segment]] | None = None
+        self.under_way: tuple[Filing, list[int], list[Segment], set[int]] | None = None
 
     def come(self, shard: int) -> None:
         """Open a shard: what its claims have, the other rows, without what was removed."""
@@ -228,14 +228,15 @@ class Files:
         if which % 2 and self.segments:
             files = self.segments[: 1 + which // 2]
             if any(self.index.claimed(each)[0] for each in files):
-                self.under_way = self.index.file_merge(files), shards, files
+                slots = set().union(*(self.index.claimed(each)[1] for each in files))
+                self.under_way = self.index.file_merge(files), shards, files, slots
             return
         firsts = [self.first_in_memory(shard) for shard in shards]
         last = self.number - 1 - which
         ranges = {self.slots[each]: (at, last) for each, at in zip(shards, firsts, strict=True)}
         filing = self.index.filing(ranges, 1, 5 + which)
         if filing is not None:
-            self.under_way = filing, shards, []
+            self.under_way = filing, shards, [], set()
 
     def first_in_memory(self, shard: int) -> int:
         return max((last + 1 for _, _, (_, last) in self.claims[shard]), default=0)
@@ -243,11 +244,11 @@ class Files:
     def end(self, opened: dict[int, int]) -> None:
         """End it, as a keeper of files does; ``opened``: the slots when it began."""
         assert self.under_way is not None
-        filing, shards, files = self.under_way
+        filing, shards, files, slots = self.under_way
         self.under_way = None
         shards = [each for each in shards if opened[each] in filing.documents]
         rows = filing.rows()
-        if all(self.index.claimed(each)[1] <= {*opened.values()} for each in files):
+        if all(self.index.claimed(each)[1] <= slots for each in files):
             numbers = {opened[shard]: number for number, shard in enumerate(shards)}
             of = np.array([numbers[slot] for slot in rows.slots.tolist()], dtype=np.uint16)
             segment = in_a_file(CLASSIC, rows._replace(slots=of), len(shards))
