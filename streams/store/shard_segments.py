@@ -445,7 +445,7 @@ class WorkerSegments:
         return ()
 
 
-class Claim(NamedTuple):
+class FiledClaim(NamedTuple):
     first: int
     last: int
     file: SegmentFile
@@ -457,7 +457,7 @@ class ShardSegments:
     def __init__(self, files: WorkerSegments, partition: int) -> None:
         self.files = files
         self.partition = partition
-        self.claims: list[Claim] = []
+        self.claims: list[FiledClaim] = []
         self.tail: list[EntryPrints] = []
         self.next = 0
 
@@ -485,7 +485,7 @@ class ShardSegments:
             number = file.head.number(self.partition)
             if number is None or (first, last) not in file.head.shards[number].ranges:
                 break
-            self.claims.append(Claim(first, last, file))
+            self.claims.append(FiledClaim(first, last, file))
             self.next = last + 1
 
     def ranges_in(self, files: Collection[SegmentFile], after: int = 0) -> list[tuple[int, int]]:
@@ -503,7 +503,7 @@ class ShardSegments:
 
     def taken(self, file: SegmentFile, ranges: Iterable[tuple[int, int]]) -> None:
         """Claim ranges in a new file."""
-        claims = [*self.claims, *(Claim(*each, file) for each in ranges)]
+        claims = [*self.claims, *(FiledClaim(*each, file) for each in ranges)]
         self.claims = sorted(claims, key=lambda each: each.first)
         self.next = max(self.next, self.claims[-1].last + 1)
 
