@@ -18,6 +18,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -244,14 +245,18 @@ class ShardStores:
         self._profile = settings.index_profile()
         self._cache = block_cache(settings.block_cache_bytes)
         self._disk = disk or RocksDisk(self._cache)
-        self._segments = WorkerSegments(
-            segments_directory(shard_directory(settings.state_dir, settings.application_id, 0)),
-            SegmentOwner(identity, settings.application_id),
-            self._profile.scheme(),
-            with_times=self._profile.window is not None,
-        )
         self._open: dict[int, ShardStore] = {}
         self._recoveries: dict[int, Recovery] = {}
+
+    @cached_property
+    def _segments(self) -> WorkerSegments:
+        settings = self._settings
+        shard = shard_directory(settings.state_dir, settings.application_id, 0)
+        owner = SegmentOwner(self._identity, settings.application_id)
+        with_times = self._profile.window is not None
+        return WorkerSegments(
+            segments_directory(shard), owner, self._profile.scheme(), with_times=with_times
+        )
 
     def measure(self) -> None:
         """Report RocksDB's figures of the open stores; call it in the thread that closes them."""
