@@ -38,7 +38,8 @@ from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import Nearness
 from simhash_core.index.memtable import Rows
 from simhash_core.index.prints import BAND_KEY_BYTES, Prints, prints_of
-from simhash_core.index.segment import build_segment
+from simhash_core.index.segment import build_segment, segment_of
+from simhash_core.index.segment import columns_of as segment_columns
 from simhash_core.log.local_decider import LocalDecider, MemoryEntries
 from simhash_core.log.records import Chain, Progress, sequence_number, sequence_numbers
 from simhash_core.text.fingerprinter import Fingerprinter
@@ -51,7 +52,12 @@ from streams.store.recovery import fill_index, make_missing_files
 from streams.store.rocksdb_store import MIB, block_cache
 from streams.store.row_codec import EntryBlock, ProgressRow, StoreIdentity
 from streams.store.shard_directory import open_shard_store
-from streams.store.shard_segments import SegmentOwner, ShardSegments, documents_limit
+from streams.store.shard_segments import (
+    SegmentOwner,
+    ShardSegments,
+    WorkerSegments,
+    documents_limit,
+)
 from streams.store.shard_store import ShardStore
 
 Figures = dict[str, float]
@@ -62,6 +68,7 @@ _PROBES: Final = 1 << 30
 """The number of the first block of documents that are looked up."""
 _PACKETS: Final = 40
 _TENTH: Final = 10
+_FILES: Final = "files"
 _FLIPPED_SKETCH_BYTES: Final = 5
 _BANDS_LOST: Final = 3
 
@@ -81,8 +88,8 @@ def _opened(path: Path, profile: str) -> Iterator[tuple[ShardStore, ShardSegment
     scheme = profile_named(profile).scheme()
     owner = StoreIdentity(IDENTITY, "benchmark", 0)
     with closing(open_shard_store(path, owner, scheme.bits, block_cache())) as store:
-        segments = ShardSegments(path, SegmentOwner(IDENTITY, "benchmark", 0), scheme)
-        store.segments = segments
+        files = WorkerSegments(path / _FILES, SegmentOwner(IDENTITY, "benchmark"), scheme)
+        store.segments = segments = ShardSegments(files, 0)
         yield store, segments
 
 
@@ -107,7 +114,7 @@ def load(path: Path, profile: str, documents: int) -> Figures:
                 store.load([block], ProgressRow(progress, number))
         with files:
             make_missing_files(store, segments)
-        size = disk_bytes(path / "segments")
+        size = disk_bytes(path / _FILES)
     return {
         "rows_cpu_us": rows.us_each(documents),
         "files_cpu_us": files.us_each(documents),
@@ -210,9 +217,10 @@ def in_memory(profile: str, documents: int, *, skewed: bool) -> Figures:
         if size >= limit or (number + 1) * _BLOCK >= documents:
             sequences = np.concatenate([_sequences(n, each.documents) for n, each in parts])
             prints = Prints(*map(np.concatenate, zip(*(each for _, each in parts), strict=True)))
-            rows = Rows(sequences, np.full(size, slot, dtype=np.uint16), prints)
-            first, last = int(sequences[0]), int(sequences[-1])
-            index.attach(slot, build_segment(scheme, rows), first, last)
+            rows = Rows(sequences, np.zeros(size, dtype=np.uint16), prints)
+            columns = segment_columns(build_segment(scheme, rows), with_times=False)
+            ranges = [(int(sequences[0]), int(sequences[-1]))]
+            index.claim(segment_of(scheme, *columns), 0, slot, ranges)
             parts, size = [], 0
     return _looked_up(index, slot, profile, skewed=skewed)
 

@@ -2,8 +2,8 @@
 
 A new document goes into the memtable, which is compared whole: for a few hundred documents that is
 cheaper than buckets. A full memtable becomes a segment; four segments of about one size become one.
-So each document is sorted a few times in all, and a look-up visits few segments. Segments from
-files (``attach``) are never merged here.
+So each document is sorted a few times in all, and a look-up visits few segments. Whoever keeps
+segments in files makes and merges these (``filing``, ``filed``).
 
 One index serves all shards of a worker, so a look-up costs the same for one shard and for many. The
 *slot* of a row names the shard that was opened. A mask hides rows that expired, were removed or
@@ -12,7 +12,8 @@ belong to a dropped slot, until their segment is merged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -24,7 +25,14 @@ from simhash_core.index.hot_buckets import BYTE_WORDS
 from simhash_core.index.memtable import Memtable, Rows, joined
 from simhash_core.index.pairs import Pairs, near_rows, sorted_pairs
 from simhash_core.index.prints import Prints, bucket_values, shared
-from simhash_core.index.segment import Candidates, KeptSegment, Segment, build_segment, question
+from simhash_core.index.segment import (
+    SLOT_NUMBERS,
+    Candidates,
+    KeptSegment,
+    Segment,
+    build_segment,
+    question,
+)
 
 # ---- Look-ups in the memtable and the segments of one moment.
 
@@ -72,7 +80,7 @@ def pairs_of(seen: Seen, kept: KeptSegment, candidates: Candidates, prints: Prin
     within = distances <= seen.scheme.distance
     near, distances = near[within], distances[within]
     documents, rows = candidates.documents[near], candidates.rows[near]
-    slots = segment.slots[rows]
+    slots = segment.slots.take(rows)
     live = seen.visible[slots] & kept.shown(rows)
     live &= _in_window(seen.window_ms, prints.times_ms[documents], segment.times_ms, rows)
     documents, rows = documents[live], rows[live]
@@ -100,7 +108,8 @@ def nearest(seen: Seen, prints: Prints, limit: int) -> Pairs:
         kept = rows[nearest]
         sequences = part.sequences[kept] if isinstance(part, Rows) else part.sequences.take(kept)
         zeros = np.zeros(len(nearest), dtype=np.intp)
-        parts.append(Pairs(zeros, distances[nearest], sequences, part.slots[kept]))
+        slots = part.slots[kept] if isinstance(part, Rows) else part.slots.take(kept)
+        parts.append(Pairs(zeros, distances[nearest], sequences, slots))
     return sorted_pairs(parts).take(slice(limit))
 
 
@@ -117,7 +126,8 @@ def _candidates(
         yield part, columns[live], rows[live]
     for kept in seen.segments:
         for candidates in kept.segment.candidates(looked_up, within=False):
-            live = seen.visible[kept.segment.slots[candidates.rows]] & kept.shown(candidates.rows)
+            slots = kept.segment.slots.take(candidates.rows)
+            live = seen.visible[slots] & kept.shown(candidates.rows)
             yield kept.segment, candidates.columns[live], candidates.rows[live].astype(np.intp)
 
 
@@ -136,42 +146,77 @@ def _in_window(
 
 MEMTABLE_DOCUMENTS: Final = 512
 SEGMENT_DOCUMENTS_LIMIT: Final = 1 << 20  # merging them takes seconds and 300 MB of memory
-SLOTS_LIMIT: Final = 1 << 16
+SLOTS_LIMIT: Final = SLOT_NUMBERS - 1  # the last is ``NO_SLOT``
 
 _MERGED_SEGMENTS: Final = 4
+
+
+LiveRows = Sequence[NDArray[np.bool_]]
 
 
 class SegmentMerge:
     """Segments that should become one, as they are now; ``build`` may run in another thread."""
 
     def __init__(
-        self,
-        scheme: BlockScheme,
-        segments: Sequence[KeptSegment],
-        live: Sequence[NDArray[np.bool_]],
+        self, scheme: BlockScheme, segments: Sequence[KeptSegment], live: Callable[[], LiveRows]
     ) -> None:
         """``live`` says for each segment which rows are to stay."""
         self.segments = segments
         self._scheme = scheme
-        self._live = live
+        self._find_live = live
+        slots = ((each.segment.slots.slots, each.is_filed) for each in segments)
+        # Those of a file change as shards come and go.
+        self._slots = [each.copy() if is_filed else each for each, is_filed in slots]
+
+    @cached_property
+    def _live(self) -> LiveRows:
+        return self._find_live()
+
+    def rows(self) -> Rows:
+        return joined([*self._parts()])
+
+    def _parts(self) -> Iterator[Rows]:
+        for each, slots, live in zip(self.segments, self._slots, self._live, strict=True):
+            rows = each.segment.rows()._replace(slots=slots[each.segment.slots.shards])
+            yield rows.take(live)
 
     def build(self) -> Segment | None:
         """Return the merged segment, or None if no row is live."""
-        rows = zip((each.segment.rows() for each in self.segments), self._live, strict=True)
-        whole = joined([part.take(live) for part, live in rows])
+        whole = self.rows()
         return build_segment(self._scheme, whole) if whole.documents else None
 
     def hide_what_is_gone(self, merged: KeptSegment) -> None:
         """Hide the rows that were hidden in the segments after this merge began."""
-        for kept, live in zip(self.segments, self._live, strict=True):
+        for kept, of, live in zip(self.segments, self._slots, self._live, strict=True):
             if kept.hidden is None:
                 continue
             gone = np.flatnonzero(kept.hidden & live)
-            slots = kept.segment.slots[gone]
+            slots = of[kept.segment.slots.shards[gone]]
             sequences = kept.segment.sequences.take(gone)
             for slot in np.unique(slots):
                 rows = merged.segment.sequences.rows_of(sequences[slots == slot])
-                merged.hide(rows[merged.segment.slots[rows] == slot])
+                merged.hide(rows[merged.segment.slots.take(rows) == slot])
+
+
+class Filing(SegmentMerge):
+    """Rows that should become one segment in a file."""
+
+    last: NDArray[np.uint64] | None = None
+    """Up to which sequence number it has all rows in memory of each slot; None: of files."""
+
+    @cached_property
+    def documents(self) -> dict[int, int]:
+        """The number of rows of each slot."""
+        counts = np.zeros(SLOT_NUMBERS, dtype=np.intp)
+        for each, of, live in zip(self.segments, self._slots, self._live, strict=True):
+            counts += np.bincount(of[each.segment.slots.shards[live]], minlength=SLOT_NUMBERS)
+        return {slot: int(counts[slot]) for slot in np.flatnonzero(counts).tolist()}
+
+    def leave(self) -> None:
+        """Hide the rows in memory that are in the file now."""
+        for kept, live in zip(self.segments, self._live, strict=True):
+            if not kept.is_filed:
+                kept.hide_all(live)
 
 
 class DocumentIndex:
@@ -186,10 +231,11 @@ class DocumentIndex:
         self._window_ms = window_ms
         self._segments: list[KeptSegment] = []
         self._memtable = Memtable(scheme, MEMTABLE_DOCUMENTS)
-        self._live = np.zeros(SLOTS_LIMIT, dtype=np.bool_)
-        self._visible = np.zeros(SLOTS_LIMIT, dtype=np.bool_)
+        self._live = np.zeros(SLOT_NUMBERS, dtype=np.bool_)
+        self._visible = np.zeros(SLOT_NUMBERS, dtype=np.bool_)
         self._counts: dict[int, int] = {}
-        self._removed: dict[int, list[NDArray[np.uint64]]] = {}
+        self._filing: Filing | None = None
+        self._filing_slots: set[int] = set()
         self.candidates_seen = 0
         self.dropped_before = 0
 
@@ -209,6 +255,8 @@ class DocumentIndex:
         used = set(np.unique(self._memtable.rows().slots).tolist())
         for each in self._segments:
             used |= each.slots()
+        if self._filing is not None:
+            used |= self._filing_slots
         slot = next((s for s in range(SLOTS_LIMIT) if s not in used and s not in self._counts), -1)
         if slot < 0:
             raise UsageError(f"an index holds at most {SLOTS_LIMIT} shards at one time")
@@ -223,7 +271,9 @@ class DocumentIndex:
     def drop_slot(self, slot: int) -> None:
         self._live[slot] = self._visible[slot] = False
         self._counts.pop(slot, None)
-        self._removed.pop(slot, None)
+        for each in self._segments:
+            if each.is_filed:
+                each.release(slot)
 
     def add(self, slot: int, sequences: NDArray[np.uint64], prints: Prints) -> None:
         count = len(sequences)
@@ -240,8 +290,6 @@ class DocumentIndex:
             self._seal(whole.take(slice(first, first + SEGMENT_DOCUMENTS_LIMIT)))
 
     def remove(self, slot: int, sequences: NDArray[np.uint64]) -> None:
-        if slot in self._removed:
-            self._removed[slot].append(sequences)
         memtable = self._memtable.rows()
         gone = (memtable.slots == slot) & np.isin(memtable.sequences, sequences)
         if gone.any():
@@ -249,10 +297,8 @@ class DocumentIndex:
             self._memtable.append(memtable.take(~gone))
         removed = int(np.count_nonzero(gone))
         for each in self._segments:
-            if each.slot not in (None, slot):
-                continue
             rows = each.segment.sequences.rows_of(sequences)
-            removed += each.hide(rows[each.segment.slots[rows] == slot])
+            removed += each.hide(rows[each.segment.slots.take(rows) == slot])
         self._counts[slot] -= removed
 
     def drop_before(self, sequence: int) -> int:
@@ -268,7 +314,7 @@ class DocumentIndex:
             rows = np.arange(each.segment.sequences.count_below(sequence))
             rows = rows[each.shown(rows)]
             each.hide(rows)
-            dropped.append(each.segment.slots[rows])
+            dropped.append(each.segment.slots.take(rows))
         slots, counts = np.unique(np.concatenate(dropped), return_counts=True)
         removed = 0
         for slot, count in zip(slots.tolist(), counts.tolist(), strict=True):
@@ -278,69 +324,132 @@ class DocumentIndex:
         self._forget_dropped()
         return removed
 
-    def extract(self, slot: int, first: int, last: int, limit: int) -> Rows:
-        """Return the ``limit`` earliest documents of a slot from ``first`` to ``last``, sorted.
+    # ---- segments in files
 
-        They are to be written and attached. Attached segments are left out. Removals from now on
-        are remembered until ``attach``.
+    @property
+    def documents_in_memory(self) -> int:
+        """The number of documents that are in no file."""
+        return len(self) - sum(each.left for each in self._segments if each.is_filed)
+
+    def claim(
+        self, segment: Segment, shard: int, slot: int, ranges: Iterable[tuple[int, int]]
+    ) -> None:
+        """Give a slot the rows of a shard of a file; it must have none in these ranges.
+
+        ``shard`` is the number in the file. No look-up meets the rows outside ``ranges``, or those
+        of shards that nobody claimed.
         """
-        self._removed[slot] = []
-        parts = [self._memtable.rows(), *self._parts_in_memory(slot)]
-        extracted = joined([_between(each, slot, first, last) for each in parts])
-        return extracted.take(np.argsort(extracted.sequences, kind="stable")[:limit])
+        kept = self._kept_file(segment)
+        if kept is None:
+            kept = KeptSegment(segment, is_filed=True)
+            self._segments.insert(0, kept)
+        before = kept.left
+        kept.claim(shard, slot, ranges)
+        kept.hide(self._expired_in(kept, slot))
+        self._counts[slot] += kept.left - before
 
-    def attach(self, slot: int, segment: Segment, first: int, last: int) -> None:
-        """Replace the rows of a slot from sequence number ``first`` to ``last`` by a segment.
+    def _expired_in(self, kept: KeptSegment, slot: int) -> NDArray[np.intp]:
+        rows = np.arange(kept.segment.sequences.count_below(self.dropped_before))
+        expired: NDArray[np.intp] = rows[kept.segment.slots.take(rows) == slot]
+        return expired
 
-        It has all of these documents; those that were removed meanwhile are hidden.
+    def _kept_file(self, segment: Segment) -> KeptSegment | None:
+        return next((each for each in self._segments if each.segment is segment), None)
+
+    def claimed(self, segment: Segment) -> tuple[int, set[int]]:
+        """Return how many documents of a file are in the index, and in which slots."""
+        kept = self._kept_file(segment)
+        return (0, set()) if kept is None else (kept.left, kept.slots())
+
+    def filing(
+        self, ranges: Mapping[int, tuple[int, int]], least: int, limit: int
+    ) -> Filing | None:
+        """Return what is in memory of some ranges of slots, if there is enough for a file.
+
+        It takes the ``limit`` earliest documents at most, whole ones of each slot. What a memtable
+        has is left for later. ``end_filing`` must follow; there is one filing at a time.
         """
-        low, high = np.uint64(first), np.uint64(last)
-        for each in self._segments:
-            if each.slot not in (None, slot):
-                continue
-            start, stop = (each.segment.sequences.count_below(at) for at in (first, last + 1))
-            rows = np.arange(start, stop)
-            self._counts[slot] -= each.hide(rows[each.segment.slots[start:stop] == slot])
+        first = np.full(SLOT_NUMBERS, np.iinfo(np.uint64).max, dtype=np.uint64)
+        last = np.zeros(SLOT_NUMBERS, dtype=np.uint64)
+        for slot, (start, end) in ranges.items():
+            if start <= end:
+                first[slot], last[slot] = start, end
         memtable = self._memtable.rows()
-        covered = (memtable.sequences >= low) & (memtable.sequences <= high)
-        covered &= memtable.slots == slot
-        if covered.any():
-            self._counts[slot] -= int(np.count_nonzero(covered))
-            self._memtable.clear()
-            self._memtable.append(memtable.take(~covered))
-        kept = KeptSegment(segment, slot)
-        self._counts[slot] += len(segment)
-        removed = [segment.sequences.rows_of(each) for each in self._removed.pop(slot, [])]
-        removed.append(np.arange(segment.sequences.count_below(self.dropped_before)))
-        self._counts[slot] -= kept.hide(np.concatenate(removed))
-        self._segments.insert(0, kept)
-        self._forget_dropped()
+        np.minimum.at(last, memtable.slots, np.maximum(memtable.sequences, np.uint64(1)) - 1)
+        parts = [each for each in self._segments if not each.is_filed]
+        live = []
+        for each in parts:
+            sequences, slots = each.segment.sequences.all(), each.segment.slots.take(slice(None))
+            live.append(self._live_rows(each))
+            live[-1] &= (sequences >= first[slots]) & (sequences <= last[slots])
+        documents = sum(int(np.count_nonzero(each)) for each in live)
+        if documents < least:
+            return None
+        if documents > limit:
+            taken = [
+                part.segment.sequences.take(np.flatnonzero(rows))
+                for part, rows in zip(parts, live, strict=True)
+            ]
+            end = np.partition(np.concatenate(taken), limit - 1)[limit - 1]
+            np.minimum(last, end, out=last)
+            for part, rows in zip(parts, live, strict=True):
+                rows[part.segment.sequences.count_below(int(end) + 1) :] = False
+        filing = self._begin_filing(parts, lambda: live)
+        filing.last = last
+        return filing
 
-    def documents_in_memory(self, slot: int) -> int:
-        """Return the number of documents of a slot that are in no attached segment."""
-        attached = sum(each.left for each in self._segments if each.slot == slot)
-        return self.documents(slot) - attached
-
-    def live_rows(self, slot: int, first: int, last: int) -> Iterator[Rows]:
-        """Return the rows of attached segments from ``first`` to ``last``, to be merged into one.
-
-        The rows are those of now, whenever and in whichever thread they are read.
-        """
-        self._removed[slot] = []
-        kept = [
-            (each.segment, None if each.hidden is None else ~each.hidden)
-            for each in self._segments
-            if each.slot == slot and each.segment.sequences.is_between(first, last)
+    def file_merge(self, segments: Iterable[Segment]) -> Filing:
+        """Return what files should become one; ``end_filing`` must follow."""
+        parts = [kept for each in segments if (kept := self._kept_file(each)) is not None]
+        as_now = [
+            (each.segment.slots, None if each.hidden is None else each.hidden.copy())
+            for each in parts
         ]
-        return (
-            segment.rows() if shown is None else segment.rows().take(shown)
-            for segment, shown in kept
-        )
+        live = [self._live[each.slots] for each, _ in as_now]  # by number of the shard
 
-    def _parts_in_memory(self, slot: int) -> Iterator[Rows]:
-        for each in self._segments:
-            if each.slot is None and slot in each.slots():
-                yield self._live_part(each)
+        def rows() -> LiveRows:  # in another thread: there may be millions
+            found = zip(as_now, live, strict=True)
+            return [
+                own[slots.shards] if hidden is None else own[slots.shards] & ~hidden
+                for (slots, hidden), own in found
+            ]
+
+        return self._begin_filing(parts, rows)
+
+    def _begin_filing(self, parts: Sequence[KeptSegment], live: Callable[[], LiveRows]) -> Filing:
+        if self._filing is not None:
+            raise UsageError("one file is made at a time")
+        for each in parts:
+            each.is_in_use = True
+        self._filing = Filing(self.scheme, parts, live)
+        self._filing_slots = set().union(*(each.slots() for each in parts))
+        return self._filing
+
+    def filed(self, segment: Segment, shards: Mapping[int, int]) -> None:
+        """End the filing: its rows are in a file, where ``shards`` has the numbers of slots.
+
+        No other slot may have claimed rows of the merged files since it began.
+        """
+        filing = self._filing
+        assert filing is not None
+        kept = KeptSegment(segment, is_filed=True)
+        for slot, shard in shards.items():
+            if self._live[slot]:
+                kept.give(shard, slot, filing.documents.get(slot, 0))
+        filing.hide_what_is_gone(kept)
+        filing.leave()
+        merged = [each for each in filing.segments if each.is_filed]
+        self._segments = [kept, *(each for each in self._segments if each not in merged)]
+        self.end_filing()
+
+    def end_filing(self) -> None:
+        """End the filing, if there is one: rows that are in no file stay where they are."""
+        if self._filing is None:
+            return
+        for each in self._filing.segments:
+            each.is_in_use = False
+        self._filing = None
+        self._forget_dropped()
 
     # ---- look-ups
 
@@ -382,24 +491,21 @@ class DocumentIndex:
                 self._merge_now([each])
 
     def _has_live_rows(self, kept: KeptSegment) -> bool:
-        if kept.slot is not None:
-            return bool(self._live[kept.slot]) and kept.left > 0
-        return bool(self._live_rows(kept).any())
+        if kept.is_in_use:
+            return True
+        return kept.left > 0 if kept.is_filed else bool(self._live_rows(kept).any())
 
     def _is_mostly_hidden(self, kept: KeptSegment) -> bool:
         documents = len(kept.segment)
-        if kept.slot is not None:
+        if kept.is_filed or kept.is_in_use:
             return False
         if 2 * kept.left > documents and all(self._live[slot] for slot in kept.slots()):
             return False  # the usual case, without counting rows
         return 2 * int(np.count_nonzero(self._live_rows(kept))) <= documents
 
     def _live_rows(self, kept: KeptSegment) -> NDArray[np.bool_]:
-        live: NDArray[np.bool_] = self._live[kept.segment.slots]
+        live: NDArray[np.bool_] = self._live[kept.segment.slots.take(slice(None))]
         return live if kept.hidden is None else live & ~kept.hidden
-
-    def _live_part(self, kept: KeptSegment) -> Rows:
-        return kept.segment.rows().take(self._live_rows(kept))
 
     def _seal(self, part: Rows) -> None:
         if not part.documents:
@@ -431,7 +537,8 @@ class DocumentIndex:
         self._segments[first : first + len(merge.segments)] = kept
 
     def _merge_of(self, segments: Sequence[KeptSegment]) -> SegmentMerge:
-        return SegmentMerge(self.scheme, segments, [self._live_rows(each) for each in segments])
+        live = [self._live_rows(each) for each in segments]
+        return SegmentMerge(self.scheme, segments, lambda: live)
 
     def _merge_now(self, segments: Sequence[KeptSegment]) -> None:
         merge = self._merge_of(segments)
@@ -446,7 +553,7 @@ class DocumentIndex:
         first = end
         while (
             first
-            and segments[first - 1].slot is None
+            and not (segments[first - 1].is_filed or segments[first - 1].is_in_use)
             and _magnitude(len(segments[first - 1].segment)) <= size
         ):
             first -= 1
@@ -457,12 +564,6 @@ class DocumentIndex:
 
 def _documents(segments: Sequence[KeptSegment]) -> int:
     return sum(len(each.segment) for each in segments)
-
-
-def _between(part: Rows, slot: int, first: int, last: int) -> Rows:
-    sequences = part.sequences
-    own = (sequences >= np.uint64(first)) & (sequences <= np.uint64(last))
-    return part.take(own & (part.slots == slot))
 
 
 def _magnitude(documents: int) -> int:

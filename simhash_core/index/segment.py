@@ -6,7 +6,7 @@ second level (``hot_buckets``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -38,6 +38,30 @@ class Question(NamedTuple):
     tags: NDArray[np.uint16]
 
 
+SLOT_NUMBERS: Final = 1 << 16
+NO_SLOT: Final = SLOT_NUMBERS - 1
+"""Of the rows of a shard that is not open here: no look-up meets them."""
+
+_EVERY_SLOT: Final = np.arange(SLOT_NUMBERS, dtype=np.uint16)
+_EVERY_SLOT.flags.writeable = False
+
+
+class SlotColumn(NamedTuple):
+    """The slot of each row: the rows say which shard, the segment says which slot it has."""
+
+    shards: NDArray[np.uint16]  # (documents,), numbers of shards of this segment
+    slots: NDArray[np.uint16]  # of each shard; they change as shards of a file come and go
+
+    @classmethod
+    def of(cls, slots: NDArray[np.uint16]) -> SlotColumn:
+        """Return the column of rows that keep their slots."""
+        return cls(slots, _EVERY_SLOT)
+
+    def take(self, rows: slice | NDArray[np.intp] | NDArray[np.uint32]) -> NDArray[np.uint16]:
+        slots: NDArray[np.uint16] = self.slots[self.shards[rows]]
+        return slots
+
+
 class Candidates(NamedTuple):
     documents: NDArray[np.intp]  # that were looked up
     columns: NDArray[np.intp]  # of the shared bucket
@@ -53,7 +77,7 @@ def question(scheme: BlockScheme, prints: Prints) -> Question:
 class Segment:
     scheme: BlockScheme
     sequences: SequenceColumn
-    slots: NDArray[np.uint16]
+    slots: SlotColumn
     fingerprints: NDArray[np.uint64]  # words (documents, bits / 64)
     times_ms: NDArray[np.int64]  # event times
     blocks: BucketColumns
@@ -66,7 +90,7 @@ class Segment:
     def rows(self) -> Rows:
         bands = self.bands.values(len(self))
         prints = Prints(np.asarray(self.fingerprints), bands, np.asarray(self.times_ms))
-        return Rows(self.sequences.all(), np.asarray(self.slots), prints)
+        return Rows(self.sequences.all(), self.slots.take(slice(None)), prints)
 
     def candidates(self, question: Question, *, within: bool) -> Iterator[Candidates]:
         """Yield candidates once for each shared bucket; ``within`` may leave out far ones."""
@@ -159,7 +183,7 @@ def build_segment(scheme: BlockScheme, part: Rows) -> Segment:
     return Segment(
         scheme,
         SequenceColumn.of(part.sequences),
-        part.slots,
+        SlotColumn.of(part.slots),
         fingerprints,
         prints.times_ms,
         blocks,
@@ -191,6 +215,7 @@ COLUMNS: Final = (
     "sequence_indexes",
     "sequence_firsts",
     "sequence_packets",
+    "shards",
     "fingerprints",
     "times_ms",
     "block_rows",
@@ -209,8 +234,9 @@ COLUMNS: Final = (
 
 
 class Layout(NamedTuple):
-    """What the columns do not say: values of the ``BucketColumns``."""
+    """What the columns do not say: numbers of rows, and values of the ``BucketColumns``."""
 
+    shards: int
     documents: int
     block_shift: int
     band_shift: int
@@ -218,14 +244,20 @@ class Layout(NamedTuple):
     range_tag_bits: int
 
 
-def columns_of(segment: Segment, *, with_times: bool) -> tuple[Layout, dict[str, Column]]:
-    """Return a segment of one slot as columns; times only if there is a window."""
+def columns_of(
+    segment: Segment, *, with_times: bool, shards: int = 1
+) -> tuple[Layout, dict[str, Column]]:
+    """Return a segment as columns; its slots are the numbers of its ``shards``, from 0 on.
+
+    Times only if there is a window, numbers only if there are several shards.
+    """
     blocks, bands, hot = segment.blocks, segment.bands, segment.hot
     times = segment.times_ms if with_times else np.empty(0, dtype=np.int64)
     columns: tuple[Column, ...] = (
         segment.sequences.indexes,
         segment.sequences.firsts,
         segment.sequences.packets,
+        segment.slots.shards[: len(segment) if shards > 1 else 0],
         segment.fingerprints,
         times,
         blocks.rows,
@@ -241,14 +273,17 @@ def columns_of(segment: Segment, *, with_times: bool) -> tuple[Layout, dict[str,
         hot.next_slices,
         hot.words,
     )
-    layout = Layout(len(segment), blocks.shift, bands.shift, blocks.distance, blocks.range_tag_bits)
+    layout = Layout(
+        shards, len(segment), blocks.shift, bands.shift, blocks.distance, blocks.range_tag_bits
+    )
     return layout, dict(zip(COLUMNS, columns, strict=True))
 
 
-def segment_of(
-    scheme: BlockScheme, slot: int, layout: Layout, columns: Mapping[str, Column]
-) -> Segment:
-    """Return a segment in one slot; raises ``UsageError`` for columns of another scheme."""
+def segment_of(scheme: BlockScheme, layout: Layout, columns: Mapping[str, Column]) -> Segment:
+    """Return a segment whose shards have no slot yet.
+
+    Raises ``UsageError`` for columns of another scheme.
+    """
     if set(columns) != set(COLUMNS):
         raise UsageError(f"a segment has the columns {', '.join(COLUMNS)}")
     documents = layout.documents
@@ -260,7 +295,11 @@ def segment_of(
     for kind, buckets in (("block", scheme.all_blocks), ("band", scheme.bands)):
         if len(all_columns[f"{kind}_rows"]) != buckets * documents:
             raise UsageError(f"{kind}_rows: {documents} documents in {buckets} columns")
-    times = all_columns["times_ms"]
+    times, shards = all_columns["times_ms"], all_columns["shards"]
+    if layout.shards == 1:
+        shards = np.broadcast_to(np.uint16(0), (documents,))
+    if len(shards) != documents or shards.max(initial=0) >= layout.shards:
+        raise UsageError(f"shards: {documents} documents of {layout.shards} shards")
     sequences, blocks, bands, hot = (
         [all_columns[name] for name in COLUMNS if name.startswith(part)]
         for part in ("sequence_", "block_", "band_", "hot_")
@@ -269,7 +308,7 @@ def segment_of(
     return Segment(
         scheme,
         SequenceColumn(*sequences),
-        np.broadcast_to(np.uint16(slot), (documents,)),
+        SlotColumn(shards, np.full(layout.shards, NO_SLOT, dtype=np.uint16)),
         all_columns["fingerprints"],
         times if len(times) else np.broadcast_to(np.int64(0), (documents,)),
         BucketColumns(layout.block_shift, scheme.all_blocks, *tags, *blocks),
@@ -282,19 +321,57 @@ def segment_of(
 
 
 class KeptSegment:
-    """A segment and its hidden rows; ``slot`` is that of an attached one, None if made here."""
+    """A segment and its hidden rows. One of a file has only the rows of shards that claimed it."""
 
-    def __init__(self, segment: Segment, slot: int | None = None) -> None:
+    def __init__(self, segment: Segment, *, is_filed: bool = False) -> None:
         self.segment = segment
-        self.slot = slot
+        self.is_filed = is_filed
+        self.is_in_use = False  # a file is made of it
         self.hidden: NDArray[np.bool_] | None = None
-        self.left = len(segment)
-        self._slots: set[int] | None = None if slot is None else {slot}
+        self._left = len(segment)
+        self._claimed: dict[int, int] = {}  # rows that are not hidden by number of the shard
+        self._slots: set[int] | None = None
+        if is_filed:
+            segment.slots.slots[:] = NO_SLOT
+
+    @property
+    def left(self) -> int:
+        """The rows that are not hidden; of a file, those of its shards that are open."""
+        return sum(self._claimed.values()) if self.is_filed else self._left
 
     def slots(self) -> set[int]:
+        if self.is_filed:
+            return set(self.segment.slots.slots[[*self._claimed]].tolist())
         if self._slots is None:
-            self._slots = set(np.unique(self.segment.slots).tolist())
+            self._slots = set(np.unique(self.segment.slots.shards).tolist())
         return self._slots
+
+    def claim(self, shard: int, slot: int, ranges: Iterable[tuple[int, int]]) -> int:
+        """Show a shard's rows with sequence numbers in some ranges; return how many."""
+        own = self.segment.slots.shards == shard
+        shown = np.zeros(len(own), dtype=np.bool_)
+        for first, last in ranges:
+            rows = slice(*(self.segment.sequences.count_below(at) for at in (first, last + 1)))
+            shown[rows] = own[rows]
+        own &= ~shown
+        if self.hidden is not None:
+            self.hidden[shown] = False
+            self.hidden[own] = True
+        elif own.any():
+            self.hidden = own
+        return self.give(shard, slot, int(np.count_nonzero(shown)))
+
+    def give(self, shard: int, slot: int, documents: int) -> int:
+        """Give a shard of the file a slot; all its rows but ``documents`` are hidden."""
+        self._claimed[shard] = documents
+        self.segment.slots.slots[shard] = slot
+        return documents
+
+    def release(self, slot: int) -> None:
+        slots = self.segment.slots.slots
+        for shard in [each for each in self._claimed if slots[each] == slot]:
+            slots[shard] = NO_SLOT
+            del self._claimed[shard]
 
     def hide(self, rows: NDArray[np.intp]) -> int:
         """Hide rows; return how many were not hidden before."""
@@ -304,8 +381,19 @@ class KeptSegment:
             self.hidden = np.zeros(len(self.segment), dtype=np.bool_)
         fresh = np.unique(rows[~self.hidden[rows]])
         self.hidden[fresh] = True
-        self.left -= len(fresh)
+        self._left -= len(fresh)
+        if self.is_filed:
+            shards, counts = np.unique(self.segment.slots.shards[fresh], return_counts=True)
+            for shard, count in zip(shards.tolist(), counts.tolist(), strict=True):
+                if shard in self._claimed:
+                    self._claimed[shard] -= count
         return len(fresh)
+
+    def hide_all(self, rows: NDArray[np.bool_]) -> None:
+        """Hide the rows of a mask, of a segment in memory."""
+        hidden = rows if self.hidden is None else self.hidden | rows
+        self._left = len(hidden) - int(np.count_nonzero(hidden))
+        self.hidden = hidden
 
     def shown(self, rows: NDArray[np.intp] | NDArray[np.uint32]) -> NDArray[np.bool_]:
         if self.hidden is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
@@ -15,6 +16,7 @@ from streams.maintenance.checkpoints import refuse_open
 from streams.maintenance.index_topics import refuse_running_workers
 from streams.settings.settings import Settings
 from streams.store.shard_directory import LocalShard, discard_store
+from streams.store.shard_segments import DIRECTORY
 from streams.topics.admin import TopicsError, create, partitions_of
 from streams.topics.plans import topic_plans
 
@@ -45,6 +47,8 @@ def drop_stores(settings: Settings, shards: Sequence[LocalShard]) -> Dropped:
 def _dropped(settings: Settings, shards: Sequence[LocalShard], topics: list[str]) -> Dropped:
     for shard in shards:
         discard_store(shard.path)
+    if not any(settings.state_path().glob("shard-*")):
+        shutil.rmtree(settings.state_path() / DIRECTORY, ignore_errors=True)
     return Dropped(
         application=settings.application_id,
         shards=[shard.partition for shard in shards],

@@ -44,6 +44,7 @@ from streams.store.shard_segments import (
     check_columns,
     read_head,
     segment_paths,
+    segments_directory,
 )
 from streams.worker.index_on_kafka import Claim, refuse_other_settings
 
@@ -329,10 +330,6 @@ def verify_index(
                 findings += findings_of_shard
                 sequences.append(logged.entries.sequences)
                 documents = len(view.store)
-                owner = SegmentOwner(
-                    view.owner.index_identity, view.owner.application_id, view.owner.partition
-                )
-            findings += check_segments(shard.path, owner, report)
             shards.append(VerifiedShard(shard.partition, documents, logged.records_behind))
         except StoreCorruptError as error:
             what = f"{error.path}: {error.what}"
@@ -340,6 +337,9 @@ def verify_index(
         except StoreError as error:
             findings.append(Finding("disk", shard.partition, str(error), ""))
     findings += _in_two_shards(sequences)
+    owner = SegmentOwner(identity, settings.application_id)
+    for directory in {segments_directory(each.path) for each in stores}:
+        findings += check_segments(directory, owner, report)
     report("log", 0, 0)
     topics = index_topics(admin, settings, changes=False)
     state: LogState | None = None
@@ -406,22 +406,21 @@ def _offsets(settings: Settings, topics: IndexTopics) -> list[Finding]:
     return findings
 
 
-def check_segments(store: Path, owner: SegmentOwner, report: Report) -> Iterator[Finding]:
-    """Yield what is wrong with the segment files in the directory ``store``.
+def check_segments(directory: Path, owner: SegmentOwner, report: Report) -> Iterator[Finding]:
+    """Yield what is wrong with the segment files of a worker.
 
     Safe beside a worker, which may delete a file meanwhile. Blocking.
     """
-    paths = segment_paths(store)
+    paths = segment_paths(directory)
     for number, path in enumerate(paths):
-        report(f"shard {owner.partition}: segment files", number, len(paths))
+        report("segment files", number, len(paths))
         try:
             head = read_head(path)
             check_columns(path, head)
         except FileNotFoundError:
             continue  # the worker has merged it with others
         except (SegmentDamagedError, OSError) as error:
-            yield Finding("disk", owner.partition, str(error), _REBUILD)
+            yield Finding("disk", None, str(error), _REBUILD)
             continue
         if head.owner != owner:
-            what = f"{path}: it is of another shard or another index"
-            yield Finding("disk", owner.partition, what, _REBUILD)
+            yield Finding("disk", None, f"{path}: it is of another index", _REBUILD)

@@ -1,24 +1,31 @@
 """Merges segments, and makes segment files, while the worker runs: one step at a time, in a thread.
 
-New documents of a shard are in memory, in segments that are merged as they become many; enough of
-them become a file, and files of similar size are merged. The event loop copies the rows, which
-takes milliseconds; a thread sorts and writes them; then the index replaces them.
+New documents of all shards are in memory, in segments that are merged as they become many; enough
+of them become a file, and files of similar size are merged. The event loop marks the rows, which
+takes milliseconds; a thread copies, sorts and writes them; then the index replaces them, the stores
+of the shards name the new file, and the old ones are deleted.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from simhash_core.index.document_index import DocumentIndex
-from simhash_core.index.memtable import Rows
+import numpy as np
+
+from simhash_core.index.document_index import DocumentIndex, Filing
+from simhash_core.index.segment import SLOT_NUMBERS
 from streams.store.row_store import StoreClosedError
 from streams.store.shard_segments import (
     FILE_DOCUMENTS,
+    FiledShard,
     SegmentDamagedError,
+    SegmentFile,
     ShardSegments,
+    WorkerSegments,
     documents_limit,
 )
 from streams.store.shard_store import ShardStore
@@ -46,13 +53,13 @@ class KeptShard(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """Rows from ``first`` to ``last`` that become a file, without the removed ones, ``gone``."""
+    """What becomes one file: ranges of each shard, without the removed entries, ``gone``."""
 
-    shard: KeptShard
-    rows: Iterable[Rows]
-    first: int
-    last: int
-    gone: Sequence[int]
+    filing: Filing
+    shards: Sequence[KeptShard]
+    ranges: Sequence[list[tuple[int, int]]]
+    gone: Sequence[Sequence[int]]
+    replaced: Sequence[SegmentFile] = ()
 
 
 INLINE_DOCUMENTS: Final = 4096
@@ -77,44 +84,115 @@ class SegmentKeeper:
         try:
             if (merge := self._index.next_merge()) is not None:
                 self._index.merged(merge, await asyncio.to_thread(merge.build))
-            work = next(filter(None, map(self._next_work, shards())), None)
-            return work is not None and await self._made(work, shards)
+            kept = [*shards()]
+            if not kept:
+                return False
+            files = kept[0].segments.files
+            for each in kept:
+                files.note(each.segments.partition)
+            work = self._merged_file(kept, files) or self._new_file(kept)
+            return work is not None and await self._made(work, files, shards)
         except StoreClosedError:
             return False  # whoever closed it has no use for the file
         except (OSError, SegmentDamagedError) as error:
             logger.warning("no segment file can be written: %s", error)
             return False
         finally:
+            self._index.end_filing()
             self._is_at_work = False
 
-    async def _made(self, work: _Work, shards: Callable[[], Iterable[KeptShard]]) -> bool:
-        shard = work.shard
-        file = await asyncio.to_thread(shard.segments.write, work.rows, work.first, work.last)
-        if file is None:
+    async def _made(
+        self, work: _Work, files: WorkerSegments, shards: Callable[[], Iterable[KeptShard]]
+    ) -> bool:
+        filed = [
+            FiledShard(each.segments.partition, ranges)
+            for each, ranges in zip(work.shards, work.ranges, strict=True)
+        ]
+        numbers = {each.slot: number for number, each in enumerate(work.shards)}
+        file = await asyncio.to_thread(_write, files, work.filing, filed, numbers)
+        here = {id(each.store): each for each in shards() if not each.store.closed}
+        all_of = zip(work.shards, work.ranges, work.gone, strict=True)
+        having = [each for each in all_of if id(each[0].store) in here]
+        free = (self._is_free(each, work.shards, [*here.values()]) for each in work.replaced)
+        if not having or not all(free):
+            files.delete(file)
             return False
-        if shard.store.closed or all(each.store is not shard.store for each in shards()):
-            file.path.unlink(missing_ok=True)  # the shard was closed meanwhile
-            return False
-        segment = shard.segments.map(file, shard.slot)
-        shard.segments.taken(file)
-        self._index.attach(shard.slot, segment, work.first, work.last)
-        shard.store.forget_gone(work.gone)
+        self._index.filed(file.segment, numbers)
+        for shard, ranges, _ in having:
+            shard.segments.let_go(work.replaced)
+            shard.segments.taken(file, ranges)
+        for shard, _, gone in having:
+            with contextlib.suppress(StoreClosedError):
+                shard.store.set_filed(shard.segments.filed(), gone)
+        for each in work.replaced:
+            files.delete(each)
         return True
 
-    def _next_work(self, shard: KeptShard) -> _Work | None:
-        slot, segments = shard.slot, shard.segments
-        segments.drop_before(self._index.dropped_before)
-        merged = segments.to_merge()
-        if merged:
-            first, last = merged[0].head.first, merged[-1].head.last
-            left = self._index.live_rows(slot, first, last)
-            return _Work(shard, left, first, last, shard.gone(first, last))
-        if self._index.documents_in_memory(slot) < FILE_DOCUMENTS:
+    def _new_file(self, shards: Sequence[KeptShard]) -> _Work | None:
+        """Return what is in memory, if it is worth a file."""
+        if self._index.documents_in_memory < FILE_DOCUMENTS:
             return None
-        limit = documents_limit(segments.scheme)
-        highest = shard.highest
-        rows = self._index.extract(slot, segments.next, highest, limit)
-        if rows.documents < FILE_DOCUMENTS:
-            return None  # the others are not committed yet
-        last = highest if rows.documents < limit else int(rows.sequences[-1])
-        return _Work(shard, [rows], segments.next, last, shard.gone(segments.next, last))
+        ranges = {each.slot: (each.segments.next, each.highest) for each in shards}
+        limit = documents_limit(shards[0].segments.files.scheme)
+        filing = self._index.filing(ranges, FILE_DOCUMENTS, limit)
+        if filing is None or filing.last is None:
+            return None  # some are not committed yet
+        last = filing.last
+        having = [each for each in shards if each.slot in filing.documents]
+        taken = [[(each.segments.next, int(last[each.slot]))] for each in having]
+        return _Work(filing, having, taken, _gone(having, taken))
+
+    def _merged_file(self, shards: Sequence[KeptShard], files: WorkerSegments) -> _Work | None:
+        """Return files that should become one, after those that hold nothing are deleted."""
+        expired = self._index.dropped_before
+        documents: dict[int, int] = {}
+        for file in [*files.files.values()]:
+            claiming = [each for each in shards if each.segments.ranges_in([file], expired)]
+            if not self._is_free(file, claiming, shards):
+                continue
+            if count := self._index.claimed(file.segment)[0]:
+                documents[file.checksum] = count
+            elif not claiming:
+                for each in shards:
+                    each.segments.let_go([file])
+                files.delete(file)
+        merged = files.to_merge(documents)
+        if not merged:
+            return None
+        taken = [each.segments.ranges_in(merged, expired) for each in shards]
+        having = [each for each, ranges in zip(shards, taken, strict=True) if ranges]
+        taken = [ranges for ranges in taken if ranges]
+        filing = self._index.file_merge(each.segment for each in merged)
+        return _Work(filing, having, taken, _gone(having, taken), merged)
+
+    def _is_free(
+        self, file: SegmentFile, claiming: Sequence[KeptShard], here: Sequence[KeptShard]
+    ) -> bool:
+        """Return whether no shard but ``claiming`` has rows of a file, or may open with them."""
+        claimed = self._index.claimed(file.segment)[1]
+        if not here or not claimed <= {each.slot for each in claiming}:
+            return False
+        partitions = {each.segments.partition for each in here}
+        return here[0].segments.files.is_settled(file, partitions)
+
+
+def _gone(
+    shards: Sequence[KeptShard], ranges: Sequence[list[tuple[int, int]]]
+) -> list[Sequence[int]]:
+    return [
+        [sequence for each in own for sequence in shard.gone(*each)]
+        for shard, own in zip(shards, ranges, strict=True)
+    ]
+
+
+def _write(
+    files: WorkerSegments,
+    filing: Filing,
+    shards: Sequence[FiledShard],
+    numbers: Mapping[int, int],
+) -> SegmentFile:
+    rows = filing.rows()
+    of_slots = np.zeros(SLOT_NUMBERS, dtype=np.uint16)
+    for slot, number in numbers.items():
+        of_slots[slot] = number
+    return files.write(rows._replace(slots=of_slots[rows.slots]), shards)

@@ -14,9 +14,11 @@ shard starts from the older one, which repeats outputs and loses nothing.
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -37,11 +39,14 @@ from streams.store.row_codec import EntryPrints, ProgressRow, StoreIdentity
 from streams.store.row_store import StoreCorruptError, StoreDisk
 from streams.store.shard_directory import RocksDisk, open_shard, shard_directory
 from streams.store.shard_segments import (
+    DIRECTORY,
     FILE_DOCUMENTS,
-    SegmentDamagedError,
+    FiledShard,
     SegmentOwner,
     ShardSegments,
+    WorkerSegments,
     documents_limit,
+    segments_directory,
 )
 from streams.store.shard_store import ShardStore
 from streams.topics.plans import STANDSTILL_MS
@@ -50,7 +55,6 @@ from streams.topics.plans import STANDSTILL_MS
 
 logger = logging.getLogger(__name__)
 
-_NO_SLOT: Final = 0
 _FILLED_TOGETHER: Final = 2048  # documents added to an index in one step, which takes 12 ms
 
 
@@ -63,24 +67,29 @@ def make_missing_files(
     ``interrupted`` is set. Where no file can be written, all is tail: the index is complete, but
     the next opening of the shard takes longer.
     """
-    segments.find(store.highest, store.expired_before)
-    limit = documents_limit(segments.scheme)
+    earlier = store.path / DIRECTORY  # of a version that had files for each shard
+    filed = [] if earlier.exists() else store.filed()
+    segments.find(filed, store.highest, store.expired_before, interrupted)
+    if segments.filed() != store.filed():
+        store.set_filed(segments.filed())
+    shutil.rmtree(earlier, ignore_errors=True)
+    limit = documents_limit(segments.files.scheme)
     parts: list[EntryPrints] = []
     documents = 0
     writable = True
-    for part in store.prints(segments.scheme.bands, segments.next - 1):
+    for part in store.prints(segments.files.scheme.bands, segments.next - 1):
         if interrupted is not None and interrupted.is_set():
             raise InterruptedError
         parts.append(part)
         documents += len(part.sequences)
         if writable and documents >= limit:
             parts = [EntryPrints.joined(parts)]
-            writable = _written(segments, parts[0])
+            writable = _written(store, segments, parts[0])
             if writable:
                 parts, documents = [], 0
     if writable and documents >= FILE_DOCUMENTS:
         parts = [EntryPrints.joined(parts)]
-        if _written(segments, parts[0]):
+        if _written(store, segments, parts[0]):
             parts = []
     segments.tail = parts
 
@@ -92,15 +101,11 @@ def fill_index(index: DocumentIndex, slot: int, store: ShardStore) -> Iterator[N
         for part in store.prints(index.scheme.bands):
             yield from _add(index, slot, part)
         return
-    for file in list(segments.files):
-        try:
-            segment = segments.map(file, slot)
-        except (SegmentDamagedError, OSError) as error:
-            logger.warning("a segment file cannot be used: %s", error)
-            segments.files = segments.files[: segments.files.index(file)]
-            segments.tail = list(store.prints(index.scheme.bands, file.head.first - 1))
-            break
-        index.attach(slot, segment, file.head.first, file.head.last)
+    files = {each.file.checksum: each.file for each in segments.claims}
+    for file in files.values():
+        number = file.head.number(segments.partition)
+        assert number is not None
+        index.claim(file.segment, number, slot, segments.ranges_in([file]))
         yield
     while segments.tail:
         yield from _add(index, slot, segments.tail.pop(0))
@@ -115,16 +120,19 @@ def _add(index: DocumentIndex, slot: int, part: EntryPrints) -> Iterator[None]:
         yield
 
 
-def _written(segments: ShardSegments, part: EntryPrints) -> bool:
+def _written(store: ShardStore, segments: ShardSegments, part: EntryPrints) -> bool:
     sequences, prints = part
-    rows = Rows(sequences, np.full(len(sequences), _NO_SLOT, dtype=np.uint16), prints)
+    if not len(sequences):
+        return True
+    rows = Rows(sequences, np.zeros(len(sequences), dtype=np.uint16), prints)
+    ranges = [(segments.next, int(sequences[-1]))]
     try:
-        file = segments.write([rows], segments.next, int(sequences[-1]))
+        file = segments.files.write(rows, [FiledShard(segments.partition, ranges)])
     except OSError as error:
         logger.warning("no segment file can be written: %s", error)
         return False
-    if file is not None:
-        segments.taken(file)
+    segments.taken(file, ranges)
+    store.set_filed(segments.filed())
     return True
 
 
@@ -240,6 +248,16 @@ class ShardStores:
         self._open: dict[int, ShardStore] = {}
         self._recoveries: dict[int, Recovery] = {}
 
+    @cached_property
+    def _segments(self) -> WorkerSegments:
+        settings = self._settings
+        shard = shard_directory(settings.state_dir, settings.application_id, 0)
+        owner = SegmentOwner(self._identity, settings.application_id)
+        with_times = self._profile.window is not None
+        return WorkerSegments(
+            segments_directory(shard), owner, self._profile.scheme(), with_times=with_times
+        )
+
     def measure(self) -> None:
         """Report RocksDB's figures of the open stores; call it in the thread that closes them."""
         for partition, store in list(self._open.items()):
@@ -327,9 +345,7 @@ class ShardStores:
                 raise InterruptedError(f"the ids of {store.path} are not made yet")
 
     def _make_files(self, store: ShardStore, partition: int, interrupted: threading.Event) -> None:
-        owner = SegmentOwner(self._identity, self._settings.application_id, partition)
-        with_times = self._profile.window is not None
-        segments = ShardSegments(store.path, owner, self._profile.scheme(), with_times=with_times)
+        segments = ShardSegments(self._segments, partition)
         make_missing_files(store, segments, interrupted)
         store.segments = segments
 

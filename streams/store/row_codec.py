@@ -32,6 +32,8 @@ from streams.store.columns_codec import DIGEST_BYTES, WORD_BYTES
 #     r    sequence number (8)    deletions in the changelog record that begins here,
 #                                 as offsets (2 each) from this number
 #     g    sequence number (8)    empty: the entry was deleted; a segment file may still have it
+#     f    sequence number (8)    a segment file has all entries from this one to a last one: the
+#                                 last (8), and the checksum of the file's head (8)
 #     s    number (4)             MessagePack of SourceName: a raw partition that entries name
 #     x                           version (1), MessagePack of ProgressRow
 #     n                           number of entries (8)
@@ -53,6 +55,7 @@ CONTENT_TAG: Final = b"c"
 ID_TAG: Final = b"i"
 DELETIONS_TAG: Final = b"r"
 GONE_TAG: Final = b"g"
+FILED_TAG: Final = b"f"
 SOURCE_TAG: Final = b"s"
 PROGRESS_KEY: Final = b"x"
 COUNT_KEY: Final = b"n"
@@ -66,6 +69,7 @@ NUMBER_BYTES: Final = 8
 _SOURCE_BYTES: Final = 4
 ID_DIGEST_BYTES: Final = 4
 _VERSION_BYTES: Final = 2
+_FILED_NUMBERS: Final = 2
 _BYTES_SHOWN: Final = 24
 
 _Decoded = TypeVar("_Decoded")
@@ -131,6 +135,23 @@ def gone_key(sequence: int) -> bytes:
 
 def gone_sequence(key: bytes) -> int:
     return _number_in(key, GONE_TAG, NUMBER_BYTES, "a deleted entry")
+
+
+def filed_key(first: int) -> bytes:
+    return FILED_TAG + encode_number(first)
+
+
+def encode_filed(last: int, checksum: int) -> bytes:
+    return encode_number(last) + encode_number(checksum)
+
+
+def decode_filed(key: bytes, value: bytes) -> tuple[int, int, int]:
+    """Return the first and the last sequence number, and the checksum of the file."""
+    first = _number_in(key, FILED_TAG, NUMBER_BYTES, "a range in a file")
+    numbers = decode_numbers(value)
+    if len(numbers) != _FILED_NUMBERS:
+        raise StateDecodeError(f"{len(value)} bytes are no range in a segment file")
+    return first, numbers[0], numbers[1]
 
 
 def content_key(digest: bytes) -> bytes:

@@ -1,19 +1,25 @@
-"""The segment files of one shard: which exist, which are missing, and how they are made.
+"""The segment files of a worker: which exist, what they hold of which shard, how they are made.
 
 ::
 
-    <directory of the shard>/segments/<first>-<last>.segment      sequence numbers, 16 hex digits
+    <state_dir>/<application id>/segments/<checksum of the head, 16 hex digits>.segment
 
-The files cover entries without a gap, from the first sequence number to the last of the last file.
-Later entries are in memory only, and are read from the store's rows when the shard is opened.
+A file has rows of all shards of the worker, so the number of files grows with the entries and not
+with the shards. The store of each shard says which files have its entries, from the first sequence
+number without a gap. Later entries are in memory only, and are read from the store's rows when the
+shard is opened. Rows of a shard whose store does not name the file are never met, and go when the
+file is merged.
 """
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import mmap
 import os
-from collections.abc import Iterable, Sequence
+import threading
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -24,7 +30,7 @@ from numpy.typing import NDArray
 
 from simhash_core.errors import ErrorReason, FirstseenError, UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.index.memtable import Rows, joined
+from simhash_core.index.memtable import Rows
 from simhash_core.index.packed_columns import ROWS_LIMIT
 from simhash_core.index.segment import (
     Column,
@@ -43,15 +49,18 @@ from streams.store.row_codec import EntryPrints
 #     magic (8)  bytes of the head (4)  XXH3-64 of the head (8)  head (MessagePack)
 #     columns, each from a multiple of 64 on
 #
-# The head has the owner, the range of entries, and the type, shape, place and checksum of each
-# column. Numbers are little-endian. A file never changes: it is written under another name, then
-# renamed. Columns are mapped into memory, so the operating system reads and caches what look-ups
-# touch.
+# The head has the owner, the shards and their ranges of entries, and the type, shape, place and
+# checksum of each column. Numbers are little-endian. A file never changes: it is written under
+# another name, then renamed. Columns are mapped into memory, so the operating system reads and
+# caches what look-ups touch.
 #
-# A file is derived from the rows of the store, so one that is damaged, of another version or of
+# The checksum of the head, which has those of the columns, is the name of the file: a store that
+# names a file never gets an older or another one.
+#
+# A file is derived from the rows of the stores, so one that is damaged, of another version or of
 # another index is deleted and made again.
 
-MAGIC: Final = b"fsseg\x00\x00\x02"  # the last byte is the version of the format
+MAGIC: Final = b"fsseg\x00\x00\x03"  # the last byte is the version of the format
 
 _NUMBER_BYTES: Final = 8
 _LENGTH_BYTES: Final = 4
@@ -66,11 +75,15 @@ class SegmentDamagedError(FirstseenError):
 
 
 class SegmentOwner(msgspec.Struct, frozen=True, array_like=True):
-    """The owner of a segment; ``identity`` is the index's, ``partition`` the raw topic's."""
-
-    identity: str
+    identity: str  # of the index
     application_id: str
+
+
+class FiledShard(msgspec.Struct, frozen=True, array_like=True):
+    """All entries of a raw partition in some ranges of sequence numbers, rising and apart."""
+
     partition: int
+    ranges: list[tuple[int, int]]  # first and last
 
 
 class StoredColumn(msgspec.Struct, frozen=True, array_like=True):
@@ -84,11 +97,10 @@ class StoredColumn(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SegmentHead(msgspec.Struct, frozen=True, array_like=True):
-    """A file with all entries from ``first`` to ``last``, of which ``documents`` are decidable."""
+    """A file with the entries of ``shards``, of which ``documents`` are decidable."""
 
     owner: SegmentOwner
-    first: int
-    last: int
+    shards: list[FiledShard]
     documents: int
     block_shift: int
     band_shift: int
@@ -96,24 +108,42 @@ class SegmentHead(msgspec.Struct, frozen=True, array_like=True):
     range_tag_bits: int
     columns: list[StoredColumn]
 
+    @property
+    def checksum(self) -> int:
+        return xxhash.xxh3_64_intdigest(_encode(self))
+
+    def number(self, partition: int) -> int | None:
+        """Return the number that the rows of a shard have in the file."""
+        numbers = (n for n, each in enumerate(self.shards) if each.partition == partition)
+        return next(numbers, None)
+
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(SegmentHead).decode
 
 
 def write_segment(
-    path: Path, owner: SegmentOwner, first: int, last: int, segment: Segment, *, with_times: bool
-) -> int:
-    """Write a segment file, all or nothing; return its size in bytes. Raises ``OSError``."""
-    layout, columns = columns_of(segment, with_times=with_times)
+    directory: Path,
+    owner: SegmentOwner,
+    shards: Sequence[FiledShard],
+    segment: Segment,
+    *,
+    with_times: bool,
+) -> Path:
+    """Write a segment file, all or nothing; its slots are numbers of ``shards``.
+
+    Raises ``OSError``.
+    """
+    layout, columns = columns_of(segment, with_times=with_times, shards=len(shards))
     arrays = {name: _little_endian(column) for name, column in columns.items()}
-    stored = _placed(owner, first, last, layout, arrays)
+    stored = _placed(owner, shards, layout, arrays)
     head = _encode(stored)
-    beside = path.with_suffix(".writing")
+    path = directory / f"{stored.checksum:016x}{_SUFFIX}"
+    beside = path.with_suffix(_WRITING)
     with beside.open("wb") as file:
         file.write(MAGIC)
         file.write(len(head).to_bytes(_LENGTH_BYTES, "little"))
-        file.write(xxhash.xxh3_64_intdigest(head).to_bytes(_NUMBER_BYTES, "little"))
+        file.write(stored.checksum.to_bytes(_NUMBER_BYTES, "little"))
         file.write(head)
         for column in stored.columns:
             file.seek(column.start)
@@ -122,7 +152,7 @@ def write_segment(
         file.flush()
         os.fsync(file.fileno())
     beside.rename(path)
-    return _end(stored)
+    return path
 
 
 def read_head(path: Path) -> SegmentHead:
@@ -162,16 +192,21 @@ def check_columns(path: Path, head: SegmentHead) -> None:
                 raise SegmentDamagedError(f"{path}: the column {column.name} is damaged")
 
 
-def map_segment(path: Path, head: SegmentHead, scheme: BlockScheme, slot: int) -> Segment:
-    """Map a file's segment, in one slot of an index; raise ``SegmentDamagedError``, ``OSError``."""
+def map_segment(path: Path, head: SegmentHead, scheme: BlockScheme) -> Segment:
+    """Map a file's segment, without slots; raise ``SegmentDamagedError``, ``OSError``."""
     with path.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     columns = {each.name: _mapped(mapped, each) for each in head.columns}
     layout = Layout(
-        head.documents, head.block_shift, head.band_shift, head.tag_distance, head.range_tag_bits
+        len(head.shards),
+        head.documents,
+        head.block_shift,
+        head.band_shift,
+        head.tag_distance,
+        head.range_tag_bits,
     )
     try:
-        return segment_of(scheme, slot, layout, columns)
+        return segment_of(scheme, layout, columns)
     except (UsageError, ValueError) as error:
         raise SegmentDamagedError(f"{path}: {error}") from error
 
@@ -187,7 +222,10 @@ def _mapped(mapped: mmap.mmap, column: StoredColumn) -> Column:
 
 
 def _placed(
-    owner: SegmentOwner, first: int, last: int, layout: Layout, arrays: dict[str, Column]
+    owner: SegmentOwner,
+    shards: Sequence[FiledShard],
+    layout: Layout,
+    arrays: dict[str, Column],
 ) -> SegmentHead:
     """Return the head with the place of each column, which depends on the head's own size."""
     stored = [
@@ -200,7 +238,7 @@ def _placed(
         )
         for name, array in arrays.items()
     ]
-    head = SegmentHead(owner, first, last, *layout, stored)
+    head = SegmentHead(owner, [*shards], *layout[1:], stored)
     start = _HEAD_AT + len(_encode(head))
     placed = []
     for column in stored:
@@ -231,23 +269,44 @@ def _bytes_of(array: Column) -> memoryview | bytes:
 logger = logging.getLogger(__name__)
 
 DIRECTORY: Final = "segments"
-FILE_DOCUMENTS: Final = 1 << 18  # new documents of a shard that are worth a file
+FILE_DOCUMENTS: Final = 1 << 18  # new documents of a worker that are worth a file
 
 FILE_BYTES_LIMIT: Final = 3 << 27
 """The rough limit of a file; it bounds the memory and the time of a merge."""
 
+KEPT_SECONDS: Final = 300.0
+"""So long a file keeps the rows of a shard that left, which may come back, or may open late."""
+
 _SUFFIX: Final = ".segment"
+_WRITING: Final = ".writing"
+_LOCK: Final = "lock"
 _BUCKET_BYTES: Final = 6
 _MERGED_FILES: Final = 4
+_locks: Final[dict[Path, int]] = {}  # of this process, to its end
 
 
 class SegmentFile(NamedTuple):
     path: Path
     head: SegmentHead
+    checksum: int
+    segment: Segment
 
 
-def segment_paths(store: Path) -> list[Path]:
-    return sorted((store / DIRECTORY).glob(f"*{_SUFFIX}"))
+class FiledRange(NamedTuple):
+    """What a store says: a file has all entries from ``first`` to ``last``."""
+
+    first: int
+    last: int
+    checksum: int
+
+
+def segments_directory(shard: Path) -> Path:
+    """Return the directory of the segment files of whoever has the store in ``shard``."""
+    return shard.with_name(DIRECTORY)
+
+
+def segment_paths(directory: Path) -> list[Path]:
+    return sorted(directory.glob(f"*{_SUFFIX}"))
 
 
 def documents_limit(scheme: BlockScheme) -> int:
@@ -256,99 +315,205 @@ def documents_limit(scheme: BlockScheme) -> int:
     return min(documents, ROWS_LIMIT - FILE_DOCUMENTS)  # a file may be somewhat longer
 
 
-class ShardSegments:
-    """Blocking, for one thread. ``tail`` has unfiled documents until they are in the index."""
+class WorkerSegments:
+    """The files of one worker. ``find`` and ``write`` are blocking, for any thread."""
 
     def __init__(
-        self, shard: Path, owner: SegmentOwner, scheme: BlockScheme, *, with_times: bool = False
+        self, directory: Path, owner: SegmentOwner, scheme: BlockScheme, *, with_times: bool = False
     ) -> None:
         self.scheme = scheme
-        self.files: list[SegmentFile] = []
-        self.tail: list[EntryPrints] = []
-        self._store = shard
-        self._directory = shard / DIRECTORY
+        self.files: dict[int, SegmentFile] = {}
+        self._directory = directory
         self._owner = owner
         self._with_times = with_times
+        self._lock = threading.Lock()
+        self._unread: list[Path] | None = None  # None: not listed yet
+        self._seen: dict[int, float] = {}
+        self._read_at = 0.0
 
-    @property
-    def next(self) -> int:
-        return self.files[-1].head.last + 1 if self.files else 0
+    def find(
+        self, partition: int, interrupted: threading.Event | None = None
+    ) -> Mapping[int, SegmentFile]:
+        """Return the valid files by checksum for a shard that opens; the others are deleted.
 
-    def find(self, highest: int, expired_before: int = 0) -> None:
-        """Find the valid files; delete the others, and all files after a gap.
-
-        ``highest`` is the store's highest sequence number: a file beyond it belongs to a deleted
-        store. Entries below ``expired_before`` need no file.
+        Raises ``InterruptedError`` soon after ``interrupted`` is set.
         """
-        self.files = []
-        segments = []
-        for path in segment_paths(self._store):
-            try:
-                segments.append(self._checked(path, highest))
-            except (SegmentDamagedError, OSError) as error:
-                logger.warning("rebuilding a segment file: %s", error)
-                path.unlink(missing_ok=True)
-        for path in self._directory.glob("*.writing"):
+        with self._lock:
+            self.note(partition)
+            if self._unread is None:
+                self._read_at = time.monotonic()
+                self._unread = self._listed()
+            while self._unread:
+                if interrupted is not None and interrupted.is_set():
+                    raise InterruptedError
+                self._read(self._unread.pop())
+            return self.files
+
+    def _listed(self) -> list[Path]:
+        if not self._directory.exists() or not self._is_locked():
+            return []
+        for path in self._directory.glob(f"*{_WRITING}"):
             path.unlink(missing_ok=True)
-        # Where files overlap, as after an interrupted merge, take the one that covers more.
-        segments.sort(key=lambda each: (each.head.first, -each.head.last))
-        for each in segments:
-            start = self.next if self.files else expired_before
-            if each.head.first == start or (not self.files and each.head.first < start):
-                self.files.append(each)
-            else:
-                each.path.unlink(missing_ok=True)
+        return segment_paths(self._directory)
 
-    def map(self, file: SegmentFile, slot: int) -> Segment:
-        """Raises ``SegmentDamagedError`` and ``OSError``."""
-        return map_segment(file.path, file.head, self.scheme, slot)
+    def _read(self, path: Path) -> None:
+        try:
+            file = self._checked(path)
+        except (SegmentDamagedError, OSError) as error:
+            logger.warning("rebuilding a segment file: %s", error)
+            path.unlink(missing_ok=True)
+        else:
+            self.files[file.checksum] = file
 
-    def write(self, rows: Iterable[Rows], first: int, last: int) -> SegmentFile | None:
-        """Write a file for the entries from ``first`` to ``last``; None without documents."""
-        parts = [each for each in rows if each.documents]
-        if not parts:
-            return None
-        segment = build_segment(self.scheme, joined(parts))
-        path = self._directory / f"{first:016x}-{last:016x}{_SUFFIX}"
-        self._directory.mkdir(exist_ok=True)
-        write_segment(path, self._owner, first, last, segment, with_times=self._with_times)
-        return SegmentFile(path, read_head(path))
+    def _is_locked(self) -> bool:
+        """Return whether the files are this process's, until it ends."""
+        path = self._directory / _LOCK
+        if path in _locks:
+            return True
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            logger.warning("%s: another process has it, so its files are not used", path.parent)
+            return False
+        _locks[path] = descriptor
+        return True
 
-    def taken(self, file: SegmentFile) -> None:
-        kept = []
-        for each in self.files:
-            if file.head.first <= each.head.first and each.head.last <= file.head.last:
-                if each.path != file.path:
-                    each.path.unlink(missing_ok=True)
-            else:
-                kept.append(each)
-        self.files = sorted([*kept, file], key=lambda each: each.head.first)
-
-    def drop_before(self, sequence: int) -> None:
-        """Delete files whose entries are all below ``sequence``, but never the last file."""
-        while len(self.files) > 1 and self.files[0].head.last < sequence:
-            self.files.pop(0).path.unlink(missing_ok=True)
-
-    def to_merge(self) -> Sequence[SegmentFile]:
-        """Return adjacent files that should be merged, () for none."""
-        limit = documents_limit(self.scheme)
-        sizes = [each.head.documents for each in self.files]
-        for stop in range(len(sizes), _MERGED_FILES - 1, -1):
-            run = sizes[stop - _MERGED_FILES : stop]
-            if max(run) < _MERGED_FILES * min(run) and sum(run) <= limit:
-                return self.files[stop - _MERGED_FILES : stop]
-        return ()
-
-    def _checked(self, path: Path, highest: int) -> SegmentFile:
+    def _checked(self, path: Path) -> SegmentFile:
         head = read_head(path)
         if head.owner != self._owner:
-            raise SegmentDamagedError(f"{path}: it is of another shard or another index")
-        if head.last > highest:
-            raise SegmentDamagedError(f"{path}: it has entries that the store does not have")
+            raise SegmentDamagedError(f"{path}: it is of another index")
         if self._with_times != (head.columns[_TIMES].shape != [0]):
             raise SegmentDamagedError(f"{path}: it was made with another window")
         check_columns(path, head)
-        return SegmentFile(path, head)
+        return self._mapped(path, head)
+
+    def _mapped(self, path: Path, head: SegmentHead) -> SegmentFile:
+        return SegmentFile(path, head, head.checksum, map_segment(path, head, self.scheme))
+
+    def write(self, rows: Rows, shards: Sequence[FiledShard]) -> SegmentFile:
+        """Write a file; the slots of ``rows`` are numbers of ``shards``. Raises ``OSError``."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        if not self._is_locked():
+            raise OSError(f"{self._directory}: another process has it")
+        segment = build_segment(self.scheme, rows)
+        path = write_segment(
+            self._directory, self._owner, shards, segment, with_times=self._with_times
+        )
+        file = self._mapped(path, read_head(path))
+        self.files[file.checksum] = file
+        return file
+
+    def delete(self, file: SegmentFile) -> None:
+        """Delete a file; where it is mapped, it can be read on."""
+        if self.files.pop(file.checksum, None) is not None:
+            file.path.unlink(missing_ok=True)
+
+    # ---- which files to merge, on the event loop
+
+    def note(self, partition: int) -> None:
+        """Note that a shard is here."""
+        self._seen[partition] = time.monotonic()
+
+    def is_settled(self, file: SegmentFile, here: Collection[int]) -> bool:
+        """Whether no shard of the file, but those that are ``here``, may want its rows again."""
+        before = time.monotonic() - KEPT_SECONDS
+        return all(
+            each.partition in here or self._seen.get(each.partition, self._read_at) < before
+            for each in file.head.shards
+        )
+
+    def to_merge(self, documents: Mapping[int, int]) -> Sequence[SegmentFile]:
+        """Return files of similar size that should become one, () for none.
+
+        ``documents`` are those in the index, by checksum of the files that may be merged. A file
+        that is mostly of shards that left, or of what has expired, is merged alone.
+        """
+        files = sorted(
+            (self.files[each] for each in documents), key=lambda each: documents[each.checksum]
+        )
+        sizes = [documents[each.checksum] for each in files]
+        for size, file in zip(sizes, files, strict=True):
+            if 2 * size <= file.head.documents:
+                return [file]
+        limit = documents_limit(self.scheme)
+        for stop in range(_MERGED_FILES, len(sizes) + 1):
+            run = sizes[stop - _MERGED_FILES : stop]
+            if run[-1] < _MERGED_FILES * run[0] and sum(run) <= limit:
+                return files[stop - _MERGED_FILES : stop]
+        return ()
 
 
-_TIMES: Final = 4  # the index of the column of times
+class FiledClaim(NamedTuple):
+    first: int
+    last: int
+    file: SegmentFile
+
+
+class ShardSegments:
+    """What the files have of one shard. ``tail`` has other entries until they are in the index."""
+
+    def __init__(self, files: WorkerSegments, partition: int) -> None:
+        self.files = files
+        self.partition = partition
+        self.claims: list[FiledClaim] = []
+        self.tail: list[EntryPrints] = []
+        self.next = 0
+
+    def find(
+        self,
+        filed: Sequence[FiledRange],
+        highest: int,
+        expired_before: int = 0,
+        interrupted: threading.Event | None = None,
+    ) -> None:
+        """Find what files have of the shard; nothing after a gap counts.
+
+        ``filed`` is what the store says, and ``highest`` its highest sequence number: it cannot be
+        right about what is beyond. Entries below ``expired_before`` need no file.
+        """
+        self.claims, self.next = [], 0
+        files = self.files.find(self.partition, interrupted)
+        for first, last, checksum in sorted(filed):
+            if last < expired_before:
+                continue
+            file = files.get(checksum)
+            is_next = first == self.next if self.claims else first <= expired_before
+            if file is None or not is_next or last > highest:
+                break
+            number = file.head.number(self.partition)
+            if number is None or (first, last) not in file.head.shards[number].ranges:
+                break
+            self.claims.append(FiledClaim(first, last, file))
+            self.next = last + 1
+
+    def ranges_in(self, files: Collection[SegmentFile], after: int = 0) -> list[tuple[int, int]]:
+        """Return what some files have from sequence number ``after`` on, adjacent ranges joined."""
+        checksums = {each.checksum for each in files}
+        ranges: list[tuple[int, int]] = []
+        for first, last, file in self.claims:
+            if file.checksum not in checksums or last < after:
+                continue
+            if ranges and ranges[-1][1] + 1 == first:
+                ranges[-1] = ranges[-1][0], last
+            else:
+                ranges.append((first, last))
+        return ranges
+
+    def taken(self, file: SegmentFile, ranges: Iterable[tuple[int, int]]) -> None:
+        """Claim ranges in a new file."""
+        claims = [*self.claims, *(FiledClaim(*each, file) for each in ranges)]
+        self.claims = sorted(claims, key=lambda each: each.first)
+        self.next = max(self.next, self.claims[-1].last + 1)
+
+    def filed(self) -> list[FiledRange]:
+        """Return what the store should say."""
+        return [FiledRange(first, last, file.checksum) for first, last, file in self.claims]
+
+    def let_go(self, files: Collection[SegmentFile]) -> None:
+        checksums = {each.checksum for each in files}
+        self.claims = [each for each in self.claims if each.file.checksum not in checksums]
+
+
+_TIMES: Final = 5  # the index of the column of times

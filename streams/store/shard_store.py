@@ -51,7 +51,7 @@ from streams.store.row_codec import (
     sequences_in,
 )
 from streams.store.row_store import MissingEntryError, RowBatch, RowStore, StoreCorruptError
-from streams.store.shard_segments import ShardSegments
+from streams.store.shard_segments import FiledRange, ShardSegments
 
 _Result = TypeVar("_Result")
 
@@ -59,6 +59,7 @@ IDS_MADE: Final = 1000  # entries per step of ``make_ids``
 
 _JOINED_SCANS: Final = 4
 _LAST: Final = (1 << 64) - 1
+_FILED: Final = codec.FILED_TAG, codec.after(codec.FILED_TAG)
 _ENTRIES: Final = codec.ENTRY_TAG, codec.after(codec.ENTRY_TAG)
 
 
@@ -171,10 +172,25 @@ class ShardStore:
             for key in rows
         ]
 
-    def forget_gone(self, sequences: Iterable[int]) -> None:
-        """Record that no segment file has these entries any more."""
+    def filed(self) -> list[FiledRange]:
+        """Return which segment files have the entries of this shard."""
+        try:
+            return [
+                FiledRange(*codec.decode_filed(key, value))
+                for keys, values in self._store.scan(*_FILED, SCANNED_ROWS)
+                for key, value in zip(keys, values, strict=True)
+            ]
+        except codec.StateDecodeError as error:
+            raise self._store.damaged(str(error)) from error
+
+    def set_filed(self, claims: Iterable[FiledRange], without: Iterable[int] = ()) -> None:
+        """Record which segment files have the entries, none of them those of ``without``."""
         batch = self._store.batch()
-        for sequence in sequences:
+        for each in self.filed():
+            batch.delete(codec.filed_key(each.first))
+        for first, last, checksum in claims:
+            batch.put(codec.filed_key(first), codec.encode_filed(last, checksum))
+        for sequence in without:
             batch.delete(codec.gone_key(sequence))
         self._write_next(batch)
 

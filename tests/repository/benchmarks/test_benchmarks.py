@@ -16,6 +16,7 @@ from benchmarks import __main__ as all_benchmarks
 from benchmarks import fingerprints, loop_lag, recovery, worker
 from benchmarks.command import MeasurementError
 from benchmarks.fingerprints import ContenderProcess
+from benchmarks.index import shards as index_shards
 from benchmarks.index.__main__ import MILLION, Measured, goals_of
 from benchmarks.index.__main__ import main as index_main
 from benchmarks.peers import environment
@@ -274,3 +275,17 @@ def test_figures_of_as_many_documents_are_judged_by_the_goals() -> None:
         "classic_disk_bytes_a_document": (119, True),
         "classic_open_seconds_at_10m": (6, False),
     }
+
+
+def test_one_index_for_many_shards(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    index_shards.main(["--shards", "1", "3", "--documents", "900", "--apart", "--json", str(path)])
+    figures = figures_of(path)
+    assert [(each["shards"], each["apart"]) for each in figures] == [
+        (1, False),
+        (1, True),
+        (3, False),
+        (3, True),
+    ]
+    assert all(each["us_a_document"] > 0 and each["us_a_packet"] > 0 for each in figures)
+    assert all(each["open_seconds"] > 0 for each in figures if not each["apart"])

@@ -29,7 +29,13 @@ from streams.store.changelog_codec import (
     encode_progress,
 )
 from streams.store.row_codec import EntryBlock
-from streams.store.shard_segments import SegmentOwner, map_segment, read_head, write_segment
+from streams.store.shard_segments import (
+    FiledShard,
+    SegmentOwner,
+    map_segment,
+    read_head,
+    write_segment,
+)
 from streams.worker.log_codec import LOG_VERSION, LogCodec
 from tests.unit.formats.internal_samples import (
     BEGUN,
@@ -59,7 +65,7 @@ CODEC: Final = LogCodec(INDEX)
 STATE: Final = PAGE.partition("\n## State on disk\n")[2].partition("\n## ")[0]
 SEGMENTS: Final = PAGE.partition("### Segment files\n")[2].partition("\n### ")[0]
 SCHEME: Final = BlockScheme(64, 4, 3)
-SEGMENT_OWNER: Final = SegmentOwner(INDEX, "news", 0)
+SEGMENT_OWNER: Final = SegmentOwner(INDEX, "news")
 
 
 @pytest.mark.parametrize(
@@ -168,13 +174,17 @@ def documented_segment() -> bytes:
     return bytes(whole)
 
 
+FILED: Final = [FiledShard(0, [(0, 7)]), FiledShard(2, [(3, 9)])]
+
+
 def test_segment_file_has_the_bytes_of_the_page(tmp_path: Path) -> None:
-    prints = bare_prints(columns().fingerprints[:1])
-    rows = Rows(np.array([7], dtype=np.uint64), np.zeros(1, dtype=np.uint16), prints)
-    path = tmp_path / "a.segment"
-    size = write_segment(path, SEGMENT_OWNER, 0, 7, build_segment(SCHEME, rows), with_times=False)
+    numbers = np.array([7, 9], dtype=np.uint64)
+    prints = bare_prints(np.repeat(columns().fingerprints[:1], 2, axis=0))
+    prints.fingerprints[1] = ~prints.fingerprints[0]
+    segment = build_segment(SCHEME, Rows(numbers, np.array([0, 1], dtype=np.uint16), prints))
+    path = write_segment(tmp_path, SEGMENT_OWNER, FILED, segment, with_times=False)
     assert path.read_bytes() == documented_segment()
-    assert size == len(documented_segment())
+    assert path.stem in SEGMENTS
 
 
 def test_segment_file_of_the_page_is_read(tmp_path: Path) -> None:
@@ -183,11 +193,11 @@ def test_segment_file_of_the_page_is_read(tmp_path: Path) -> None:
     head = read_head(path)
     index = DocumentIndex(SCHEME)
     slot = index.open_slot()
-    index.attach(slot, map_segment(path, head, SCHEME, slot), head.first, head.last)
+    index.claim(map_segment(path, head, SCHEME), 0, slot, head.shards[0].ranges)
     asked = bare_prints(columns().fingerprints[:1] ^ np.uint64(5))
     pairs = index.pairs(asked)
     assert (pairs.distances.tolist(), pairs.sequences.tolist()) == ([2], [7])
-    assert head.owner == SEGMENT_OWNER
+    assert (head.owner, head.shards) == (SEGMENT_OWNER, FILED)
 
 
 def test_table_of_columns_is_complete() -> None:

@@ -29,14 +29,18 @@ from streams.store.shard_segments import (
     SegmentDamagedError,
     SegmentOwner,
     ShardSegments,
+    WorkerSegments,
     check_columns,
     read_head,
+    segment_paths,
+    segments_directory,
 )
 from streams.store.shard_store import ShardStore
 
 SCHEME: Final = BlockScheme(128, 4, 12, 16, bands=2)
 CHAIN: Final = Chain("raw-documents", "", 3)
-OWNER: Final = SegmentOwner("an index", "tests", 3)
+OWNER: Final = SegmentOwner("an index", "tests")
+PARTITION: Final = 3
 PACKET: Final = 50
 WINDOW_MS: Final = 400
 
@@ -93,13 +97,21 @@ def scanned(store: ShardStore, window_ms: int | None = None) -> Found:
     return looked_up(index)
 
 
+def files_in(
+    store: ShardStore, owner: SegmentOwner = OWNER, window_ms: int | None = None
+) -> WorkerSegments:
+    with_times = window_ms is not None
+    return WorkerSegments(segments_directory(store.path), owner, SCHEME, with_times=with_times)
+
+
 class Opened:
     """An index that was filled from a store, as when its shard is opened."""
 
     def __init__(
         self, store: ShardStore, owner: SegmentOwner = OWNER, window_ms: int | None = None
     ) -> None:
-        self.segments = ShardSegments(store.path, owner, SCHEME, with_times=window_ms is not None)
+        self.files = files_in(store, owner, window_ms)
+        self.segments = ShardSegments(self.files, PARTITION)
         make_missing_files(store, self.segments)
         store.segments = self.segments
         self.index = DocumentIndex(SCHEME, window_ms)
@@ -147,12 +159,12 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[ShardStore]:
     owner = StoreIdentity("an index", "tests", 3)
-    with closing(open_shard_store(tmp_path, owner, 128, block_cache(8 * MIB))) as found:
+    with closing(open_shard_store(tmp_path / "shard-3", owner, 128, block_cache(8 * MIB))) as found:
         yield found
 
 
 def files_of(store: ShardStore) -> list[Path]:
-    return sorted(store.path.glob("segments/*"))
+    return segment_paths(segments_directory(store.path))
 
 
 @pytest.mark.parametrize(("window_ms", "other_ms"), [(None, WINDOW_MS), (WINDOW_MS, None)])
@@ -164,8 +176,8 @@ def test_shard_is_opened_from_its_files(
     shard = Opened(store, window_ms=window_ms)
     made = {each: each.stat().st_mtime_ns for each in files_of(store)}
     check(shard.index, store, window_ms)
-    assert len(made) == len(shard.segments.files) == 2
-    in_memory = shard.index.documents_in_memory(shard.slot)
+    assert len(made) == len(shard.segments.claims) == 2
+    in_memory = shard.index.documents_in_memory
     assert 0 < in_memory < shard.index.documents(shard.slot) == 19 * (PACKET - 1)
     check(Opened(store, window_ms=window_ms).index, store, window_ms)
     assert {each: each.stat().st_mtime_ns for each in files_of(store)} == made
@@ -180,8 +192,10 @@ def test_damaged_file_is_noticed_and_made_again(store: ShardStore, at: float) ->
     whole = first.read_bytes()
     place = at if isinstance(at, int) else int(at * len(whole))
     columns = read_head(first).columns
-    starts = [(each.start, each.start + 8 * int(np.prod(each.shape))) for each in columns]
-    in_gap = place > 40 and not any(start <= place < stop for start, stop in starts)
+    sizes = [int(np.prod(each.shape)) * np.dtype(each.dtype).itemsize for each in columns]
+    starts = [(each.start, each.start + size) for each, size in zip(columns, sizes, strict=True)]
+    head_end = 20 + int.from_bytes(whole[8:12], "little")
+    in_gap = place >= head_end and not any(start <= place < stop for start, stop in starts)
     flipped = bytearray(whole)
     flipped[place] ^= 0x10
     for damaged in (bytes(flipped), whole[: int(len(whole) * 0.7)]):
@@ -194,22 +208,21 @@ def test_damaged_file_is_noticed_and_made_again(store: ShardStore, at: float) ->
 
 
 def test_files_of_others_are_not_used(store: ShardStore) -> None:
-    """Of another index, or with more than the store has, as after the store was restored."""
+    """Of another index, half written, or with more than the store has, as after a restoration."""
     commit(store, range(23))
-    Opened(store, SegmentOwner("another index", "tests", 3))
+    Opened(store, SegmentOwner("another index", "tests"))
     shard = Opened(store)
-    assert {each.head.owner for each in shard.segments.files} == {OWNER}
+    assert {read_head(each).owner for each in files_of(store)} == {OWNER}
     check(shard.index, store)
 
-    assert shard.segments.write([], 0, 2**40) is None
-    rows = list(shard.index.live_rows(0, 0, 2**60))
-    assert shard.segments.write(rows, 0, 2**40) is not None
-    beyond = store.path / "segments" / f"{0:016x}-{2**40:016x}.segment"
-    assert beyond.exists()
-    (store.path / "segments" / "left.writing").write_bytes(b"half")
+    filed = store.filed()
+    left = segments_directory(store.path) / "left.writing"
+    left.write_bytes(b"half")
+    store.set_filed([*filed[:-1], filed[-1]._replace(last=2**40)])
     check(Opened(store).index, store)
-    assert not beyond.exists()
-    assert all(each.suffix == ".segment" for each in files_of(store))
+    assert len(store.filed()) == len(filed)
+    assert store.filed()[-1].last < 2**40
+    assert not left.exists()
 
 
 def test_deleted_entries_of_files_stay_deleted(store: ShardStore) -> None:
@@ -234,15 +247,15 @@ def test_files_are_made_and_merged_while_documents_come_and_go(
 ) -> None:
     """Look-ups say the same all the time; what is removed while a file is written is not met."""
     shard = Opened(store)
-    write = ShardSegments.write
+    write = WorkerSegments.write
     removed: list[int] = []
 
-    def write_slowly(self: ShardSegments, *arguments: object) -> object:
+    def write_slowly(self: WorkerSegments, *arguments: object) -> object:
         removed.append(len(removed) << 16 | 11)
         shard.remove(removed[-1:])
         return write(self, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(ShardSegments, "write", write_slowly)
+    monkeypatch.setattr(WorkerSegments, "write", write_slowly)
     most = 0
     for begin in range(0, 120, 5):
         commit(store, range(begin, begin + 5))
@@ -253,9 +266,9 @@ def test_files_are_made_and_merged_while_documents_come_and_go(
         assert looked_up(shard.index) == [each for each in before if each[2] not in removed]
         commit(store, range(begin + 5, begin + 5), tuple(removed))
         check(shard.index, store)
-        most = max(most, len(shard.segments.files))
+        most = max(most, len(shard.files.files))
 
-    assert shard.index.documents_in_memory(shard.slot) < 600
+    assert shard.index.documents_in_memory < 600
     assert 3 < most < 15
     check(Opened(store).index, store)
 
@@ -269,13 +282,13 @@ def test_store_that_is_closed_ends_the_work_on_its_files(
     commit(store, range(5, 60))
     shard.put(range(5, 60))
     documents, files = shard.index.documents(shard.slot), files_of(store)
-    write = ShardSegments.write
+    write = WorkerSegments.write
 
-    def write_and_close(self: ShardSegments, *arguments: object) -> object:
+    def write_and_close(self: WorkerSegments, *arguments: object) -> object:
         store.close()
         return write(self, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(ShardSegments, "write", write_and_close)
+    monkeypatch.setattr(WorkerSegments, "write", write_and_close)
     assert not shard.keep()
     assert store.closed
     assert files_of(store) == files
@@ -310,11 +323,11 @@ def test_documents_stay_in_memory_where_no_file_can_be_written(
     def refuse(*_arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(ShardSegments, "write", refuse)
+    monkeypatch.setattr(WorkerSegments, "write", refuse)
     commit(store, range(23))
     shard = Opened(store)
     check(shard.index, store)
-    assert shard.segments.files == []
+    assert shard.segments.claims == []
     assert not shard.keep()
     check(shard.index, store)
 

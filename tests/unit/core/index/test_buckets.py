@@ -29,6 +29,7 @@ from simhash_core.index.prints import (
     shared_buckets,
 )
 from simhash_core.index.segment import build_segment
+from tests.unit.core.index.filed_segments import in_a_file
 
 CLASSIC: Final = BlockScheme(64, 4, 3)
 WITH_BANDS: Final = BlockScheme(256, 16, 64, 16, bands=8)
@@ -133,7 +134,9 @@ def test_ranges_of_a_block_and_its_tag_lose_nothing(
     whole = drawn.integers(0, 2**64, (1 << 16, 1), dtype=np.uint64)
     whole[: 1 << 15] &= ~np.uint64(0xFFF0)  # 16 full buckets
     index = DocumentIndex(CLASSIC)
-    index.attach(index.open_slot(), build_segment(CLASSIC, rows_of(bare_prints(whole))), 0, 1 << 16)
+    index.claim(
+        in_a_file(CLASSIC, rows_of(bare_prints(whole))), 0, index.open_slot(), [(0, 1 << 16)]
+    )
     flips = np.zeros((3000, 64), dtype=np.uint8)
     for row, count in enumerate(drawn.integers(0, 4, len(flips))):
         flips[row, drawn.choice(64, count, replace=False)] = 1
@@ -250,21 +253,28 @@ def test_what_is_gone_is_not_met(monkeypatch: pytest.MonkeyPatch, memtable: int,
     assert [each for each in looked_up(index, asked) if each[2] < 900] == wanted
 
 
-def test_a_segment_takes_the_place_of_rows() -> None:
+def test_a_file_takes_the_place_of_rows() -> None:
+    """It has the earliest of both slots, and what is removed while it is made is not met."""
     held, asked = random_prints(CLASSIC, 900, 9), random_prints(CLASSIC, 60, 10)
     index, slot = index_of(CLASSIC, held)
     other = index.open_slot()
     index.add(other, sequences_of(held, 1_000), held)
-    apart = index.extract(slot, 0, 850, 700)
-    assert apart.sequences.tolist() == list(range(700))
-    assert np.array_equal(apart.prints.fingerprints, held.fingerprints[:700])
-    index.remove(slot, np.array([3, 5, 800], dtype=np.uint64))
+    ranges = {slot: (0, 850), other: (1_000, 1_900)}
+    assert index.filing(ranges, 2_000, 2_000) is None
+    filing = index.filing(ranges, 1_000, 1_200)
+    assert filing is not None
+    assert filing.last is not None
+    assert [int(filing.last[each]) for each in (slot, other)] == [850, 1_348]
+    assert filing.documents == {slot: 851, other: 349}
+    index.remove(slot, np.array([3, 5, 860], dtype=np.uint64))
+    index.remove(other, np.array([1_003, 1_400], dtype=np.uint64))
     before = looked_up(index, asked)
-    index.attach(slot, build_segment(CLASSIC, apart), 0, 699)
+    rows = filing.rows()
+    numbers = np.where(rows.slots == slot, 1, 0).astype(np.uint16)
+    index.filed(in_a_file(CLASSIC, rows._replace(slots=numbers), 2), {slot: 1, other: 0})
     assert looked_up(index, asked) == before
-    assert index.documents(slot) == 897
-    assert index.documents_in_memory(slot) == 199
-    assert index.documents(other) == 900
+    assert (index.documents(slot), index.documents(other)) == (897, 898)
+    assert index.documents_in_memory == 1_795 - 1_200 + 3
     index.drop_slot(other)
     assert looked_up(index, asked) == [each for each in before if each[2] < 1_000]
 

@@ -13,11 +13,13 @@ from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.index import document_index, segment
-from simhash_core.index.document_index import DocumentIndex, SegmentMerge
+from simhash_core.index.document_index import DocumentIndex, Filing, SegmentMerge
 from simhash_core.index.memtable import Rows, joined
 from simhash_core.index.pairs import NearRows, near_earlier_rows, near_rows
 from simhash_core.index.prints import Prints, bare_prints, shared_buckets
+from simhash_core.index.segment import Segment
 from simhash_core.text.profiles import profile_named
+from tests.unit.core.index.filed_segments import in_a_file
 
 CLASSIC = BlockScheme(64, 4, 3)
 SCHEMES = [
@@ -176,6 +178,154 @@ def test_slots_are_apart_and_keep_what_changes_during_a_merge(
             shown = [(n, slot) for slot in held.keys() - hidden for n in held[slot]]
             assert met(index) == sorted(shown)
             assert len(index) == sum(map(len, held.values()))
+
+
+class Files:
+    """Shards in files of one index, each with what its store would say. The model is ``held``."""
+
+    def __init__(self) -> None:
+        self.index = DocumentIndex(CLASSIC)
+        self.slots: dict[int, int] = {}  # of the shards that are open
+        self.held: dict[int, list[int]] = {}  # all that a shard has, open or not
+        self.claims: dict[int, list[tuple[Segment, int, tuple[int, int]]]] = {}
+        self.segments: list[Segment] = []
+        self.number = 0
+        self.under_way: tuple[Filing, list[int], list[Segment], set[int]] | None = None
+
+    def come(self, shard: int) -> None:
+        """Open a shard: what its claims have, the other rows, without what was removed."""
+        if shard in self.slots:
+            return
+        held = self.held.setdefault(shard, [])
+        slot = self.slots[shard] = self.index.open_slot()
+        claims = self.claims.setdefault(shard, [])
+        for file in {id(each): each for each, _, _ in claims}.values():
+            own = [each for each in claims if each[0] is file]
+            self.index.claim(file, own[0][1], slot, [each[2] for each in own])
+        after = max((last for _, _, (_, last) in claims), default=-1)
+        self._add(slot, [each for each in held if each > after])
+        gone = [each for each in range(self.number) if each not in held]
+        self.index.remove(slot, np.array(gone, dtype=np.uint64))
+
+    def _add(self, slot: int, numbers: list[int]) -> None:
+        prints = bare_prints(np.repeat(ONE.fingerprints, len(numbers), axis=0))
+        self.index.add(slot, np.array(numbers, dtype=np.uint64), prints)
+
+    def add(self, shard: int, count: int) -> None:
+        numbers = [*range(self.number, self.number + count)]
+        self.number += count
+        self.held[shard] += numbers
+        self._add(self.slots[shard], numbers)
+
+    def remove(self, shard: int, which: int) -> None:
+        if held := self.held[shard]:
+            gone = held.pop(which % len(held))
+            self.index.remove(self.slots[shard], np.array([gone], dtype=np.uint64))
+
+    def begin(self, which: int) -> None:
+        """Begin to file what is in memory, but for the newest, or some of the files."""
+        shards = sorted(self.slots)
+        if which % 2 and self.segments:
+            files = self.segments[: 1 + which // 2]
+            if any(self.index.claimed(each)[0] for each in files):
+                slots = set().union(*(self.index.claimed(each)[1] for each in files))
+                self.under_way = self.index.file_merge(files), shards, files, slots
+            return
+        firsts = [self.first_in_memory(shard) for shard in shards]
+        last = self.number - 1 - which
+        ranges = {self.slots[each]: (at, last) for each, at in zip(shards, firsts, strict=True)}
+        filing = self.index.filing(ranges, 1, 5 + which)
+        if filing is not None:
+            self.under_way = filing, shards, [], set()
+
+    def first_in_memory(self, shard: int) -> int:
+        return max((last + 1 for _, _, (_, last) in self.claims[shard]), default=0)
+
+    def end(self, opened: dict[int, int]) -> None:
+        """End it, as a keeper of files does; ``opened``: the slots when it began."""
+        assert self.under_way is not None
+        filing, shards, files, slots = self.under_way
+        self.under_way = None
+        shards = [each for each in shards if opened[each] in filing.documents]
+        rows = filing.rows()
+        if all(self.index.claimed(each)[1] <= slots for each in files):
+            numbers = {opened[shard]: number for number, shard in enumerate(shards)}
+            of = np.array([numbers[slot] for slot in rows.slots.tolist()], dtype=np.uint16)
+            segment = in_a_file(CLASSIC, rows._replace(slots=of), len(shards))
+            self.index.filed(segment, numbers)
+            for number, shard in enumerate(shards):
+                if self.slots.get(shard) == opened[shard]:
+                    self.take(shard, segment, number, filing, files)
+            self.delete(files)
+            self.segments.append(segment)
+        self.index.end_filing()
+
+    def delete(self, files: list[Segment]) -> None:
+        """Forget files; a shard that claims one loses that and what comes after it."""
+        self.segments = [each for each in self.segments if not any(each is one for one in files)]
+        for claims in self.claims.values():
+            claims.sort(key=lambda each: each[2])
+            for number, (file, _, _) in enumerate(claims):
+                if any(file is one for one in files):
+                    del claims[number:]
+                    break
+
+    def take(
+        self, shard: int, segment: Segment, number: int, filing: Filing, files: list[Segment]
+    ) -> None:
+        claims = self.claims[shard]
+        if filing.last is None:
+            taken = [each[2] for each in claims if any(each[0] is file for file in files)]
+        else:
+            taken = [(self.first_in_memory(shard), int(filing.last[self.slots[shard]]))]
+        left = [each for each in claims if not any(each[0] is file for file in files)]
+        self.claims[shard] = [*left, *((segment, number, each) for each in taken)]
+
+    def check(self) -> None:
+        wanted = [(n, slot) for shard, slot in self.slots.items() for n in self.held[shard]]
+        assert met(self.index) == sorted(wanted)
+        assert len(self.index) == len(wanted)
+        for shard, slot in self.slots.items():
+            assert self.index.documents(slot) == len(self.held[shard])
+        filed = sum(self.index.claimed(each)[0] for each in self.segments)
+        assert self.index.documents_in_memory == len(wanted) - filed
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(
+                [*["come"] * 3, *["add"] * 8, "remove", "leave", *["begin"] * 3, *["end"] * 3]
+            ),
+            st.integers(0, 9),
+        ),
+        min_size=40,
+        max_size=100,
+    )
+)
+def test_shards_that_come_and_go_share_files(steps: list[tuple[str, int]]) -> None:
+    """A shard comes back to its rows in files, while files are made and merged."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(document_index, "MEMTABLE_DOCUMENTS", 3)
+        files = Files()
+        files.come(0)
+        opened: dict[int, int] = {}
+        for kind, which in steps:
+            shard = sorted(files.slots)[which % len(files.slots)] if files.slots else None
+            if kind == "come":
+                files.come(which % 5)
+            elif kind == "begin" and files.under_way is None:
+                opened = dict(files.slots)
+                files.begin(which)
+            elif kind == "end" and files.under_way is not None:
+                files.end(opened)
+            elif shard is not None and kind == "add":
+                files.add(shard, 1 + which // 3)
+            elif shard is not None and kind == "remove":
+                files.remove(shard, which)
+            elif shard is not None and kind == "leave":
+                files.index.drop_slot(files.slots.pop(shard))
+            files.check()
 
 
 def test_slots_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
