@@ -29,7 +29,7 @@ from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.memtable import Rows
 from simhash_core.index.prints import prints_of
 from simhash_core.index.segment import build_segment, columns_of, segment_of
-from simhash_core.log.records import Progress, sequence_numbers
+from simhash_core.log.records import Progress, sequence_number, sequence_numbers
 from simhash_core.text.profiles import PROFILES, profile_named
 from streams.store.compaction import KeptShard, SegmentKeeper
 from streams.store.recovery import fill_index, make_missing_files
@@ -85,7 +85,7 @@ def _load(state: Path, profile: str, documents: int, shards: int) -> None:
         for number, first in enumerate(range(0, documents, _BLOCK)):
             columns = random_columns(profile, first, min(_BLOCK, documents - first))
             shard = kept[number % shards]
-            sequences = sequence_numbers(number, len(columns))
+            sequences = sequence_numbers(sequence_number(number, 0), np.arange(len(columns)))
             progress = Progress(CHAIN, first + len(columns), number, number)
             block = EntryBlock(CHAIN, sequences, columns)
             shard.store.load([block], ProgressRow(progress, number))
