@@ -61,6 +61,7 @@ undecided for long."""
 _REPORTERS_MAX: Final = 1024
 """The workers whose reports are remembered; each start of a worker has a new name."""
 _KNOWN_SETS_MAX: Final = 4096  # sets of shards whose bits are remembered
+_DROPPED_AT_MIN: Final = 64  # workers, each with one set of shards, before old ones are forgotten
 
 
 class _Covered:
@@ -106,6 +107,7 @@ class ShardReports:
         self._covered: dict[tuple[str, int], _Covered] = {}
         self._found: dict[int, list[tuple[int, Found]]] = {}
         self._complete = 0, 0
+        self._drop_at = _DROPPED_AT_MIN
         self._bits = _ShardBits()
         self._required: set[int] = set()
         self._required_bits = 0
@@ -177,13 +179,14 @@ class ShardReports:
         return True
 
     def _drop_old(self) -> None:
-        """Forget workers that have reported nothing that is undecided."""
-        if len(self._covered) < _REPORTERS_MAX:
+        """Forget, now and then, workers that have reported nothing that is undecided."""
+        if len(self._covered) < self._drop_at:
             return
         for covered in self._covered.values():
             covered.forget_before(self._next)
         self._covered = {key: each for key, each in self._covered.items() if each}
         self._found = {offset: each for offset, each in self._found.items() if offset >= self._next}
+        self._drop_at = max(_DROPPED_AT_MIN, 2 * len(self._covered))
 
     def forget(self, offset: int) -> None:
         self._found.pop(offset, None)

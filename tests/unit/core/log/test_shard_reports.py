@@ -159,7 +159,7 @@ def test_workers_that_reported_on_nothing_undecided_are_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each start of a worker has a new name."""
-    monkeypatch.setattr(decider, "_REPORTERS_MAX", 4)
+    monkeypatch.setattr(decider, "_DROPPED_AT_MIN", 4)
     reports = begun(1, 2)
     reports.add(report_of("stays", [2], 0, 1_000))
     for offset in range(100):
