@@ -129,10 +129,13 @@ def _go_on(worker: Participant[object], term: str) -> None:
 SUCCESSION: Final[dict[str, Rule]] = {
     "a leader decides without a first record": by(Decider, "first_record", _begin_at_once),
     "a new leader begins with heads of its own": wrapped(Decider, "accepted", _without_heads),
-    "reports from before the term count": wrapped(
-        ShardReports,
-        "_add",
-        lambda original, reports, report, _began: original(reports, report, NO_CONTROL),
+    "reports from before the term count": Tried(
+        wrapped(
+            ShardReports,
+            "_add",
+            lambda original, reports, report, _began: original(reports, report, NO_CONTROL),
+        ),
+        start=320,
     ),
     "packets are not looked up again for a new leader": without(Participant, "_term_begins"),
     "a leader does not learn that it has a successor": without(Decider, "_succeeded_by"),
@@ -141,14 +144,14 @@ SUCCESSION: Final[dict[str, Rule]] = {
         Participant, "control_failed"
     ),
     "a leader whose record was appended twice goes on": without(Decider, "refused"),
-    "reports that were acknowledged and lost are not made again": "reports_again",
+    "reports that were acknowledged and lost are not made again": Tried("reports_again", start=840),
     "reports that come before the term has begun are dropped": Tried(
-        without(ShardReports, "_keep"), {"vanishing": 0.0}, start=250
+        without(ShardReports, "_keep"), {"vanishing": 0.0}, start=950
     ),
     "a leader reads reports from the middle of its term on": Tried(
-        "reads_reports_from_before", start=120
+        "reads_reports_from_before", start=950
     ),
-    "reports that were lost are not sent again": Tried("lost_reports_are_sent_again", start=420),
+    "reports that were lost are not sent again": Tried("lost_reports_are_sent_again", start=600),
 }
 
 
