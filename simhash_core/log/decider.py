@@ -251,7 +251,7 @@ class _ShardBits:
         return bits
 
 
-_COMPARED_DOCUMENTS: Final = 512  # of several bundles, at once
+_COMPARED_DOCUMENTS: Final = 256  # of several bundles, at once
 
 
 def term_of(worker: str, number: int) -> str:

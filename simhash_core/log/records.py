@@ -195,27 +195,28 @@ class Heads:
     """The last raw offset in the log of each chain, by the packets that count."""
 
     def __init__(self, heads: ChainHeads = ChainHeads()) -> None:  # noqa: B008 - it is never changed
-        self._chains = heads.chains
+        self._set(heads)
+
+    def _set(self, heads: ChainHeads) -> None:
+        self._chains = [*heads.chains]
         self._last = heads.last[:]
         self._at = {chain: at for at, chain in enumerate(self._chains)}
         self._partitions = {chain.partition for chain in self._chains}
+        self._columns = heads.chains  # in order; those after them were added since
 
     def counts(self, packet: Packet | BundleSegment) -> bool:
         return packet.previous == self.last(packet.chain) and packet.last > packet.previous
 
     def advance(self, packet: Packet | BundleSegment) -> None:
-        at = self._at.get(packet.chain)
+        chain = packet.chain
+        at = self._at.get(chain)
         if at is None:
-            self._add(packet.chain)
-            at = self._at[packet.chain]
-        self._last[at] = packet.last
-
-    def _add(self, chain: Chain) -> None:
-        at = bisect_left(self._chains, chain)
-        self._chains = (*self._chains[:at], chain, *self._chains[at:])
-        self._last.insert(at, NO_OFFSET)
-        self._at = {chain: at for at, chain in enumerate(self._chains)}
-        self._partitions.add(chain.partition)
+            self._at[chain] = len(self._chains)
+            self._chains.append(chain)
+            self._last.append(packet.last)
+            self._partitions.add(chain.partition)
+        else:
+            self._last[at] = packet.last
 
     def take(self, bundle: Bundle) -> list[int]:
         """Advance by the packets of a bundle that count; return the numbers of the others."""
@@ -237,7 +238,9 @@ class Heads:
         return self._partitions
 
     def columns(self) -> ChainHeads:
-        return ChainHeads(self._chains, self._last[:])
+        if len(self._columns) < len(self._chains):
+            self._set(ChainHeads.of(zip(self._chains, self._last, strict=True)))
+        return ChainHeads(self._columns, self._last[:])
 
 
 # ---- What has expired at each offset of the log, if an index has a window.

@@ -66,7 +66,7 @@ REMOVED: Final[Mapping[str, str]] = MappingProxyType(
         "topics.probes": "one topic, topics.log, orders all documents",
         "batch.within_seconds": "a worker never waits for a batch to fill",
         "batch.packet_bytes": "batch.documents limits a bundle",
-        "batch.packets": "batch.bundles limits what is reported, decided and committed together",
+        "batch.packets": "batch.bundles limits what is committed together",
     }
 )
 """Settings of earlier versions, and why they are gone."""

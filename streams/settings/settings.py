@@ -36,7 +36,7 @@ class BatchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The maximum per step. Nothing waits for a batch to fill: a busy worker has full ones."""
 
     documents: Annotated[int, Meta(ge=1, le=10_000)] = 500
-    bundles: Annotated[int, Meta(ge=1, le=1_000)] = 2
+    bundles: Annotated[int, Meta(ge=1, le=1_000)] = 8
 
 
 class IntakeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -35,7 +35,7 @@ from streams.worker.shard import Shard
 
 logger = logging.getLogger(__name__)
 
-_SHARDS_TOGETHER: Final = 100
+_SHARDS_TOGETHER: Final = 50
 """Shards that are looked at, or written, without a turn of the event loop."""
 
 _MILLISECONDS: Final = 1000

@@ -95,7 +95,6 @@ class Pipeline:
     ) -> None:
         """Connect nothing yet; ``channels`` are in the order of the four agents."""
         topics, metrics = settings.topics, observers.metrics
-        together = settings.batch.documents * settings.batch.bundles
         self.metrics = metrics
         self.failure: FirstseenError | None = None
         self.shards: dict[int, Shard] = {}  # the assigned shards, by raw partition
@@ -129,7 +128,7 @@ class Pipeline:
             clients.reports,
             metrics,
             clients.index.delete_before,
-            limit=together,
+            limit=settings.batch.documents,
         )
         self._look_up = LogLookUp(
             self.participant,
@@ -145,7 +144,7 @@ class Pipeline:
                 observers.on_bucket,
             ),
             self._stores,
-            limit=together,
+            limit=settings.batch.documents,
         )
         self._commits = OutputCommits(
             self.participant,
@@ -158,7 +157,7 @@ class Pipeline:
                 lambda: self.assignment.begun(),  # noqa: PLW0108 - it is made below
                 lambda shards, error: self.assignment.reopen(shards, error),  # noqa: PLW0108
             ),
-            limit=together,
+            limit=settings.batch.documents * settings.batch.bundles,
         )
         self._standbys = self._standbys_of(settings, rules, clients)
         self.assignment = Assignment(

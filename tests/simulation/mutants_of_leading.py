@@ -210,8 +210,13 @@ DECIDING: Final[dict[str, Rule]] = {
         "_is_known",
         lambda known_from, control: known_from is None or known_from <= control,
     ),
-    "all recent unique documents are forgotten when some are": by(
-        RecentUniques, "_drop_forgotten", lambda recent, _control: recent._index.drop_before(BEYOND)
+    "all recent unique documents are forgotten when some are": Tried(
+        by(
+            RecentUniques,
+            "_drop_forgotten",
+            lambda recent, _control: recent._index.drop_before(BEYOND),
+        ),
+        {"forgotten": 2, "compared": 2, "decide_limit": 1},
     ),
     "recent unique documents take duplicates in": by(
         decider, "unique_rows", lambda columns, _duplicates: columns.are_documents
