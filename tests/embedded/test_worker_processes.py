@@ -155,6 +155,8 @@ def test_settings_that_a_restarted_process_refuses_end_all(
 
 @pytest.mark.slow
 def test_what_does_not_end_in_time_is_killed(without_broker: Worker) -> None:
+    for number in range(PROCESSES):
+        without_broker.await_log(f"process {number}: streams.worker.process: waiting for a")
     found = pids(without_broker)
     os.kill(found[1], signal.SIGSTOP)
     assert without_broker._process is not None
