@@ -533,7 +533,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "_fenced_end_is_unknown",
         always(False),
         _LOSSES,
-        start=250,
+        start=20,
     ),
     _mutant(
         "at least once, a commit whose offsets are refused is made again",
