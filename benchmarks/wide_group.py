@@ -59,8 +59,8 @@ PROFILE: Final = "wide"
 SLOT_SECONDS: Final = 0.005
 """Records that come to a worker in this time are read together: about a fetch."""
 LIMIT: Final = BundleLimit(500, 256 * 1024)
-TOGETHER: Final = 4_000
-"""Documents of a report and of a control record, by default."""
+TOGETHER: Final = LIMIT.documents
+"""Documents of a report and of a control record, as in a worker by default."""
 REPEATS: Final = 0.1
 """Documents that repeat an entry, and as many that repeat a recent document."""
 

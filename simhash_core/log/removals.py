@@ -42,8 +42,8 @@ def removing_rows(
 class UndecidedRemovals:
     """The ids that undecided bundles remove, each with the first row that does.
 
-    Bundles are processed once, in order and on demand, and remembered until they are decided; none
-    is before the first one that has anything to remove.
+    Bundles are processed once, in order and on demand, and remembered until they are decided. In an
+    index where documents do not replace each other, this begins with the first delete.
     """
 
     def __init__(self, *, replaces: bool) -> None:
