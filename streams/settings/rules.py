@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from importlib.util import find_spec
 from itertools import combinations
 from typing import Final, NamedTuple
 
@@ -20,7 +21,13 @@ from simhash_core.text.verification import verification_named
 from simhash_core.text.weighting import weighting_named
 from simhash_core.window import parse_duration
 from streams.settings.kafka_properties import not_accepted, security_problems, translate
-from streams.settings.settings import INTERNAL_OVERHEAD_BYTES, MATCH_BYTES, MIB, Settings
+from streams.settings.settings import (
+    INTERNAL_OVERHEAD_BYTES,
+    MATCH_BYTES,
+    MIB,
+    Settings,
+    TraceExport,
+)
 
 INTERNAL_BYTES_MAX: Final = 64 * MIB
 """The limit of brokers with default settings, for a record on an internal topic."""
@@ -148,6 +155,11 @@ def the_registry_is_there_if_needed(settings: Settings) -> Iterator[Violation]:
         yield Violation(name, message)
 
 
+def traces_have_their_packages(settings: Settings) -> Iterator[Violation]:
+    if settings.traces is not TraceExport.OFF and find_spec("opentelemetry") is None:
+        yield Violation("traces", "opentelemetry is not installed: pip install 'firstseen[otel]'")
+
+
 def internal_records_fit(settings: Settings) -> Iterator[Violation]:
     if settings.largest_internal_bytes > INTERNAL_BYTES_MAX:
         documents = (INTERNAL_BYTES_MAX - INTERNAL_OVERHEAD_BYTES) // MATCH_BYTES
@@ -176,6 +188,7 @@ RULES: Final[tuple[Callable[[Settings], Iterator[Violation]], ...]] = (
     kafka_properties_can_be,
     pages_are_not_open_to_all,
     the_registry_is_there_if_needed,
+    traces_have_their_packages,
     internal_records_fit,
     a_batch_may_be_in_flight,
 )

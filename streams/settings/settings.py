@@ -182,6 +182,14 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
+class TraceExport(StrEnum):
+    """Where the spans of documents go."""
+
+    OFF = "off"
+    OTLP = "otlp"
+    CONSOLE = "console"
+
+
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The log, on standard error. Texts of documents are never in it."""
 
@@ -228,6 +236,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     in_flight: InFlightSettings = field(default_factory=InFlightSettings)
     web: WebSettings = field(default_factory=WebSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    traces: TraceExport = TraceExport.OFF
     kafka: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

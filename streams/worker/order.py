@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -177,6 +177,8 @@ class BundleSender:
             shards = [self._shards[each.chain.partition] for each in bundle.segments]
             future = self._appender.append(self._topics.log, value)
             self.pace.sent()
+            if self._batches.traces is not None:
+                self._batches.traces.bundled(_ends(bundle))
             future.add_done_callback(partial(self._appended, shards, bundle))
         return True
 
@@ -199,6 +201,8 @@ class BundleSender:
         self, shards: Sequence[Shard], bundle: Bundle, future: asyncio.Future[int]
     ) -> None:
         if future.cancelled() or (error := future.exception()) is None:
+            if self._batches.traces is not None:
+                self._batches.traces.logged(_ends(bundle))
             return
         self.pace.lost()
         if not isinstance(error, AppendUnknownError):
@@ -214,6 +218,10 @@ class BundleSender:
     async def ask(self, query: Query) -> None:
         """Append a query, answered in ``Participant.answers``; raises ``AppendUnknownError``."""
         await self._appender.append(self._topics.log, self._codec.encode(query))
+
+
+def _ends(bundle: Bundle) -> Iterator[tuple[int, int]]:
+    return ((each.chain.partition, each.last) for each in bundle.segments)
 
 
 def fail_append(error: BaseException, on_failure: Callable[[FirstseenError], None]) -> None:
