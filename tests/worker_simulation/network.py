@@ -149,7 +149,7 @@ class _Request:
             delay = draw.uniform(0.05, faults.late_seconds)
             network.tell(f"{part.machine.name}: request is {delay:.2f} s late: {name}")
             self._break()
-        loop.call_later(delay, self._arrive, context=_OF_BROKERS.copy())
+        loop.call_later(delay, self._arrive, context=_OF_BROKERS)
 
     def _may_be_late(self) -> bool:
         # A member has its id before it joins (KIP-394), so a late request to join has no effect.
@@ -171,7 +171,7 @@ class _Request:
             self._answer(error)
             return
         if isinstance(answer, asyncio.Future):
-            answer.add_done_callback(self._answered, context=_OF_BROKERS.copy())
+            answer.add_done_callback(self._answered, context=_OF_BROKERS)
         else:
             self._answer(answer)
 

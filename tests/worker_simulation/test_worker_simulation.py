@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -49,13 +48,8 @@ def test_a_seed_repeats() -> None:
     are filled by then.
     """
     stories: list[list[str]] = [[], []]
-    gc.collect()
-    gc.disable()  # what other tests have left would end in counted steps
-    try:
-        for story in stories:
-            simulate(draw_worker_scenario(COUNTED_SEED), story)
-    finally:
-        gc.enable()
+    for story in stories:
+        simulate(draw_worker_scenario(COUNTED_SEED), story)
 
     assert draw_worker_scenario(COUNTED_SEED).counted
     assert stories[0] == stories[1]

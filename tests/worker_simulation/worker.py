@@ -21,6 +21,7 @@ from streams.settings.settings import (
     IntakeSettings,
     Settings,
 )
+from streams.store.rocksdb_store import MIB
 from streams.worker.clients import OutputCommitter, WorkerClients
 from streams.worker.commit import Observers
 from streams.worker.fingerprint import PendingRecord
@@ -58,6 +59,7 @@ def settings_of(scenario: WorkerScenario, instance_id: str | None = None) -> Set
         standbys=scenario.standbys,
         group_instance_id=instance_id,
         state_dir=STATE,
+        block_cache_bytes=MIB,
         fields=FieldSettings(scope="scope"),
         batch=BatchSettings(documents=scenario.batch_documents, bundles=scenario.batch_bundles),
         intake=IntakeSettings(idle_ms=20),
