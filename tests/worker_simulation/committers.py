@@ -36,6 +36,8 @@ BEGIN: Final = "begin a commit"
 """A moment for faults, as the names of requests are."""
 _END: Final = "end a transaction"
 _RETRY_SECONDS: Final = 0.002
+_RETRY_SHARE: Final = 0.05
+"""Of the time waited so far, if that is more: a marker that takes seconds costs few requests."""
 _HANGING_SECONDS: Final = 2.0
 _FENCED: Final = frozenset({Code.PRODUCER_FENCED})
 
@@ -240,9 +242,10 @@ class SimulatedTransactions(_Sends):
             await self._judge(name, producer, error)
 
     async def _until_done(self, name: str, work: Callable[[], _Answer], seconds: float) -> _Answer:
-        deadline = self._host.loop.time() + seconds
+        began = self._host.loop.time()
         while True:
-            left = deadline - self._host.loop.time()
+            waited = self._host.loop.time() - began
+            left = seconds - waited
             if left <= 0:
                 self._drop()
                 raise UnansweredError(f"{self._id}: no answer within {seconds:g} s to {name}")
@@ -254,7 +257,7 @@ class SimulatedTransactions(_Sends):
             except RefusedError as error:
                 if error.code is not Code.CONCURRENT_TRANSACTIONS:
                     raise
-                await asyncio.sleep(_RETRY_SECONDS)
+                await asyncio.sleep(max(_RETRY_SECONDS, _RETRY_SHARE * waited))
 
     async def _judge(self, step: str, producer: Producer, error: RefusedError) -> NoReturn:
         if error.code in _FENCED:
