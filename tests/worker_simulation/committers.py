@@ -45,7 +45,6 @@ _Answer = TypeVar("_Answer")
 
 
 def partition_of(key: bytes | None, partitions: int) -> int:
-    """Return the partition for a key."""
     return zlib.crc32(key or b"") % partitions
 
 
@@ -129,7 +128,6 @@ class SimulatedTransactions(_Sends):
         timeout_seconds: float = 6.0,
         answer_seconds: float = 30.0,
     ) -> None:
-        """Connect nothing yet."""
         super().__init__(host, changelog_topic)
         self._id = transactional_id
         self._timeout_seconds = timeout_seconds
@@ -140,7 +138,6 @@ class SimulatedTransactions(_Sends):
         self._under_way = asyncio.Lock()
 
     async def open(self) -> None:
-        """Fence an earlier life of this worker."""
         await self._host.in_client(self._in_turn(self._open))
 
     async def commit(
@@ -150,7 +147,6 @@ class SimulatedTransactions(_Sends):
         group_metadata: bytes,
         note: str = "",
     ) -> dict[int, int]:
-        """Commit records and offsets: all or none."""
         self._host.cluster.network.reached(self._host.machine, BEGIN)
         kept = {partition: Committed(offset, note) for partition, offset in offsets.items()}
         metadata = GroupMetadata.decoded(group_metadata)
@@ -159,8 +155,6 @@ class SimulatedTransactions(_Sends):
         )
 
     async def close(self) -> None:
-        """Drop the client, after the commit that is under way."""
-
         async def nothing() -> None:
             self._producer = None
 
@@ -307,7 +301,6 @@ class SimulatedSends(_Sends):
         changelog_topic: str,
         answer_seconds: float = 30.0,
     ) -> None:
-        """``commit_offsets``: of the member."""
         super().__init__(host, changelog_topic)
         self._commit_offsets = commit_offsets
         self._answer_seconds = answer_seconds
@@ -326,7 +319,6 @@ class SimulatedSends(_Sends):
         group_metadata: bytes,  # noqa: ARG002 - the member itself commits here
         note: str = "",
     ) -> dict[int, int]:
-        """Send records, then commit offsets."""
         outputs = [each for each in records if each.topic != self._changelog_topic]
         changes = [each for each in records if each.topic == self._changelog_topic]
         if outputs:

@@ -69,8 +69,6 @@ class ThreadEndedError(BaseException):
 
 
 class _Handle:
-    """A callback that is scheduled."""
-
     __slots__ = ("arguments", "at", "context", "function", "is_cancelled")
 
     def __init__(
@@ -121,7 +119,6 @@ class Part:
         self.context.run(_PART.set, self)
 
     def new_context(self) -> contextvars.Context:
-        """Return a context whose callbacks belong to this part."""
         return self.context.copy()
 
 
@@ -132,7 +129,6 @@ class Machine:
     """Where one worker runs. ``clock_seconds``: how far its clock is ahead of the brokers'."""
 
     def __init__(self, loop: SimulatedLoop, name: str, clock_seconds: float = 0.0) -> None:
-        """Run at once."""
         self.name = name
         self.clock_seconds = clock_seconds
         self.program = Part(self)
@@ -141,12 +137,10 @@ class Machine:
 
     @property
     def ended(self) -> bool:
-        """Whether it was killed."""
         return self.program.ended
 
     @property
     def stands_still(self) -> bool:
-        """Whether its program does nothing for a time."""
         return self.program.standing
 
     def stand_still(self, *, clients: bool) -> None:
@@ -155,7 +149,6 @@ class Machine:
             part.standing = part.holds_up = True
 
     def go_on(self) -> None:
-        """Do all that has waited."""
         for part in (self.clients, self.program):
             part.standing, part.holds_up = False, part.ended
             self._loop.resume(part)
@@ -190,14 +183,12 @@ class _Work:
             raise ThreadEndedError
 
     def call(self) -> None:
-        """Call the function; in the thread."""
         try:
             self._result = self.function()
         except BaseException as error:  # noqa: BLE001 - it belongs to the caller
             self._error = error
 
     def resolve(self) -> None:
-        """Give the future what came of it."""
         if self.future.done():
             return
         if isinstance(self._error, Exception):
@@ -218,7 +209,6 @@ class _Thread:
         threading.Thread(target=self._run, daemon=True).start()
 
     def go_on(self) -> None:
-        """Let the thread work until it waits; on the loop."""
         self._go.release()
         self._back.acquire()
 
@@ -252,7 +242,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     """One seed's loop; ``run`` sets the clocks of the program to it."""
 
     def __init__(self, seed: int) -> None:
-        """``random`` orders all that happens."""
         super().__init__()
         self.random = random.Random(seed)
         self.events = 0
@@ -274,7 +263,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # ---- time
 
     def time(self) -> float:
-        """Return the seconds since the run began."""
         return self._now
 
     def monotonic(self) -> float:
@@ -347,7 +335,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         *args: Any,  # noqa: ANN401 - of asyncio
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
-        """Call something after all that is ready."""
         handle = _Handle(callback, args, contextvars.copy_context() if context is None else context)
         self._handles.append(handle)
         return handle  # type: ignore[return-value]
@@ -359,7 +346,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         *args: Any,  # noqa: ANN401 - of asyncio
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Call something at a time."""
         if context is None:
             context = contextvars.copy_context()
         handle = _Handle(callback, args, context, when)
@@ -373,7 +359,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         *args: Any,  # noqa: ANN401 - of asyncio
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Call something after so many seconds."""
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def _run_counted(self, handle: _Handle) -> None:
@@ -436,7 +421,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # ---- tasks and threads
 
     def start(self, part: Part | None, work: Coroutine[Any, Any, _Result]) -> asyncio.Task[_Result]:
-        """Return a task that belongs to a part of a machine, or to none."""
         context = contextvars.Context() if part is None else part.new_context()
         task = self.create_task(work, context=context)
         self._kept.append(task)
@@ -451,7 +435,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         name: str | None = None,
         context: contextvars.Context | None = None,
     ) -> asyncio.Task[_Result]:
-        """Return a task."""
         return asyncio.Task(coro, loop=self, name=name, context=context)
 
     def keep(self, thing: object) -> None:
@@ -468,7 +451,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         func: Callable[..., _Result],
         *args: Any,  # noqa: ANN401 - of asyncio
     ) -> asyncio.Future[_Result]:
-        """Do something in a thread, which begins a little later."""
         future: asyncio.Future[_Result] = self.create_future()
         context = contextvars.copy_context()
         work = _Work(lambda: context.run(func, *args), future)
@@ -492,7 +474,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.call_later(work.blocks_seconds, self._serve, work)
 
     def finish(self) -> None:
-        """End threads and tasks that are left, and close the loop."""
         for work in self._blocked:
             work.ended = True
             assert work.thread is not None
@@ -525,12 +506,10 @@ def block(seconds: float) -> None:
 
 
 def in_thread() -> bool:
-    """Return whether this is a thread beside the loop."""
     return _OF_THREAD.work is not None
 
 
 def current_machine() -> Machine | None:
-    """Return the machine whose callback or thread runs."""
     part = _PART.get()
     return None if part is None else part.machine
 
@@ -615,8 +594,6 @@ def _bound_defaults(
 
 
 class _Kind(Enum):
-    """Of a function: where it comes from."""
-
     OWN = auto()
     CACHED = auto()
     OTHER = auto()
@@ -673,7 +650,6 @@ def run(
     seconds: float = 3_600.0,
     events: int = 10_000_000,
 ) -> _Result:
-    """Run a program within a limit of virtual time and of events."""
     loop = SimulatedLoop(seed)
     loop.limit(seconds, events)
     with simulated(loop):

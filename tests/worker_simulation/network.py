@@ -45,7 +45,6 @@ class RefusedError(Exception):
     """A broker has answered, and does not do it."""
 
     def __init__(self, code: Code) -> None:
-        """``code``: why."""
         super().__init__(code.value)
         self.code = code
 
@@ -82,7 +81,6 @@ class Network:
     """What is called once when a machine sends a request, before it is on its way."""
 
     def reaches(self, machine: Machine) -> bool:
-        """Return whether a machine and the brokers can speak to each other now."""
         return not self.away and machine.name not in self.cut
 
     def reached(self, machine: Machine, moment: str) -> None:
@@ -120,8 +118,6 @@ class Network:
 
 
 class _Request:
-    """One request on its way."""
-
     __slots__ = ("future", "name", "network", "part", "seconds", "timer", "work")
 
     def __init__(

@@ -33,7 +33,6 @@ def pool() -> Iterator[ProcessPoolExecutor]:
 
 @pytest.mark.slow
 def test_whole_workers_hold(pool: ProcessPoolExecutor) -> None:
-    """Given random faults, then all invariants hold, and something was decided."""
     total = WorkerRuns()
     for runs in pool.map(run_seeds, chunks(0, SEEDS)):
         total = total.joined(runs)
@@ -63,7 +62,6 @@ def test_there_are_mutants() -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_mutants_are_caught(pool: ProcessPoolExecutor, part: int) -> None:
-    """Given workers with one rule broken, then some seed breaks an invariant."""
     names = [each.name for each in MUTANTS[part::PARTS]]
     caught = pool.map(tell_caught, names)
 

@@ -50,7 +50,6 @@ Story = Callable[[str], None]
 
 
 def settings_of(scenario: WorkerScenario, instance_id: str | None = None) -> Settings:
-    """Return the settings of a worker."""
     return Settings(
         application_id="simulated",
         delivery=scenario.delivery,
@@ -113,8 +112,6 @@ class Place:
 
 
 class Worker:
-    """One life of a worker."""
-
     def __init__(
         self,
         place: Place,
@@ -124,7 +121,6 @@ class Worker:
         fingerprinter: Fingerprinter,
         on_failure: Callable[[Worker, BaseException], None],
     ) -> None:
-        """Start."""
         self.place = place
         self.name = place.instance_id or f"{place.name}.{life}"
         self.machine = Machine(cluster.loop, self.name, place.clock_seconds)
