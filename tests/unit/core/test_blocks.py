@@ -37,7 +37,6 @@ def test_within_the_guarantee_a_block_is_shared(scheme: BlockScheme, rng: random
     near = flipped(fingerprint, *rng.sample(range(scheme.bits), scheme.distance))
     assert distance_bits(fingerprint, near) == scheme.distance
     assert scheme.shared_blocks(fingerprint, near)
-    assert set(scheme.buckets(fingerprint)) & set(scheme.buckets(near))
 
 
 def test_one_bit_in_each_block_shares_none() -> None:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from simhash_core.fingerprints.feature_hashes import feature_hash_named
 from simhash_core.fingerprints.fingerprint import votes_of
 from simhash_core.text.idf import IdfModel
-from simhash_core.text.lexicon import Lexicon
-from simhash_core.text.term_codes import NO_ROW, SEPARATOR, CodeIndex, Codes, encode
+from simhash_core.text.lexicon import NO_ROW, SEPARATOR, CodeIndex, Codes, Lexicon, encode
 
 BITS = 128
 HASH = feature_hash_named("xxh3")

@@ -21,6 +21,7 @@ from simhash_core.text.segmentation import (
     Segmenter,
     is_feature,
     load_segmenter,
+    word_of,
 )
 from simhash_core.text.segmentation_cache import (
     LONGEST_TRIAL,
@@ -31,7 +32,6 @@ from simhash_core.text.segmentation_cache import (
     RunSplitter,
     SegmentationCache,
 )
-from simhash_core.text.term_traits import word_of
 from simhash_core.text.word_lists import parse_user_dictionary
 
 TEXTS = [

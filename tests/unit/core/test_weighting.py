@@ -11,12 +11,15 @@ import pytest
 from simhash_core.documents import Content
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import Profile
-from simhash_core.text.term_traits import TAG_MARK, TermTraits, lengths_of, traits_of
+from simhash_core.text.segmentation import TAG_MARK
 from simhash_core.text.weighting import (
     TermStatistics,
+    TermTraits,
     length_relevance,
+    lengths_of,
     tfidf_length,
     tfidf_roles,
+    traits_of,
 )
 
 ARTICLE = (

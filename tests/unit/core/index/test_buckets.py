@@ -13,23 +13,21 @@ from numpy.typing import NDArray
 from simhash_core.document_columns import BytesColumn
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index import bucket_columns, document_index, hot_buckets
-from simhash_core.index.bucket_columns import tag_bits_of_ranges
+from simhash_core.index.bucket_columns import ROWS_LIMIT, pack_rows, tag_bits_of_ranges, unpack_rows
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.hot_buckets import overload_threshold, slice_bits, slices
-from simhash_core.index.memtable import Rows
-from simhash_core.index.packed_columns import ROWS_LIMIT, SequenceColumn, pack_rows, unpack_rows
 from simhash_core.index.prints import (
     NO_BAND,
     Prints,
+    Rows,
     band_keys,
-    bare_prints,
     bucket_values,
     first_shared_bucket,
     shared,
     shared_buckets,
 )
-from simhash_core.index.segment import build_segment
-from tests.unit.core.index.filed_segments import in_a_file
+from simhash_core.index.segment import SequenceColumn, build_segment
+from tests.unit.core.index.filed_segments import bare_prints, in_a_file
 
 CLASSIC: Final = BlockScheme(64, 4, 3)
 WITH_BANDS: Final = BlockScheme(256, 16, 64, 16, bands=8)

@@ -14,12 +14,11 @@ from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.index import document_index, segment
 from simhash_core.index.document_index import DocumentIndex, Filing, SegmentMerge
-from simhash_core.index.memtable import Rows, joined
 from simhash_core.index.pairs import NearRows, near_earlier_rows, near_rows
-from simhash_core.index.prints import Prints, bare_prints, shared_buckets
+from simhash_core.index.prints import Prints, Rows, joined_rows, shared_buckets
 from simhash_core.index.segment import Segment
 from simhash_core.text.profiles import profile_named
-from tests.unit.core.index.filed_segments import in_a_file
+from tests.unit.core.index.filed_segments import bare_prints, in_a_file
 
 CLASSIC = BlockScheme(64, 4, 3)
 SCHEMES = [
@@ -114,8 +113,8 @@ def test_one_part_is_not_copied() -> None:
     """Millions of documents are not in memory twice while a segment file is made."""
     prints = words_of(CLASSIC, prints_of(CLASSIC, 4, 1))
     rows = Rows(np.arange(4, dtype=np.uint64), np.zeros(4, dtype=np.uint16), prints)
-    assert joined([rows]) is rows
-    halves = joined([rows.take(slice(0, 2)), rows.take(slice(2, 4))])
+    assert joined_rows([rows]) is rows
+    halves = joined_rows([rows.take(slice(0, 2)), rows.take(slice(2, 4))])
     assert halves.sequences.tolist() == [0, 1, 2, 3]
     assert np.array_equal(halves.prints.fingerprints, prints.fingerprints)
 
