@@ -12,7 +12,6 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from simhash_core.document_columns import DocumentColumns
-from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import BundleLimit, Participant
@@ -21,7 +20,6 @@ from simhash_core.log.shard_stream import Deleted, Output, RawBatch, Verdict
 from tests.unit.core.log import made_to_order
 from tests.unit.core.log.made_to_order import CHAIN, Made
 
-SCHEME = BlockScheme(64, 4, 3)
 LIMIT = BundleLimit(documents=1_000, size=1 << 20)
 
 

@@ -16,8 +16,7 @@ from simhash_core.log.columns import document_columns, verdict_of
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.profiles import profile_named
 from simhash_core.verdicts import DuplicateOf, Match, Method, Undecidable, UndecidableReason, Unique
-from tests.unit.core.log.log_of_records import FAR
-from tests.unit.core.log.made_to_order import Made, columns_of
+from tests.unit.core.log.made_to_order import FAR, Made, columns_of
 
 TEXTS = (
     "",

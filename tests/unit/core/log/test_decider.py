@@ -24,19 +24,22 @@ from simhash_core.log.records import (
 from simhash_core.log.replica import Replica
 from simhash_core.log.unique_documents import RecentUniques
 from simhash_core.verdicts import Match
-from tests.unit.core.log.log_of_records import (
+from tests.unit.core.log.made_to_order import (
     FAR,
     NEARNESS,
+    A,
+    Made,
     bundle,
     bundle_of,
     chain,
+    columns_of,
     control,
+    flipped,
     found,
     packet,
     present,
     report,
 )
-from tests.unit.core.log.made_to_order import A, Made, columns_of, flipped
 
 MANY = 100
 

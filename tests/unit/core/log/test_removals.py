@@ -7,7 +7,8 @@ import pytest
 from simhash_core.documents import masked, scoped_digest
 from simhash_core.index.look_up import Nearness, View
 from simhash_core.log.records import Bundle, Control
-from tests.unit.core.log.one_worker import SCHEME, OneWorker, Story, docs
+from tests.unit.core.log.made_to_order import SCHEME
+from tests.unit.core.log.one_worker import OneWorker, Story, docs
 
 NEAR = Nearness(SCHEME, None)
 REPLACES = Nearness(SCHEME, None, replaces=True)

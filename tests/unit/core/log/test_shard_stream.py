@@ -25,7 +25,7 @@ from simhash_core.log.shard_stream import (
     ShardStream,
     Verdict,
 )
-from tests.unit.core.log.log_of_records import (
+from tests.unit.core.log.made_to_order import (
     BEGINS,
     FAR,
     batch,

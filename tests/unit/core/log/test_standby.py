@@ -21,7 +21,7 @@ from simhash_core.log.records import (
 )
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.log.shards import ShardCopy, Standby
-from tests.unit.core.log.log_of_records import (
+from tests.unit.core.log.made_to_order import (
     BEGINS,
     FAR,
     NEARNESS,

@@ -24,8 +24,8 @@ from simhash_core.log.records import (
     sequence_number,
 )
 from simhash_core.window import DURATION_MS_MAX, SLICES, Window, format_duration, parse_duration
-from tests.unit.core.log.made_to_order import CHAIN
-from tests.unit.core.log.one_worker import SCHEME, Doc, OneWorker, Story, columns_of
+from tests.unit.core.log.made_to_order import CHAIN, SCHEME
+from tests.unit.core.log.one_worker import Doc, OneWorker, Story, columns_of
 
 WIDE = Nearness(SCHEME, None, 100, 1_000)
 NARROW = Nearness(SCHEME, None, 100)
