@@ -69,12 +69,18 @@ WHOLE: Final = View(0)  # nothing was removed before, and nothing expires
 
 
 class EntrySource(Protocol):
+    """The entries of all shards of an index."""
+
     def entries(self, slot: int, sequences: Sequence[int]) -> list[Entry]:
         """Return entries by sequence number, without those that are gone."""
         ...
 
     def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
         """Return the undecidable documents of a content with their numbers, the earliest first."""
+        ...
+
+    def with_ids(self, ids: Sequence[bytes]) -> list[list[tuple[int, int]]]:
+        """Return shard and sequence number of the entries of each id."""
         ...
 
 

@@ -51,7 +51,7 @@ class LocalDecider:
         self._nearness = nearness
         self._index = DocumentIndex(nearness.scheme, nearness.window_ms)
         self._slot = self._index.open_slot()
-        self._entries = _OneStore(store)
+        self._entries = OneStore(store)
         self._look_up = LookUp(self._index, nearness, self._entries)
         self._horizons = Horizons(nearness.window, clock)
         for sequences, prints in committed:
@@ -132,7 +132,9 @@ class MemoryEntries:
         return self._documents.with_ids(ids)
 
 
-class _OneStore:
+class OneStore:
+    """The entries of an index with one shard."""
+
     def __init__(self, store: EntryStore) -> None:
         self._store = store
 
