@@ -36,7 +36,7 @@ from streams.store.shard_segments import (
     write_segment,
 )
 from streams.worker.log_codec import LOG_VERSION, LogCodec
-from tests.unit.core.index.filed_segments import bare_prints
+from tests.unit.core.index.made_prints import bare_prints
 from tests.unit.formats.internal_samples import (
     BEGUN,
     BUNDLE,

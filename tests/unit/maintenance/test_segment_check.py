@@ -16,7 +16,7 @@ from streams.store.shard_segments import (
     WorkerSegments,
     segment_paths,
 )
-from tests.unit.core.index.filed_segments import bare_prints
+from tests.unit.core.index.made_prints import bare_prints
 
 SCHEME = BlockScheme(64, 4, 3)
 OWNER = SegmentOwner("the index identity", "news")
