@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from docs.metrics_table import markdown_table, with_table
-from streams.monitoring.metric_definitions import DEFINITIONS
+from streams.monitoring.metrics import DEFINITIONS
 from tests.repository.deploy.shipped_files import parse_command, pins_in, services
 from tests.repository.source_tree import ROOT, modules_of
 

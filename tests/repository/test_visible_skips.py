@@ -13,7 +13,7 @@ import pytest
 
 from simhash_core.errors import ErrorReason
 from simhash_core.verdicts import RejectionReason
-from streams.monitoring.metric_definitions import DEFINITIONS, MetricKind
+from streams.monitoring.metrics import DEFINITIONS, MetricKind
 from tests.repository.source_tree import ROOT, Module, calls_of, modules_of
 
 

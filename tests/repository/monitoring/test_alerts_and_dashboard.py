@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from streams.monitoring.metric_definitions import DEFINITIONS
+from streams.monitoring.metrics import DEFINITIONS
 from tests.repository.deploy.shipped_files import project
 from tests.repository.monitoring.shipped_monitoring import (
     PROMETHEUS,

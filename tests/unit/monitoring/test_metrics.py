@@ -13,9 +13,15 @@ from simhash_core.errors import ErrorReason, ProtocolError, UnknownNameError
 from simhash_core.verdicts import VERDICT_NAMES, RejectionReason
 from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
 from streams.kafka.producers import DeliveryError
-from streams.monitoring.metric_definitions import DEFINITIONS, MetricKind
-from streams.monitoring.metric_labels import Stage, TransactionOutcome
-from streams.monitoring.metrics import CONTENT_TYPE, IndexInfo, Metrics
+from streams.monitoring.metrics import (
+    CONTENT_TYPE,
+    DEFINITIONS,
+    IndexInfo,
+    MetricKind,
+    Metrics,
+    Stage,
+    TransactionOutcome,
+)
 from streams.store.row_store import StoreCorruptError, StoreFullError
 
 NAMES = {

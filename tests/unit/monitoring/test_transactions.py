@@ -11,14 +11,15 @@ from simhash_core.documents import TopicPartition
 from streams.errors import BrokerUnavailableError
 from streams.kafka.clients import AdminClient, Producer
 from streams.monitoring.worker_watch import SAID_AFTER_SECONDS, TransactionWatch
-from streams.topics.open_transactions import (
+from streams.topics.watermarks import (
+    BrokerWatermarks,
     OpenTransaction,
+    Watermarks,
     _java_hash,
     lasting_transactions,
     open_transactions,
     partitions_to_check,
 )
-from streams.topics.watermarks import BrokerWatermarks, Watermarks
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.loopback_ports import free_port
 from tests.rigs.waiting import await_that
