@@ -39,7 +39,7 @@ _FLUSH_SECONDS: Final = 2.0
 _OPEN_MAX: Final = 10_000  # documents under way that have a span; others go on without one
 
 
-class Stage(IntEnum):
+class SpanStage(IntEnum):
     """What a document goes through; each is a child span."""
 
     INTAKE = 0  # read, fingerprinted, waiting for its bundle
@@ -53,7 +53,7 @@ class _Open:
 
     def __init__(self, span: Span, began: int) -> None:
         self.span = span
-        self.stage = Stage.INTAKE
+        self.stage = SpanStage.INTAKE
         self.since = began
 
 
@@ -100,15 +100,15 @@ class DocumentTraces:
 
     def bundled(self, ends: Iterable[tuple[int, int]]) -> None:
         """Note that a bundle leaves; ``ends`` are partitions and the last offset of each in it."""
-        self._passed(Stage.INTAKE, ends)
+        self._passed(SpanStage.INTAKE, ends)
 
     def logged(self, ends: Iterable[tuple[int, int]]) -> None:
-        self._passed(Stage.LOG, ends)
+        self._passed(SpanStage.LOG, ends)
 
     def decided(self, ends: Iterable[tuple[int, int]]) -> None:
-        self._passed(Stage.DECISION, ends)
+        self._passed(SpanStage.DECISION, ends)
 
-    def _passed(self, stage: Stage, ends: Iterable[tuple[int, int]]) -> None:
+    def _passed(self, stage: SpanStage, ends: Iterable[tuple[int, int]]) -> None:
         if not self._count:
             return
         now = self._now_ns()
@@ -116,7 +116,7 @@ class DocumentTraces:
             for offset, each in self._open.get(partition, {}).items():
                 if offset <= last and each.stage <= stage:
                     self._end_stage(each, now)
-                    each.stage = Stage(stage + 1)
+                    each.stage = SpanStage(stage + 1)
 
     def committed(
         self,
