@@ -142,11 +142,8 @@ class SimulatedIndexAdmin:
         return cast("LoggedProgress | None", await self._ask("read claim", last))
 
     async def _ask(self, name: str, work: Callable[[], Any]) -> Any:  # noqa: ANN401 - of any
-        async def ask() -> Any:  # noqa: ANN401 - of any request
-            return await self._host.ask_until(name, work, _ANSWER_SECONDS)
-
         try:
-            return await self._host.in_client(ask())
+            return await self._host.in_client(self._host.ask_until(name, work, _ANSWER_SECONDS))
         except NoAnswerError as error:
             raise UnansweredError(f"no answer: {error}") from error
 
@@ -363,15 +360,12 @@ class SimulatedFollower:
     async def end(self, partition: int, seconds: float) -> int:
         place = self._topic, partition
 
-        async def ask() -> tuple[int, int]:
-            return await self._host.ask_until(
-                "list offsets",
-                lambda: self._host.cluster.offsets(place, committed=True),
-                seconds,
-            )
+        def ends() -> tuple[int, int]:
+            return self._host.cluster.offsets(place, committed=True)
 
         try:
-            return (await self._host.in_client(ask()))[1]
+            asking = self._host.ask_until("list offsets", ends, seconds)
+            return (await self._host.in_client(asking))[1]
         except (NoAnswerError, RefusedError) as error:
             raise UnansweredError(f"no end of {place}: {error}") from error
 

@@ -70,14 +70,10 @@ class SimulatedReader:
 
     async def offsets(self) -> tuple[int, int]:
         place = self._topic, 0
-
-        async def ask() -> tuple[int, int]:
-            return await self._host.ask_until(
-                "list offsets", lambda: self._host.cluster.offsets(place), _ANSWER_SECONDS
-            )
-
+        ends = partial(self._host.cluster.offsets, place)
         try:
-            return await self._host.in_client(ask())
+            asking = self._host.ask_until("list offsets", ends, _ANSWER_SECONDS)
+            return await self._host.in_client(asking)
         except (NoAnswerError, RefusedError) as error:
             raise UnansweredError(f"no offsets of {self._topic}: {error}") from error
 

@@ -641,19 +641,3 @@ def _hashable(value: object) -> bool:
 
 def _set_defaults(function: types.FunctionType, defaults: _Defaults) -> None:
     function.__defaults__, function.__kwdefaults__ = defaults
-
-
-def run(
-    seed: int,
-    program: Callable[[SimulatedLoop], Coroutine[Any, Any, _Result]],
-    *,
-    seconds: float = 3_600.0,
-    events: int = 10_000_000,
-) -> _Result:
-    loop = SimulatedLoop(seed)
-    loop.limit(seconds, events)
-    with simulated(loop):
-        try:
-            return loop.run_until_complete(loop.start(None, program(loop)))
-        finally:
-            loop.finish()
