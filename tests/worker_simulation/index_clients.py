@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, cast
@@ -156,13 +156,20 @@ def progresses_of(records: Iterable[Stored]) -> list[Progress]:
     return [each.progress for each in _logged(records)]
 
 
+def logged_batch(records: Sequence[Stored], name: str) -> LoggedBatch:
+    """Return records of a changelog, as its reader has them."""
+    return LoggedBatch(
+        [each.key for each in records],
+        [each.value for each in records],
+        [each.offset for each in records],
+        records[-1].timestamp_ms,
+        name,
+    )
+
+
 def _logged(records: Iterable[Stored]) -> list[LoggedProgress]:
     kept = [record for record in records if record.key == PROGRESS_KEY]
-    if not kept:
-        return []
-    keys, values = [record.key for record in kept], [record.value for record in kept]
-    offsets = [record.offset for record in kept]
-    return list(LoggedBatch(keys, values, offsets, 0, "changelog").decoded().progress)
+    return list(logged_batch(kept, "changelog").decoded().progress) if kept else []
 
 
 class _Interruption:
@@ -412,13 +419,7 @@ class SimulatedFollower:
 
         async def deliver() -> None:
             if records:
-                batch = LoggedBatch(
-                    [each.key for each in records],
-                    [each.value for each in records],
-                    [each.offset for each in records],
-                    records[-1].timestamp_ms,
-                    f"{self._topic}/{partition}",
-                )
+                batch = logged_batch(records, f"{self._topic}/{partition}")
                 await self._deliver(partition, batch)
             if self._number.get(partition) == number:
                 self._done[partition] = end
