@@ -70,13 +70,15 @@ class _Channel:
     """Holds one event at most, as Faust's channels do for the stages."""
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[object] = asyncio.Queue(1)
+        self._event = asyncio.Event()
 
     async def send(self, *, value: object) -> None:
-        await self._queue.put(value)
+        del value  # it only wakes
+        self._event.set()
 
     async def get(self) -> None:
-        await self._queue.get()
+        await self._event.wait()
+        self._event.clear()
 
 
 class _Observer:
