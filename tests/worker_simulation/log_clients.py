@@ -42,7 +42,6 @@ class SimulatedReader:
         self._batches: deque[LogRecords] = deque()
         self._news = asyncio.Event()
         self._closed = False
-        self.most_queued = 0
 
     def open(
         self, filled: Callable[[], object], failed: Callable[[FirstseenError], object]
@@ -113,7 +112,6 @@ class SimulatedReader:
                 if answer.records:
                     records = [(r.offset, r.value or b"", r.timestamp_ms) for r in answer.records]
                     self._batches.append(LogRecords(epoch, records))
-                    self.most_queued = max(self.most_queued, len(self._batches))
                     self._host.call(self._filled)
 
     def _stop_with(self, error: FirstseenError) -> None:

@@ -131,7 +131,6 @@ class Worker:
         self._cluster = cluster
         self._on_failure = on_failure
         self._host = Host(self.machine, cluster)
-        self._stages: list[asyncio.Task[None]] = []
         self.machine.program.context.run(self._build, scenario, fingerprinter)
 
     def _build(self, scenario: WorkerScenario, fingerprinter: Fingerprinter) -> None:
@@ -211,7 +210,7 @@ class Worker:
         self._start(self._tick())
 
     def _start(self, work: Any) -> None:  # noqa: ANN401 - a coroutine
-        self._stages.append(self._cluster.loop.start(self.machine.program, work))
+        self._cluster.loop.start(self.machine.program, work)
 
     async def _open(self) -> None:
         await self.pipeline.open()

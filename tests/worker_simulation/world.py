@@ -118,7 +118,6 @@ class World:
         self._back_at = -_BACK_SECONDS
         self.cluster.group.expired = self._session_expired
         self._under_way = 0
-        self._failure: BaseException | None = None
 
     def tell(self, line: str) -> None:
         if self._story is not None:
