@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -53,56 +52,8 @@ async def until(condition: Callable[[], object]) -> None:
         await asyncio.sleep(0.01)
 
 
-class Bench(ABC):
-    """Clients, and what a test does at the broker. ``raw``: a topic; ``group`` reads it."""
-
-    raw: str
-    group: str
-    supports_transactions = True
-
-    @abstractmethod
-    def run(self, program: Coroutine[Any, Any, _Result]) -> _Result:
-        """Run a test."""
-
-    @abstractmethod
-    def topic(self, name: str, partitions: int) -> str:
-        """Create a topic, and return its name."""
-
-    @abstractmethod
-    def produce(self, topic: str, partition: int, values: Sequence[bytes]) -> None:
-        """Append records."""
-
-    @abstractmethod
-    def committed(self, topic: str, partition: int, count: int) -> list[bytes]:
-        """Return the first values that a reader of committed records sees."""
-
-    @abstractmethod
-    def trim(self, topic: str, offset: int) -> None:
-        """Delete records before an offset."""
-
-    @abstractmethod
-    def reader(self, topic: str) -> PartitionReader:
-        """Return a reader of a topic."""
-
-    @abstractmethod
-    def appender(self) -> RecordAppender:
-        """Return an appender."""
-
-    @abstractmethod
-    def transactions(self, name: str, changelog: str) -> OutputCommitter:
-        """Return a committer with a transactional id."""
-
-    @abstractmethod
-    def member(self, name: str) -> GroupMember:
-        """Return a member of the group."""
-
-    @abstractmethod
-    def open_transaction(self, member_metadata: bytes, offset: int) -> Callable[[], None]:
-        """Leave a transaction with an offset of partition 0 open; return what commits it."""
-
-
-class SimulatedBench(Bench):
-    """On the simulated Kafka."""
+class SimulatedBench:
+    """Clients on the simulated Kafka, and what a test does there."""
 
     def __init__(self, seed: int = 1) -> None:
         self._loop = SimulatedLoop(seed)
@@ -167,14 +118,13 @@ class SimulatedBench(Bench):
         return Host(Machine(self._loop, f"machine-{self._machines}"), self._cluster)
 
 
-class BrokerBench(Bench):
-    """On a broker that speaks Kafka's protocol."""
+class BrokerBench:
+    """Clients on a broker that speaks Kafka's protocol, and what a test does there."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.raw = broker.new_topic("raw", 3, self._limits())
         self.group = broker.unique("group")
-        self.supports_transactions = broker.supports_transactions
         self._settings = Settings(
             application_id=self.group,
             brokers=broker.bootstrap_servers,
@@ -238,3 +188,6 @@ class BrokerBench(Bench):
             producer.commit_transaction(30)
 
         return commit
+
+
+Bench = SimulatedBench | BrokerBench

@@ -237,9 +237,9 @@ class SimulatedTransactions(_Sends):
 
     async def _until_done(self, name: str, work: Callable[[], _Answer], seconds: float) -> _Answer:
         began = self._host.loop.time()
+        deadline = began + seconds
         while True:
-            waited = self._host.loop.time() - began
-            left = seconds - waited
+            left = deadline - self._host.loop.time()
             if left <= 0:
                 self._drop()
                 raise UnansweredError(f"{self._id}: no answer within {seconds:g} s to {name}")
@@ -251,6 +251,7 @@ class SimulatedTransactions(_Sends):
             except RefusedError as error:
                 if error.code is not Code.CONCURRENT_TRANSACTIONS:
                     raise
+                waited = self._host.loop.time() - began
                 await asyncio.sleep(max(_RETRY_SECONDS, _RETRY_SHARE * waited))
 
     async def _judge(self, step: str, producer: Producer, error: RefusedError) -> NoReturn:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, cast
@@ -142,11 +142,8 @@ class SimulatedIndexAdmin:
         return cast("LoggedProgress | None", await self._ask("read claim", last))
 
     async def _ask(self, name: str, work: Callable[[], Any]) -> Any:  # noqa: ANN401 - of any
-        async def ask() -> Any:  # noqa: ANN401 - of any request
-            return await self._host.ask_until(name, work, _ANSWER_SECONDS)
-
         try:
-            return await self._host.in_client(ask())
+            return await self._host.in_client(self._host.ask_until(name, work, _ANSWER_SECONDS))
         except NoAnswerError as error:
             raise UnansweredError(f"no answer: {error}") from error
 
@@ -159,13 +156,20 @@ def progresses_of(records: Iterable[Stored]) -> list[Progress]:
     return [each.progress for each in _logged(records)]
 
 
+def logged_batch(records: Sequence[Stored], name: str) -> LoggedBatch:
+    """Return records of a changelog, as its reader has them."""
+    return LoggedBatch(
+        [each.key for each in records],
+        [each.value for each in records],
+        [each.offset for each in records],
+        records[-1].timestamp_ms,
+        name,
+    )
+
+
 def _logged(records: Iterable[Stored]) -> list[LoggedProgress]:
     kept = [record for record in records if record.key == PROGRESS_KEY]
-    if not kept:
-        return []
-    keys, values = [record.key for record in kept], [record.value for record in kept]
-    offsets = [record.offset for record in kept]
-    return list(LoggedBatch(keys, values, offsets, 0, "changelog").decoded().progress)
+    return list(logged_batch(kept, "changelog").decoded().progress) if kept else []
 
 
 class _Interruption:
@@ -363,15 +367,12 @@ class SimulatedFollower:
     async def end(self, partition: int, seconds: float) -> int:
         place = self._topic, partition
 
-        async def ask() -> tuple[int, int]:
-            return await self._host.ask_until(
-                "list offsets",
-                lambda: self._host.cluster.offsets(place, committed=True),
-                seconds,
-            )
+        def ends() -> tuple[int, int]:
+            return self._host.cluster.offsets(place, committed=True)
 
         try:
-            return (await self._host.in_client(ask()))[1]
+            asking = self._host.ask_until("list offsets", ends, seconds)
+            return (await self._host.in_client(asking))[1]
         except (NoAnswerError, RefusedError) as error:
             raise UnansweredError(f"no end of {place}: {error}") from error
 
@@ -418,13 +419,7 @@ class SimulatedFollower:
 
         async def deliver() -> None:
             if records:
-                batch = LoggedBatch(
-                    [each.key for each in records],
-                    [each.value for each in records],
-                    [each.offset for each in records],
-                    records[-1].timestamp_ms,
-                    f"{self._topic}/{partition}",
-                )
+                batch = logged_batch(records, f"{self._topic}/{partition}")
                 await self._deliver(partition, batch)
             if self._number.get(partition) == number:
                 self._done[partition] = end

@@ -42,7 +42,6 @@ class SimulatedReader:
         self._batches: deque[LogRecords] = deque()
         self._news = asyncio.Event()
         self._closed = False
-        self.most_queued = 0
 
     def open(
         self, filled: Callable[[], object], failed: Callable[[FirstseenError], object]
@@ -70,14 +69,10 @@ class SimulatedReader:
 
     async def offsets(self) -> tuple[int, int]:
         place = self._topic, 0
-
-        async def ask() -> tuple[int, int]:
-            return await self._host.ask_until(
-                "list offsets", lambda: self._host.cluster.offsets(place), _ANSWER_SECONDS
-            )
-
+        ends = partial(self._host.cluster.offsets, place)
         try:
-            return await self._host.in_client(ask())
+            asking = self._host.ask_until("list offsets", ends, _ANSWER_SECONDS)
+            return await self._host.in_client(asking)
         except (NoAnswerError, RefusedError) as error:
             raise UnansweredError(f"no offsets of {self._topic}: {error}") from error
 
@@ -117,7 +112,6 @@ class SimulatedReader:
                 if answer.records:
                     records = [(r.offset, r.value or b"", r.timestamp_ms) for r in answer.records]
                     self._batches.append(LogRecords(epoch, records))
-                    self.most_queued = max(self.most_queued, len(self._batches))
                     self._host.call(self._filled)
 
     def _stop_with(self, error: FirstseenError) -> None:

@@ -24,11 +24,12 @@ import uuid
 import warnings
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from enum import Enum, auto
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from unittest.mock import patch
 
 import simhash_core
 import streams
@@ -521,34 +522,37 @@ def simulated(loop: SimulatedLoop) -> Iterator[None]:
     Clocks that functions took as defaults when they were imported are replaced as well.
     """
     names = random.Random(loop.random.random())
-    before = time.monotonic, time.time, time.sleep, uuid.uuid4
-    thread_time, collects = time.thread_time, gc.isenabled()
-    replaced: dict[Callable[..., Any], Callable[..., Any]] = {
-        time.monotonic: _here(loop.monotonic, time.monotonic),
-        time.time: _here(loop.wall_seconds, time.time),
-        time.sleep: _here(block, time.sleep),
-        uuid.uuid4: _here(lambda: uuid.UUID(int=names.getrandbits(128)), uuid.uuid4),
+    clocks: dict[Callable[..., Any], Callable[..., Any]] = {
+        time.monotonic: loop.monotonic,
+        time.time: loop.wall_seconds,
+        time.sleep: block,
+        time.thread_time: loop.time,  # to ask the system takes long
+        uuid.uuid4: lambda: uuid.UUID(int=names.getrandbits(128)),
     }
-    _OF_THREAD.is_simulated = True
-    state = random.getstate()
-    random.seed(names.random())
-    time.monotonic, time.time, time.sleep, uuid.uuid4 = (replaced[each] for each in before)
-    time.thread_time = _here(loop.time, thread_time)  # to ask the system takes long
-    gc.disable()  # ``finish`` collects; what others have left would end in counted steps
-    bound = _bound_defaults(replaced)
-    for function, _, defaults in bound:
-        _set_defaults(function, defaults)
-    try:
-        yield
-    finally:
-        _OF_THREAD.is_simulated = False
-        time.monotonic, time.time, time.sleep, uuid.uuid4 = before
-        time.thread_time = thread_time
-        if collects:
-            gc.enable()
-        random.setstate(state)
-        for function, defaults, _ in bound:
-            _set_defaults(function, defaults)
+    replaced = {real: _here(other, real) for real, other in clocks.items()}
+
+    def other(default: Any) -> Any:  # noqa: ANN401 - any default
+        return replaced.get(default, default) if _is_function(default) else default
+
+    with ExitStack() as stack:
+        for real, function in replaced.items():
+            owner = uuid if real is uuid.uuid4 else time
+            stack.enter_context(patch.object(owner, real.__name__, function))
+        for each in _clocked_functions():
+            positional, named = each.__defaults__ or (), each.__kwdefaults__ or {}
+            stack.enter_context(patch.object(each, "__defaults__", tuple(map(other, positional))))
+            after = {name: other(default) for name, default in named.items()}
+            stack.enter_context(patch.object(each, "__kwdefaults__", after))
+        stack.callback(random.setstate, random.getstate())
+        random.seed(names.random())
+        if gc.isenabled():  # ``finish`` collects; what others have left would end in counted steps
+            gc.disable()
+            stack.callback(gc.enable)
+        _OF_THREAD.is_simulated = True
+        try:
+            yield
+        finally:
+            _OF_THREAD.is_simulated = False
 
 
 def _here(
@@ -569,28 +573,6 @@ def described(error: object) -> str:
     trace = traceback.extract_tb(error.__traceback__)
     places = [f"{frame.filename.split('/')[-1]}:{frame.lineno}" for frame in trace]
     return f"{error!r} at {' '.join(places)}"
-
-
-_Defaults = tuple[tuple[Any, ...] | None, dict[str, Any] | None]
-
-
-def _bound_defaults(
-    replaced: dict[Callable[..., Any], Callable[..., Any]],
-) -> list[tuple[types.FunctionType, _Defaults, _Defaults]]:
-    """Return the functions of the product with a clock as a default: defaults before and after."""
-
-    def other(value: Any) -> Any:  # noqa: ANN401 - any default
-        return replaced.get(value, value) if callable(value) else value
-
-    found = []
-    for function in _clocked_functions():
-        positional, named = function.__defaults__, function.__kwdefaults__
-        after = (
-            None if positional is None else tuple(map(other, positional)),
-            None if named is None else {name: other(value) for name, value in named.items()},
-        )
-        found.append((function, (positional, named), after))
-    return found
 
 
 class _Kind(Enum):
@@ -630,30 +612,10 @@ def _clocked_functions() -> list[types.FunctionType]:
             for each in owners:
                 if isinstance(each, types.FunctionType) and each.__module__ == name:
                     defaults = [*(each.__defaults__ or ()), *(each.__kwdefaults__ or {}).values()]
-                    if any(callable(d) and d in _CLOCKS for d in defaults if _hashable(d)):
+                    if any(_is_function(d) and d in _CLOCKS for d in defaults):
                         _CLOCKED.append(each)
     return _CLOCKED
 
 
-def _hashable(value: object) -> bool:
+def _is_function(value: object) -> bool:
     return isinstance(value, types.BuiltinFunctionType | types.FunctionType)
-
-
-def _set_defaults(function: types.FunctionType, defaults: _Defaults) -> None:
-    function.__defaults__, function.__kwdefaults__ = defaults
-
-
-def run(
-    seed: int,
-    program: Callable[[SimulatedLoop], Coroutine[Any, Any, _Result]],
-    *,
-    seconds: float = 3_600.0,
-    events: int = 10_000_000,
-) -> _Result:
-    loop = SimulatedLoop(seed)
-    loop.limit(seconds, events)
-    with simulated(loop):
-        try:
-            return loop.run_until_complete(loop.start(None, program(loop)))
-        finally:
-            loop.finish()

@@ -402,6 +402,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "_check_member",
         nothing,
         _SLOW_COMMITS,
+        start=3,
     ),
     _mutant(
         "a store is taken as far as it can be read, not as far as the group has committed",
@@ -409,7 +410,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "catch_up",
         _as_far_as_it_is_read,
         _SLOW_MARKERS,
-        start=2,
+        start=4,
     ),
     _mutant("a store is not brought up", recovery, "catch_up", always(0), _KILLS),
     _mutant(
@@ -484,6 +485,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
                 Event(9.5, Fault.KILL, 0.0, 0.9, StoreFate.KEPT, "add offsets"),
             ],
         },
+        start=32,
     ),
     WorkerMutant(
         "a new shard reads the log from its beginning, beside control records that it lacks",
@@ -518,7 +520,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "_needs_new_epoch",
         always(False),
         _LOSSES,
-        start=24,
+        start=30,
     ),
     _mutant(
         "a commit that was fenced is taken for one that did not take place",
@@ -526,7 +528,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "_fenced_end_is_unknown",
         always(False),
         _LOSSES,
-        start=20,
+        start=40,
     ),
     _mutant(
         "at least once, a commit whose offsets are refused is made again",
@@ -541,7 +543,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
             "in_flight": 4_000,
             "batch_documents": 3,
         },
-        start=60,
+        start=89,
     ),
     WorkerMutant(
         "the log is trimmed to the furthest position, at once",

@@ -133,14 +133,6 @@ class TransactionCoordinator:
             return known.producer
         raise RefusedError(Code.INVALID_TXN_STATE)
 
-    def is_open(self, transactional_id: str) -> bool:
-        known = self._ids.get(transactional_id)
-        return known is not None and known.state in {
-            State.ONGOING,
-            State.COMMITTING,
-            State.ABORTING,
-        }
-
     def _of(self, transactional_id: str, producer: Producer) -> _Known:
         known = self._ids.get(transactional_id)
         if known is None or known.producer.id != producer.id:

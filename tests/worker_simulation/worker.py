@@ -70,13 +70,15 @@ class _Channel:
     """Holds one event at most, as Faust's channels do for the stages."""
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[object] = asyncio.Queue(1)
+        self._event = asyncio.Event()
 
     async def send(self, *, value: object) -> None:
-        await self._queue.put(value)
+        del value  # it only wakes
+        self._event.set()
 
     async def get(self) -> None:
-        await self._queue.get()
+        await self._event.wait()
+        self._event.clear()
 
 
 class _Observer:
@@ -129,7 +131,6 @@ class Worker:
         self._cluster = cluster
         self._on_failure = on_failure
         self._host = Host(self.machine, cluster)
-        self._stages: list[asyncio.Task[None]] = []
         self.machine.program.context.run(self._build, scenario, fingerprinter)
 
     def _build(self, scenario: WorkerScenario, fingerprinter: Fingerprinter) -> None:
@@ -209,7 +210,7 @@ class Worker:
         self._start(self._tick())
 
     def _start(self, work: Any) -> None:  # noqa: ANN401 - a coroutine
-        self._stages.append(self._cluster.loop.start(self.machine.program, work))
+        self._cluster.loop.start(self.machine.program, work)
 
     async def _open(self) -> None:
         await self.pipeline.open()
