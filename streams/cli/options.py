@@ -45,11 +45,11 @@ def write_json(kind: str, content: Mapping[str, object] | msgspec.Struct) -> Non
     sys.stdout.flush()
 
 
-def json_line(kind: str, content: Mapping[str, object] | msgspec.Struct, version: int = 1) -> str:
+def json_line(kind: str, content: Mapping[str, object] | msgspec.Struct) -> str:
     import msgspec
 
     fields = msgspec.to_builtins(content)
-    text = msgspec.json.encode({"schema": f"firstseen.{kind}/{version}"} | fields).decode()
+    text = msgspec.json.encode({"schema": f"firstseen.{kind}/1"} | fields).decode()
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)

@@ -132,7 +132,7 @@ def test_each_reason_of_a_dead_letter_is_explained(reason: RejectionReason) -> N
 @pytest.mark.parametrize(
     ("module", "fields"),
     [
-        ("cli/produce_command.py", "unreadable blank_lines too_large"),
+        ("cli/produce_commands.py", "unreadable blank_lines too_large"),
         ("dead_letters/letters.py", "replayed_before at_cap without_body of_another_topic"),
     ],
 )
