@@ -57,7 +57,7 @@ def evaluate(
       firstseen evaluate --documents news.jsonl --pairs news.tsv --distance 40 --report page.html
     """
     from streams.evaluation.evaluation import evaluate, read_labelled
-    from streams.evaluation.report_page import report_content, report_page
+    from streams.evaluation.report_page import report_page
     from streams.terminal.layout import progress_bar
 
     with progress_bar() as watch:
@@ -66,9 +66,8 @@ def evaluate(
             quality = evaluate(labelled, settings, watch=watch).quality
         else:
             with options.open_page(report, "w") as page:
-                content = report_content((documents, pairs), settings, watch)
-                page.write(report_page(content))
-            quality = content.quality
+                text, quality = report_page((documents, pairs), settings, watch)
+                page.write(text)
     options.write_blocks("evaluate", quality, _evaluation_view(quality, documents), as_json=as_json)
 
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from streams.offline.index_plan import IndexPlan
     from streams.terminal.layout import Block
 
-
 _STEP: Final = 1024
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 _BARS: Final = 20

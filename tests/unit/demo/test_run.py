@@ -39,7 +39,6 @@ FIELDS: Mapping[str, type | UnionType] = (
 
 
 def processes_in(directory: Path) -> list[str]:
-    """The command lines of processes whose temporary directory is this one."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -53,7 +52,7 @@ def processes_in(directory: Path) -> list[str]:
 
 
 class RunningDemo(NamedTuple):
-    """A demo as a process; what it writes is in files, so that it can be looked at meanwhile."""
+    """A demo as a process that writes to files."""
 
     process: subprocess.Popen[bytes]
     files: Path
@@ -68,7 +67,6 @@ class RunningDemo(NamedTuple):
         return self.process.wait(SECONDS_MAX)
 
     def await_out(self, pattern: str) -> re.Match[str]:
-        """Wait until standard output has a match; give it."""
         deadline = time.monotonic() + SECONDS_MAX
         while (found := re.search(pattern, self.out())) is None:
             assert self.process.poll() is None, self.errors()
@@ -77,13 +75,11 @@ class RunningDemo(NamedTuple):
         return found
 
     def await_verdicts(self) -> None:
-        """Wait until it is in the middle of its stream."""
         self.await_out(r" [1-9][\d,]* decided \(")
 
 
 @contextmanager
 def demo(directory: Path, *arguments: str) -> Iterator[RunningDemo]:
-    """A running demo, with its temporary files in a directory; it is stopped at the end."""
     with (
         tempfile.TemporaryDirectory() as files,
         (Path(files) / "out").open("wb") as out,
@@ -105,7 +101,7 @@ def demo(directory: Path, *arguments: str) -> Iterator[RunningDemo]:
 
 
 def report_of(directory: Path, *arguments: str) -> tuple[dict[str, Any], str]:
-    """The report of a demo that must succeed and leave no process and no file; what it said."""
+    """Run a demo, which must succeed and leave nothing; return its report and standard error."""
     with demo(directory, *arguments, "--json") as running:
         code = running.wait()
         out, errors = running.out(), running.errors()

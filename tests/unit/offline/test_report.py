@@ -32,7 +32,6 @@ from streams.evaluation.report_page import (
     bars,
     histogram,
     lines,
-    report_content,
     report_page,
 )
 from streams.evaluation.tuning import (
@@ -94,7 +93,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
         fields["group"] = f"{HOSTILE}{number}"
     Path(sample.documents).write_text("\n".join(map(json.dumps, documents)), "utf-8")
     settings = Settings(index=IndexSettings(distance=14))
-    return report_page(report_content((sample.documents, sample.pairs), settings))
+    return report_page((sample.documents, sample.pairs), settings)[0]
 
 
 class Outline(HTMLParser):
