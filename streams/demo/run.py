@@ -278,7 +278,7 @@ class Demo:
         self._observer.close()
 
     def _change(self, duplicate: DuplicateOutput) -> str:
-        """Return what a duplicate changed; its text if nothing; "" if the texts are forgotten."""
+        """Return what a duplicate changed, or its text; "" if the texts are forgotten."""
         original = self._texts.document_of(duplicate.original)
         copy = self._texts.document_of(duplicate.source)
         if original is None or copy is None:

@@ -1,8 +1,6 @@
 """Makes near-duplicates of unlabelled texts by realistic edits.
 
-Words are replaced, inserted and deleted in short runs, sentences too; insertions come from another
-text of the collection. The demo's edits do the rest: order, truncation, typography, boilerplate.
-All draws follow from the given random numbers.
+Insertions come from another text of the collection. All draws follow from the random numbers.
 """
 
 from __future__ import annotations

@@ -153,6 +153,7 @@ def test_report_has_charts_tables_and_cases(page: str) -> None:
     assert page.count("<desc ") == charts == outline.counts["table"]
     assert outline.counts["mark"] > 0
     assert "(in force)" in text
+    assert "of different groups" in text
     ids = [value for name, value in outline.attributes if name == "id"]
     assert len(ids) == len(set(ids))
     named = " ".join(value or "" for name, value in outline.attributes if "labelledby" in name)
