@@ -18,7 +18,7 @@ from simhash_core.text.profiles import Profile, index_digest, profile_named
 from streams.corpus.corpus import generate
 from streams.corpus.generated import BROKEN, EditKind
 from streams.errors import ExitCode
-from streams.offline.explanation import explain, margins
+from streams.offline.explanation import explain
 from tests.unit.cli.dedup_corpus import TEXT
 from tests.unit.cli.running import report_of, run_here
 
@@ -116,16 +116,6 @@ def test_bits_outside_the_blocks_have_a_line_of_their_own() -> None:
     drawn = page(ARTICLE, COPY, *(part for change in changes for part in ("--set", change)))
     rest = [line for line in drawn.splitlines() if line.startswith(" rest")]
     assert [len(line.split()[1]) for line in rest] == [256 - 21 * 12]
-
-
-@pytest.mark.parametrize("profile", ["classic", "wide"])
-@pytest.mark.parametrize("text", [ARTICLE, COPY, OTHER])
-def test_bits_are_1_where_margins_are_above_0(profile: str, text: str) -> None:
-    made = Fingerprinter(profile_named(profile))
-    found = margins(made, dict(made.weighted_terms(text)))
-    bits = int.from_bytes(made.fingerprint(text).fingerprint, "big")
-    assert [int(margin > 0) for margin in found] == [int(bit) for bit in f"{bits:0{len(found)}b}"]
-    assert abs(found).max() <= 1
 
 
 def test_the_word_that_differs_pulls_texts_apart_most() -> None:

@@ -56,23 +56,6 @@ def test_each_command_has_help_that_fits_a_narrow_terminal_and_examples_that_can
     look_at(path, cli.get_command(click.Context(cli), path[0]) if path else cli)
 
 
-def test_help_lists_all_commands_and_imports_nothing_slow() -> None:
-    program = (
-        "import sys; from streams.cli.main import main; code = main(['--help']); "
-        "slow = {'faust', 'numpy', 'confluent_kafka', 'rocksdict', 'jieba', 'rjieba', 'msgspec'}; "
-        "print('slow:', sorted(slow & set(sys.modules)), code)"
-    )
-    output = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
-    ).stdout
-
-    assert output.endswith("slow: [] 0\n")
-    lines = output.partition("Commands:")[2].splitlines()
-    for name in COMMANDS:
-        (line,) = (line for line in lines if line.startswith(f"  {name} "))
-        assert len(line.split()) > 2
-
-
 def test_version_names_firstseen_and_its_parts() -> None:
     assert run_here("--version").stdout == f"firstseen {version('firstseen')}\n"
     versions = report_of("version")
