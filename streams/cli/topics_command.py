@@ -21,11 +21,11 @@ _HEADINGS = ("topic", "partitions", "copies", "needed", "kept")
 
 
 @click.group()
-def command() -> None:
+def topics() -> None:
     """Create and check the topics that Firstseen reads and writes."""
 
 
-@command.command(short_help="Create missing topics.")
+@topics.command(short_help="Create missing topics.")
 @options.with_settings
 @options.json_option
 @options.timeout_option
@@ -60,7 +60,7 @@ def create(
     Examples:
       firstseen topics create --partitions 12
       firstseen topics create --partitions 12 --replication-factor 3 --broker kafka-1:9092
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     from streams.kafka.connection import connect_admin
     from streams.terminal.layout import show, table
     from streams.topics import admin as topics
@@ -94,7 +94,7 @@ def create(
     _end(checked, as_json=as_json)
 
 
-@command.command(short_help="Check the topics and their configuration.")
+@topics.command(short_help="Check the topics and their configuration.")
 @options.with_settings
 @options.json_option
 @options.timeout_option
@@ -113,7 +113,7 @@ def check(settings: options.Settings, *, timeout_seconds: float, as_json: bool) 
     Examples:
       firstseen topics check
       firstseen topics check --json | jq -r '.differences[].topic'
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     from streams.kafka.connection import connect_admin
     from streams.terminal.layout import Listing, show
     from streams.topics import admin as topics
