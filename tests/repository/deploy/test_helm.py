@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -81,6 +82,14 @@ def test_the_chart_makes_what_kustomize_makes(
 ) -> None:
     made = objects(template(values, tmp_path))
     assert plain(made) == plain(by_name(kustomization))
+
+
+def test_the_values_of_the_documentation_are_values_of_the_chart(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    (written,) = re.findall(r"```yaml\n(# values.yaml.*?)```", page, re.DOTALL)
+    made = objects(template(yaml.safe_load(written), tmp_path))
+    assert made["StatefulSet", "firstseen"]["spec"]["replicas"] == 4
+    load_settings(environ=made["ConfigMap", "firstseen"]["data"])
 
 
 def test_releases_do_not_select_the_workers_of_each_other(tmp_path: Path) -> None:
