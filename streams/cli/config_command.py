@@ -39,8 +39,8 @@ def show(loaded: LoadedSettings, *, as_json: bool) -> None:
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from simhash_core.text.fingerprinter import Fingerprinter
     from simhash_core.text.profiles import index_digest
+    from streams.settings.loader import shown
     from streams.settings.reference import rows, text_rows
-    from streams.settings.setting_fields import shown
     from streams.terminal.layout import show as show_blocks
     from streams.terminal.layout import table
 

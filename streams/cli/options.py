@@ -294,7 +294,7 @@ def _with_profile_options(function: _Command, *, planned: bool) -> _Command:
 
 
 def _index_options(own: list[click.Parameter]) -> list[click.Option]:
-    from streams.settings.setting_fields import setting_fields
+    from streams.settings.loader import setting_fields
 
     used = {flag for parameter in own for flag in parameter.opts}
     options = []

@@ -28,8 +28,7 @@ from msgspec.structs import replace
 from simhash_core.errors import FirstseenError
 from streams.errors import ExitCode, Problem, SettingsError
 from streams.ops_page.access import Access
-from streams.ops_page.api import JSON
-from streams.ops_page.server import guarded_application, listen, probe, served, url_of
+from streams.ops_page.server import JSON, guarded_application, listen, probe, served, url_of
 from streams.ops_page.text_check import own_url, why_not_well
 from streams.settings.settings import Settings
 

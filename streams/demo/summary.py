@@ -21,7 +21,7 @@ from simhash_core.documents import Document, RawRecord, SourcePosition
 from streams.corpus.generated import BROKEN, EditKind
 from streams.documents.output_records import DeadLetterOutput, DuplicateOutput, ReceivedOutput
 from streams.documents.raw_documents import DocumentReader
-from streams.monitoring.metric_labels import Stage
+from streams.monitoring.metrics import Stage
 from streams.offline.pages import ShownText, page, text_pair
 from streams.terminal.layout import Block, counted, one_line, show, table
 from streams.terminal.record_lines import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import combinations
+from itertools import combinations, starmap
 from typing import Final, NamedTuple
 
 import msgspec
@@ -136,18 +136,6 @@ def kafka_properties_can_be(settings: Settings) -> Iterator[Violation]:
     )
 
 
-def pages_are_not_open_to_all(settings: Settings) -> Iterator[Violation]:
-    """Outside the loopback, all pages but monitoring need a token."""
-    for name, message in settings.web.problems():
-        yield Violation(f"web.{name}", message)
-
-
-def the_registry_is_there_if_needed(settings: Settings) -> Iterator[Violation]:
-    """A format with schemas needs a registry and its packages; other formats have none."""
-    for name, message in settings.registry.problems(settings.fields):
-        yield Violation(name, message)
-
-
 def internal_records_fit(settings: Settings) -> Iterator[Violation]:
     if settings.largest_internal_bytes > INTERNAL_BYTES_MAX:
         documents = (INTERNAL_BYTES_MAX - INTERNAL_OVERHEAD_BYTES) // MATCH_BYTES
@@ -174,8 +162,8 @@ RULES: Final[tuple[Callable[[Settings], Iterator[Violation]], ...]] = (
     a_window_has_a_length,
     state_dir_is_a_directory,
     kafka_properties_can_be,
-    pages_are_not_open_to_all,
-    the_registry_is_there_if_needed,
+    lambda settings: starmap(Violation, settings.web.problems()),
+    lambda settings: starmap(Violation, settings.registry.problems(settings.fields)),
     internal_records_fit,
     a_batch_may_be_in_flight,
 )

@@ -22,8 +22,7 @@ from simhash_core.verdicts import DuplicateOf, Rejection
 from streams.errors import UnansweredError
 from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
 from streams.monitoring.group_watch import OffsetMetadataWriter
-from streams.monitoring.metric_labels import DEAD_LETTER, TransactionOutcome
-from streams.monitoring.metrics import Metrics
+from streams.monitoring.metrics import DEAD_LETTER, Metrics, TransactionOutcome
 from streams.store.entry_batch import StoreChange
 from streams.store.row_codec import StoredProgress
 from streams.store.row_store import StoreCorruptError

@@ -43,9 +43,8 @@ from streams.store.shard_directory import make_state_directory
 from streams.topics.admin import TopicsError, can_administer
 from streams.topics.checking import SyncCopies, check, output_retentions, refuse_missing_permissions
 from streams.topics.consumer_group import GroupReader
-from streams.topics.open_transactions import partitions_to_check
 from streams.topics.plans import topic_plans
-from streams.topics.watermarks import BrokerWatermarks
+from streams.topics.watermarks import BrokerWatermarks, partitions_to_check
 from streams.worker.app import add_agents, create_app, create_channels
 from streams.worker.clients import OutputCommitter, WorkerClients
 from streams.worker.commit import Observers

@@ -54,19 +54,14 @@ class LogJudge(Judge):
     """Judges the log, and knows what is to be put out of each raw record."""
 
     def truth(self, chain: Chain, offset: int) -> Truth | None:
-        """Return what one reader says of a document, None if no packet that counts has it."""
         return self._truths.get((chain, offset))
 
     def is_decided(self, chain: Chain, offset: int) -> bool:
-        """Return whether its verdict is in the log."""
         return (chain, offset) in self._decided
 
 
 class WorkerJudge:
-    """Judges one run."""
-
     def __init__(self, scenario: WorkerScenario, settings: Settings, cluster: Cluster) -> None:
-        """Begin with an empty log."""
         self._scenario = scenario
         self._topics = settings.topics
         self._cluster = cluster
@@ -75,12 +70,10 @@ class WorkerJudge:
         self.chains: list[RawChain] = []
 
     def produced(self, chains: Sequence[RawChain]) -> None:
-        """Learn what raw records there will be."""
         self.chains += chains
         self.log.produced(cast("Iterable[RawPartition]", chains))
 
     def appended(self, stored: Stored) -> None:
-        """Judge a record of the log."""
         record: LogRecord = self._codec.decode(stored.value, f"log@{stored.offset}")
         self.log.appended(stored.offset, record, stored.timestamp_ms)
 
@@ -123,14 +116,12 @@ class WorkerJudge:
         )
 
     def waits_for(self) -> str:
-        """Return what is not put out yet."""
         offsets = {p: each.offset for p, each in self._cluster.group.offsets.items()}
         ends = {c.partition: r[-1].offset + 1 for c, r in self._current() if r}
         undecided = [*self.log.undecided]
         return f"committed {offsets} of {ends}, undecided packets {undecided[:5]}"
 
     def at_the_end(self) -> None:
-        """Judge all outputs, and the index."""
         outputs = self._outputs()
         repeats = self._scenario.delivery is Delivery.AT_LEAST_ONCE
         for chain, records in self.chains:
@@ -305,5 +296,4 @@ def _is_same(expected: ReceivedOutput, received: ReceivedOutput) -> bool:
 
 
 def packets_of(judge: LogJudge) -> int:
-    """Return how many packets count."""
     return sum(len(each) for each in judge._counting.values())

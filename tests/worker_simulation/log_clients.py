@@ -32,7 +32,6 @@ class SimulatedReader:
     """A ``PartitionReader`` of partition 0 of a topic."""
 
     def __init__(self, host: Host, topic: str, *, batch_records: int = 500) -> None:
-        """Read nothing before ``seek``."""
         self._host = host
         self._topic = topic
         self._batch_records = batch_records
@@ -48,12 +47,10 @@ class SimulatedReader:
     def open(
         self, filled: Callable[[], object], failed: Callable[[FirstseenError], object]
     ) -> None:
-        """Begin."""
         self._filled, self._failed = filled, failed
         self._host.start(self._fetch())
 
     async def close(self) -> None:
-        """End; nothing is returned any more."""
         self._closed = True
         self._batches.clear()
         self._news.set()
@@ -66,14 +63,12 @@ class SimulatedReader:
         self._news.set()
 
     def take(self) -> LogRecords | None:
-        """Return the next records, None for nothing."""
         if not self._batches:
             return None
         self._news.set()
         return self._batches.popleft()
 
     async def offsets(self) -> tuple[int, int]:
-        """Return the offset of the first record, and the one after the last."""
         place = self._topic, 0
 
         async def ask() -> tuple[int, int]:
@@ -139,7 +134,6 @@ class SimulatedAppender:
     """A ``RecordAppender``; ``message_seconds``: how long it tries to send a record."""
 
     def __init__(self, host: Host, *, message_seconds: float = 30.0) -> None:
-        """Send nothing yet."""
         self._host = host
         self._message_seconds = message_seconds
         self._producer = host.cluster.transactions.new_producer()
@@ -151,11 +145,9 @@ class SimulatedAppender:
         self._closed = False
 
     def open(self) -> None:
-        """Begin."""
         self._host.start(self._send())
 
     async def close(self) -> None:
-        """Wait a limited time for what was appended; the rest is ``AppendUnknownError``."""
         self._takes_more = False
         if self._waiting:
             await asyncio.wait(self._waiting, timeout=_CLOSE_SECONDS)
@@ -165,7 +157,6 @@ class SimulatedAppender:
             future.set_exception(AppendUnknownError("the worker ends before the broker answers"))
 
     def append(self, topic: str, value: bytes) -> asyncio.Future[int]:
-        """Append a record; the result is its offset."""
         future: asyncio.Future[int] = self._host.loop.create_future()
         self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)

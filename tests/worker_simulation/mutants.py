@@ -50,8 +50,6 @@ from tests.worker_simulation.scenario import (
 
 
 def faults_of(theme: Theme) -> Callable[[WorkerScenario], list[Event]]:
-    """Return a change: the faults of a theme."""
-
     def events(scenario: WorkerScenario) -> list[Event]:
         rng = random.Random(scenario.seed)
         return sorted(draw_events(rng, theme, scenario.produced_seconds))
@@ -106,13 +104,10 @@ def zombies_of_positions(scenario: WorkerScenario) -> list[Event]:
 
 
 def nothing(_: object) -> Callable[..., None]:
-    """Replace a method by one that does nothing."""
     return lambda *_, **__: None
 
 
 def nothing_awaited(_: object) -> Callable[..., Any]:
-    """Replace a coroutine by one that does nothing."""
-
     async def nothing_(*_: object, **__: object) -> None:
         pass
 
@@ -120,12 +115,10 @@ def nothing_awaited(_: object) -> Callable[..., Any]:
 
 
 def always(value: object) -> Callable[[object], Callable[..., Any]]:
-    """Replace a method by one that returns a value."""
     return lambda _: lambda *_, **__: value
 
 
 def value(value_: object) -> Callable[[object], object]:
-    """Replace a value."""
     return lambda _: value_
 
 

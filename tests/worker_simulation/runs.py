@@ -29,7 +29,6 @@ class WorkerRuns:
     failures: tuple[tuple[int, str], ...] = ()
 
     def joined(self, other: WorkerRuns) -> WorkerRuns:
-        """Return both together; ``other`` comes later."""
         return WorkerRuns(
             self.seeds + other.seeds,
             self.documents + other.documents,
@@ -43,7 +42,6 @@ class WorkerRuns:
 
 
 def chunks(start: int, seeds: int) -> Iterator[range]:
-    """Yield ranges of seeds."""
     for first in range(start, start + seeds, _CHUNK):
         yield range(first, min(first + _CHUNK, start + seeds))
 
@@ -80,7 +78,6 @@ def run_seeds(seeds: range) -> WorkerRuns:
 
 
 def run_story(seed: int) -> tuple[list[str], str | None]:
-    """Run one seed; return its story, and why it fails, if it does."""
     story: list[str] = []
     try:
         simulate(draw_worker_scenario(seed), story)

@@ -66,13 +66,11 @@ class Worker:
         self._readings = 0
 
     def read(self, partition: int, offset: int) -> int:
-        """Read a partition; return the number of the reading."""
         self._readings += 1
         self.member.read(partition, offset, self._readings)
         return self._readings
 
     def assigned(self, partitions: frozenset[int], metadata: bytes) -> None:
-        """Read them, if ``is_eager``."""
         self._note("assigned", partitions, metadata)
         self.owned |= partitions
         if self.is_eager:
@@ -80,19 +78,16 @@ class Worker:
                 self.read(partition, 0)
 
     async def revoked(self, partitions: frozenset[int], metadata: bytes) -> None:
-        """Do what ``on_revoke`` says."""
         self._note("revoked", partitions, metadata)
         if self.on_revoke is not None:
             await self.on_revoke()
         self.owned -= partitions
 
     def lost(self, partitions: frozenset[int], metadata: bytes) -> None:
-        """Note it."""
         self._note("lost", partitions, metadata)
         self.owned -= partitions
 
     def fetched(self) -> None:
-        """Take what there is."""
         while (fetched := self.member.take()) is not None:
             self.ended |= fetched.ended
             for run in fetched.runs:
@@ -100,7 +95,6 @@ class Worker:
                 self.offsets[run.partition] += [each.offset() or 0 for each in run.messages]
 
     def failed(self, error: FirstseenError) -> None:
-        """Note it."""
         self.failure = error
 
     def _note(self, event: str, partitions: frozenset[int], metadata: bytes) -> None:
@@ -109,8 +103,6 @@ class Worker:
 
 
 class Log:
-    """What the owner of a ``PartitionReader`` takes from it."""
-
     def __init__(self, reader: PartitionReader) -> None:
         self.reader = reader
         self.records: list[tuple[int, bytes]] = []
@@ -123,7 +115,6 @@ class Log:
 
 
 def values(count: int, first: int = 0) -> list[bytes]:
-    """Values that differ."""
     return [b"%d" % number for number in range(first, first + count)]
 
 

@@ -21,6 +21,7 @@ from streams.settings.settings import (
     IntakeSettings,
     Settings,
 )
+from streams.store.rocksdb_store import MIB
 from streams.worker.clients import OutputCommitter, WorkerClients
 from streams.worker.commit import Observers
 from streams.worker.fingerprint import PendingRecord
@@ -49,7 +50,6 @@ Story = Callable[[str], None]
 
 
 def settings_of(scenario: WorkerScenario, instance_id: str | None = None) -> Settings:
-    """Return the settings of a worker."""
     return Settings(
         application_id="simulated",
         delivery=scenario.delivery,
@@ -58,6 +58,7 @@ def settings_of(scenario: WorkerScenario, instance_id: str | None = None) -> Set
         standbys=scenario.standbys,
         group_instance_id=instance_id,
         state_dir=STATE,
+        block_cache_bytes=MIB,
         fields=FieldSettings(scope="scope"),
         batch=BatchSettings(documents=scenario.batch_documents, bundles=scenario.batch_bundles),
         intake=IntakeSettings(idle_ms=20),
@@ -111,8 +112,6 @@ class Place:
 
 
 class Worker:
-    """One life of a worker."""
-
     def __init__(
         self,
         place: Place,
@@ -122,7 +121,6 @@ class Worker:
         fingerprinter: Fingerprinter,
         on_failure: Callable[[Worker, BaseException], None],
     ) -> None:
-        """Start."""
         self.place = place
         self.name = place.instance_id or f"{place.name}.{life}"
         self.machine = Machine(cluster.loop, self.name, place.clock_seconds)

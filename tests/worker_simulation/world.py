@@ -75,12 +75,9 @@ class Summary:
 
 
 class World:
-    """One run of one scenario."""
-
     def __init__(
         self, scenario: WorkerScenario, loop: SimulatedLoop, story: list[str] | None
     ) -> None:
-        """``story`` gets a line for each thing that happens."""
         self.scenario = scenario
         self.loop = loop
         self.summary = Summary()
@@ -109,7 +106,6 @@ class World:
         self._failure: BaseException | None = None
 
     def tell(self, line: str) -> None:
-        """Add to the story."""
         if self._story is not None:
             self._story.append(f"{self.loop.time():9.4f} {line}")
 
@@ -171,7 +167,6 @@ class World:
         return chains
 
     async def _produce(self, chains: list[RawChain], seconds: float) -> None:
-        """Let raw records come, at times that are drawn."""
         await asyncio.gather(*(self._produce_to(*each, seconds) for each in chains))
 
     async def _produce_to(self, chain: Chain, records: list[RawDocument], seconds: float) -> None:
@@ -190,7 +185,6 @@ class World:
     # ---- the run
 
     async def run(self) -> Summary:
-        """Let everything happen; raises ``ViolationError``."""
         scenario = self.scenario
         for number in range(scenario.workers):
             self._join(number * self._random.choice([0.0, 0.1, 1.0]))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from streams.errors import ExitCode
+from streams.settings.loader import setting_fields
 from streams.settings.reference import BEGIN, END
-from streams.settings.setting_fields import setting_fields
 from tests.unit.cli.running import firstseen
 
 SECURE = {

@@ -15,7 +15,15 @@ from confluent_kafka.cimpl import NewPartitions
 from streams.errors import ExitCode
 from streams.kafka.clients import AdminClient, Producer
 from streams.settings.settings import KIB, Settings, TopicSettings
-from streams.topics.admin import TopicsError, create, partitions_of, topic_configs
+from streams.topics.admin import (
+    TopicsError,
+    create,
+    grow_changelog,
+    partitions_of,
+    raw_topic,
+    refuse_lost_shards,
+    topic_configs,
+)
 from streams.topics.checking import TopicState, check, copy_notes, output_retentions, retention_text
 from streams.topics.plans import (
     MIN_IN_SYNC,
@@ -24,7 +32,6 @@ from streams.topics.plans import (
     TIMES_PAST,
     topic_plans,
 )
-from streams.topics.shard_topics import grow_changelog, raw_topic, refuse_lost_shards
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.waiting import await_that
 from tests.unit.cli.running import Run, run_here

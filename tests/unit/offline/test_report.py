@@ -48,8 +48,7 @@ from streams.offline.pages.text_differences import (
     PieceKind,
     side_by_side,
 )
-from streams.settings.index import IndexSettings
-from streams.settings.settings import Settings
+from streams.settings.settings import IndexSettings, Settings
 from tests.unit.offline.labelled_sample import labelled_sample
 from tests.unit.ops_page.browser import Watched, chromium
 
