@@ -56,7 +56,7 @@ def from_records(
 ) -> tuple[int, float]:
     """Load the records; return their number, and CPU seconds that went into making them.
 
-    ``progress``: what the store has in the end, in place of that of the records.
+    ``progress``: what the store has in the end.
     """
     count, making = 0, Stopwatch(time.thread_time)
     batches = records_of(profile, documents, identity)
@@ -73,7 +73,6 @@ def from_records(
 
 
 def _measured(path: Path, profile: str, documents: int) -> Figures:
-    """Rebuild a shard, fill an index from it, and do that again from disk."""
     owner = StoreIdentity(IDENTITY, "benchmark", 0)
     scheme = profile_named(profile).scheme()
     index = DocumentIndex(scheme)

@@ -20,6 +20,9 @@ Figures = dict[str, Any]
 """What a benchmark has measured, as its JSON shows it."""
 
 
+_COLUMNS_MAX = 7
+
+
 class Spread(msgspec.Struct, frozen=True):
     least: float
     median: float
@@ -98,10 +101,11 @@ def tables_of(figures: object, title: str = "") -> Iterator[Table]:
     heads = list(dict.fromkeys(key for row in rows for key in row if not _is_nested(row[key])))
     names = [head.replace("_", " ") for head in heads]
     shown = [[cell(row.get(head)) for head in heads] for row in rows]
-    if is_list:
+    if is_list and len(names) <= max(_COLUMNS_MAX, len(rows)):
         yield new_table(title, names, shown)
-    elif heads:
-        yield new_table(title, ("", ""), zip(names, *shown, strict=True))
+    elif heads:  # a column for each part
+        columns = zip(names, *shown, strict=True)
+        yield new_table(title, next(columns) if is_list else ("", ""), columns)
     for row, cells in zip(rows, shown, strict=True):
         name = cells[0] if is_list and heads else title
         for key, value in row.items():

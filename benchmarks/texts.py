@@ -34,7 +34,6 @@ _Item = TypeVar("_Item")
 
 
 def add_text_options(parser: argparse.ArgumentParser, documents: int) -> None:
-    """Add the options by which ``texts_of`` is asked."""
     add_number(parser, "--count", documents, "documents")
     add_number(parser, "--characters", CHARACTERS, "of each document")
     parser.add_argument(
@@ -46,9 +45,9 @@ def add_text_options(parser: argparse.ArgumentParser, documents: int) -> None:
 
 
 def texts_of(options: argparse.Namespace) -> tuple[str, list[str]]:
-    """Return what the documents are called, and the documents: at least one.
+    """Return what the documents are called, and the documents.
 
-    Raises ``SystemExit`` with a message for a file that does not have any.
+    Raises ``SystemExit`` with a message for a file that has none.
     """
     path, characters = options.documents, options.characters
     if path is None:

@@ -100,7 +100,6 @@ class Feed:
 def produce(
     producer: Producer, topic: str, value: bytes | None, key: bytes, partition: int
 ) -> None:
-    """Hand a record to the client, once it has room for it."""
     while True:
         try:
             producer.produce(topic, value, key, partition)

@@ -157,7 +157,6 @@ def _median(waits: Sequence[Waits]) -> Waits:
 
 
 def shown(contest: Figures) -> Figures:
-    """Return what tables show of a contest: figures beside their goals."""
     latencies = [
         _judged(f"{name} documents/s, {number} partitions, {percentile}", value, value, goal)
         for name, by_partitions in contest["latency_ms"].items()
