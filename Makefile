@@ -79,6 +79,15 @@ $(TOOLS)/.installed: deploy/tools/requirements.txt | $(BIN)/python
 	@$(subst $(BIN)/,$(TOOLS)/bin/,$(PIP)) install --quiet --no-compile --requirement $<
 	@touch $@
 
+HELM := helm.sh/helm/v3/cmd/helm@v3.20.2
+
+.PHONY: helm
+helm: $(TOOLS)/bin/helm ## Build Helm into .venv-tools, for the tests of the chart (Go 1.25 or newer)
+
+$(TOOLS)/bin/helm: | $(TOOLS)/.installed
+	@command -v go >/dev/null || { echo "make helm: no go on PATH: install Go 1.25 or newer" >&2; exit 1; }
+	@CGO_ENABLED=0 GOBIN=$(abspath $(TOOLS)/bin) go install -trimpath -ldflags '-s -w' $(HELM)
+
 .PHONY: manifests
 manifests: install ## Write the files of deploy/kubernetes that follow from topics and rules
 	@$(BIN)/python deploy/kubernetes/generate.py
@@ -132,6 +141,14 @@ check: install ## Lint, imports, format, types, links of the documentation, file
 	@$(MAKE) --no-print-directory tools $(if $(FIRSTSEEN_REQUIRE_TOOLS),,>/dev/null 2>&1) || rm -rf $(TOOLS)
 	@deploy/tools/check.sh
 	@deploy/prometheus/check.sh
+
+.PHONY: image
+image: ## Build the container image with docker or podman; ARGS=its name
+	@deploy/image/build.sh $(ARGS)
+
+.PHONY: image-test
+image-test: install kafka ## Build the image and run it on a real Kafka (root, podman, runc)
+	@$(BIN)/python -m tests.image
 
 .PHONY: audit
 audit: install tools ## Look the pinned dependencies up in databases of vulnerabilities (network)

@@ -6,41 +6,34 @@ python -m benchmarks [--only fingerprints worker recovery] [--json FILE]
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
-
-from rich.table import Table
 
 from benchmarks import fingerprints, recovery, worker
 from benchmarks.command import add_without_peers, errors_told, new_parser, say
-from benchmarks.report import show, write_json
+from benchmarks.report import Figures, show, tables_of, write_json
 from benchmarks.texts import CHARACTERS, generated_documents
 from simhash_core.text.profiles import PROFILES
 
 _RECOVERED: Final = 100_000
 
-Measured = tuple[object, Iterable[Table]]
 
-
-def _fingerprints(options: argparse.Namespace) -> Measured:
+def _fingerprints(options: argparse.Namespace) -> Figures:
     texts = generated_documents(fingerprints.DOCUMENTS, CHARACTERS)
     with_peers = not options.without_peers
-    figures = fingerprints.run(texts, fingerprints.ROUNDS, "generated", with_peers=with_peers)
-    return figures, fingerprints.tables(figures)
+    return fingerprints.run(texts, fingerprints.ROUNDS, "generated", with_peers=with_peers)
 
 
-def _worker(_options: argparse.Namespace) -> Measured:
+def _worker(_options: argparse.Namespace) -> Figures:
     texts = generated_documents(worker.DOCUMENTS, CHARACTERS)
-    figures = worker.run(texts, worker.ROUNDS, "generated")
-    return figures, worker.tables(figures)
+    return worker.run(texts, worker.ROUNDS, "generated")
 
 
-def _recovery(_options: argparse.Namespace) -> Measured:
-    report = recovery.run(list(PROFILES), [_RECOVERED], None, None)
-    return report, recovery.tables(report)
+def _recovery(_options: argparse.Namespace) -> Figures:
+    return recovery.run(list(PROFILES), [_RECOVERED], None)
 
 
-BENCHMARKS: Final[Mapping[str, Callable[[argparse.Namespace], Measured]]] = {
+BENCHMARKS: Final[Mapping[str, Callable[[argparse.Namespace], Figures]]] = {
     "fingerprints": _fingerprints,
     "worker": _worker,
     "recovery": _recovery,
@@ -54,12 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     add_without_peers(parser)
     options = parser.parse_args(arguments)
-    figures: dict[str, object] = {}
+    figures: dict[str, Figures] = {}
     with errors_told():
         for name in options.only:
             say(f"{name} …")
-            figures[name], tables = BENCHMARKS[name](options)
-            show(tables, options.json)
+            figures[name] = BENCHMARKS[name](options)
+            show(tables_of(figures[name], name), options.json)
     write_json(figures, options.json)
 
 

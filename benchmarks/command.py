@@ -39,10 +39,8 @@ def new_parser(module: str, docstring: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def add_rounds(parser: argparse.ArgumentParser, default: int) -> None:
-    parser.add_argument(
-        "--rounds", type=positive, default=default, help="turns of each (%(default)s)"
-    )
+def add_number(parser: argparse.ArgumentParser, name: str, default: int, what: str) -> None:
+    parser.add_argument(name, type=positive, default=default, help=f"{what} (%(default)s)")
 
 
 def add_without_peers(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +54,6 @@ def add_state_dir(parser: argparse.ArgumentParser) -> None:
 
 
 def positive(text: str) -> int:
-    """Return the number that an option gives, which must be 1 or more."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("it must be 1 or more")
@@ -78,6 +75,7 @@ def say(what: str) -> None:
 
 
 def own_environment() -> dict[str, str]:
+    """Return the environment without settings of Firstseen."""
     return {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
 
 

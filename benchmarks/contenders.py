@@ -1,14 +1,12 @@
-"""What is measured side by side, as processes: each works when it is its turn.
+"""What is measured side by side: ``python -m benchmarks.contenders NAME VARIANT`` is a contender.
 
-Run as a program it is a contender: ``python -m benchmarks.contenders NAME VARIANT``. It reads the
-documents as one line of JSON, does the work once to warm up, and then once more for each line that
-comes, on one processor. Each time it answers with the processor's time and the time of the clock,
-in seconds, as a line of JSON.
+It reads the documents as one line of JSON, does the work once to warm up, and then once more for
+each line that comes, on one processor. Each time it answers with CPU seconds and those of the
+clock, as a line of JSON.
 
 - ``firstseen PROFILE``: text to fingerprint by the settings of a profile, a batch at a time
-- ``rjieba``: segmentation alone. What no fingerprint made of it can beat
-- ``simhash jieba``: the library of 1e0ng, 64 bits, what a Python user finds first. It is fed words
-  and their counts, which is its weighted form, and faster than the words one by one
+- ``rjieba``: segmentation alone
+- ``simhash jieba``: the library of 1e0ng, 64 bits, fed with words and their counts
 - ``simhash ngrams``: the same, given the text, of which it takes runs of four characters
 """
 
@@ -49,18 +47,14 @@ def rjieba(_variant: str) -> Work:
 def simhash(variant: str) -> Work:
     # Only the environment of the peers has it, and type checkers do not look there.
     fingerprint: Any = import_module("simhash").Simhash
-    words = jieba_words() if variant == "jieba" else None
-    return lambda texts: sum(
-        fingerprint(words(text) if words else text).value is not None for text in texts
-    )
-
-
-def jieba_words() -> Callable[[str], Mapping[str, int]]:
-    """Load jieba's dictionary; return what counts the words of a text."""
+    if variant == "ngrams":
+        return lambda texts: sum(fingerprint(text).value is not None for text in texts)
     jieba: Any = import_module("jieba")
     jieba.setLogLevel("WARNING")
     jieba.initialize()
-    return lambda text: Counter(jieba.lcut(text))
+    return lambda texts: sum(
+        fingerprint(Counter(jieba.lcut(text))).value is not None for text in texts
+    )
 
 
 CONTENDERS: Final[Mapping[str, Callable[[str], Work]]] = {

@@ -1,8 +1,7 @@
 """``firstseen dedup`` beside datasketch and rensa on one file: documents a second and quality.
 
-Times are of whole processes, their start included: seconds of the clock, and of all processors,
-medians of the rounds, in each of which all run in turn. The peers use one core; ``firstseen`` is
-run with one process and with two beside the first, with the default profile and with ``quick``.
+Times are of whole processes, by the clock and of all processors: medians of the rounds. The peers
+use one core; ``firstseen`` is run with one process and with two beside the first.
 
     python -m benchmarks.files [--documents N] [--rounds N] [--json FILE]
 """
@@ -23,9 +22,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from benchmarks.command import add_rounds, errors_told, new_parser, output_of, positive
+from benchmarks.command import add_number, errors_told, new_parser, output_of
 from benchmarks.peers.environment import peers_python
-from benchmarks.report import Figures, publish, table_of
+from benchmarks.report import Figures, publish
 from streams.corpus.corpus import generate
 
 _DOCUMENTS: Final = 10_000
@@ -41,8 +40,8 @@ _PEERS: Final = ("datasketch", "rensa")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = new_parser("benchmarks.files", __doc__)
-    parser.add_argument("--documents", type=positive, default=_DOCUMENTS)
-    add_rounds(parser, _ROUNDS)
+    add_number(parser, "--documents", _DOCUMENTS, "in the file")
+    add_number(parser, "--rounds", _ROUNDS, "turns of each")
     options = parser.parse_args(arguments)
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1)
     with tempfile.TemporaryDirectory(prefix="firstseen-") as directory, errors_told():
@@ -61,23 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             once()  # makes the bytecode
         rounds = [[once() for once in contenders] for _ in range(options.rounds)]
     figures = [_median(each) for each in zip(*rounds, strict=True)]
-    columns = {
-        "": "{name}",
-        "documents/s": "{documents_per_second:,.0f}",
-        "seconds": "{seconds:.1f}",
-        "processor s": "{cpu_seconds:.1f}",
-        "recall": "{recall:.3f}",
-        "precision": "{precision:.3f}",
-    }
-    title = f"{options.documents:,} generated documents, {os.cpu_count()} cores"
-    publish(figures, [table_of(title, figures, columns)], options.json)
+    publish(figures, options.json)
 
 
 def write_documents(path: Path, count: int) -> list[int]:
-    """Write ``count`` documents, a line each; return the number of each one's root, or its own.
-
-    Articles, their copies and short posts; what is no document is left out.
-    """
+    """Write ``count`` documents, a line each; return the number of each one's root, or its own."""
     roots: list[int] = []
     number_of: dict[str, int] = {}
     with path.open("wb") as file:
@@ -100,15 +87,15 @@ def _median(runs: Sequence[Figures]) -> Figures:
 
 
 def _firstseen(file: Path, roots: Sequence[int], profile: str, jobs: int) -> Figures:
-    outputs = {kind: file.with_name(kind) for kind in ("unique", "duplicates", "dead-letters")}
+    duplicates = file.with_name("duplicates")
     command = [sys.executable, "-m", "streams.cli.main", "dedup", str(file), "--force"]
-    command += ["--jobs", str(jobs), "--profile", profile]
-    for kind, path in outputs.items():
-        command += [f"--{kind}", str(path)]
+    command += ["--jobs", str(jobs), "--profile", profile, "--duplicates", str(duplicates)]
+    for kind in ("unique", "dead-letters"):
+        command += [f"--{kind}", str(file.with_name(kind))]
 
     def originals(_output: bytes) -> list[int]:
         found = list(range(len(roots)))
-        for line in outputs["duplicates"].read_bytes().splitlines():
+        for line in duplicates.read_bytes().splitlines():
             record = json.loads(line)
             found[record["source"]["offset"]] = record["original"]["source"]["offset"]
         return found

@@ -1,8 +1,7 @@
 """Text to fingerprint on one core, beside the library that a Python user would take.
 
-Each contender is a process. All have the same documents, each has one processor and one thread, and
-they work in turns, round after round, so that a busy machine is busy for all of them. What counts
-is the processor's time, and the ratios of turns of one round.
+Each contender is a process with one thread. All have the same documents and work in turns, so that
+a busy machine is busy for all of them. What counts is CPU time, and the ratios within a round.
 
     python -m benchmarks.fingerprints [--documents FILE] [--json FILE]
 """
@@ -15,20 +14,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeVar
 
 import numpy as np
-from rich.table import Table
 
 from benchmarks.command import (
     ONE_THREAD,
     ROOT,
     MeasurementError,
-    add_rounds,
+    add_number,
     add_without_peers,
     errors_told,
     new_parser,
@@ -36,7 +34,7 @@ from benchmarks.command import (
 from benchmarks.contenders import BATCH
 from benchmarks.measures import Stopwatch
 from benchmarks.peers.environment import peers_python
-from benchmarks.report import Figures, Spread, new_table, publish, ratios, table_of
+from benchmarks.report import Figures, Spread, publish, ratios
 from benchmarks.texts import add_text_options, described, texts_of
 from simhash_core.documents import Content
 from simhash_core.fingerprints.feature_hashes import feature_hash_named
@@ -62,10 +60,8 @@ _Result = TypeVar("_Result")
 
 
 class _Contender(NamedTuple):
-    """``program`` and ``variant``: of ``benchmarks.contenders``."""
-
     name: str
-    program: str
+    program: str  # of ``benchmarks.contenders``
     variant: str
     is_peer: bool = False
 
@@ -84,7 +80,7 @@ Turn = tuple[float, float]
 
 
 class ContenderProcess:
-    """A contender as a context manager: started and warmed up, ended at the end of the block."""
+    """A contender, which is started, warmed up and ended by its block."""
 
     def __init__(self, python: Path, program: str, variant: str, texts: Sequence[str]) -> None:
         self.name = f"{program} {variant}".strip()
@@ -92,7 +88,7 @@ class ContenderProcess:
         self._texts = texts
 
     def __enter__(self) -> Self:
-        """Start it, and wait until it is warm; raises ``MeasurementError``."""
+        """Raises ``MeasurementError``."""
         self._process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
@@ -113,8 +109,7 @@ class ContenderProcess:
         self._process.communicate(timeout=_END_SECONDS)
 
     def turn(self) -> Turn:
-        cpu, wall = self._ask("again")
-        return cpu, wall
+        return tuple[float, float](self._ask("again"))
 
     def _ask(self, line: str) -> list[float]:
         process = self._process
@@ -178,10 +173,11 @@ class _Steps:
 
 
 def run(texts: Sequence[str], rounds: int, source: str, *, with_peers: bool) -> Figures:
-    """Measure; raises ``MeasurementError``."""
+    """Raises ``MeasurementError``."""
     figures = described(texts, source, rounds)
     others = [_SEGMENTATION, *_PEERS] if with_peers else [_SEGMENTATION]
     turns = _turns([*_OURS, *others], texts, rounds)
+    seconds = {name: [cpu for cpu, _ in taken] for name, taken in turns.items()}
     return figures | {
         "batch": BATCH,
         "contenders": [_measured(name, taken, len(texts)) for name, taken in turns.items()],
@@ -189,13 +185,10 @@ def run(texts: Sequence[str], rounds: int, source: str, *, with_peers: bool) -> 
             {
                 "name": ours.name,
                 "against": other.name,
-                "times_as_fast": ratios(
-                    [cpu for cpu, _ in turns[other.name]], [cpu for cpu, _ in turns[ours.name]]
-                ),
+                "times_as_fast": ratios(seconds[other.name], seconds[ours.name]),
                 "goal": _GOALS.get(other.name),
             }
-            for other in others
-            for ours in _OURS
+            for other, ours in product(others, _OURS)
         ],
         "stages": [
             {"profile": name, "stages": _stage_times(profile, texts, rounds)}
@@ -240,58 +233,21 @@ def _stage_times(profile: Profile, texts: Sequence[str], rounds: int) -> list[Fi
             steps.run(texts[start : start + BATCH])
         measured.append(steps.times)
     return [
-        {
-            "stage": stage,
-            "cpu_us": Spread.of(times[stage].us_each(len(texts)) for times in measured),
-        }
+        {"stage": stage, "cpu_us": Spread.of(each[stage].us_each(len(texts)) for each in measured)}
         for stage in measured[0]
     ]
-
-
-def tables(figures: Figures) -> Iterator[Table]:
-    yield table_of(
-        "Text to fingerprint: {documents} documents of {characters} characters ({source}), "
-        "{rounds} rounds".format_map(figures),
-        figures["contenders"],
-        {
-            "": "{name}",
-            "documents/s": "{documents_per_second:,.0f}",
-            "CPU µs a document": "{cpu_us:,.0f}",
-            "clock µs": "{wall_us:,.0f}",
-        },
-    )
-    yield new_table(
-        "Times as fast, round by round",
-        ("", "against", "", "goal"),
-        (
-            (
-                each["name"],
-                each["against"],
-                f"{each['times_as_fast']:,.2f}",
-                f"≥ {each['goal']:g}" if each["goal"] else "",
-            )
-            for each in figures["ratios"]
-        ),
-    )
-    for each in figures["stages"]:
-        total = sum(stage["cpu_us"].median for stage in each["stages"])
-        yield table_of(
-            f"Where the time of {each['profile']} goes",
-            [stage | {"share": stage["cpu_us"].median / total} for stage in each["stages"]],
-            {"step": "{stage}", "CPU µs a document": "{cpu_us:,.1f}", "share": "{share:.0%}"},
-        )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = new_parser("benchmarks.fingerprints", __doc__)
     add_text_options(parser, DOCUMENTS)
-    add_rounds(parser, ROUNDS)
+    add_number(parser, "--rounds", ROUNDS, "turns of each")
     add_without_peers(parser)
     options = parser.parse_args(arguments)
     source, texts = texts_of(options)
     with errors_told():
         figures = run(texts, options.rounds, source, with_peers=not options.without_peers)
-    publish(figures, tables(figures), options.json)
+    publish(figures, options.json)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 """The longest step of a worker's event loop: for so long, everything else on it waits.
 
-A whole worker runs on a loop that times every step. Its clients are in memory and answer at once;
-its stores are real. Four cases, each of which held the loop for seconds once:
+A whole worker runs on a loop that times every step. Its clients are those of the worker's tests, in
+memory; its stores are real. Four cases, each of which held the loop for seconds once:
 
 - ``undecided``: 20,000 undecided bundles of one document, as five workers may have in flight, are
   read and reported; then another worker leads, and they are reported once more;
 - ``replace``: the same with ``same_id=replace``, where undecided documents take out each other;
 - ``partitions``: 1,000 raw partitions with 4,000 documents that wait for the report of another
-  worker. They are taken in by the order of their timestamps, read, decided and put out;
+  worker;
 - ``first delete``: the first delete in an index of a million entries, or ``--entries``.
 
 ``opening`` are the steps before: shards are opened, and the index is filled. Times are CPU
@@ -24,7 +24,7 @@ import contextvars
 import gc
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -34,13 +34,11 @@ import msgspec
 import numpy as np
 from confluent_kafka import Message
 from numpy.typing import NDArray
-from rich.table import Table
 
-from benchmarks.command import add_state_dir, new_parser, positive
-from benchmarks.memory_clients import TIME_MS, DirectoryStores, MemoryCluster, MemoryIndexAdmin
+from benchmarks.command import add_number, add_state_dir, new_parser
 from benchmarks.random_documents import PACKET, random_columns
 from benchmarks.recovery import from_records
-from benchmarks.report import Figures, machine, publish, table_of
+from benchmarks.report import Figures, machine, publish
 from simhash_core.document_columns import DELETE
 from simhash_core.errors import FirstseenError
 from simhash_core.log.records import (
@@ -57,14 +55,22 @@ from simhash_core.log.records import (
 from simhash_core.log.replica import Replica
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import PROFILES
+from streams.kafka.log_reader import LogRecords
+from streams.kafka.raw_consumer import RawRecords
 from streams.monitoring.metrics import Metrics
 from streams.ops_page.duplicates import RecentDocuments
 from streams.settings.loader import load_settings
+from streams.store.rocksdb_store import block_cache
+from streams.store.row_codec import StoreIdentity
+from streams.store.shard_directory import open_shard_store
+from streams.store.shard_store import ShardStore
+from streams.worker.clients import ChangelogClient, Deliver, WorkerClients
 from streams.worker.commit import Observers
-from streams.worker.index_on_kafka import reading_rules
+from streams.worker.index_on_kafka import Claim, reading_rules
 from streams.worker.log_codec import LogCodec
 from streams.worker.outputs import OutputRules
 from streams.worker.pipeline import Pipeline
+from tests.unit.worker import hand_driven
 
 STEP_MAX: Final = 0.05
 """Seconds that a step may take."""
@@ -74,6 +80,7 @@ _WAIT_SECONDS: Final = 900.0
 _LOOK_SECONDS: Final = 0.005
 _COLLECTED_OBJECTS: Final = 50_000
 """As in a worker."""
+_FETCHED_RECORDS: Final = 500
 
 
 class TimedLoop(asyncio.SelectorEventLoop):
@@ -89,7 +96,6 @@ class TimedLoop(asyncio.SelectorEventLoop):
         *args: object,
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
-        """Time the callback; those of timers and threads come by other ways."""
         return super().call_soon(self._timed, callback, args, context=context)
 
     def call_at(
@@ -107,14 +113,47 @@ class TimedLoop(asyncio.SelectorEventLoop):
         self.steps.append(time.thread_time() - begun)
 
 
-class _Channel:
-    """Runs one stage whenever it is woken, as an agent does."""
+class _Log(hand_driven.Reader):
+    """Returns as many records at once as a fetch brings."""
 
-    def __init__(self) -> None:
-        self.queue: asyncio.Queue[None] = asyncio.Queue(1)
+    def take(self) -> LogRecords | None:
+        first = len(self.records) if self._next is None else self._next
+        records = self.records[first : first + _FETCHED_RECORDS]
+        if not records:
+            return None
+        self._next = first + len(records)
+        return LogRecords(self._epoch, [(first + at, *each) for at, each in enumerate(records)])
 
-    async def send(self, *, value: Any) -> None:  # noqa: ANN401 - as Faust's
-        await self.queue.put(value)
+
+class _Index(hand_driven.Index):
+    """An index that has begun."""
+
+    def __init__(self, broker: hand_driven.Broker, claim: Claim, partitions: int) -> None:
+        super().__init__(broker)
+        self.foreign_claim = claim
+        self._partitions = partitions
+
+    async def partitions(self) -> int:
+        return self._partitions
+
+
+class _Stores(hand_driven.Stores):
+    """Opens real stores, as they are in a directory; there is no changelog."""
+
+    def __init__(self, directory: Path, identity: str, bits: int) -> None:
+        self._directory = directory
+        self._identity = identity
+        self._bits = bits
+        self._cache = block_cache()
+
+    def open(self, partition: int, *_: object) -> ShardStore:
+        owner = StoreIdentity(self._identity, "benchmark", partition)
+        path = self._directory / f"shard-{partition}"
+        return open_shard_store(path, owner, self._bits, self._cache)
+
+
+def _follow(_: Deliver) -> ChangelogClient:
+    raise NotImplementedError("a worker of a benchmark keeps no standbys")
 
 
 class Worker:
@@ -123,42 +162,46 @@ class Worker:
     def __init__(self, profile: str, directory: Path, partitions: int, *settings: str) -> None:
         assignments = [f"profile={profile}", f"state_dir={directory}", *settings]
         self.settings = load_settings(assignments=assignments, environ={}).settings
-        topics = self.settings.topics
         fingerprinter = Fingerprinter(self.settings.index_profile())
         bits = fingerprinter.scheme.bits
         identity, reading = fingerprinter.identity, reading_rules(self.settings)
         self.codec = LogCodec(identity)
         self.identity = identity
-        self.stores = DirectoryStores(directory, identity, bits)
-        index = MemoryIndexAdmin(identity, reading, partitions)
-        self.cluster = MemoryCluster((topics.log, topics.reports), index, self.stores)
-        rules = OutputRules(
-            identity,
-            reading,
-            "benchmark",
-            bits,
-            topics,
-            include_body=False,
-            application="benchmark",
+        self.stores = _Stores(directory, identity, bits)
+        self.broker = hand_driven.Broker()
+        self.log, self.reports = _Log(self.broker.log), _Log(self.broker.reports)
+        self.member = hand_driven.Member(self.broker)
+        topics = self.settings.topics
+        clients = WorkerClients(
+            self.member,
+            self.log,
+            self.reports,
+            hand_driven.Appender({topics.log: self.log, topics.reports: self.reports}),
+            hand_driven.Committer(self.broker),
+            _Index(self.broker, Claim(identity, reading, 0, NO_CONTROL), partitions),
+            self.stores,
+            _follow,
+            lambda: None,
         )
-        self._channels = [_Channel() for _ in range(4)]
-        self.failure: FirstseenError | None = None
+        name = "benchmark"
+        rules = OutputRules(
+            identity, reading, name, bits, topics, include_body=False, application=name
+        )
+        self._channels = [hand_driven.Channel(1) for _ in range(4)]
+        self.failures: list[FirstseenError] = []
         self.pipeline = Pipeline(
             self.settings,
             fingerprinter,
             rules,
             Observers(Metrics(), RecentDocuments(0), lambda _fullest: None),
-            self.cluster.clients,
+            clients,
             self._channels,
-            self._fail,
+            self.failures.append,
         )
         self._tasks: list[asyncio.Task[None]] = []
 
-    def _fail(self, error: FirstseenError) -> None:
-        self.failure = error
-
     def chain(self, partition: int) -> Chain:
-        return Chain(self.settings.topics.raw, "", partition)
+        return Chain(self.settings.topics.raw, "raw-id", partition)
 
     def lead_elsewhere(self, partitions: Sequence[int], previous: int = NO_CONTROL) -> int:
         """Let another worker lead, with documents of these partitions in the log.
@@ -167,7 +210,7 @@ class Worker:
         """
         heads = ChainHeads.of((self.chain(partition), -1) for partition in partitions)
         control = Control(previous, f"{_OTHER}.{previous + 2}", True, [], heads, previous + 1)
-        return self.cluster.log.append(self.codec.encode(control))
+        return self.log.append(self.codec.encode(control))
 
     async def open(self, partitions: Sequence[int]) -> None:
         pipeline = self.pipeline
@@ -178,9 +221,9 @@ class Worker:
         pipeline.assigned(frozenset(partitions), b"")
         await self.until(lambda: len(pipeline.participant.shards) == len(partitions))
 
-    async def _run(self, channel: _Channel, stage: Callable[[], Any]) -> None:
+    async def _run(self, channel: hand_driven.Channel, stage: Callable[[], Any]) -> None:
         while True:
-            await channel.queue.get()
+            await channel.get()
             await stage()
             await asyncio.sleep(0)
 
@@ -188,11 +231,10 @@ class Worker:
         """Wait until something holds; raises ``RuntimeError`` where it does not come to that."""
         end = time.monotonic() + _WAIT_SECONDS
         while not holds():
-            if self.failure is not None:
-                raise self.failure
-            for task in self._tasks:
-                if task.done():
-                    task.result()
+            for error in self.failures:
+                raise error
+            for task in filter(asyncio.Task.done, self._tasks):
+                task.result()
             if time.monotonic() > end:
                 raise RuntimeError(f"the worker was not done within {_WAIT_SECONDS:g} s")
             await asyncio.sleep(_LOOK_SECONDS)
@@ -206,8 +248,8 @@ class Worker:
     @property
     def has_reported(self) -> bool:
         """Whether the log is read to its end, and all that is undecided was looked up."""
-        log, participant = self.cluster.log, self.pipeline.participant
-        is_read = participant.replica.position == len(log.values)
+        participant = self.pipeline.participant
+        is_read = participant.replica.position == len(self.log.records)
         return is_read and not participant.has_to_report
 
 
@@ -279,7 +321,7 @@ def undecided(name: str, profile: str, directory: Path, bundles: int, *settings:
 
     async def read_all() -> None:
         for value in values:
-            worker.cluster.log.append(value)
+            worker.log.append(value)
         await worker.until(lambda: worker.has_reported)
         worker.lead_elsewhere(range(_WORKERS), control)
         await worker.until(lambda: worker.has_reported)
@@ -290,21 +332,22 @@ def undecided(name: str, profile: str, directory: Path, bundles: int, *settings:
 def many_partitions(profile: str, directory: Path, partitions: int, rounds: int) -> Figures:
     """Take in records of many partitions; decide and put them out once another worker reports."""
     worker = Worker(profile, directory, partitions + 1)
-    cluster, participant = worker.cluster, worker.pipeline.participant
+    participant = worker.pipeline.participant
     worker.lead_elsewhere([partitions])
     documents = partitions * rounds
 
     async def put_out_all() -> None:
         await worker.until(lambda: participant.leads)
         for number in range(rounds):
-            cluster.member.send(_raw_records(partitions, number))
+            runs = _raw_records(worker, partitions, number)
+            worker.member.put(*runs, ended=range(partitions))
             sent = (number + 1) * partitions
             await worker.until(lambda: undecided_documents(participant.replica) == sent)  # noqa: B023
         await worker.until(lambda: worker.has_reported)
         control, end = participant.replica.control, participant.replica.position
         report = Report(_OTHER, [partitions], control, control, end, [], {partitions: 0})
-        cluster.reports.append(worker.codec.encode_report(report))
-        await worker.until(lambda: sum(cluster.committer.offsets.values()) == documents)
+        worker.reports.append(worker.codec.encode_report(report))
+        await worker.until(lambda: sum(worker.broker.offsets.values()) == documents)
 
     return measured("partitions", documents, worker, range(partitions), put_out_all)
 
@@ -313,15 +356,14 @@ def undecided_documents(replica: Replica) -> int:
     return sum(len(each.columns) for each in replica.undecided.values())
 
 
-def _raw_records(partitions: int, offset: int) -> Mapping[int, list[Message]]:
-    def record(partition: int) -> Message:
+def _raw_records(worker: Worker, partitions: int, offset: int) -> Iterator[RawRecords]:
+    for partition in range(partitions):
         seeds = (partition * 31 + offset * 7 + each for each in range(60))
         text = " ".join(f"word{seed * 7919 % 99_991}" for seed in seeds)
         value = msgspec.json.encode({"id": f"{partition}-{offset}", "text": text})
-        time = (1, TIME_MS + offset)
-        return Message(partition=partition, offset=offset, value=value, timestamp=time)
-
-    return {partition: [record(partition)] for partition in range(partitions)}
+        time_ms = hand_driven.START_MS + offset
+        record = Message(partition=partition, offset=offset, value=value, timestamp=(1, time_ms))
+        yield RawRecords(partition, worker.pipeline.shards[partition].number, [record], len(record))
 
 
 def first_delete(profile: str, directory: Path, entries: int) -> Figures:
@@ -333,7 +375,7 @@ def first_delete(profile: str, directory: Path, entries: int) -> Figures:
     async def delete() -> None:
         deletes = np.array([DELETE], dtype=np.uint8)
         (bundle,) = bundles_of_others(worker, profile, 1, deletes)
-        worker.cluster.log.append(worker.codec.encode(bundle))
+        worker.log.append(worker.codec.encode(bundle))
         await worker.until(lambda: worker.has_reported)
 
     return measured("first delete", entries, worker, [1], delete)
@@ -348,46 +390,27 @@ def run(options: argparse.Namespace) -> Figures:
         with tempfile.TemporaryDirectory(dir=options.state_dir, prefix="loop-lag-") as made:
             where = options.profile, Path(made)
             if name == "partitions":
-                case = many_partitions(*where, options.partitions, options.rounds)
+                found.append(many_partitions(*where, options.partitions, options.rounds))
             elif name == "first delete":
-                case = first_delete(*where, options.entries)
+                found.append(first_delete(*where, options.entries))
             else:
                 settings = ["index.same_id=replace"] if name == "replace" else []
-                case = undecided(name, *where, options.bundles, *settings)
-            found.append(case)
+                found.append(undecided(name, *where, options.bundles, *settings))
     return {"machine": machine(), "profile": options.profile, "cases": found}
-
-
-def tables(figures: Figures) -> list[Table]:
-    columns = {
-        "case": "{name}",
-        "documents": "{documents:,}",
-        "longest": "{longest[0]:,.1f}",
-        "the next ones": "{longest[1]:,.1f} {longest[2]:,.1f} {longest[3]:,.1f} {longest[4]:,.1f}",
-        f"over {STEP_MAX * 1000:g}": "{over:,}",
-        "steps": "{steps:,}",
-        "CPU s": "{cpu_seconds:.2f}",
-        "while opening": "{opening_longest:,.1f}",
-    }
-    title = f"steps of the event loop, {figures['profile']} (CPU ms)"
-    return [table_of(title, figures["cases"], columns)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = new_parser("benchmarks.loop_lag", __doc__)
     parser.add_argument("--case", nargs="+", choices=CASES, default=CASES)
     parser.add_argument("--profile", choices=list(PROFILES), default="wide")
-    for name, default, what in (
-        ("--bundles", 20_000, "undecided bundles"),
-        ("--partitions", 1_000, "raw partitions"),
-        ("--rounds", 4, "documents of each raw partition"),
-        ("--entries", 1_000_000, "before the first delete"),
-    ):
-        parser.add_argument(name, type=positive, default=default, help=f"{what} (%(default)s)")
+    add_number(parser, "--bundles", 20_000, "undecided bundles")
+    add_number(parser, "--partitions", 1_000, "raw partitions")
+    add_number(parser, "--rounds", 4, "documents of each raw partition")
+    add_number(parser, "--entries", 1_000_000, "before the first delete")
     add_state_dir(parser)
     options = parser.parse_args(arguments)
     figures = run(options)
-    publish(figures, tables(figures), options.json)
+    publish(figures, options.json)
 
 
 if __name__ == "__main__":

@@ -5,14 +5,10 @@ None is near another. Ids have 20 characters.
 
 from __future__ import annotations
 
-import threading
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from confluent_kafka.cimpl import NewTopic
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import BytesColumn, DocumentColumns
@@ -20,8 +16,6 @@ from simhash_core.index.prints import BAND_KEY_BYTES
 from simhash_core.log.records import Chain, Packet, Progress, Sender
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.text.profiles import profile_named
-from streams.kafka.clients import AdminClient, Producer
-from streams.store.changelog import Changelog
 from streams.store.changelog_codec import ChangelogRecord, encode_entries, encode_progress
 
 IDENTITY: Final = "firstseen-index/1 benchmark"
@@ -32,13 +26,12 @@ SKETCH_BYTES: Final = 256
 HOT_SHARE: Final = 0.05
 """Of skewed documents, how many are in one bucket."""
 
-_LOT: Final = 40
+_BATCH: Final = 40
 """Packets in a transaction, and loaded at once."""
 _SEED: Final = 20_141_201
 _START_MS: Final = 1_700_000_000_000
 _SPREAD_MS: Final = 60_000
 _HOT_KEY: Final = 7
-_SECONDS: Final = 60.0
 
 
 def columns_of(
@@ -109,26 +102,8 @@ def records_of(
     packets = -(-documents // PACKET)
     for number, packet in enumerate(packets_of(profile, documents)):
         records.append(entries_record(packet, number))
-        if len(records) == _LOT or number == packets - 1:
+        if len(records) == _BATCH or number == packets - 1:
             position = number + 1
             progress = Progress(CHAIN, packet.last + 1, position, position - len(records))
             yield [*records, encode_progress(progress, identity, "")]
             records = []
-
-
-@contextmanager
-def changelog(servers: str, profile: str, documents: int) -> Iterator[Changelog]:
-    """Write the changelog to a topic of its own, which is deleted afterwards."""
-    topic = f"recovery-{uuid.uuid4().hex[:8]}"
-    config: dict[str, Any] = {"bootstrap.servers": servers}
-    admin = AdminClient(config)
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(_SECONDS)
-    producer = Producer(config | {"transactional.id": topic, "compression.type": "lz4"})
-    producer.init_transactions(_SECONDS)
-    for batch in records_of(profile, documents):
-        producer.begin_transaction()
-        for record in batch:
-            producer.produce(topic, record.value, record.key, partition=0)
-        producer.commit_transaction(_SECONDS)
-    yield Changelog(topic, 0, config | {"group.id": "benchmark"}, _SECONDS, threading.Event())
-    admin.delete_topics([topic])[topic].result(_SECONDS)

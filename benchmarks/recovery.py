@@ -1,51 +1,39 @@
 """How fast a shard is rebuilt from its changelog, and opened from disk; and what the bytes cost.
 
-The changelog of one shard is made of random documents of a profile, ids of 20 characters, 250 to a
-packet. The shard is caught up from nothing, in two ways:
-
-- ``records``: the records are handed over as they would come from Kafka: what is left is ours;
-- ``kafka``: they are read from a topic of a real broker, as a worker reads them
-  (``--bootstrap-servers``: its topic is deleted afterwards).
-
-Then the index is filled from the store, and documents are looked up in it, a packet at a time. The
-store is closed, opened again and read for the index, as at a restart. Time is that of the
-processor, of the whole process, so that RocksDB's and librdkafka's threads are counted too; making
-the records is not.
+The changelog of one shard is made of random documents, 250 to a packet, and handed over as it would
+come from Kafka. Then the index is filled from the store, and documents are looked up in it, a
+packet at a time. The store is closed, opened again and read for the index, as at a restart. Times
+are CPU time of the whole process, RocksDB's threads included; making the records is not counted.
 
     python -m benchmarks.recovery [--profile wide classic] [--documents 1000000]
-        [--bootstrap-servers …]
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
+from timeit import timeit
 from typing import Final
-
-from rich.table import Table
 
 from benchmarks.command import MeasurementError, add_state_dir, errors_told, new_parser, positive
 from benchmarks.measures import Stopwatch, disk_bytes
 from benchmarks.random_documents import (
     IDENTITY,
     PACKET,
-    changelog,
     entries_record,
     packet_of,
     random_columns,
     records_of,
 )
-from benchmarks.report import Figures, machine, publish, table_of
+from benchmarks.report import Figures, machine, publish
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.prints import prints_of
 from simhash_core.log.records import Bundle, Progress
 from simhash_core.text.profiles import PROFILES, profile_named
-from streams.store.changelog import Changelog
 from streams.store.changelog_codec import LoggedProgress, decode_record
-from streams.store.recovery import catch_up
 from streams.store.rocksdb_store import block_cache
 from streams.store.row_codec import EntryBlock, ProgressRow, StoreIdentity
 from streams.store.shard_directory import open_shard_store
@@ -68,7 +56,7 @@ def from_records(
 ) -> tuple[int, float]:
     """Load the records; return their number, and CPU seconds that went into making them.
 
-    ``progress``: what the store has in the end, in place of that of the records.
+    ``progress``: what the store has in the end.
     """
     count, making = 0, Stopwatch(time.thread_time)
     batches = records_of(profile, documents, identity)
@@ -84,35 +72,23 @@ def from_records(
         store.load(blocks, ProgressRow(progress or logged.progress, count, 0, logged.identity))
 
 
-def _fill_index(store: ShardStore, profile: str) -> DocumentIndex:
-    """Return an index that is filled from a store, as a worker does it."""
-    index = DocumentIndex(profile_named(profile).scheme())
-    slot = index.open_slot()
-    for sequences, prints in store.prints(index.scheme.bands):
-        index.add(slot, sequences, prints)
-    return index
-
-
-def _measured(state_dir: Path, profile: str, documents: int, log: Changelog | None) -> Figures:
-    """Rebuild a shard, fill an index from it, and do that again from disk."""
-    path = state_dir / "shard-0"
+def _measured(path: Path, profile: str, documents: int) -> Figures:
     owner = StoreIdentity(IDENTITY, "benchmark", 0)
     scheme = profile_named(profile).scheme()
+    index = DocumentIndex(scheme)
     recovering, filling, looking, reading = (Stopwatch() for _ in range(4))
     opening = Stopwatch(time.perf_counter)
-    making = 0.0
     with recovering:
         store = open_shard_store(path, owner, scheme.bits, block_cache())
-        if log is None:
-            records, making = from_records(store, profile, documents)
-        else:
-            records = catch_up(store, log, IDENTITY, documents, lambda _left: None)
+        records, making = from_records(store, profile, documents)
     recovered = recovering.seconds - making
     with closing(store):
         if len(store) != documents:
             raise MeasurementError(f"{len(store)} of {documents} documents were recovered")
         with filling:
-            index = _fill_index(store, profile)
+            slot = index.open_slot()
+            for sequences, prints in store.prints(scheme.bands):
+                index.add(slot, sequences, prints)
         firsts = range(_PROBES, _PROBES + _LOOKED_UP * PACKET, PACKET)
         probes = [random_columns(profile, first, PACKET) for first in firsts]
         candidates = index.candidates_seen
@@ -131,7 +107,7 @@ def _measured(state_dir: Path, profile: str, documents: int, log: Changelog | No
     bundle = Bundle.of([packet])
     value = codec.encode(bundle)
     return {
-        "source": "records" if log is None else "kafka",
+        "source": "records",
         "profile": profile,
         "documents": documents,
         "records": records,
@@ -151,78 +127,28 @@ def _measured(state_dir: Path, profile: str, documents: int, log: Changelog | No
 
 
 def _us_each(do: Callable[[], object]) -> float:
-    spent = Stopwatch(time.thread_time)
-    with spent:
-        for _ in range(_TIMES):
-            do()
-    return spent.us_each(_TIMES)
+    return timeit(do, timer=time.thread_time, number=_TIMES) / _TIMES * 1e6
 
 
-def run(
-    profiles: Sequence[str], documents: Sequence[int], servers: str | None, state_dir: Path | None
-) -> Figures:
-    """Measure each number of documents of each profile, one recovery after another.
-
-    Bytes are of a document, times microseconds a document.
-    """
-
-    def measured(profile: str, count: int, log: Changelog | None) -> Figures:
-        with tempfile.TemporaryDirectory(dir=state_dir, prefix="recovery-") as name:
-            return _measured(Path(name), profile, count, log)
-
+def run(profiles: Sequence[str], documents: Sequence[int], state_dir: Path | None) -> Figures:
+    """Bytes are of a document, times microseconds a document."""
     figures = []
     for profile in profiles:
         for count in documents:
-            figures.append(measured(profile, count, None))
-            if servers is not None:
-                with changelog(servers, profile, count) as log:
-                    figures.append(measured(profile, count, log))
+            with tempfile.TemporaryDirectory(dir=state_dir, prefix="recovery-") as name:
+                figures.append(_measured(Path(name) / "shard-0", profile, count))
     return {"machine": machine(), "figures": figures}
-
-
-def tables(report: Figures) -> Iterator[Table]:
-    yield table_of(
-        "recovery of one shard (CPU µs a document)",
-        report["figures"],
-        {
-            "profile": "{profile}",
-            "from": "{source}",
-            "docs": "{documents:,}",
-            "docs a CPU s": "{documents_per_cpu_second:,.0f}",
-            "recover µs": "{recovery_cpu_us:.1f}",
-            "fill index µs": "{index_cpu_us:.1f}",
-            "look up µs": "{lookup_cpu_us:.1f}",
-            "met": "{candidates_per_lookup:.0f}",
-            "from disk µs": "{from_disk_cpu_us:.1f}",
-            "open s": "{open_seconds:.2f}",
-        },
-    )
-    yield table_of(
-        "bytes a document, and a bundle of 250",
-        report["figures"],
-        {
-            "profile": "{profile}",
-            "bundle": "{bundle_bytes:.0f}",
-            "changelog": "{changelog_bytes:.0f}",
-            "disk": "{disk_bytes:.0f}",
-            "encode µs": "{encode_bundle_us:.0f}",
-            "decode µs": "{decode_bundle_us:.0f}",
-        },
-    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = new_parser("benchmarks.recovery", __doc__)
     parser.add_argument("--profile", nargs="+", choices=list(PROFILES), default=list(PROFILES))
     parser.add_argument("--documents", type=positive, nargs="+", default=[100_000])
-    parser.add_argument("--bootstrap-servers", help="of a Kafka to write and read changelogs on")
     add_state_dir(parser)
     options = parser.parse_args(arguments)
     with errors_told():
-        report = run(
-            options.profile, options.documents, options.bootstrap_servers, options.state_dir
-        )
-    publish(report, tables(report), options.json)
+        report = run(options.profile, options.documents, options.state_dir)
+    publish(report, options.json)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import os
 import platform
 import statistics
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,10 @@ Figures = dict[str, Any]
 """What a benchmark has measured, as its JSON shows it."""
 
 
-class Spread(msgspec.Struct, frozen=True):
-    """Several measurements of one thing."""
+_COLUMNS_MAX = 7
 
+
+class Spread(msgspec.Struct, frozen=True):
     least: float
     median: float
     greatest: float
@@ -32,11 +33,8 @@ class Spread(msgspec.Struct, frozen=True):
         values = sorted(values)
         return cls(*(round(v, 4) for v in (values[0], statistics.median(values), values[-1])))
 
-    def __format__(self, spec: str) -> str:
-        """Return the median, and the least and greatest in brackets."""
-        least, median, greatest = (
-            format(value, spec) for value in (self.least, self.median, self.greatest)
-        )
+    def __str__(self) -> str:
+        least, median, greatest = map(cell, (self.least, self.median, self.greatest))
         return f"{median} ({least} to {greatest})"
 
 
@@ -44,36 +42,40 @@ class Goal(msgspec.Struct, frozen=True, omit_defaults=True):
     at_most: float | None = None
     at_least: float | None = None
 
+    def __str__(self) -> str:
+        return f"≤ {self.at_most:,g}" if self.at_most is not None else f"≥ {self.at_least:,g}"
+
     def is_met(self, value: float) -> bool:
         return (self.at_most is None or value <= self.at_most) and (
             self.at_least is None or value >= self.at_least
         )
 
 
-class Machine(msgspec.Struct, frozen=True):
-    """Where it was measured. ``load``: processes that wanted to run, over the minute before."""
-
-    python: str
-    system: str
-    architecture: str
-    processors: int
-    load: float
-
-
-def machine() -> Machine:
-    return Machine(
-        python=platform.python_version(),
-        system=platform.system(),
-        architecture=platform.machine(),
-        processors=len(os.sched_getaffinity(0)),
-        load=round(os.getloadavg()[0], 1),
-    )
+def machine() -> Figures:
+    """Say where it is measured. ``load``: processes that wanted to run, over the minute before."""
+    return {
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "processors": len(os.sched_getaffinity(0)),
+        "load": round(os.getloadavg()[0], 1),
+    }
 
 
 def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> Spread:
     """Return the spread of the ratios of measurements that were taken in turn, pair by pair."""
     pairs = zip(numerators, denominators, strict=True)
     return Spread.of(above / below for above, below in pairs)
+
+
+def cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return " ".join(map(cell, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def new_table(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
@@ -85,13 +87,44 @@ def new_table(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -
     return table
 
 
-def table_of(title: str, items: Iterable[Figures], columns: Mapping[str, str]) -> Table:
-    """Return a table with a row for each item.
+def tables_of(figures: object, title: str = "") -> Iterator[Table]:
+    """Yield the tables that show figures: one for each part of them that has values.
 
-    ``columns``: the format of a cell, such as ``{seconds:.1f}``, by the head of the column.
+    Parts of equal form, in a list or by their names, are the rows of one table.
     """
-    rows = ([cell.format_map(each) for cell in columns.values()] for each in items)
-    return new_table(title, columns, rows)
+    if isinstance(figures, msgspec.Struct):
+        figures = msgspec.structs.asdict(figures)
+    if isinstance(figures, Mapping) and figures and all(map(_is_part, figures.values())):
+        figures = [{"": name, **_fields(part)} for name, part in figures.items()]
+    is_list = isinstance(figures, list)
+    rows = [_fields(part) for part in (figures if isinstance(figures, list) else [figures])]
+    heads = list(dict.fromkeys(key for row in rows for key in row if not _is_nested(row[key])))
+    names = [head.replace("_", " ") for head in heads]
+    shown = [[cell(row.get(head)) for head in heads] for row in rows]
+    if is_list and len(names) <= max(_COLUMNS_MAX, len(rows)):
+        yield new_table(title, names, shown)
+    elif heads:  # a column for each part
+        columns = zip(names, *shown, strict=True)
+        yield new_table(title, next(columns) if is_list else ("", ""), columns)
+    for row, cells in zip(rows, shown, strict=True):
+        name = cells[0] if is_list and heads else title
+        for key, value in row.items():
+            if _is_nested(value):
+                yield from tables_of(value, f"{name} {key}".replace("_", " ").strip())
+
+
+def _is_part(value: object) -> bool:
+    return isinstance(value, (Mapping, msgspec.Struct)) and not isinstance(value, (Spread, Goal))
+
+
+def _is_nested(value: object) -> bool:
+    return _is_part(value) or (isinstance(value, list) and bool(value) and _is_part(value[0]))
+
+
+def _fields(part: object) -> Mapping[str, Any]:
+    fields = msgspec.structs.asdict(part) if isinstance(part, msgspec.Struct) else part
+    assert isinstance(fields, Mapping)
+    return fields
 
 
 def show(tables: Iterable[Table], target: str | None = None) -> None:
@@ -113,7 +146,7 @@ def write_json(figures: object, target: str | None) -> None:
         Path(target).write_bytes(encoded)
 
 
-def publish(figures: object, tables: Iterable[Table], target: str | None) -> None:
-    """Print tables, and write the JSON where ``--json`` says, if it does."""
-    show(tables, target)
+def publish(figures: object, target: str | None, shown: object = None) -> None:
+    """Print tables of ``shown``, or of all; write the JSON where ``--json`` says, if it does."""
+    show(tables_of(figures if shown is None else shown), target)
     write_json(figures, target)

@@ -1,7 +1,7 @@
 """``Deduplicator``: one text a call beside 500 a call, with a state on disk.
 
-Both ways take turns, 500 texts each, so that a busy machine is busy for both. Times are CPU µs a
-text; the ratio is of the turns of one round. The first 500 texts fill the lexicon.
+Both ways take turns, 500 texts each. Times are CPU µs a text; the ratio is of the turns of one
+round. The first 500 texts fill the lexicon.
 
     python -m benchmarks.single_texts [--rounds N] [--json FILE]
 """
@@ -11,10 +11,12 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from itertools import product
+from timeit import timeit
 from typing import Final
 
-from benchmarks.command import add_rounds, new_parser
-from benchmarks.report import Figures, Spread, machine, publish, ratios, table_of
+from benchmarks.command import add_number, new_parser
+from benchmarks.report import Figures, Spread, machine, publish, ratios
 from benchmarks.texts import generated_documents
 from firstseen import Deduplicator
 
@@ -44,29 +46,16 @@ def run(profile: str, characters: int, rounds: int) -> Figures:
 
 
 def _cpu_us(add: Callable[[list[str]], object], texts: list[str]) -> float:
-    begun = time.process_time()
-    add(texts)
-    return (time.process_time() - begun) / len(texts) * 1e6
+    return timeit(lambda: add(texts), timer=time.process_time, number=1) / len(texts) * 1e6
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = new_parser("benchmarks.single_texts", __doc__)
-    add_rounds(parser, ROUNDS)
+    add_number(parser, "--rounds", ROUNDS, "turns of each")
     options = parser.parse_args(arguments)
-    figures = [
-        run(profile, characters, options.rounds)
-        for profile in PROFILES
-        for characters in CHARACTERS
-    ]
-    columns = {
-        "profile": "{profile}",
-        "characters": "{characters}",
-        "add, µs": "{single_us:.0f}",
-        f"add_batch({BATCH}), µs": "{batch_us:.0f}",
-        "ratio": "{ratio:.1f}",
-    }
-    table = table_of("CPU µs a text", figures, columns)
-    publish({"machine": machine(), "figures": figures}, [table], options.json)
+    sizes = product(PROFILES, CHARACTERS)
+    figures = [run(profile, characters, options.rounds) for profile, characters in sizes]
+    publish({"machine": machine(), "figures": figures}, options.json)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from benchmarks.command import positive
+from benchmarks.command import add_number
 from benchmarks.report import Figures, machine
 from streams.corpus.corpus import generate
 from streams.corpus.generated import EditKind
@@ -26,11 +26,8 @@ _Item = TypeVar("_Item")
 
 
 def add_text_options(parser: argparse.ArgumentParser, documents: int) -> None:
-    """Add the options by which ``texts_of`` is asked."""
-    parser.add_argument("--count", type=positive, default=documents, help="documents (%(default)s)")
-    parser.add_argument(
-        "--characters", type=positive, default=CHARACTERS, help="of each document (%(default)s)"
-    )
+    add_number(parser, "--count", documents, "documents")
+    add_number(parser, "--characters", CHARACTERS, "of each document")
     parser.add_argument(
         "--documents",
         type=Path,
@@ -40,18 +37,18 @@ def add_text_options(parser: argparse.ArgumentParser, documents: int) -> None:
 
 
 def texts_of(options: argparse.Namespace) -> tuple[str, list[str]]:
-    """Return what the documents are called, and the documents: at least one.
+    """Return what the documents are called, and the documents.
 
-    Raises ``SystemExit`` with a message for a file that does not have any.
+    Raises ``SystemExit`` with a message for a file that has none.
     """
-    if options.documents is None:
-        return "generated", generated_documents(options.count, options.characters)
-    read = json_lines(options.documents, "a text", lambda line: line["text"][: options.characters])
-    whole = (text for text in read if len(text) == options.characters)
-    texts = list(islice(whole, options.count))
+    path, characters = options.documents, options.characters
+    if path is None:
+        return "generated", generated_documents(options.count, characters)
+    read = json_lines(path, "a text", lambda line: line["text"][:characters])
+    texts = list(islice((text for text in read if len(text) == characters), options.count))
     if not texts:
-        raise SystemExit(f"{options.documents} has no text of {options.characters} characters")
-    return options.documents.name, texts
+        raise SystemExit(f"{path} has no text of {characters} characters")
+    return path.name, texts
 
 
 def described(texts: Sequence[str], source: str, rounds: int) -> Figures:
@@ -105,12 +102,8 @@ def json_lines(path: Path, what: str, read: Callable[[Any], _Item]) -> Iterator[
     Raises ``SystemExit`` with a message where a line does not have ``what``.
     """
     try:
-        is_packed = path.suffix == ".gz"
-        with (
-            gzip.open(path, "rt", encoding="utf-8")
-            if is_packed
-            else path.open(encoding="utf-8") as lines
-        ):
+        opened = gzip.open if path.suffix == ".gz" else open
+        with opened(path, "rt", encoding="utf-8") as lines:
             for line in lines:
                 yield read(json.loads(line))
     except (OSError, ValueError, KeyError, TypeError) as error:

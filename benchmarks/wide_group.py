@@ -1,13 +1,9 @@
 """A wide group: what many workers and raw partitions cost the leader, and every other worker.
 
-Two workers are real: their codec, participant and decider do all that is done in a worker between
-raw documents and verdicts. The others are simulated: their bundles and reports are made as bytes.
-All send bundles and reports at the pace of ``streams.worker.order``. Each real worker has an index
-of ``--entries`` documents of ``wide``. One document in ten repeats an entry of some worker, and one
-in ten a recent document.
-
-Fingerprints, Kafka, RocksDB and outputs are not in it. Times are CPU microseconds of a worker by
-the documents of the whole group.
+Two workers are real from raw documents to verdicts: codec, participant and decider. Of the others
+only the bytes of bundles and reports are made. All send at the pace of ``streams.worker.order``.
+One document in ten repeats an entry of some worker, and one in ten a recent document. Fingerprints,
+Kafka, RocksDB and outputs are not in it. Times are CPU µs of a worker by the documents of all.
 
     python -m benchmarks.wide_group [--group 50x1000x10000 …] [--json -]
 """
@@ -24,9 +20,14 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
-from rich.table import Table
 
-from benchmarks.command import MeasurementError, add_rounds, errors_told, new_parser, positive
+from benchmarks.command import (
+    MeasurementError,
+    add_number,
+    errors_told,
+    new_parser,
+    positive,
+)
 from benchmarks.random_documents import random_columns
 from benchmarks.report import Figures, publish
 from simhash_core.document_columns import BytesColumn, DocumentColumns
@@ -60,7 +61,7 @@ SLOT_SECONDS: Final = 0.005
 """Records that come to a worker in this time are read together: about a fetch."""
 LIMIT: Final = BundleLimit(500, 256 * 1024)
 TOGETHER: Final = LIMIT.documents
-"""Documents of a report and of a control record, as in a worker by default."""
+"""Documents of a report and of a control record."""
 REPEATS: Final = 0.1
 """Documents that repeat an entry, and as many that repeat a recent document."""
 
@@ -104,7 +105,7 @@ def _name(worker: int) -> str:
 
 
 class Member:
-    """A real worker; ``seconds`` is the CPU time that it took."""
+    """A real worker; ``seconds``: its CPU time."""
 
     def __init__(self, group: Group, number: int, entries: int) -> None:
         self.number = number
@@ -134,10 +135,6 @@ class Member:
         progress = Progress(_chain(partition), 0, _BEGIN, NO_CONTROL)
         self._participant.add_shard(progress, store, committed)
 
-    @property
-    def leads(self) -> bool:
-        return self._participant.leads
-
     @contextmanager
     def _timed(self) -> Iterator[None]:
         began = time.thread_time()
@@ -145,7 +142,10 @@ class Member:
         self.seconds += time.thread_time() - began
 
     def send(self, packets: Sequence[Packet]) -> bytes | None:
-        batches = [_batch(packet) for packet in packets]
+        batches: list[RawBatch[None]] = [
+            RawBatch([None] * len(each), each.columns.offsets.tolist(), each.columns, each.last)
+            for each in packets
+        ]
         with self._timed():
             for packet, batch in zip(packets, batches, strict=True):
                 self._participant.shards[packet.chain.partition].stream.add(batch)
@@ -159,7 +159,7 @@ class Member:
                     raise record
                 self._participant.read(offset, record, _NOW_MS)
 
-    def report(self) -> list[bytes]:
+    def report(self, *_: object) -> list[bytes]:
         """Report on all that was read; the leader takes its own reports itself."""
         values = []
         with self._timed():
@@ -175,15 +175,16 @@ class Member:
             for value in reports:
                 self._participant.take_report(self._codec.decode_report(value, ""))
 
-    def control(self) -> bytes | None:
+    def control(self, offset: int) -> bytes | None:
+        """Return a control record, which is appended at ``offset``."""
         with self._timed():
             control = self._participant.control(TOGETHER)
-            return None if control is None else self._codec.encode(control)
-
-    def appended(self, offset: int) -> None:
-        decider = self._participant.decider
-        assert decider is not None
-        self._participant.control_appended(offset, decider.term)
+            if control is None:
+                return None
+            decider = self._participant.decider
+            assert decider is not None
+            self._participant.control_appended(offset, decider.term)
+            return self._codec.encode(control)
 
     def commit(self) -> int:
         """Let what is decided be output; return how many documents."""
@@ -197,14 +198,7 @@ class Member:
         return documents
 
 
-def _batch(packet: Packet) -> RawBatch[None]:
-    offsets = packet.columns.offsets.tolist()
-    return RawBatch([None] * len(packet), offsets, packet.columns, packet.last)
-
-
 class Stream:
-    """What is produced: packets of documents, each of a raw partition."""
-
     def __init__(self, group: Group, members: Sequence[Member]) -> None:
         self._random = np.random.default_rng(_SEED)
         self._heads = dict.fromkeys(range(group.partitions), NO_OFFSET)
@@ -215,7 +209,6 @@ class Stream:
         self._numbers = 0
 
     def packets(self, worker: int, shards: Sequence[int], documents: int) -> list[Packet]:
-        """Return packets of so many documents in some of a worker's partitions."""
         counts = np.bincount(self._random.integers(0, len(shards), documents))
         return [
             self._packet(worker, shard, int(count))
@@ -254,8 +247,6 @@ class Stream:
 
 
 class Simulated:
-    """A worker of which only bytes are made."""
-
     def __init__(self, group: Group, number: int, codec: LogCodec) -> None:
         self.number = number
         self._shards = group.shards(number)
@@ -267,7 +258,7 @@ class Simulated:
     def send(self, packets: Sequence[Packet]) -> bytes | None:
         return self._codec.encode(Bundle.of(packets)) if packets else None
 
-    def report(self, end: int, control: int, bundles: Sequence[tuple[int, int]]) -> bytes:
+    def report(self, end: int, control: int, bundles: Sequence[tuple[int, int]]) -> list[bytes]:
         """Report on ``bundles``, offsets and documents, up to offset ``end``."""
         found = []
         for offset, documents in bundles:
@@ -279,28 +270,23 @@ class Simulated:
         first, self._reported = self._reported, end
         positions = dict.fromkeys(self._shards, max(_BEGIN, end - 1_000))
         report = Report(_name(self.number), self._shards, control, first, end, found, positions)
-        return self._codec.encode_report(report)
+        return [self._codec.encode_report(report)]
 
     def _match(self, row: int) -> Match:
-        source = SourcePosition("raw-documents", self._shards[0], int(row))
+        source = SourcePosition("raw-documents", self._shards[0], row)
         at = int(self._random.integers(0, _BEGIN))
-        return Match(
-            row, 20, sequence_number(at, row), f"document-{at:011}", source, _NOW_MS, 3, False, 0.9
-        )
+        number, name = sequence_number(at, row), f"document-{at:011}"
+        return Match(row, 20, number, name, source, _NOW_MS, 3, False, 0.9)
 
 
 class Run:
-    """One group, slot by slot."""
-
     def __init__(self, group: Group, entries: int) -> None:
         self._group = group
         codec = LogCodec(_IDENTITY)
         self.members = [Member(group, number, entries) for number in MEMBERS]
-        simulated = range(len(MEMBERS), group.workers)
-        self._workers: list[Member | Simulated] = [
-            *self.members,
-            *(Simulated(group, number, codec) for number in simulated),
-        ]
+        numbers = range(len(MEMBERS), group.workers)
+        simulated = [Simulated(group, number, codec) for number in numbers]
+        self._workers: list[Member | Simulated] = [*self.members, *simulated]
         self._stream = Stream(group, self.members)
         self._log: list[bytes] = []
         self._read = 0
@@ -308,23 +294,16 @@ class Run:
         self._bundles: deque[tuple[int, int]] = deque(maxlen=2_000)
         self._pace = records_per_second(group.documents)
         self._turn = self._due = 0.0
-        self.documents = self.controls = self.output = 0
-        self._lead()
-
-    def _lead(self) -> None:
-        leader = self.members[0]
+        self.documents = self.output = 0
         self._append_control()
         self._read_all()
-        if not leader.leads:
-            raise MeasurementError("the first worker does not lead")
 
     def _append_control(self) -> None:
-        value = self.members[0].control()
+        offset = _BEGIN + len(self._log)
+        value = self.members[0].control(offset)
         if value is not None:
-            self._control = _BEGIN + len(self._log)
+            self._control = offset
             self._log.append(value)
-            self.members[0].appended(self._control)
-            self.controls += 1
 
     def _read_all(self) -> None:
         for member in self.members:
@@ -345,13 +324,8 @@ class Run:
         self._read_all()
         reports = []
         for worker in turns:
-            if isinstance(worker, Simulated):
-                end = _BEGIN + self._read
-                reports.append(worker.report(end, self._control, self._bundles))
-            else:
-                reports += worker.report()
-        leader = self.members[0]
-        leader.take(reports)
+            reports += worker.report(_BEGIN + self._read, self._control, self._bundles)
+        self.members[0].take(reports)
         self._append_control()
         self._read_all()
         for member in self.members:
@@ -388,15 +362,10 @@ def measured(group: Group, entries: int) -> Figures:
 
 def main() -> None:
     parser = new_parser("benchmarks.wide_group", __doc__)
-    parser.add_argument(
-        "--group",
-        type=Group.named,
-        action="append",
-        metavar="WORKERSxPARTITIONSxDOCUMENTS",
-        help=f"documents a second ({', '.join(_GROUPS)})",
-    )
-    parser.add_argument("--entries", type=positive, default=100_000, help="of a worker")
-    add_rounds(parser, 3)
+    what = f"workers x partitions x documents a second, such as {' and '.join(_GROUPS)}"
+    parser.add_argument("--group", type=Group.named, action="append", help=what)
+    add_number(parser, "--entries", 100_000, "of a worker")
+    add_number(parser, "--rounds", 3, "turns of each")
     chosen = parser.parse_args()
     with errors_told():
         figures = {}
@@ -405,10 +374,7 @@ def main() -> None:
             figures[group.name] = {
                 name: statistics.median(each[name] for each in rounds) for name in rounds[0]
             }
-    table = Table("group", "leader", "other", title="CPU µs a document of the whole group")
-    for name, each in figures.items():
-        table.add_row(name, f"{each['leader_us']:.1f}", f"{each['other_us']:.1f}")
-    publish(figures, [table], chosen.json)
+    publish(figures, chosen.json)
 
 
 if __name__ == "__main__":

@@ -9,15 +9,14 @@ feed is never more than a thousand documents ahead of the outputs (docs/demo.md 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
-from rich.table import Table
 
-from benchmarks.command import MeasurementError, add_rounds, errors_told, new_parser
-from benchmarks.report import Figures, Spread, publish, table_of
+from benchmarks.command import MeasurementError, add_number, errors_told, new_parser
+from benchmarks.report import Figures, Spread, publish
 from benchmarks.texts import add_text_options, described, texts_of
 from simhash_core.text.profiles import PROFILES
 from streams.demo.live_view import Change, Progress
@@ -39,10 +38,7 @@ class _Silence:
 
 
 def run(texts: Sequence[str], rounds: int, source: str) -> Figures:
-    """Measure all profiles in turns.
-
-    Raises ``FirstseenError`` for what does not start, and ``MeasurementError``.
-    """
+    """Measure all profiles in turns; raises ``FirstseenError`` and ``MeasurementError``."""
     figures = described(texts, source, rounds)
     reports: dict[str, list[DemoReport]] = {profile: [] for profile in PROFILES}
     with tempfile.TemporaryDirectory(prefix="firstseen-benchmark-") as directory:
@@ -75,51 +71,25 @@ def _profiled(profile: str, reports: Sequence[DemoReport]) -> Figures:
 
 
 def _stage(name: str, reports: Sequence[DemoReport]) -> Figures:
-    times = [
-        (stage, report) for report in reports for stage in report.stages if stage.stage == name
-    ]
+    times = [(each, report) for report in reports for each in report.stages if each.stage == name]
     documents = sum(report.documents for _, report in times)
-    batches = sum(stage.batches for stage, _ in times)
-    wall = (stage.seconds / report.documents * _MICROSECONDS for stage, report in times)
+    wall = (each.seconds / report.documents * _MICROSECONDS for each, report in times)
     return {
         "stage": name,
         "wall_us": Spread.of(wall),
-        "documents_a_batch": round(documents / batches, 1),
+        "documents_a_batch": round(documents / sum(each.batches for each, _ in times), 1),
     }
-
-
-def tables(figures: Figures) -> Iterator[Table]:
-    yield table_of(
-        "One worker, one shard, embedded broker: {documents} documents of {characters} characters "
-        "({source}), {rounds} rounds".format_map(figures),
-        figures["profiles"],
-        {
-            "profile": "{profile}",
-            "documents/s": "{documents_per_second:,.0f}",
-            "worker's CPU µs a document": "{worker_cpu_us:,.0f}",
-        },
-    )
-    for each in figures["profiles"]:
-        yield table_of(
-            f"Where the time of a worker goes, {each['profile']}",
-            each["stages"],
-            {
-                "step": "{stage}",
-                "clock µs a document": "{wall_us:,.0f}",
-                "documents a batch": "{documents_a_batch:,.0f}",
-            },
-        )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = new_parser("benchmarks.worker", __doc__)
     add_text_options(parser, DOCUMENTS)
-    add_rounds(parser, ROUNDS)
+    add_number(parser, "--rounds", ROUNDS, "turns of each")
     options = parser.parse_args(arguments)
     source, texts = texts_of(options)
     with errors_told():
         figures = run(texts, options.rounds, source)
-    publish(figures, tables(figures), options.json)
+    publish(figures, options.json)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ from typing import Final
 
 from confluent_kafka import KafkaException
 
-from benchmarks.command import add_rounds, errors_told, new_parser, positive
+from benchmarks.command import add_number, errors_told, new_parser
 from benchmarks.contest.broker import running_broker
 from benchmarks.contest.contenders import needs_peers
-from benchmarks.contest.figures import contest_of, tables
+from benchmarks.contest.figures import contest_of, shown
 from benchmarks.contest.service import Observed, observe, stalls
 from benchmarks.contest.shapes import COPIED_SHARE, COPIES, DISTINCT, SHAPES, WARM_UP_SHAPES
 from benchmarks.contest.speed import WARM_UP, one_run, race
@@ -35,10 +35,6 @@ PARTS: Final = (*(shape.name for shape in SHAPES), LATENCY, KILL)
 
 
 def run(plan: argparse.Namespace) -> Figures:
-    """Run the contest.
-
-    Raises ``MeasurementError``, ``KafkaBrokerError`` and ``KafkaException``.
-    """
     before = machine()
     shapes = [shape for shape in SHAPES if shape.name in plan.only]
     if any(needs_peers(shape) for shape in shapes):
@@ -71,29 +67,14 @@ def run(plan: argparse.Namespace) -> Figures:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = new_parser("benchmarks.contest", __doc__)
-    parser.add_argument(
-        "--documents", type=positive, default=DOCUMENTS, help="of each run (%(default)s)"
-    )
-    add_rounds(parser, ROUNDS)
-    parser.add_argument(
-        "--shard-documents",
-        type=positive,
-        default=SHARD_DOCUMENTS,
-        metavar="N",
-        help="in the index of each shard when a worker is killed (%(default)s)",
-    )
-    parser.add_argument(
-        "--only",
-        nargs="+",
-        choices=PARTS,
-        default=list(PARTS),
-        metavar="NAME",
-        help=f"some of: {', '.join(PARTS)}",
-    )
+    add_number(parser, "--documents", DOCUMENTS, "of each run")
+    add_number(parser, "--rounds", ROUNDS, "turns of each")
+    add_number(parser, "--shard-documents", SHARD_DOCUMENTS, "of each shard before a kill")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="NAME")
     plan = parser.parse_args(arguments)
     with errors_told(KafkaBrokerError, KafkaException):
         contest = run(plan)
-    publish(contest, tables(contest), plan.json)
+    publish(contest, plan.json, shown(contest))
 
 
 if __name__ == "__main__":

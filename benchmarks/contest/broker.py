@@ -1,8 +1,4 @@
-"""The broker of the contest: a real Kafka on loopback, its processor's time, its bytes on disk.
-
-It is the broker of the tests (``make kafka`` fetches it), with the options of the JVM that a broker
-has in service.
-"""
+"""The broker of the contest: a real Kafka on loopback, its CPU time, its bytes on disk."""
 
 from __future__ import annotations
 
@@ -44,11 +40,8 @@ class ContestBroker:
 
     def delete_topics(self, prefix: str) -> None:
         """Delete the topics whose names begin so, or have it within, as those of Quix Streams."""
-        names = [
-            name
-            for name in self.admin.list_topics(timeout=_ANSWER_SECONDS).topics
-            if prefix in name and not name.startswith("__")
-        ]
+        topics = self.admin.list_topics(timeout=_ANSWER_SECONDS).topics
+        names = [name for name in topics if prefix in name and not name.startswith("__")]
         for future in self.admin.delete_topics(names).values() if names else ():
             future.result(_ANSWER_SECONDS)
 
@@ -67,18 +60,21 @@ class ContestBroker:
 
 @contextmanager
 def running_broker(directory: Path) -> Iterator[ContestBroker]:
-    """Run a broker with its data in a directory; raises ``KafkaBrokerError`` where it cannot."""
+    """Run the tests' broker with the options of the JVM that a broker has in service.
+
+    Raises ``KafkaBrokerError`` where it cannot run.
+    """
     data = directory / "kafka"
     with KafkaBroker(data, jvm_options=MEASURED_JVM_OPTIONS) as broker:
-        contest = ContestBroker(broker.bootstrap_servers, directory, _java_process(str(data)))
+        contest = ContestBroker(broker.bootstrap_servers, directory, _java_process(data))
         with contest.admin:
             yield contest
 
 
-def _java_process(directory: str) -> int:
+def _java_process(directory: Path) -> int:
     for process in descendants(os.getpid()):
         command = command_of(process)
-        if _MAIN_CLASS in command and "java" in command[0] and directory in command[-1]:
+        if _MAIN_CLASS in command and "java" in command[0] and str(directory) in command[-1]:
             return process
     raise MeasurementError("the process of the broker is not to be found")
 

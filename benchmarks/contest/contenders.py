@@ -1,20 +1,18 @@
-"""Contenders as processes: how each is started, when it is ready, its processor's time, its end.
-
-All are started alike, by a small process that kills them if the contest itself is killed.
-"""
+"""Contenders as processes, each started by a small one that kills it if the contest is killed."""
 
 from __future__ import annotations
 
 import contextlib
-import http.client
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from http.client import HTTPException
 from pathlib import Path
 from typing import Final
+from urllib.request import urlopen
 
 from confluent_kafka import KafkaException
 
@@ -51,7 +49,6 @@ class Contender:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, with none of the settings that the environment has for Firstseen."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command,
@@ -64,7 +61,7 @@ class Contender:
             )
 
     def await_ready(self, seconds: float = _READY_SECONDS) -> None:
-        """Wait until it says that it is ready, if it can; raises ``MeasurementError``."""
+        """Raises ``MeasurementError``."""
         if not becomes_true(self._is_ready, seconds, _POLL_SECONDS):
             raise MeasurementError(f"not ready within {seconds:g} s; {self._tail()}")
 
@@ -95,14 +92,11 @@ class Contender:
         self.check()
         if self._health_port is None:
             return True
-        connection = http.client.HTTPConnection(_HOST, self._health_port, timeout=_ASK_SECONDS)
         try:
-            connection.request("GET", "/readyz")
-            return connection.getresponse().status == http.client.OK
-        except (OSError, http.client.HTTPException):
+            with urlopen(f"http://{_HOST}:{self._health_port}/readyz", timeout=_ASK_SECONDS):
+                return True
+        except (OSError, HTTPException):
             return False
-        finally:
-            connection.close()
 
     def _tail(self) -> str:
         lines = self._log.read_text("utf-8", "replace").splitlines()[-_TAIL_LINES:]
@@ -110,16 +104,12 @@ class Contender:
 
 
 def needs_peers(shape: Shape) -> bool:
-    """Whether a contender runs in the environment of the peers."""
     return shape.contender not in _WITHOUT_PEERS
 
 
 @contextmanager
 def running(shape: Shape, stream: Stream, broker: ContestBroker) -> Iterator[list[Contender]]:
-    """Make the topics of a stream, and run a contender on it until the end of the block.
-
-    Raises ``MeasurementError`` where it does not start.
-    """
+    """Make the topics of a stream, and run a contender on it; raises ``MeasurementError``."""
     create_topics(shape, stream, broker)
     contenders = [_contender(shape, stream, number) for number in range(shape.workers)]
     with ExitStack() as stack:
@@ -131,7 +121,7 @@ def running(shape: Shape, stream: Stream, broker: ContestBroker) -> Iterator[lis
 
 
 def await_shared(contenders: list[Contender], stream: Stream, broker: ContestBroker) -> None:
-    """Wait until all processes are ready, and each has partitions; raises ``MeasurementError``."""
+    """Wait until each process has partitions; raises ``MeasurementError``."""
     for each in contenders:
         each.await_ready()
 
@@ -163,9 +153,9 @@ def _contender(shape: Shape, stream: Stream, number: int) -> Contender:
     if shape.contender == FIRSTSEEN:
         return worker(shape, stream, SESSION_SECONDS, number)
     python = str(peers_python()) if needs_peers(shape) else sys.executable
-    program = f"benchmarks.peers.{shape.contender}"
-    log = stream.directory / f"process-{number}.log"
-    return Contender([python, "-m", program, *stream.arguments], log)
+    program, *variant = shape.contender.split()
+    command = [python, "-m", f"benchmarks.peers.{program}", *stream.arguments, *variant]
+    return Contender(command, stream.directory / f"process-{number}.log")
 
 
 def worker(shape: Shape, stream: Stream, session_seconds: float, number: int = 0) -> Contender:

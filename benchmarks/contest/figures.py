@@ -1,18 +1,17 @@
-"""What the contest comes to: ratios between shapes, round by round, the goals for them, tables."""
+"""What the contest comes to: ratios between shapes, round by round, and the goals for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Final
 
 import msgspec
-from rich.table import Table
 
 from benchmarks.contest.service import Observed, Waits
 from benchmarks.contest.shapes import SHAPES, Shape
 from benchmarks.contest.speed import Run
-from benchmarks.report import Figures, Goal, Spread, new_table, ratios, table_of
+from benchmarks.report import Figures, Goal, Spread, ratios
 
 _TEN_THOUSAND: Final = 10_000
 _DIGITS: Final = 4
@@ -84,18 +83,31 @@ def contest_of(
     """Return all that the contest has measured. A ratio is None where something was left out.
 
     ``runs``: by the name of the shape; ``observed``: by the number of partitions; ``stalls``:
-    seconds beyond the session, after each kill. Their greatest is among the ratios.
+    seconds beyond the session, after each kill.
     """
     spreads = speed_ratios(runs)
-    if observed:
-        spreads[IDLE] = idle_share(observed)
+    if observed:  # the number of partitions on which an idle worker takes the most
+        idle = [Spread.of(each.idle_share for each in seen) for seen in observed.values()]
+        spreads[IDLE] = max(idle, key=lambda spread: spread.median)
     if stalls:
         spreads[STALL] = Spread.of(stalls)
+    # Of the stalls it is the longest, since only one worker leads.
+    medians = {
+        name: spread.greatest if name == STALL else spread.median
+        for name, spread in spreads.items()
+    }
     return {
-        "ratios": summary(spreads),
+        "ratios": dict.fromkeys(RATIOS) | medians,
         "ratio_spreads": spreads,
         "goals": GOALS,
-        "latency_ms": latency(observed) if observed else {},
+        "latency_ms": {
+            rate: {
+                str(number): _median([getattr(each, name) for each in seen])
+                for number, seen in observed.items()
+            }
+            for rate, name in ((LOW, "low"), (HALF, "half"))
+            if observed
+        },
         "latency_goals_ms": LATENCY_GOALS_MS,
         "contenders": [measured(shape, runs[shape.name]) for shape in SHAPES if shape.name in runs],
         "stalls": stalls,
@@ -131,30 +143,12 @@ def speed_ratios(runs: Mapping[str, Sequence[Run]]) -> dict[str, Spread]:
     for figure, pairs in compared:
         for name, pair in pairs.items():
             if all(shape in runs for shape in pair):
-                by_name[name] = ratios(
-                    *([getattr(run, figure) for run in runs[shape]] for shape in pair)
-                )
+                above, below = ([getattr(run, figure) for run in runs[shape]] for shape in pair)
+                by_name[name] = ratios(above, below)
     for name, shape in INTERNAL_BYTES.items():
         if shape in runs:
             by_name[name] = Spread.of(run.internal_bytes / run.documents for run in runs[shape])
     return by_name
-
-
-def idle_share(observed: Mapping[int, Sequence[Observed]]) -> Spread:
-    """Return the share of the number of partitions on which an idle worker takes the most."""
-    spreads = [Spread.of(each.idle_share for each in seen) for seen in observed.values()]
-    return max(spreads, key=lambda spread: spread.median)
-
-
-def latency(observed: Mapping[int, Sequence[Observed]]) -> dict[str, dict[str, Waits]]:
-    """Return the medians of the rounds, by rate and number of partitions."""
-    return {
-        rate: {
-            str(number): _median([getattr(each, name) for each in seen])
-            for number, seen in observed.items()
-        }
-        for rate, name in ((LOW, "low"), (HALF, "half"))
-    }
 
 
 def _median(waits: Sequence[Waits]) -> Waits:
@@ -162,60 +156,25 @@ def _median(waits: Sequence[Waits]) -> Waits:
     return Waits(*(round(median(values), _DIGITS) for values in fields))
 
 
-def summary(spreads: Mapping[str, Spread]) -> dict[str, float | None]:
-    """Return the figure of each ratio that the contest can have; None for what is not measured.
-
-    It is the median; of the stalls it is the longest, since only one worker leads.
-    """
-    figures: dict[str, float | None] = dict.fromkeys(RATIOS)
-    for name, spread in spreads.items():
-        figures[name] = spread.greatest if name == STALL else spread.median
-    return figures
-
-
-def tables(contest: Figures) -> Iterator[Table]:
-    if contest["contenders"]:
-        yield table_of(
-            "{documents:,} documents of {characters} characters on Apache Kafka, {rounds} rounds: "
-            "CPU s of contender and broker for 10,000 documents, bytes a document on internal "
-            "topics".format_map(contest),
-            [
-                each | {"bytes": each["internal_bytes"].median / _TEN_THOUSAND}
-                for each in contest["contenders"]
-            ],
-            {
-                "shape": "{shape.name}",
-                "CPU s": "{cpu_seconds:,.2f}",
-                "documents/s": "{documents_per_second:,.0f}",
-                "broker's": "{broker_cpu_seconds:,.2f}",
-                "bytes": "{bytes:,.0f}",
-                "duplicates": "{duplicates:.1%}",
-            },
-        )
-    yield new_table("Ratios, within a round", ("ratio", "", "goal", ""), _ratio_rows(contest))
-    if contest["latency_ms"]:
-        heads = ("documents/s", "partitions", "", "", "goal", "")
-        yield new_table("Milliseconds from sent to readable", heads, _latency_rows(contest))
+def shown(contest: Figures) -> Figures:
+    latencies = [
+        _judged(f"{name} documents/s, {number} partitions, {percentile}", value, value, goal)
+        for name, by_partitions in contest["latency_ms"].items()
+        for number, waits in by_partitions.items()
+        for percentile, value in (("p50", waits.p50), ("p99", waits.p99))
+        for goal in [contest["latency_goals_ms"][name].get(percentile)]
+    ]
+    return {
+        "machine": contest["machine"],
+        "contenders": [each | {"shape": each["shape"].name} for each in contest["contenders"]],
+        "ratios": [
+            _judged(name, spread, contest["ratios"][name], contest["goals"].get(name))
+            for name, spread in contest["ratio_spreads"].items()
+        ],
+        "milliseconds from sent to readable": latencies,
+    }
 
 
-def _ratio_rows(contest: Figures) -> Iterator[Sequence[str]]:
-    for name, spread in contest["ratio_spreads"].items():
-        value = contest["ratios"][name]
-        digits = 0 if value >= 100 else 3
-        yield name, f"{spread:,.{digits}f}", *_judged(contest["goals"].get(name), value)
-
-
-def _latency_rows(contest: Figures) -> Iterator[Sequence[str]]:
-    for name, by_partitions in contest["latency_ms"].items():
-        for partitions, waits in by_partitions.items():
-            rate = f"{waits.rate:,.0f}" if name.isdecimal() else f"{waits.rate:,.0f} ({name})"
-            for percentile, value in (("p50", waits.p50), ("p99", waits.p99)):
-                goal = contest["latency_goals_ms"][name].get(percentile)
-                yield rate, partitions, percentile, f"{value:.0f}", *_judged(goal, value)
-
-
-def _judged(goal: Goal | None, value: float) -> tuple[str, str]:
-    if goal is None:
-        return "", ""
-    limit = f"≤ {goal.at_most:,g}" if goal.at_most is not None else f"≥ {goal.at_least:,g}"
-    return limit, "met" if goal.is_met(value) else "missed"
+def _judged(name: str, figure: object, value: float, goal: Goal | None) -> Figures:
+    met = "" if goal is None else "met" if goal.is_met(value) else "missed"
+    return {"": name, "measured": figure, "goal": goal, "met": met}

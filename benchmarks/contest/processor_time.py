@@ -1,11 +1,12 @@
-"""The processor's time of processes: a process with all that it has started."""
+"""CPU time of processes: a process with all that it has started."""
 
 from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 _PROC: Final = Path("/proc")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -18,25 +19,21 @@ _PROCESS_SHIFT: Final = 3
 _SCHEDULED: Final = 2
 
 
-class _Process(NamedTuple):
-    parent: int
-    ended_children_seconds: float
-
-
 def cpu_seconds(process: int) -> float:
     """Return what a process and its descendants have used, user and system, in seconds.
 
     Those that have ended count as long as their parent, which waited for them, is there.
     """
-    processes = _processes()
-    return sum(
-        _own_seconds(each) + processes[each].ended_children_seconds
-        for each in _tree(process, processes)
-    )
+    seconds = 0.0
+    for each, of_ended_children in _tree(process).items():
+        seconds += of_ended_children
+        with suppress(OSError):  # it has ended in between
+            seconds += time.clock_gettime(~each << _PROCESS_SHIFT | _SCHEDULED)
+    return seconds
 
 
 def descendants(process: int) -> list[int]:
-    return [each for each in _tree(process, _processes()) if each != process]
+    return [each for each in _tree(process) if each != process]
 
 
 def command_of(process: int) -> list[str]:
@@ -47,33 +44,17 @@ def command_of(process: int) -> list[str]:
         return []
 
 
-def _own_seconds(process: int) -> float:
-    try:
-        return time.clock_gettime(~process << _PROCESS_SHIFT | _SCHEDULED)
-    except OSError:  # It has ended in between.
-        return 0.0
-
-
-def _tree(root: int, processes: dict[int, _Process]) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for number, each in processes.items():
-        children.setdefault(each.parent, []).append(number)
-    tree, left = list[int](), [root]
-    while left:
-        number = left.pop()
-        if number in processes:
-            tree.append(number)
-            left += children.get(number, [])
-    return tree
-
-
-def _processes() -> dict[int, _Process]:
-    processes = {}
+def _tree(root: int) -> dict[int, float]:
+    """Return a process and its descendants, each with the seconds of its ended children."""
+    parents: dict[int, int] = {}
+    seconds: dict[int, float] = {}
     for path in _PROC.glob("[0-9]*/stat"):
-        try:
+        with suppress(OSError):  # it has ended in between
             fields = path.read_text("utf-8", "replace").rpartition(")")[2].split()
-        except OSError:  # It has ended in between.
-            continue
-        ticks = sum(map(int, fields[_TIMES_OF_ENDED_CHILDREN]))
-        processes[int(path.parent.name)] = _Process(int(fields[_PARENT]), ticks / _TICKS)
-    return processes
+            number = int(path.parent.name)
+            parents[number] = int(fields[_PARENT])
+            seconds[number] = sum(map(int, fields[_TIMES_OF_ENDED_CHILDREN])) / _TICKS
+    tree = [root] if root in seconds else []
+    for number in tree:  # grows while it is read
+        tree += [child for child, parent in parents.items() if parent == number]
+    return {number: seconds[number] for number in tree}

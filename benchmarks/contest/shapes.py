@@ -14,11 +14,11 @@ COPIED_SHARE: Final = 0.7
 """The share of the documents of the stream ``copies`` that repeat an earlier one."""
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
+class Shape(msgspec.Struct, frozen=True):
     """One contender in one setting.
 
-    ``contender``: Firstseen, or a program of ``benchmarks.peers``. ``profile`` and ``delivery`` are
-    settings of Firstseen; every other contender delivers exactly once.
+    ``contender``: Firstseen, or a program of ``benchmarks.peers`` and its last argument.
+    ``profile`` and ``delivery``: of Firstseen; every other contender delivers exactly once.
     """
 
     name: str
@@ -31,26 +31,26 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SHAPES: Final = (
-    Shape(name="ceiling_1", contender="ceiling"),
-    Shape(name="ceiling_16", contender="ceiling", partitions=16),
-    Shape(name="wide_1", contender=FIRSTSEEN),
-    Shape(name="wide_4", contender=FIRSTSEEN, partitions=4),
-    Shape(name="wide_16", contender=FIRSTSEEN, partitions=16),
-    Shape(name="wide_64", contender=FIRSTSEEN, partitions=64),
-    Shape(name="wide_4_workers_2", contender=FIRSTSEEN, partitions=4, workers=2),
-    Shape(name="wide_4_at_least_once", contender=FIRSTSEEN, partitions=4, delivery="at_least_once"),
-    Shape(name="classic_1", contender=FIRSTSEEN, profile="classic"),
-    Shape(name="classic_16", contender=FIRSTSEEN, partitions=16, profile="classic"),
-    Shape(name="quix", contender="quix_fingerprint"),
-    Shape(name="quix_words", contender="quix_words"),
-    Shape(name="faust", contender="faust_recipe"),
-    Shape(name="ceiling_1_copies", contender="ceiling", stream=COPIES),
-    Shape(name="wide_1_copies", contender=FIRSTSEEN, stream=COPIES),
-    Shape(name="wide_16_copies", contender=FIRSTSEEN, partitions=16, stream=COPIES),
-    Shape(name="classic_1_copies", contender=FIRSTSEEN, profile="classic", stream=COPIES),
-    Shape(name="quix_copies", contender="quix_fingerprint", stream=COPIES),
-    Shape(name="quix_words_copies", contender="quix_words", stream=COPIES),
-    Shape(name="faust_copies", contender="faust_recipe", stream=COPIES),
+    Shape("ceiling_1", "ceiling"),
+    Shape("ceiling_16", "ceiling", 16),
+    Shape("wide_1", FIRSTSEEN),
+    Shape("wide_4", FIRSTSEEN, 4),
+    Shape("wide_16", FIRSTSEEN, 16),
+    Shape("wide_64", FIRSTSEEN, 64),
+    Shape("wide_4_workers_2", FIRSTSEEN, 4, workers=2),
+    Shape("wide_4_at_least_once", FIRSTSEEN, 4, delivery="at_least_once"),
+    Shape("classic_1", FIRSTSEEN, profile="classic"),
+    Shape("classic_16", FIRSTSEEN, 16, profile="classic"),
+    Shape("quix", "quix fingerprint"),
+    Shape("quix_words", "quix words"),
+    Shape("faust", "faust_recipe"),
+    Shape("ceiling_1_copies", "ceiling", stream=COPIES),
+    Shape("wide_1_copies", FIRSTSEEN, stream=COPIES),
+    Shape("wide_16_copies", FIRSTSEEN, 16, stream=COPIES),
+    Shape("classic_1_copies", FIRSTSEEN, stream=COPIES, profile="classic"),
+    Shape("quix_copies", "quix fingerprint", stream=COPIES),
+    Shape("quix_words_copies", "quix words", stream=COPIES),
+    Shape("faust_copies", "faust_recipe", stream=COPIES),
 )
 
 _WARM_UP: Final = frozenset({"ceiling_1", "ceiling_16", "wide_64"})
@@ -61,6 +61,4 @@ transactions of many partitions takes several seconds."""
 
 def wide(partitions: int, workers: int = 1) -> Shape:
     """Return Firstseen as users run it, for what is measured beside speed."""
-    return Shape(
-        name=f"wide_{partitions}", contender=FIRSTSEEN, partitions=partitions, workers=workers
-    )
+    return Shape(f"wide_{partitions}", FIRSTSEEN, partitions, workers)

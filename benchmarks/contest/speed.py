@@ -1,7 +1,7 @@
 """Speed: each shape works off the same documents in its turn, round after round.
 
-Its processes run and are warm before the first document is sent; from there to the moment at which
-the last output can be read everything counts.
+Its processes are warm before the first document is sent; until the last output can be read
+everything counts.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import msgspec
 from benchmarks.command import MeasurementError, say
 from benchmarks.contest.broker import ContestBroker
 from benchmarks.contest.contenders import Contender, running
-from benchmarks.contest.feed import Feed
-from benchmarks.contest.outputs import Outputs
+from benchmarks.contest.documents import Feed, Outputs
 from benchmarks.contest.shapes import Shape
 from benchmarks.peers.stream import Stream
 
@@ -32,7 +31,7 @@ _SETTLE_SECONDS: Final = 1.0
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What one turn took. ``duplicates``: how many documents were found to be."""
+    """``duplicates``: how many documents were found to be."""
 
     documents: int
     seconds: float
@@ -44,8 +43,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Live:
-    """A contender at work on a stream of its own, with the feed and the reader of the outputs."""
-
     stream: Stream
     broker: ContestBroker
     contenders: list[Contender]
@@ -56,7 +53,7 @@ class Live:
         return sum(each.cpu_seconds() for each in self.contenders)
 
     def await_all(self, seconds: float = _ALL_SECONDS) -> None:
-        """Wait until all that was sent has come out; raises ``MeasurementError``."""
+        """Raises ``MeasurementError`` for what does not come out in time."""
         deadline = time.monotonic() + seconds
         while not self.outputs.await_count(self.feed.sent, _CHECK_SECONDS):
             for each in self.contenders:
@@ -66,7 +63,6 @@ class Live:
                 raise MeasurementError(f"{came} came out in {seconds:g} s")
 
     def work_off(self, texts: Sequence[str]) -> Run:
-        """Send documents at once, and measure until all have come out."""
         public = self.stream.topics
         duplicates, stored = self.outputs.duplicates, self.broker.bytes_beside(public)
         cpu, broker_cpu = self.cpu_seconds(), self.broker.cpu_seconds()
@@ -88,10 +84,7 @@ class Live:
 
 @contextmanager
 def warm(shape: Shape, name: str, broker: ContestBroker, warm_up: Sequence[str]) -> Iterator[Live]:
-    """Run a contender on topics of its own, which it has begun to work on; all is gone afterwards.
-
-    ``name`` must be one that no other stream of the broker has.
-    """
+    """Run a contender on topics of its own, which no other stream has; all is gone afterwards."""
     stream = Stream(broker.address, name, broker.directory / name)
     try:
         with (
@@ -112,9 +105,9 @@ def warm(shape: Shape, name: str, broker: ContestBroker, warm_up: Sequence[str])
 def race(
     shapes: Sequence[Shape], rounds: int, texts: Mapping[str, Sequence[str]], broker: ContestBroker
 ) -> dict[str, list[Run]]:
-    """Let all shapes work in turns; return the runs of each, by its name, in order of the rounds.
+    """Return the runs of each shape, in order of the rounds; raises ``MeasurementError``.
 
-    ``texts``: the documents of each stream, behind those that warm up. Raises ``MeasurementError``.
+    ``texts``: the documents of each stream, behind those that warm up.
     """
     runs: dict[str, list[Run]] = {shape.name: [] for shape in shapes}
     for number in range(1, rounds + 1):

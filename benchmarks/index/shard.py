@@ -1,8 +1,7 @@
 """A shard of many documents: loaded, opened again from its disk, and looked up in.
 
-Each step is a process of its own (``python -m benchmarks.index.shard STEP …``), so that memory is
-that of the step, and prints its figures as one line of JSON. Time is the processor's, of all
-threads, unless it says clock.
+Each step is a process of its own (``python -m benchmarks.index.shard STEP …``) and prints its
+figures as one line of JSON. Times are CPU time of all threads, unless they say clock.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -33,14 +32,14 @@ from benchmarks.random_documents import (
 )
 from benchmarks.recovery import from_records
 from simhash_core.document_columns import DocumentColumns
-from simhash_core.documents import Entry, SourcePosition
+from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import Nearness
 from simhash_core.index.prints import BAND_KEY_BYTES, Prints, Rows, prints_of
 from simhash_core.index.segment import build_segment, segment_of
 from simhash_core.index.segment import columns_of as segment_columns
 from simhash_core.log.local_decider import LocalDecider, MemoryEntries
-from simhash_core.log.records import Chain, Progress, sequence_number, sequence_numbers
+from simhash_core.log.records import Chain, Progress, entry_of, sequence_number, sequence_numbers
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
 from streams.maintenance.exporting import encode_entry
@@ -75,7 +74,7 @@ _BANDS_LOST: Final = 3
 def run_step(
     step: str, path: Path, profile: str, documents: int, *, skewed: bool = False
 ) -> Figures:
-    """Run a step in a process of its own; return its figures. Raises ``MeasurementError``."""
+    """Run a step in a process of its own; raises ``MeasurementError``."""
     command = [sys.executable, "-m", "benchmarks.index.shard", step, str(path.resolve()), profile]
     output = output_of([*command, str(documents), *(["--skewed"] if skewed else [])])
     figures: Figures = json.loads(output.splitlines()[-1])
@@ -83,13 +82,35 @@ def run_step(
 
 
 @contextmanager
+def opened(
+    paths: Sequence[Path], files: Path, scheme: BlockScheme
+) -> Iterator[list[tuple[ShardStore, ShardSegments]]]:
+    """Open the stores of a worker's shards, partition by partition, with its segment files."""
+    cache = block_cache()
+    worker = WorkerSegments(files, SegmentOwner(IDENTITY, "benchmark"), scheme)
+    with ExitStack() as stack:
+        shards = []
+        for partition, path in enumerate(paths):
+            owner = StoreIdentity(IDENTITY, "benchmark", partition)
+            store = stack.enter_context(closing(open_shard_store(path, owner, scheme.bits, cache)))
+            store.segments = segments = ShardSegments(worker, partition)
+            shards.append((store, segments))
+        yield shards
+
+
+@contextmanager
 def _opened(path: Path, profile: str) -> Iterator[tuple[ShardStore, ShardSegments]]:
-    scheme = profile_named(profile).scheme()
-    owner = StoreIdentity(IDENTITY, "benchmark", 0)
-    with closing(open_shard_store(path, owner, scheme.bits, block_cache())) as store:
-        files = WorkerSegments(path / _FILES, SegmentOwner(IDENTITY, "benchmark"), scheme)
-        store.segments = segments = ShardSegments(files, 0)
-        yield store, segments
+    with opened([path], path / _FILES, profile_named(profile).scheme()) as (shard,):
+        yield shard
+
+
+def look_up(index: DocumentIndex, packets: Sequence[Prints]) -> float:
+    """Look packets up; return CPU µs a document."""
+    spent = Stopwatch()
+    with spent:
+        for packet in packets:
+            index.pairs(packet)
+    return spent.us_each(sum(packet.documents for packet in packets))
 
 
 def _sequences(log_offset: int, documents: int) -> NDArray[np.uint64]:
@@ -124,10 +145,7 @@ def load(path: Path, profile: str, documents: int) -> Figures:
 
 
 def rebuild(path: Path, profile: str, documents: int) -> Figures:
-    """Make a shard of the records of its changelog, segment files included.
-
-    Records are of packets of 250, handed over as they come from Kafka; making them does not count.
-    """
+    """Make a shard of the records of its changelog, segment files included."""
     spent = Stopwatch()
     with _opened(path, profile) as (store, segments), spent:
         _, making = from_records(store, profile, documents)
@@ -136,15 +154,12 @@ def rebuild(path: Path, profile: str, documents: int) -> Figures:
 
 
 def lines(path: Path, profile: str, documents: int) -> Figures:
-    """Read an export as a load does, and make records of the changelog.
-
-    That is the part of ``firstseen index load`` that is its own. What comes after it is the
-    broker's, and what workers do with any changelog (``rebuild``). Writing the file does not count.
-    """
+    """Read an export as ``firstseen index load`` does, and make records of the changelog."""
     with path.open("wb") as file:
         for block in _blocks(profile, documents):
+            packet = packet_of(block.columns)
             file.writelines(
-                encode_entry(int(sequence), _entry(block.columns, row), "")
+                encode_entry(int(sequence), entry_of(packet, row), "")
                 for row, sequence in enumerate(block.sequences)
             )
     settings = Settings(profile=profile)
@@ -158,22 +173,11 @@ def lines(path: Path, profile: str, documents: int) -> Figures:
             numbers = np.arange(read, read + len(run.columns), dtype=np.uint64)
             encode_block(EntryBlock(Chain(run.topic, "", run.partition), numbers, run.columns))
             read += len(run.columns)
-    _check_number(read, documents)
+    assert read == documents
     return {"lines_per_cpu_second": documents / spent.seconds}
 
 
-def _entry(columns: DocumentColumns, row: int) -> Entry:
-    return Entry(
-        SourcePosition(CHAIN.topic, CHAIN.partition, int(columns.offsets[row])),
-        columns.document_id(row),
-        int(columns.times_ms[row]),
-        columns.fingerprints[row].tobytes(),
-        columns.digest(row),
-        columns.sketches[row],
-    )
-
-
-def look_up(path: Path, profile: str, documents: int) -> Figures:
+def open_and_look_up(path: Path, profile: str, documents: int) -> Figures:
     """Open the shard from its disk, and look new documents up and insert them."""
     index = DocumentIndex(profile_named(profile).scheme())
     slot = index.open_slot()
@@ -184,7 +188,7 @@ def look_up(path: Path, profile: str, documents: int) -> Figures:
         for _ in fill_index(index, slot, store):
             pass
         cpu, wall = time.process_time() - begun, time.perf_counter() - clock
-        _check_number(len(index), documents)
+        assert len(index) == documents
         size = disk_bytes(path)
         figures = _looked_up(index, slot, profile)
     return figures | {
@@ -197,52 +201,50 @@ def look_up(path: Path, profile: str, documents: int) -> Figures:
     }
 
 
-def _check_number(found: int, documents: int) -> None:
-    if found != documents:
-        raise RuntimeError(f"{found} of {documents} documents")
-
-
 def in_memory(profile: str, documents: int, *, skewed: bool) -> Figures:
     """Look documents up in segments as large as those of files, without a store."""
-    scheme = profile_named(profile).scheme()
-    index = DocumentIndex(scheme)
+    index = DocumentIndex(profile_named(profile).scheme())
     slot = index.open_slot()
-    limit = documents_limit(scheme)
-    parts: list[tuple[int, Prints]] = []
+    limit = documents_limit(index.scheme)
+    parts: list[tuple[NDArray[np.uint64], Prints]] = []
     size = 0
     for number, block in enumerate(_blocks(profile, documents, skewed=skewed)):
-        parts.append((number, prints_of(scheme, block.columns)))
+        parts.append((block.sequences, prints_of(index.scheme, block.columns)))
         size += len(block)
         if size >= limit or (number + 1) * _BLOCK >= documents:
-            sequences = np.concatenate([_sequences(n, each.documents) for n, each in parts])
-            prints = Prints(*map(np.concatenate, zip(*(each for _, each in parts), strict=True)))
-            rows = Rows(sequences, np.zeros(size, dtype=np.uint16), prints)
-            columns = segment_columns(build_segment(scheme, rows), with_times=False)
-            ranges = [(int(sequences[0]), int(sequences[-1]))]
-            index.claim(segment_of(scheme, *columns), 0, slot, ranges)
+            sequences, prints = zip(*parts, strict=True)
+            joined = Prints(*map(np.concatenate, zip(*prints, strict=True)))
+            rows = Rows(np.concatenate(sequences), np.zeros(size, dtype=np.uint16), joined)
+            columns = segment_columns(build_segment(index.scheme, rows), with_times=False)
+            ranges = [(int(rows.sequences[0]), int(rows.sequences[-1]))]
+            index.claim(segment_of(index.scheme, *columns), 0, slot, ranges)
             parts, size = [], 0
     return _looked_up(index, slot, profile, skewed=skewed)
+
+
+def packets_of(
+    index: DocumentIndex, columns: DocumentColumns, documents: int = PACKET
+) -> list[Prints]:
+    prints = prints_of(index.scheme, columns)
+    return [prints.take(slice(at, at + documents)) for at in range(0, len(columns), documents)]
 
 
 def _looked_up(index: DocumentIndex, slot: int, profile: str, *, skewed: bool = False) -> Figures:
     """Look packets up and insert them, as a worker does with new documents."""
     columns = random_columns(profile, _PROBES * _BLOCK, PACKET * _PACKETS, skewed=skewed)
-    prints = prints_of(index.scheme, columns)
-    packets = [prints.take(slice(at, at + PACKET)) for at in range(0, prints.documents, PACKET)]
-    for packet in packets[: _PACKETS // 4]:
-        index.pairs(packet)  # pages that were never read come from the disk
+    packets = packets_of(index, columns)
+    look_up(index, packets[: _PACKETS // 4])  # pages that were never read come from the disk
     candidates_before = index.candidates_seen
-    looking, inserting = Stopwatch(), Stopwatch()
+    looking, inserting = 0.0, Stopwatch()
     for number, packet in enumerate(packets):
-        with looking:
-            index.pairs(packet)
+        looking += look_up(index, [packet]) / len(packets)
         with inserting:
             index.add(slot, _sequences(_PROBES + number, PACKET), packet)
-    documents = prints.documents
+    documents = PACKET * _PACKETS
     return {
-        "look_up_cpu_us": looking.us_each(documents),
+        "look_up_cpu_us": looking,
         "insert_cpu_us": inserting.us_each(documents),
-        "cpu_us": looking.us_each(documents) + inserting.us_each(documents),
+        "cpu_us": looking + inserting.us_each(documents),
         "candidates": (index.candidates_seen - candidates_before) / documents,
         "hot_share": HOT_SHARE if skewed else 0.0,
     }
@@ -252,8 +254,7 @@ def flood(profile: str, documents: int) -> Figures:
     """Look up and decide near-identical documents in a row, as a worker without a log does.
 
     All are near the first, which is the only one that the index keeps. The last must cost what the
-    first do. Returns CPU µs a document, of all and of the first and last tenth, and how many were
-    unique. ``documents``: a multiple of ten packets.
+    first do. ``documents``: a multiple of ten packets.
     """
     entries = MemoryEntries()
     decider = LocalDecider(Nearness.of(profile_named(profile)), entries)
@@ -299,7 +300,7 @@ _ON_DISK: Final[Mapping[str, Callable[[Path, str, int], Figures]]] = {
     "load": load,
     "rebuild": rebuild,
     "lines": lines,
-    "look_up": look_up,
+    "look_up": open_and_look_up,
 }
 
 
@@ -311,13 +312,13 @@ def main() -> None:
     parser.add_argument("documents", type=int)
     parser.add_argument("--skewed", action="store_true")
     options = parser.parse_args()
+    of_what = options.profile, options.documents
     if options.step in _ON_DISK:
-        figures = _ON_DISK[options.step](options.path, options.profile, options.documents)
+        print(json.dumps(_ON_DISK[options.step](options.path, *of_what)))
     elif options.step == "flood":
-        figures = flood(options.profile, options.documents)
+        print(json.dumps(flood(*of_what)))
     else:
-        figures = in_memory(options.profile, options.documents, skewed=options.skewed)
-    print(json.dumps(figures))
+        print(json.dumps(in_memory(*of_what, skewed=options.skewed)))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """The ceiling: the least that an exactly-once filter in Python must do, and no index.
 
 It consumes batches, decodes the JSON, makes the fingerprints of the profile ``wide``, and puts
-every document out on ``unique``: one transaction a batch, with the offsets in it (KIP-447). It
-looks nothing up, and keeps nothing.
+every document out on ``unique``: one transaction a batch, with the offsets in it (KIP-447).
 """
 
 from __future__ import annotations

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
-from benchmarks.command import ROOT, MeasurementError
+from benchmarks.command import ROOT, MeasurementError, output_of
 
 DIRECTORY: Final = ROOT / ".venv-peers"
 REQUIREMENTS: Final = Path(__file__).with_name("requirements.txt")
@@ -30,21 +29,11 @@ def peers_python() -> Path:
     if is_there():
         return python
     shutil.rmtree(DIRECTORY, ignore_errors=True)
-    pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
-    _run([sys.executable, "-m", "venv", str(DIRECTORY)])
-    _run([*pip, "install", "--quiet", "--requirement", str(REQUIREMENTS)])
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    try:
+        output_of([sys.executable, "-m", "venv", str(DIRECTORY)], _INSTALL_SECONDS)
+        output_of([*pip, "--requirement", str(REQUIREMENTS)], _INSTALL_SECONDS)
+    except MeasurementError as error:
+        raise MeasurementError(f"{error}\n--without-peers does without {DIRECTORY.name}") from error
     shutil.copyfile(REQUIREMENTS, _INSTALLED)
     return python
-
-
-def _run(command: list[str]) -> None:
-    try:
-        subprocess.run(
-            command, check=True, timeout=_INSTALL_SECONDS, capture_output=True, text=True
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        output = getattr(error, "stderr", None) or str(error)
-        raise MeasurementError(
-            f"the environment of the peers, {DIRECTORY.name}, cannot be made; --without-peers does "
-            f"without them:\n{output}"
-        ) from error

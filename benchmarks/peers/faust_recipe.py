@@ -45,10 +45,7 @@ def application(stream: Stream) -> faust.App:
     return app
 
 
-def main(stream: Stream) -> None:
-    word_simhash.load()
-    faust.Worker(application(stream), loglevel="WARNING").execute_from_commandline()
-
-
 if __name__ == "__main__":
-    main(stream_of_arguments())
+    word_simhash.load()
+    app = application(stream_of_arguments())
+    faust.Worker(app, loglevel="WARNING").execute_from_commandline()

@@ -1,15 +1,13 @@
 """Look-up and insertion of what is precomputed, by other libraries; run in their environment.
 
 ``python index_libraries.py LIBRARY DOCUMENTS LOOKED_UP [--skewed]`` prints one line of JSON:
-microseconds of the processor and of the clock for each document that is looked up and inserted, the
+microseconds of CPU time and of the clock for each document that is looked up and inserted, the
 database server's time included, after an index of DOCUMENTS was filled.
 
 - ``simhash``: ``SimhashIndex`` of 1e0ng, 64 bits, distance 3, values given as numbers
 - ``datasketch``: ``MinHashLSH`` in memory, 128 permutations, threshold 0.5, given as hash values
 - ``datasketch_redis``: the same with its buckets on a Redis server, on a Unix socket
 - ``rensa``: ``RMinHashLSH``, 128 permutations, 16 bands, made of random tokens beforehand
-
-``gaoya`` takes texts alone and hashes them itself: it cannot do this work.
 """
 
 from __future__ import annotations
@@ -52,6 +50,9 @@ class Library:
     server_seconds: Callable[[], float] = lambda: 0.0
     fill: Callable[[Iterator[tuple[str, Any]]], object] | None = None
 
+    def cpu_seconds(self) -> float:
+        return time.process_time() + self.server_seconds()
+
 
 def simhash() -> Library:
     logging.getLogger().setLevel(logging.ERROR)
@@ -66,9 +67,7 @@ def simhash() -> Library:
     return Library(make, index.add, index.get_near_dups)
 
 
-def datasketch(
-    storage: dict[str, Any] | None = None, server: psutil.Process | None = None
-) -> Library:
+def datasketch(storage: dict[str, Any] | None = None) -> Library:
     index = MinHashLSH(threshold=HALF, num_perm=PERMUTATIONS, storage_config=storage)
 
     def make(random: np.random.Generator, count: int, *, skewed: bool) -> list[Any]:
@@ -82,15 +81,7 @@ def datasketch(
             for name, sketch in documents:
                 session.insert(name, sketch, check_duplication=False)
 
-    if server is None:
-        return Library(make, index.insert, index.query)
-    process = server
-
-    def server_seconds() -> float:
-        times = process.cpu_times()
-        return float(times.user + times.system)
-
-    return Library(make, index.insert, index.query, server_seconds, fill)
+    return Library(make, index.insert, index.query, fill=None if storage is None else fill)
 
 
 def datasketch_redis() -> Library:
@@ -99,9 +90,10 @@ def datasketch_redis() -> Library:
     server.config_set("save", "")  # it writes to its disk for nobody
     atexit.register(server.shutdown)
     socket = {"unix_socket_path": server.socket_file}
-    return datasketch(
-        {"type": "redis", "basename": b"lsh", "redis": socket}, psutil.Process(server.pid)
-    )
+    library = datasketch({"type": "redis", "basename": b"lsh", "redis": socket})
+    process = psutil.Process(server.pid)
+    library.server_seconds = lambda: float(sum(process.cpu_times()[:2]))
+    return library
 
 
 def rensa() -> Library:
@@ -148,16 +140,13 @@ def main() -> None:
             library.insert(name, sketch)
     filled = time.perf_counter() - begun
     new = library.make(random, options.looked_up, skewed=options.skewed)
-    cpu = time.process_time() + library.server_seconds()
-    clock = time.perf_counter()
+    cpu, clock = library.cpu_seconds(), time.perf_counter()
     for number, each in enumerate(new, options.documents):
         library.look_up(each)
         library.insert(str(number), each)
-    spent = time.process_time() + library.server_seconds() - cpu
-    wall = time.perf_counter() - clock
     figures = {
-        "cpu_us": spent / options.looked_up * 1e6,
-        "clock_us": wall / options.looked_up * 1e6,
+        "cpu_us": (library.cpu_seconds() - cpu) / options.looked_up * 1e6,
+        "clock_us": (time.perf_counter() - clock) / options.looked_up * 1e6,
         "fill_seconds": filled,
     }
     print(json.dumps(figures))

@@ -1,8 +1,8 @@
 """The stream that a program of the contest works on, as its command line says.
 
-Each of them is started as ``python -m benchmarks.peers.PROGRAM BROKERS NAME DIRECTORY``: it reads
-the topic NAME.raw in the consumer group NAME, writes to NAME.unique and NAME.duplicate-of, keeps
-the key of each record, and runs until it is ended.
+``python -m benchmarks.peers.PROGRAM BROKERS NAME DIRECTORY`` reads the topic NAME.raw in the
+consumer group NAME, writes to NAME.unique and NAME.duplicate-of, keeps the key of each record, and
+runs until it is ended.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ class Stream(NamedTuple):
 
     @property
     def dead_letters(self) -> str:
-        """The topic of what cannot be read; of use to Firstseen alone."""
         return f"{self.name}.dlq"
 
     @property
@@ -46,7 +45,5 @@ class Stream(NamedTuple):
 
 
 def stream_of_arguments() -> Stream:
-    if len(sys.argv) != 4:
-        raise SystemExit(f"usage: {sys.argv[0]} BROKERS NAME DIRECTORY")
-    brokers, name, directory = sys.argv[1:]
+    brokers, name, directory = sys.argv[1:4]
     return Stream(brokers, name, Path(directory))

@@ -1,7 +1,7 @@
 """What the plain recipes share: a 64-bit SimHash of the words of a text, in four blocks.
 
-``simhash`` from PyPI, fed with the words of ``jieba`` and their counts: what a Python user finds
-first, as it is meant to be used. Near is a distance of at most 3, so near documents share a block.
+``simhash`` from PyPI with the words of ``jieba`` and their counts, as it is meant to be used. Near
+is a distance of at most 3, so near documents share a block.
 """
 
 from __future__ import annotations
@@ -39,8 +39,6 @@ def blocks(value: int) -> list[str]:
 
 def nearest(value: int, candidates: Iterable[Seen]) -> str | None:
     """Return the id of the nearest candidate that is near, None if there is none."""
-    closest = min(
-        (((value ^ other).bit_count(), name) for other, name in candidates),
-        default=(DISTANCE + 1, ""),
-    )
-    return closest[1] if closest[0] <= DISTANCE else None
+    near = [((value ^ other).bit_count(), name) for other, name in candidates]
+    distance, name = min(near, default=(DISTANCE + 1, ""))
+    return name if distance <= DISTANCE else None

@@ -15,14 +15,8 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.command import (
-    STANDARD_OUTPUT,
-    add_rounds,
-    add_without_peers,
-    errors_told,
-    new_parser,
-    say,
-)
+from benchmarks import command
+from benchmarks.command import STANDARD_OUTPUT, errors_told, new_parser, say
 from benchmarks.quality.contest import PEER_THRESHOLDS, SIMHASH_SETS, contest
 from benchmarks.quality.experiments import experiments
 from benchmarks.quality.page import BEGIN, Figures, markdown, with_figures
@@ -37,15 +31,15 @@ PARTS: Final = ("contest", "experiments", "sentences")
 
 
 def run(options: argparse.Namespace) -> Figures:
-    """Measure what the directory has; raises ``MeasurementError``."""
+    """Raises ``MeasurementError``."""
     profiles = [DEFAULT_PROFILE, *(name for name in PROFILES if name != DEFAULT_PROFILE)]
     before = machine()
     contests, outcomes, sentences = [], [], []
     for each in sets_in(options.data):
         if "contest" in options.only:
-            peers = [] if options.without_peers else list(PEER_THRESHOLDS)
-            if each.name not in SIMHASH_SETS and "simhash" in peers:
-                peers.remove("simhash")
+            skipped = () if each.name in SIMHASH_SETS else ("simhash",)
+            thresholds = () if options.without_peers else PEER_THRESHOLDS
+            peers = [name for name in thresholds if name not in skipped]
             contests.append(contest(each, profiles, peers, options.rounds))
         if "experiments" in options.only and each.name == REAL_DOCUMENTS:
             with_peers = not options.without_peers
@@ -72,39 +66,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default=Path(given) if given else None,
         help=f"the directory of the labelled sets; else the variable {DIRECTORY_VARIABLE}",
     )
-    add_rounds(parser, ROUNDS)
+    command.add_number(parser, "--rounds", ROUNDS, "turns of each")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART")
-    add_without_peers(parser)
-    parser.add_argument(
-        "--update", type=Path, metavar="PAGE", help="write the figures into this page"
-    )
-    parser.add_argument(
-        "--figures", type=Path, metavar="FILE", help="do not measure: take what --json has written"
-    )
+    command.add_without_peers(parser)
+    parser.add_argument("--update", type=Path, metavar="PAGE", help="write the figures there")
+    parser.add_argument("--figures", type=Path, metavar="FILE", help="show what --json has written")
     options = parser.parse_args(arguments)
     if options.update and BEGIN not in options.update.read_text("utf-8"):
         parser.error(f"{options.update} lacks the line {BEGIN}")
     if options.figures:
         figures = msgspec.json.decode(options.figures.read_bytes(), type=Figures)
+    elif options.data is None or not sets_in(options.data):
+        parser.error(
+            f"there are no labelled sets (NAME/documents.jsonl.gz with a pairs.tsv beside it) at "
+            f"{options.data}: name their directory with --data or {DIRECTORY_VARIABLE} "
+            "(make bench-quality DATA=…; docs/quality.md says what it has)"
+        )
     else:
-        _check_data(parser, options.data)
         with errors_told():
             figures = run(options)
     print(markdown(figures), file=sys.stderr if options.json == STANDARD_OUTPUT else sys.stdout)
     write_json(figures, options.json)
     if options.update:
         options.update.write_text(with_figures(options.update.read_text("utf-8"), figures), "utf-8")
-
-
-def _check_data(parser: argparse.ArgumentParser, data: Path | None) -> None:
-    if data is None or not data.is_dir():
-        where = "" if data is None else f" at {data}"
-        parser.error(
-            f"there are no labelled sets{where}: name their directory with --data or "
-            f"{DIRECTORY_VARIABLE} (make bench-quality DATA=…; docs/quality.md says what it has)"
-        )
-    if not sets_in(data):
-        parser.error(f"{data} has no NAME/documents.jsonl.gz with a pairs.tsv beside it")
 
 
 if __name__ == "__main__":

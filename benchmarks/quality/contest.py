@@ -7,7 +7,7 @@ import sys
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -39,8 +39,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    threshold: str
-    is_ours: bool
+    threshold: str = ""
+    is_ours: bool = False
     is_best: bool
     quality: Quality
     documents_per_cpu_second: Spread
@@ -76,35 +76,20 @@ def contest(
             done.append(_ours(labelled_set, name))
         for name, done in turns.items():
             done.extend(peer_qualities(labelled, name, [best[name]]).values())
-    first = [_seconds_each(quality) for quality in ours[profiles[0]]]
+    compared = ours[profiles[0]]
     standings = [
-        Standing(
-            name=f"Firstseen {name}",
-            threshold="",
-            is_ours=True,
-            is_best=name == profiles[0],
-            quality=done[0],
-            documents_per_cpu_second=_rates(done),
-        )
+        _standing(done, name=f"Firstseen {name}", is_ours=True, is_best=done is compared)
         for name, done in ours.items()
     ]
     for name, qualities in runs.items():
         for at, quality in qualities.items():
             is_best = at == best[name]
-            done = turns[name] if is_best else [quality]
-            times = ratios([_seconds_each(each) for each in done], first) if is_best else None
+            threshold = f"{'≤' if name == 'simhash' else '≥'} {at:g}"
+            done, beside = (turns[name], compared) if is_best else ([quality], [])
             standings.append(
-                Standing(
-                    name=name,
-                    threshold=f"{'≤' if name == 'simhash' else '≥'} {at:g}",
-                    is_ours=False,
-                    is_best=is_best,
-                    quality=quality,
-                    documents_per_cpu_second=_rates(done),
-                    times_as_fast=times,
-                )
+                _standing(done, beside, name=name, threshold=threshold, is_best=is_best)
             )
-    quality = ours[profiles[0]][0]
+    quality = compared[0]
     return Contest(
         set=labelled_set.name,
         score=labelled_set.score,
@@ -115,19 +100,26 @@ def contest(
     )
 
 
+def _standing(done: Sequence[Quality], beside: Sequence[Quality] = (), **named: Any) -> Standing:  # noqa: ANN401
+    seconds, ours = ([each.cpu_seconds / each.documents for each in of] for of in (done, beside))
+    return Standing(
+        quality=done[0],
+        documents_per_cpu_second=Spread.of(1 / each for each in seconds),
+        times_as_fast=ratios(seconds, ours) if ours else None,
+        **named,
+    )
+
+
 def best_of(qualities: Mapping[float, Quality], score: str) -> float:
     """Return the threshold with the highest score of those with few enough false duplicates.
 
     Where none has, the one with the fewest.
     """
-    allowed = {
-        at: quality
-        for at, quality in qualities.items()
-        if (quality.false_duplicates or 0.0) <= FALSE_DUPLICATES_MAX
-    }
+    false = {at: quality.false_duplicates or 0.0 for at, quality in qualities.items()}
+    allowed = [at for at in qualities if false[at] <= FALSE_DUPLICATES_MAX]
     if not allowed:
-        return min(qualities, key=lambda at: qualities[at].false_duplicates or 0.0)
-    return max(allowed, key=lambda at: score_of(allowed[at], score) or 0.0)
+        return min(false, key=false.__getitem__)
+    return max(allowed, key=lambda at: score_of(qualities[at], score) or 0.0)
 
 
 def score_of(quality: Quality, score: str) -> float | None:
@@ -161,11 +153,3 @@ def peer_qualities(
             labelled.documents, labelled.pairs, decided, of_run, name
         )
     return qualities
-
-
-def _seconds_each(quality: Quality) -> float:
-    return quality.cpu_seconds / quality.documents
-
-
-def _rates(qualities: Iterable[Quality]) -> Spread:
-    return Spread.of(quality.documents / quality.cpu_seconds for quality in qualities)

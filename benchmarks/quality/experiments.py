@@ -1,11 +1,10 @@
 """The experiments of two papers, rebuilt on real documents: five topics, edited copies, the rest.
 
-Wang and Wang (2019) had five topics with 1,000 similar documents each among 5,000 unrelated ones;
-the paper on improved weights had 500 each among about 10,000. Neither published its documents.
-Here the documents are one version of each article of a set of revisions; a topic is the articles in
-whose titles and texts its words stand most; the near-duplicates are edits of its articles
-(``streams.evaluation.injected_edits``); the articles of all topics are the unrelated ones.
-All copies are labelled with their article; those that share less than half with it do not score.
+Neither Wang and Wang (2019) nor the paper on improved weights published its documents. Here they
+are one version of each article of a set of revisions; a topic is the articles in whose titles and
+texts its words stand most; the near-duplicates are edits of its articles
+(``streams.evaluation.injected_edits``), the articles of all topics the unrelated documents. All
+copies are labelled with their article; those that share less than half with it do not score.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def methods(profile: str) -> list[Method]:
 def experiments(
     labelled_set: LabelledSet, default_profile: str, *, with_peers: bool
 ) -> list[Figures]:
-    """Run all methods on all topics; raises ``MeasurementError``."""
+    """Raises ``MeasurementError``."""
     articles = _articles(labelled_set)
     results: dict[str, list[Quality]] = defaultdict(list)
     remembered = RememberedFingerprints()

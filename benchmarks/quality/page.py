@@ -11,7 +11,6 @@ import msgspec
 from benchmarks import report
 from benchmarks.quality.contest import Contest, Standing, score_of
 from benchmarks.quality.sets import FALSE_DUPLICATES_MAX
-from benchmarks.report import Machine
 from streams.evaluation.evaluation import Quality
 
 BEGIN: Final = "<!-- figures: begin; written by make bench-quality -->"
@@ -23,7 +22,7 @@ _QUALITY: Final = ("", "recall", "precision", "F1", "caught", "false")
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    machine: Machine
+    machine: report.Figures
     profiles: list[str]
     indexes: list[str]
     contests: list[Contest]
@@ -32,8 +31,6 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QualityTable(NamedTuple):
-    """A table in words; ``note`` stands below it."""
-
     title: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -56,11 +53,11 @@ def tables(figures: Figures) -> Iterator[QualityTable]:
 def markdown(figures: Figures) -> str:
     machine = figures.machine
     indexes = zip(figures.profiles, figures.indexes, strict=True)
-    where = f"Python {machine.python}, {machine.system} on {machine.architecture}"
-    lines = [
-        f"{where}, {machine.processors} processors, load {machine.load:g} before it began.",
-        "",
-    ]
+    where = (
+        "Python {python}, {system} on {architecture}, {processors} processors, load {load:g} "
+        "before it began."
+    )
+    lines = [where.format_map(machine), ""]
     lines += [f"- `{profile}`: `{index}`" for profile, index in indexes]
     for table in tables(figures):
         rule = ["---"] + ["---:"] * (len(table.head) - 1)
@@ -99,13 +96,9 @@ def _contest(contest: Contest) -> QualityTable:
 
 def _bands(contest: Contest) -> QualityTable:
     shown = [each for each in contest.standings if each.is_best or each.is_ours]
-    bands = list(shown[0].quality.recall_by_jaccard)
+    rows = [[_named(each), *map(_share, each.quality.recall_by_jaccard.values())] for each in shown]
     counts = shown[0].quality.positives_by_jaccard
-    rows = []
-    for each in shown:
-        recalls = (_share(each.quality.recall_by_jaccard[band]) for band in bands)
-        rows.append([_named(each), *recalls])
-    heads = (f"{band} ({counts[band]:,})" for band in bands)
+    heads = (f"{band} ({count:,})" for band, count in counts.items())
     return QualityTable(f"{contest.set}: recall by Jaccard of the pair", ["", *heads], rows)
 
 
@@ -115,13 +108,12 @@ def at_equal_false(contests: Sequence[Contest]) -> QualityTable:
     for contest in contests:
         ours = next(each for each in contest.standings if each.is_ours and each.is_best)
         allowed = _false(ours) + _EQUAL_FALSE
-        best: dict[str, Standing] = {ours.name: ours}
-        for each in contest.standings:
-            if each.is_ours or _false(each) > allowed:
-                continue
-            known = best.get(each.name)
-            if known is None or _score(each, contest) > _score(known, contest):
-                best[each.name] = each
+        others = [
+            each for each in contest.standings if not each.is_ours and _false(each) <= allowed
+        ]
+        best = {ours.name: ours}
+        for each in sorted(others, key=lambda each: -_score(each, contest)):
+            best.setdefault(each.name, each)
         rows += [
             [f"{contest.set}: {_named(each)}", *_shares(each.quality)] for each in best.values()
         ]
@@ -171,19 +163,12 @@ def _best_for_all(
 
 
 def _experiments(outcomes: Sequence[Mapping[str, float]]) -> QualityTable:
-    row = (
-        "{method}",
-        "{precision:.3f}",
-        "{precision_least:.3f}",
-        "{recall:.3f}",
-        "{recall_least:.3f}",
-        "{f1:.3f}",
-    )
+    figures = ("precision", "precision_least", "recall", "recall_least", "f1")
     title = "{topics} topics, {near_duplicates:,} edited copies among {unrelated:,} articles"
     return QualityTable(
         title.format_map(outcomes[0]),
         ["", "precision", "lowest", "recall", "lowest", "F1"],
-        [[cell.format_map(each) for cell in row] for each in outcomes],
+        [[f"{each['method']}", *(f"{each[name]:.3f}" for name in figures)] for each in outcomes],
         "Means over the topics, and the lowest values. The papers report .94/.92 and .953/.940.",
     )
 

@@ -5,8 +5,7 @@ Run as a program in the environment of the peers::
     python -m benchmarks.quality.peer NAME DOCUMENTS THRESHOLD…
 
 It writes one line of JSON: for each threshold, the original of each document (its own number where
-it is unique), and the processor's seconds for all of it: reading, sketching, looking up, inserting.
-Sketches are made once; their time counts for each threshold.
+it is unique), and the CPU seconds of all of it. Sketches are made once, and count for each.
 
 - ``datasketch`` and ``rensa``: MinHash of character 5-grams without white space, 128 permutations,
   LSH; of the candidates the one with the highest estimated Jaccard, if that reaches the threshold.
@@ -34,8 +33,8 @@ Index = Callable[[float], Callable[[int, Any], int]]
 
 
 def texts_in(path: str) -> Iterator[str]:
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.endswith(".gz") else open(path)  # noqa: SIM115, PTH123 - closed by the loop below
-    with opened as lines:
+    opened = gzip.open if path.endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8") as lines:
         for line in lines:
             if line.strip():
                 yield json.loads(line)["text"]
@@ -135,10 +134,8 @@ PEERS: dict[str, Callable[[], tuple[Sketch, Index]]] = {
 
 def _bands_for(threshold: float) -> int:
     """Return the most even bands that catch what the threshold wants: (1/b)^(1/r) is below it."""
-    divisors = [bands for bands in range(1, PERMUTATIONS + 1) if PERMUTATIONS % bands == 0]
-    return min(
-        bands for bands in divisors if (1 / bands) ** (bands / PERMUTATIONS) <= threshold - 0.05
-    )
+    divisors = (bands for bands in range(1, PERMUTATIONS + 1) if PERMUTATIONS % bands == 0)
+    return next(b for b in divisors if (1 / b) ** (b / PERMUTATIONS) <= threshold - 0.05)
 
 
 def run(name: str, path: str, thresholds: Sequence[float]) -> list[dict[str, object]]:
@@ -150,9 +147,7 @@ def run(name: str, path: str, thresholds: Sequence[float]) -> list[dict[str, obj
     for threshold in thresholds:
         begun = time.process_time()
         decide = index(threshold)
-        originals = [
-            decide(number, document_sketch) for number, document_sketch in enumerate(sketches)
-        ]
+        originals = [decide(number, each) for number, each in enumerate(sketches)]
         seconds = sketched + time.process_time() - begun
         runs.append({"threshold": threshold, "originals": originals, "cpu_seconds": seconds})
     return runs

@@ -20,9 +20,8 @@ _Pair = tuple[str, str, int]
 def sentence_figures(file: Path, profiles: Sequence[str]) -> list[Figures]:
     """Stream all sentences of a file through each profile, those of a pair next to each other."""
     what = "text, text2 and label"
-    pairs: list[_Pair] = list(
-        json_lines(file, what, lambda line: (line["text"], line["text2"], line["label"]))
-    )
+    read = json_lines(file, what, lambda line: (line["text"], line["text2"], line["label"]))
+    pairs: list[_Pair] = list(read)
     with tempfile.TemporaryDirectory(prefix="firstseen-") as directory:
         path = Path(directory, "sentences.jsonl")
         texts = [text for a, b, _ in pairs for text in (a, b)]

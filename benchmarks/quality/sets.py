@@ -1,8 +1,7 @@
-"""The sets of labelled text that quality is measured on, where somebody has them.
+"""The sets of labelled text that quality is measured on; none is part of this repository.
 
 A set is a directory ``NAME`` with ``documents.jsonl.gz`` and ``pairs.tsv``, as
-``firstseen evaluate`` takes them. None is part of this repository; the directory that has them is
-given by ``--data``, or by the variable ``QUALITY_DATA``.
+``firstseen evaluate`` takes them.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ REAL_DOCUMENTS: Final = "revisions_zh"
 SCORES: Final = {"revisions_zh": "f1", "licences_en": "caught"}
 """What decides which threshold of a peer is its best; of a set that is not here, ``f1``.
 
-In licences_en a group is the identity of a licence, not closeness, and most texts have dozens of
-near twins: recall and precision of pairs say little, so ``caught`` is what counts.
+In licences_en a group is the identity of a licence, not closeness: pairs say little there.
 """
 
 FALSE_DUPLICATES_MAX: Final = 0.02
@@ -40,8 +38,9 @@ class LabelledSet(NamedTuple):
 
 
 def sets_in(directory: Path) -> list[LabelledSet]:
-    sets = [
-        LabelledSet(path.parent.name, path, path.with_name("pairs.tsv"))
-        for path in sorted(directory.glob("*/documents.jsonl.gz"))
+    paths = [(path, path.with_name("pairs.tsv")) for path in directory.glob("*/documents.jsonl.gz")]
+    return [
+        LabelledSet(path.parent.name, path, pairs)
+        for path, pairs in sorted(paths)
+        if pairs.exists()
     ]
-    return [each for each in sets if each.pairs.exists()]

@@ -2,7 +2,8 @@
 
  - ``topics/topics.yaml``: Strimzi's KafkaTopics, of the plans by which ``firstseen topics create``
    makes topics;
- - ``components/monitoring/prometheusrule.yaml``: the rules of ``deploy/prometheus``;
+ - ``components/monitoring/prometheusrule.yaml``, and ``files/rules.yaml`` of the Helm chart: the
+   rules of ``deploy/prometheus``;
  - ``rendered/*.yaml``: what ``kubectl kustomize`` makes of the kustomizations, for those who do
    not have it. Where there is no kubectl, they stay as they are.
 
@@ -24,6 +25,7 @@ from streams.topics.plans import topic_plans
 
 HERE: Final = Path(__file__).resolve().parent
 RULES: Final = HERE.parent / "prometheus"
+CHART: Final = HERE.parent / "helm" / "firstseen"
 
 PARTITIONS: Final = 6
 """Shards of the index, and so the maximum of workers that share the work. More can follow."""
@@ -90,6 +92,10 @@ def manifests() -> Iterator[tuple[Path, str]]:
         HERE / "components" / "monitoring" / "prometheusrule.yaml",
         _text("deploy/prometheus/*.rules.yml", [prometheus_rule()]),
     )
+    yield (
+        CHART / "files" / "rules.yaml",
+        _text("deploy/prometheus/*.rules.yml", [{"groups": rule_groups()}]),
+    )
 
 
 def render(directory: Path) -> str | None:
@@ -123,7 +129,7 @@ def _text(source: str, content: Sequence[Mapping[str, Any]]) -> str:
 if __name__ == "__main__":
     for path, text in manifests():
         path.write_text(text, "utf-8")
-        print(f"written: {path.relative_to(HERE)}")
+        print(f"written: {path.relative_to(HERE.parent)}")
     for built in RENDERED:
         rendered = render(HERE / built)
         if rendered is not None:

@@ -21,6 +21,9 @@ fi
 "$bin/hadolint" Dockerfile
 "$bin/lychee" --offline --include-fragments --no-progress --quiet --extensions md .
 "$bin/yamllint" --strict --config-file deploy/tools/yamllint.yml docker-compose.yml deploy
+if [[ -x $bin/helm ]]; then
+  "$bin/helm" lint --strict --quiet deploy/helm/firstseen
+fi
 "$bin/check-jsonschema" --quiet --builtin-schema vendor.compose-spec docker-compose.yml
 "$bin/kubernetes-validate" --strict --quiet deploy/kubernetes/base/[!k]*.yaml
 "$bin/check-jsonschema" --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -19,6 +20,7 @@ from benchmarks.fingerprints import ContenderProcess
 from benchmarks.index import shards as index_shards
 from benchmarks.index.__main__ import MILLION, Measured, goals_of
 from benchmarks.index.__main__ import main as index_main
+from benchmarks.report import Spread, show, tables_of
 from benchmarks.texts import generated_documents
 from simhash_core.text.profiles import PROFILES
 
@@ -223,13 +225,31 @@ def test_figures_of_as_many_documents_are_judged_by_the_goals() -> None:
 
 def test_one_index_for_many_shards(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
-    index_shards.main(["--shards", "1", "3", "--documents", "900", "--apart", "--json", str(path)])
+    index_shards.main(["--shards", "1", "3", "--documents", "900", "--json", str(path)])
     figures = figures_of(path)
-    assert [(each["shards"], each["apart"]) for each in figures] == [
-        (1, False),
-        (1, True),
-        (3, False),
-        (3, True),
-    ]
-    assert all(each["us_a_document"] > 0 and each["us_a_packet"] > 0 for each in figures)
-    assert all(each["open_seconds"] > 0 for each in figures if not each["apart"])
+    assert [each["shards"] for each in figures] == [1, 3]
+    for name in ("us_a_document", "us_a_packet", "open_seconds"):
+        assert all(each[name] > 0 for each in figures)
+
+
+def test_tables_show_lists_parts_by_name_and_what_is_nested(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    figures = {
+        "documents": 1_000,
+        "cases": [{"name": "one", "cpu_us": Spread(1.0, 2.0, 3.5)}, {"name": "two", "steps": [7]}],
+        "goals": {"speed": {"value": 1234.5, "met": True}},
+        "stages": [{"profile": "wide", "stages": [{"stage": "sum", "cpu_us": 0.12345}]}],
+    }
+    show(tables_of(figures))
+    shown = capsys.readouterr().out
+    for line in (
+        "documents 1,000",
+        "name cpu us steps",
+        "one 2 (1 to 3.5)",
+        "two 7",
+        "speed 1,234 True",
+        "wide stages",
+        "sum 0.1235",
+    ):
+        assert line in " ".join(re.sub("[^ -~]+", " ", shown).split())

@@ -18,7 +18,7 @@ from benchmarks.contest.processor_time import cpu_seconds, descendants
 from benchmarks.contest.service import Observed, Waits
 from benchmarks.contest.shapes import SHAPES
 from benchmarks.contest.speed import Run
-from benchmarks.report import Spread, show
+from benchmarks.report import Spread, show, tables_of
 
 ASKED_FOR = {
     "wide_1_beside_ceiling",
@@ -117,7 +117,7 @@ def test_json_has_null_for_what_did_not_run_and_the_longest_stall(
             "16": {"rate": 1_500, "p50": 20, "p99": 400},
         },
     }
-    show(figures.tables(whole | {"documents": 1_000, "characters": 500, "rounds": 2}))
+    show(tables_of(figures.shown(whole | {"machine": {"load": 1.0}})))
     shown = capsys.readouterr().out
     assert all(word in shown for word in ["ceiling_1", "kill_stall_seconds", "missed", "half"])
 

@@ -4,10 +4,17 @@ A transaction writes to two partitions, one on each of two brokers. The second b
 and once its partition has no leader the transaction is committed; then the broker is started again.
 A Kafka that is right writes the marker to its partition by then. One with KAFKA-20734 took the
 partition for one that was deleted: its transaction is *hung*, and committed readers stop there.
+
+    python -m tests.rigs.brokers.lost_markers [ROUNDS]
+
+prints one JSON object; its exit code is 1 where a transaction was left without its end.
 """
 
 from __future__ import annotations
 
+import json
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +26,7 @@ from simhash_core.documents import TopicPartition
 from streams.errors import BrokerUnavailableError
 from streams.kafka.clients import AdminClient, Producer
 from streams.topics.watermarks import BrokerWatermarks, open_transactions
-from tests.rigs.brokers.kafka_broker import KafkaBroker, kafka_libs
+from tests.rigs.brokers.kafka_broker import KafkaBroker, kafka_libs, why_kafka_cannot_run
 from tests.rigs.brokers.loopback_ports import free_port
 from tests.rigs.waiting import await_that
 
@@ -118,3 +125,16 @@ def _stays_open(servers: str, topic: str) -> bool:
                 return True
         assert time.monotonic() < deadline, f"{topic} cannot be read"
         time.sleep(POLL_SECONDS)
+
+
+def main(rounds: int = 5) -> None:
+    if (reason := why_kafka_cannot_run()) is not None:
+        raise SystemExit(reason)
+    with tempfile.TemporaryDirectory(prefix="lost-markers-") as directory:
+        hung = hung_transactions(Path(directory), rounds)
+    print(json.dumps({"kafka": kafka_version(), "rounds": rounds, "hung": hung}))
+    raise SystemExit(1 if hung else 0)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -412,7 +412,7 @@ class Stores:
         return {}
 
 
-class _Channel(asyncio.Queue[object]):
+class Channel(asyncio.Queue[object]):
     async def send(self, *, value: object) -> None:
         await self.put(value)
 
@@ -440,7 +440,7 @@ class HandDriven:
         self.registry = CollectorRegistry()
         self.failures: list[BaseException] = []
         self.sent: defaultdict[int, int] = defaultdict(int)
-        self._channels = [_Channel(1) for _ in range(4)]
+        self._channels = [Channel(1) for _ in range(4)]
         self.pipeline = Pipeline(
             SETTINGS,
             FINGERPRINTER,
@@ -527,7 +527,7 @@ class HandDriven:
         self.committer.script.append(held)
         return held
 
-    async def _run(self, channel: _Channel, stage: Callable[[], Awaitable[None]]) -> None:
+    async def _run(self, channel: Channel, stage: Callable[[], Awaitable[None]]) -> None:
         while True:
             await channel.get()
             try:

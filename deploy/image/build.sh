@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# make image: builds the image of the Dockerfile, by docker where its daemon answers, else by podman.
+#
+# Where no registry can be reached, a stand-in for the base image is made of Debian's packages
+# (mmdebstrap): the same Python from another build, for tests of the image. It keeps pip's settings
+# of this machine out of the image, and says that it is a stand-in.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+readonly TAG=${1:-ghcr.io/firstseen/firstseen:$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)}
+readonly PULL_SECONDS=${FIRSTSEEN_PULL_SECONDS:-60}
+base=$(sed -n 's/^FROM \([^ ]*\)$/\1/p' Dockerfile)
+readonly base
+
+if command -v docker >/dev/null && docker info >/dev/null 2>&1; then
+  exec docker build --tag "$TAG" .
+fi
+if ! command -v podman >/dev/null; then
+  echo "make image: no docker daemon, and no podman (Debian, Ubuntu: apt-get install podman runc)" >&2
+  exit 1
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+stand_in() { # make the base image of Debian's packages: the release that has this Python
+  if ! command -v mmdebstrap >/dev/null; then
+    echo "make image: $base cannot be pulled, and there is no mmdebstrap to make a stand-in" >&2
+    exit 1
+  fi
+  echo "make image: no registry; a stand-in for $base is made of Debian's packages"
+  mmdebstrap --quiet --variant=minbase --include=ca-certificates,python3-pip,python3-venv \
+    --customize-hook='ln -s /usr/bin/python3 "$1/usr/local/bin/python"' \
+    bookworm "$work/root.tar"
+  podman import --quiet --message "a stand-in of Debian's packages" "$work/root.tar" "$base"
+}
+
+podman image exists "$base" || timeout "$PULL_SECONDS" podman pull --quiet "$base" 2>/dev/null || stand_in
+
+# pip's index, mirror and certificates of this machine, for the build alone.
+mkdir "$work/pip" "$work/wheels"
+wheels=$(python3 -m pip config get :env:.find-links 2>/dev/null || true)
+[[ -d $wheels ]] || wheels=$work/wheels
+{
+  echo "[global]"
+  for name in index-url extra-index-url cert timeout find-links; do
+    for section in global :env:; do
+      value=$(python3 -m pip config get "$section.$name" 2>/dev/null) && echo "$name = $value" && break
+    done
+  done
+} >"$work/pip/pip.conf" || true
+certificates=/etc/ssl/certs
+podman build --format docker --network host --quiet --tag "$TAG" \
+  --volume "$work/pip/pip.conf:/etc/pip.conf:ro" \
+  --volume "$certificates:$certificates:ro" \
+  --volume "$wheels:$wheels:ro" .

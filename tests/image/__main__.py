@@ -1,0 +1,205 @@
+"""Builds the container image and runs it: ``make image-test``.
+
+Read-only, as the user of the image, without capabilities, on a volume: health while the broker is
+away, 3,000 documents, SIGTERM, kill -9 and the same volume again. It needs root, namespaces, podman
+and runc; where these are missing it says so in one line, and fails only with
+``FIRSTSEEN_REQUIRE_TOOLS=1``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from tests.rigs.brokers.kafka_broker import KafkaBroker, why_kafka_cannot_run
+from tests.rigs.brokers.loopback_ports import free_port
+from tests.rigs.waiting import await_that
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+TAG: Final = "localhost/firstseen-test:latest"
+WORKER: Final = "firstseen-test-worker"
+VOLUME: Final = "firstseen-test-state"
+DOCUMENTS: Final = 3_000
+BUILD_SECONDS: Final = 900.0
+CALL_SECONDS: Final = 120.0
+READY_SECONDS: Final = 90.0
+# The defaults of podman are more than runc may set here; cgroups may be hybrid, which crun refuses.
+CONTAINERS: Final = """[containers]
+default_ulimits = ["nofile=65536:65536", "nproc=65536:65536"]
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+"""
+
+
+def why_it_cannot_run() -> str | None:
+    for program in ("podman", "runc"):
+        if shutil.which(program) is None:
+            return f"no {program} (Debian, Ubuntu: apt-get install podman runc mmdebstrap)"
+    if os.geteuid() != 0:
+        return "it needs root"
+    namespaces = subprocess.run(
+        ["unshare", "--mount", "--pid", "--fork", "true"], capture_output=True, check=False
+    )
+    return (
+        why_kafka_cannot_run() if namespaces.returncode == 0 else "no namespaces can be made here"
+    )
+
+
+def podman(*arguments: str, seconds: float = CALL_SECONDS, check: bool = True) -> str:
+    run = subprocess.run(
+        ["podman", *arguments], capture_output=True, text=True, timeout=seconds, check=False
+    )
+    if check and run.returncode:
+        raise SystemExit(f"podman {' '.join(arguments)}: {run.stdout}{run.stderr}")
+    return run.stdout.strip()
+
+
+def hardened(servers: str) -> list[str]:
+    """Return the options with which every container runs."""
+    return [
+        *("--network", "host", "--read-only", "--tmpfs", "/tmp:size=64m"),  # noqa: S108 - inside
+        *("--cap-drop", "all", "--security-opt", "no-new-privileges"),
+        *("--env", f"FIRSTSEEN_BROKERS={servers}"),
+    ]
+
+
+def command(servers: str, *arguments: str) -> str:
+    return podman("run", "--rm", *hardened(servers), TAG, *arguments)
+
+
+def start(servers: str, port: int) -> None:
+    options = ["--env", f"FIRSTSEEN_WEB__PORT={port}", "--env", "FIRSTSEEN_LOG__FORMAT=json"]
+    options += ["--env", "FIRSTSEEN_SESSION_TIMEOUT_SECONDS=6"]
+    options += ["--volume", f"{VOLUME}:/var/lib/firstseen"]
+    podman("run", "--detach", "--name", WORKER, *hardened(servers), *options, TAG)
+
+
+def healthy() -> bool:
+    """Run the HEALTHCHECK of the image."""
+    run = subprocess.run(
+        ["podman", "healthcheck", "run", WORKER], capture_output=True, timeout=60, check=False
+    )
+    return run.returncode == 0
+
+
+def ready() -> bool:
+    run = subprocess.run(
+        ["podman", "exec", WORKER, "firstseen", "health", "--ready"],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    return run.returncode == 0
+
+
+def records(servers: str, *topics: str) -> int:
+    """Return how many committed records topics have."""
+    named = [part for topic in topics for part in ("--topic", topic)]
+    lines = command(servers, "consume", "--until-end", "--json", *named).splitlines()
+    return sum(line.startswith("{") for line in lines)
+
+
+def all_put_out(servers: str) -> bool:
+    """Whether each document has its record on an output topic, and raises if one has two."""
+    sent = records(servers, "raw")
+    put_out = records(servers, "unique", "duplicate-of", "dead-letters")
+    assert put_out <= sent, f"{put_out} outputs of {sent} documents"
+    return put_out == sent
+
+
+@contextmanager
+def timed(what: str) -> Iterator[None]:
+    begun = time.monotonic()
+    yield
+    print(f"image-test: {what}: {time.monotonic() - begun:.1f} s", flush=True)
+
+
+def check_limits() -> None:
+    """The worker is nobody's root: no capability, no new privileges, nothing to write to."""
+    status = podman("exec", WORKER, "cat", "/proc/1/status")
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    assert fields["Uid"].split() == ["10001"] * 4, fields["Uid"]
+    assert int(fields["CapEff"], 16) == int(fields["CapBnd"], 16) == 0, fields["CapEff"]
+    assert fields["NoNewPrivs"] == "1"
+    written = "import pathlib; pathlib.Path('/opt/firstseen/x').touch()"
+    refused = subprocess.run(
+        ["podman", "exec", WORKER, "python", "-c", written],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "Read-only file system" in refused.stderr, refused.stderr
+
+
+def exit_code() -> int:
+    return int(podman("wait", WORKER))
+
+
+def run(directory: Path) -> None:
+    with timed("built"):
+        subprocess.run([ROOT / "deploy/image/build.sh", TAG], timeout=BUILD_SECONDS, check=True)
+    inspected: list[dict[str, Any]] = json.loads(podman("inspect", TAG))
+    print(f"image-test: {inspected[0]['Size'] / 1e6:.0f} MB")
+    broker = KafkaBroker(directory / "kafka")
+    servers, port = broker.bootstrap_servers, free_port()
+    podman("volume", "rm", "--force", VOLUME, check=False)
+    try:
+        with timed("healthy, and not ready, while the broker is away"):
+            start(servers, port)
+            await_that(healthy, READY_SECONDS)
+            assert not ready()
+        check_limits()
+        with broker:
+            with timed("topics made, and ready"):
+                command(servers, "topics", "create", "--partitions", "2", "--timeout", "60")
+                await_that(ready, READY_SECONDS)
+            with timed(f"{DOCUMENTS:,} documents"):
+                command(servers, "load", "--documents", str(DOCUMENTS), "--rate", "1000")
+                await_that(lambda: all_put_out(servers), READY_SECONDS)
+            with timed("ended by SIGTERM"):
+                podman("stop", "--time", "60", WORKER)
+                assert exit_code() == 0, podman("logs", "--tail", "20", WORKER)
+                podman("rm", WORKER)
+            with timed("killed while it works, and started again on the same volume"):
+                start(servers, port)
+                await_that(ready, READY_SECONDS)
+                command(servers, "load", "--documents", str(DOCUMENTS), "--seed", "2")
+                podman("kill", "--signal", "KILL", WORKER)
+                assert exit_code() == 137
+                podman("rm", WORKER)
+                start(servers, port)
+                await_that(lambda: all_put_out(servers), READY_SECONDS)
+    except BaseException:
+        print(podman("logs", "--tail", "20", WORKER, check=False), file=sys.stderr)
+        raise
+    finally:
+        podman("rm", "--force", "--time", "5", WORKER, check=False)
+        podman("volume", "rm", "--force", VOLUME, check=False)
+
+
+def main() -> None:
+    reason = why_it_cannot_run()
+    if reason is not None:
+        print(f"image-test: skipped: {reason}")
+        raise SystemExit(os.environ.get("FIRSTSEEN_REQUIRE_TOOLS") == "1")
+    with tempfile.TemporaryDirectory(prefix="firstseen-image-") as name:
+        settings = Path(name, "containers.conf")
+        settings.write_text(CONTAINERS, "utf-8")
+        os.environ["CONTAINERS_CONF"] = str(settings)
+        run(Path(name))
+
+
+if __name__ == "__main__":
+    main()
