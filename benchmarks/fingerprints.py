@@ -109,7 +109,8 @@ class ContenderProcess:
         self._process.communicate(timeout=_END_SECONDS)
 
     def turn(self) -> Turn:
-        return tuple[float, float](self._ask("again"))
+        cold, warm = self._ask("again")
+        return cold, warm
 
     def _ask(self, line: str) -> list[float]:
         process = self._process

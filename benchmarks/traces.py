@@ -17,9 +17,8 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
-from rich.table import Table
 
-from benchmarks.command import add_rounds, new_parser, positive
+from benchmarks.command import add_number, new_parser
 from benchmarks.report import publish
 from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.verdicts import Unique
@@ -66,8 +65,8 @@ def seconds(documents: int, share: float, *, traced: bool = True) -> float:
 
 def main() -> None:
     parser = new_parser("benchmarks.traces", __doc__)
-    parser.add_argument("--documents", type=positive, default=20_000)
-    add_rounds(parser, 5)
+    add_number(parser, "--documents", 20_000, "of each run")
+    add_number(parser, "--rounds", 5, "turns of each")
     chosen = parser.parse_args()
     documents = chosen.documents
     costs = {
@@ -77,11 +76,11 @@ def main() -> None:
         )
         for share in _SHARES
     }
-    table = Table("sampled", "µs a document", "of a worker's CPU time", title="Traces")
-    for share, cost in costs.items():
-        table.add_row(f"{share:.0%}", f"{cost:.1f}", f"{cost / DOCUMENT_US:.1%}")
-    figures = {f"us_at_{share:.0%}": round(cost, 2) for share, cost in costs.items()}
-    publish(figures, [table], chosen.json)
+    figures = [
+        {"sampled": share, "us": round(cost, 2), "share": round(cost / DOCUMENT_US, 4)}
+        for share, cost in costs.items()
+    ]
+    publish(figures, chosen.json)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from quixstreams.models import BytesDeserializer, Topic
 
 from benchmarks.peers import word_simhash
 from benchmarks.peers.stream import Stream, stream_of_arguments
+from simhash_core.index.prints import BAND_KEY_BYTES
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
 
@@ -48,7 +49,12 @@ def by_fingerprint() -> OriginalOf:
         fingerprinted = fingerprinter.fingerprint(document["text"])
         if fingerprinted.undecidable is not None:
             return None
-        buckets = scheme.buckets(fingerprinted.fingerprint)
+        # The keys of the bands are the end of a sketch.
+        keys = fingerprinted.sketch[-scheme.bands * BAND_KEY_BYTES :]
+        buckets = [
+            bytes((band,)) + keys[band * BAND_KEY_BYTES : (band + 1) * BAND_KEY_BYTES]
+            for band in range(scheme.bands)
+        ]
         stored = [state.get_bytes(bucket, b"") for bucket in buckets]
         value, near = int.from_bytes(fingerprinted.fingerprint, "big"), list[tuple[int, bytes]]()
         for name in {name for names in stored for name in names.split()}:

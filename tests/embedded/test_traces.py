@@ -32,7 +32,7 @@ def test_a_trace_goes_on_behind_the_filter(broker: Broker, tmp_path: Path) -> No
         spans = spans_in(worker.log_text())
     roots = [each for each in spans if each["name"] == "firstseen"]
     got = {
-        each.said.source.offset: dict(each.record.headers)["traceparent"]
+        each.said.source.offset: dict(each.record.headers)["traceparent"] or b""
         for each in outputs.records
     }
     assert got[1] == parents[1], "it was not sampled"
