@@ -59,8 +59,10 @@ class Memtable:
         rows = slice(self.count, self.count + part.documents)
         self._rows.sequences[rows] = part.sequences
         self._rows.slots[rows] = part.slots
-        for column, added in zip(self._rows.prints, part.prints, strict=True):
-            column[rows] = added
+        prints = self._rows.prints
+        prints.fingerprints[rows] = part.prints.fingerprints
+        prints.bands[rows] = part.prints.bands
+        prints.times_ms[rows] = part.prints.times_ms
         self.count += part.documents
 
     def rows(self) -> Rows:

@@ -68,27 +68,6 @@ def is_waiting(
     return found.own_turn
 
 
-def test_alone_a_worker_puts_out_what_it_reads() -> None:
-    worker = worker_with(0)
-    worker.shards[0].stream.add(batch([FAR[0], None, FAR[0]]))
-    for _ in range(4):
-        read(worker, *bundles(worker))
-        if made := worker.report(9):
-            worker.take_report(made)
-        if record := worker.control(9):
-            offset = worker.replica.position
-            read(worker, record)
-            worker.control_appended(offset, record.leader)
-
-    assert worker.leads
-    (ready,) = worker.ready(9)
-    assert [each.record for each in ready.ready.outputs] == ["record 0", "record 1", "record 2"]
-    assert [each.sequences.tolist() for each in ready.ready.entries] == [[0]]
-    assert ready.progress == Progress(chain(0), 3, 1, NO_CONTROL)
-    worker.committed(ready)
-    assert worker.ready(9) == []
-
-
 def test_nothing_is_sent_before_the_log_is_read() -> None:
     worker = worker_with(0, end=2)
     worker.shards[0].stream.add(batch(FAR[:1]))
