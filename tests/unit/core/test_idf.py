@@ -26,7 +26,6 @@ TEXT = "市交通局发布公告称，跨江大桥的加固工程将于下月初
 
 
 def _model(documents: list[list[str]], least: int = 1, terms_max: int = 1000) -> bytes:
-    """Return the file of a model of documents, each a list of terms."""
     frequencies = DocumentFrequencies(terms_max)
     for terms in documents:
         frequencies.add(terms)

@@ -54,7 +54,6 @@ def rows_of(held: Prints) -> Rows:
 def index_of(
     scheme: BlockScheme, held: Prints, part: int = 1 << 20, window_ms: int | None = None
 ) -> tuple[DocumentIndex, int]:
-    """An index that took documents in part by part, and their slot."""
     index = DocumentIndex(scheme, window_ms=window_ms)
     slot = index.open_slot()
     for first in range(0, held.documents, part):

@@ -89,7 +89,6 @@ class Led:
         return record
 
     def decides(self, limit: int = MANY) -> list[int]:
-        """Decide; return the offsets that are decided."""
         return [each.offset for each in present(self.decide(limit)).decisions]
 
     def matches(self) -> list[tuple[int, int | None]]:
@@ -104,7 +103,6 @@ class Led:
 
 @pytest.fixture
 def led() -> Led:
-    """A leader of an empty index, whose term has begun."""
     led = Led()
     led.begin()
     return led

@@ -41,7 +41,6 @@ LIMIT = BundleLimit(documents=100, size=1 << 20)
 
 
 def looked_up(worker: Participant[str], documents: int = 100) -> list[int]:
-    """What a worker reports on now."""
     made = worker.report(documents)
     if made is None:
         return []
@@ -50,7 +49,6 @@ def looked_up(worker: Participant[str], documents: int = 100) -> list[int]:
 
 
 def bundles(worker: Participant[str], limit: BundleLimit = LIMIT) -> list[Bundle]:
-    """All that a worker appends now."""
     return [*iter(lambda: worker.bundle(limit), None)]
 
 
