@@ -43,6 +43,7 @@ def test_idf_is_the_logarithm_of_how_rare_a_term_is() -> None:
         "kafka": round(math.log(4), 4),
     }
     assert model.unknown == model.table["kafka"]
+    assert model.identity == "news-bc76e4edd44d"
 
 
 def test_the_example_of_the_formats_page_is_what_is_written() -> None:

@@ -154,6 +154,15 @@ def test_a_report_covers_a_range_and_names_what_was_found() -> None:
     assert (positions.first, positions.end, positions.positions) == (0, 0, {1: 0})
 
 
+def test_what_was_to_be_reported_again_may_be_decided() -> None:
+    worker = worker_with(1)
+    read(worker, BEGINS, *(bundle_of(FAR[:1], n - 1) for n in range(3)))
+    assert looked_up(worker) == [1, 2, 3]
+    assert worker.report_again(2) == 2
+    read(worker, control(0, [Decision(1, []), Decision(2, [])]))
+    assert not worker.has_to_report
+
+
 def test_a_bundle_has_a_packet_of_each_shard_that_has_anything() -> None:
     worker = worker_with(1, 2, 3, 4)
     for partition, documents in ((1, FAR[:2]), (2, [None]), (3, FAR[5:6]), (4, FAR[6:9])):
