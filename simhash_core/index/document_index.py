@@ -40,37 +40,6 @@ class BucketCounts(NamedTuple):
     fullest: int  # documents in the fullest bucket
 
 
-class Memtable:
-    """New documents, unsorted."""
-
-    def __init__(self, scheme: BlockScheme, capacity: int) -> None:
-        self.count = 0
-        self._rows = Rows(
-            np.empty(capacity, dtype=np.uint64),
-            np.empty(capacity, dtype=np.uint16),
-            Prints(
-                np.empty((capacity, scheme.bits // 64), dtype=np.uint64),
-                np.empty((capacity, scheme.bands), dtype=np.uint32),
-                np.empty(capacity, dtype=np.int64),
-            ),
-        )
-
-    def append(self, part: Rows) -> None:
-        rows = slice(self.count, self.count + part.documents)
-        self._rows.sequences[rows] = part.sequences
-        self._rows.slots[rows] = part.slots
-        for column, added in zip(self._rows.prints, part.prints, strict=True):
-            column[rows] = added
-        self.count += part.documents
-
-    def rows(self) -> Rows:
-        """Return a copy of the documents, which ``clear`` does not affect."""
-        return self._rows.take(np.arange(self.count))
-
-    def clear(self) -> None:
-        self.count = 0
-
-
 MEMTABLE_DOCUMENTS: Final = 512
 SEGMENT_DOCUMENTS_LIMIT: Final = 1 << 20  # merging them takes seconds and 300 MB of memory
 SLOTS_LIMIT: Final = SLOT_NUMBERS - 1  # the last is ``NO_SLOT``
@@ -157,7 +126,15 @@ class DocumentIndex:
         self.scheme = scheme
         self._window_ms = window_ms
         self._segments: list[KeptSegment] = []
-        self._memtable = Memtable(scheme, MEMTABLE_DOCUMENTS)
+        self._memtable = self._no_rows = Rows(
+            np.empty(0, dtype=np.uint64),
+            np.empty(0, dtype=np.uint16),
+            Prints(
+                np.empty((0, scheme.bits // 64), dtype=np.uint64),
+                np.empty((0, scheme.bands), dtype=np.uint32),
+                np.empty(0, dtype=np.int64),
+            ),
+        )
         self._live = np.zeros(SLOT_NUMBERS, dtype=np.bool_)
         self._visible = np.zeros(SLOT_NUMBERS, dtype=np.bool_)
         self._counts: dict[int, int] = {}
@@ -179,7 +156,7 @@ class DocumentIndex:
     def open_slot(self, *, visible: bool = True) -> int:
         """Return a slot that no row has; raises ``UsageError`` if all are taken."""
         self._forget_dropped()
-        used = set(np.unique(self._memtable.rows().slots).tolist())
+        used = set(np.unique(self._memtable.slots).tolist())
         for each in self._segments:
             used |= each.slots()
         if self._filing is not None:
@@ -208,20 +185,20 @@ class DocumentIndex:
         if not count:
             return
         part = Rows(sequences, np.full(count, slot, dtype=np.uint16), prints)
-        if self._memtable.count + count < MEMTABLE_DOCUMENTS:
-            self._memtable.append(part)
+        whole = joined_rows([self._memtable, part])
+        if whole.documents < MEMTABLE_DOCUMENTS:
+            self._memtable = whole
             return
-        whole = joined_rows([self._memtable.rows(), part]).live(self._live)
-        self._memtable.clear()
+        whole = whole.live(self._live)
+        self._memtable = self._no_rows
         for first in range(0, whole.documents, SEGMENT_DOCUMENTS_LIMIT):
             self._seal(whole.take(slice(first, first + SEGMENT_DOCUMENTS_LIMIT)))
 
     def remove(self, slot: int, sequences: NDArray[np.uint64]) -> None:
-        memtable = self._memtable.rows()
+        memtable = self._memtable
         gone = (memtable.slots == slot) & np.isin(memtable.sequences, sequences)
         if gone.any():
-            self._memtable.clear()
-            self._memtable.append(memtable.take(~gone))
+            self._memtable = memtable.take(~gone)
         removed = int(np.count_nonzero(gone))
         for each in self._segments:
             rows = each.segment.sequences.rows_of(sequences)
@@ -231,12 +208,10 @@ class DocumentIndex:
     def drop_before(self, sequence: int) -> int:
         """Remove all documents with lower sequence numbers; return how many were removed."""
         self.dropped_before = max(self.dropped_before, sequence)
-        memtable = self._memtable.rows()
-        kept = memtable.sequences >= np.uint64(sequence)
-        dropped = [memtable.slots[~kept]]
+        kept = self._memtable.sequences >= np.uint64(sequence)
+        dropped = [self._memtable.slots[~kept]]
         if not kept.all():
-            self._memtable.clear()
-            self._memtable.append(memtable.take(kept))
+            self._memtable = self._memtable.take(kept)
         for each in self._segments:
             rows = np.arange(each.segment.sequences.count_below(sequence))
             rows = rows[each.shown(rows)]
@@ -301,7 +276,7 @@ class DocumentIndex:
         for slot, (start, end) in ranges.items():
             if start <= end:
                 first[slot], last[slot] = start, end
-        memtable = self._memtable.rows()
+        memtable = self._memtable
         np.minimum.at(last, memtable.slots, np.maximum(memtable.sequences, np.uint64(1)) - 1)
         parts = [each for each in self._segments if not each.is_filed]
         live = []
@@ -393,7 +368,7 @@ class DocumentIndex:
 
     def _pairs_in_memtable(self, prints: Prints) -> Iterator[Pairs]:
         """Yield pairs with the documents in the memtable, which is compared whole."""
-        part = self._memtable.rows()
+        part = self._memtable
         if not part.documents:
             return
         for first in range(0, prints.documents, _COMPARED_ROWS):
@@ -461,7 +436,7 @@ class DocumentIndex:
     ) -> Iterator[tuple[Segment | Rows, NDArray[np.intp], NDArray[np.intp]]]:
         """Yield what shares a bucket with one document: a part, its bucket columns, its rows."""
         looked_up = question(self.scheme, prints)
-        part = self._memtable.rows()
+        part = self._memtable
         if part.documents:
             theirs = bucket_values(self.scheme, part.prints)
             rows, columns = np.nonzero(shared(self.scheme, looked_up.values, theirs))
@@ -477,11 +452,7 @@ class DocumentIndex:
 
     def _forget_dropped(self) -> None:
         """Rebuild segments that mostly have hidden rows."""
-        memtable = self._memtable.rows()
-        kept = memtable.live(self._live)
-        if kept.documents < memtable.documents:
-            self._memtable.clear()
-            self._memtable.append(kept)
+        self._memtable = self._memtable.live(self._live)
         self._segments = [each for each in self._segments if self._has_live_rows(each)]
         for each in list(self._segments):
             if self._is_mostly_hidden(each) and len(each.segment) <= self.inline_documents:

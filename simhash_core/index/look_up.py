@@ -71,8 +71,8 @@ WHOLE: Final = View(0)  # nothing was removed before, and nothing expires
 class EntrySource(Protocol):
     """The entries of all shards of an index."""
 
-    def entries(self, slot: int, sequences: Sequence[int]) -> list[Entry]:
-        """Return entries by sequence number, without those that are gone."""
+    def entry(self, slot: int, sequence: int) -> Entry | None:
+        """Return an entry of the shard with this slot; None if it is gone."""
         ...
 
     def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
@@ -221,7 +221,7 @@ class LookUp:
             columns, view, matches = packets[packet], views[packet], by_document[packet]
             if view.has_expired(sequence):
                 continue
-            entry = next(iter(self._source.entries(slot, [sequence])), None)
+            entry = self._source.entry(slot, sequence)
             if entry is None or view.hides(row, sequence, entry.document_id):
                 continue
             similarity = self._nearness.similarity(distance, columns, row, entry)
@@ -245,8 +245,8 @@ class LookUp:
             neighbour(self._nearness, columns, int(distance), int(sequence), entry)
             for _, distance, sequence, slot in zip(*pairs, strict=True)
             if sequence >= view.expired_before
-            for entry in self._source.entries(int(slot), [int(sequence)])
-            if entry.scope == columns.scope(0)
+            and (entry := self._source.entry(int(slot), int(sequence))) is not None
+            and entry.scope == columns.scope(0)
             and not view.hides(0, int(sequence), entry.document_id)
         ]
         return Answer(match, neighbours, counts.candidates, counts.fullest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -263,29 +264,30 @@ def _values_by_block(
     return values, tags if len(tags) else np.empty((blocks, 0), dtype=np.uint16)
 
 
-# A segment is stored as named columns.
 Column = NDArray[np.unsignedinteger] | NDArray[np.int64]
 
-COLUMNS: Final = (
-    "sequence_indexes",
-    "sequence_firsts",
-    "sequence_packets",
-    "shards",
-    "fingerprints",
-    "times_ms",
-    "block_rows",
-    "block_directory",
-    "block_tags",
-    "band_rows",
-    "band_directory",
-    "band_tags",
-    "hot_buckets",
-    "hot_bounds",
-    "hot_rows",
-    "hot_slices",
-    "hot_next_slices",
-    "hot_words",
-)
+# The columns of a stored segment, and where it has them.
+_COLUMNS: Final[Mapping[str, str]] = {
+    "sequence_indexes": "sequences.indexes",
+    "sequence_firsts": "sequences.firsts",
+    "sequence_packets": "sequences.packets",
+    "shards": "slots.shards",
+    "fingerprints": "fingerprints",
+    "times_ms": "times_ms",
+    "block_rows": "blocks.rows",
+    "block_directory": "blocks.directory",
+    "block_tags": "blocks.tags",
+    "band_rows": "bands.rows",
+    "band_directory": "bands.directory",
+    "band_tags": "bands.tags",
+    "hot_buckets": "hot.buckets",
+    "hot_bounds": "hot.bounds",
+    "hot_rows": "hot.rows",
+    "hot_slices": "hot.slice_keys",
+    "hot_next_slices": "hot.next_slices",
+    "hot_words": "hot.words",
+}
+COLUMNS: Final = tuple(_COLUMNS)
 
 
 class Layout(NamedTuple):
@@ -306,32 +308,18 @@ def columns_of(
 
     Times only if there is a window, numbers only if there are several shards.
     """
-    blocks, bands, hot = segment.blocks, segment.bands, segment.hot
-    times = segment.times_ms if with_times else np.empty(0, dtype=np.int64)
-    columns: tuple[Column, ...] = (
-        segment.sequences.indexes,
-        segment.sequences.firsts,
-        segment.sequences.packets,
-        segment.slots.shards[: len(segment) if shards > 1 else 0],
-        segment.fingerprints,
-        times,
-        blocks.rows,
-        blocks.directory,
-        blocks.tags,
-        bands.rows,
-        bands.directory,
-        bands.tags,
-        hot.buckets,
-        hot.bounds,
-        hot.rows,
-        hot.slice_keys,
-        hot.next_slices,
-        hot.words,
-    )
+    columns: dict[str, Column] = {
+        name: attrgetter(attribute)(segment) for name, attribute in _COLUMNS.items()
+    }
+    if not with_times:
+        columns["times_ms"] = np.empty(0, dtype=np.int64)
+    if shards == 1:
+        columns["shards"] = segment.slots.shards[:0]
+    blocks, bands = segment.blocks, segment.bands
     layout = Layout(
         shards, len(segment), blocks.shift, bands.shift, blocks.distance, blocks.range_tag_bits
     )
-    return layout, dict(zip(COLUMNS, columns, strict=True))
+    return layout, columns
 
 
 def segment_of(scheme: BlockScheme, layout: Layout, columns: Mapping[str, Column]) -> Segment:

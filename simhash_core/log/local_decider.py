@@ -138,9 +138,9 @@ class OneStore:
     def __init__(self, store: EntryStore) -> None:
         self._store = store
 
-    def entries(self, slot: int, sequences: Sequence[int]) -> list[Entry]:
+    def entry(self, slot: int, sequence: int) -> Entry | None:
         del slot
-        return self._store.entries(sequences)
+        return self._store.entries([sequence])[0]
 
     def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
         sequences = self._store.by_content(digest)

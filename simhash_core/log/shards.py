@@ -394,10 +394,9 @@ class HeldShards(Generic[Record]):
         self._in_session()
         return self._reported
 
-    def entries(self, slot: int, sequences: Sequence[int]) -> list[Entry]:
-        """Return entries of the shard with this slot, without those that are gone."""
-        entries = map(self._by_slot[slot].entry, sequences)
-        return [entry for entry in entries if entry is not None]
+    def entry(self, slot: int, sequence: int) -> Entry | None:
+        """Return an entry of the shard with this slot; None if it is gone."""
+        return self._by_slot[slot].entry(sequence)
 
     def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
         """Return the undecidable documents with this content, the earliest first."""

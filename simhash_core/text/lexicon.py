@@ -263,7 +263,10 @@ class Lexicon(defaultdict[str, int]):
         self.is_feature = _with_zeros(self.is_feature, rows)
         self.short_hashes = _with_zeros(self.short_hashes, rows)
         if self._traits_of is not None:
-            self.traits = TermTraits(*(_with_zeros(column, rows) for column in self.traits))
+            lengths, is_main, is_cue = self.traits
+            self.traits = TermTraits(
+                _with_zeros(lengths, rows), _with_zeros(is_main, rows), _with_zeros(is_cue, rows)
+            )
 
     def _forget(self) -> None:
         self.clear()

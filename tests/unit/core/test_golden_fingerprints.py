@@ -89,7 +89,6 @@ def _fingerprinter(profile: str) -> Fingerprinter:
 
 
 def _babble(seed: int, texts: int) -> list[str]:
-    """Texts of all sorts: Chinese, letters and signs at random, from nothing to 400 characters."""
     rng = random.Random(seed)
     made = []
     for _ in range(texts):

@@ -26,7 +26,6 @@ TEXT = "市交通局发布公告称，跨江大桥的加固工程将于下月初
 
 
 def _model(documents: list[list[str]], least: int = 1, terms_max: int = 1000) -> bytes:
-    """Return the file of a model of documents, each a list of terms."""
     frequencies = DocumentFrequencies(terms_max)
     for terms in documents:
         frequencies.add(terms)
@@ -44,6 +43,7 @@ def test_idf_is_the_logarithm_of_how_rare_a_term_is() -> None:
         "kafka": round(math.log(4), 4),
     }
     assert model.unknown == model.table["kafka"]
+    assert model.identity == "news-bc76e4edd44d"
 
 
 def test_the_example_of_the_formats_page_is_what_is_written() -> None:

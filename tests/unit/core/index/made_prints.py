@@ -19,7 +19,6 @@ def in_a_file(scheme: BlockScheme, rows: Rows, shards: int = 1) -> Segment:
 def bare_prints(
     fingerprints: NDArray[np.uint64], bands: int = 0, times_ms: int | NDArray[np.int64] = 0
 ) -> Prints:
-    """Return the prints of documents without sketches."""
     count = len(fingerprints)
     times = np.broadcast_to(np.asarray(times_ms, dtype=np.int64), (count,))
     return Prints(fingerprints, np.full((count, bands), NO_BAND, dtype=np.uint32), times)

@@ -54,7 +54,6 @@ def rows_of(held: Prints) -> Rows:
 def index_of(
     scheme: BlockScheme, held: Prints, part: int = 1 << 20, window_ms: int | None = None
 ) -> tuple[DocumentIndex, int]:
-    """An index that took documents in part by part, and their slot."""
     index = DocumentIndex(scheme, window_ms=window_ms)
     slot = index.open_slot()
     for first in range(0, held.documents, part):
@@ -133,6 +132,13 @@ def test_large_segments_have_ranges_of_blocks_and_tags(
     scheme: BlockScheme, millions: int, tag_bits: int
 ) -> None:
     assert tag_bits_of_ranges(scheme, millions * 1_000_000) == tag_bits
+
+
+def test_tags_of_bands_take_two_bytes() -> None:
+    held = bare_prints(np.zeros((40_000, 4), dtype=np.uint64), 1)
+    held.bands[:] = np.random.default_rng(12).integers(1, 2**32, held.bands.shape)
+    segment = build_segment(BlockScheme(256, 0, 64, bands=1), rows_of(held))
+    assert (segment.bands.shift, segment.bands.tags.dtype) == (16, np.uint16)
 
 
 @given(st.lists(st.integers(0, ROWS_LIMIT - 1)))
@@ -269,7 +275,8 @@ def test_band_keys_stand_at_the_end_of_a_sketch() -> None:
     scheme = BlockScheme(64, 4, 3, bands=2)
     a = b"sketch" + bytes([1, 0, 0, 0, 2, 0, 0, 0])
     b = b"other" + bytes([9, 0, 0, 0, 2, 0, 0, 0])
-    assert band_keys(BytesColumn.of([a, b"", b]), 2).tolist() == [[1, 2], [0, 0], [9, 2]]
+    sketches = BytesColumn.of([a, b"", b, b[5:]])
+    assert band_keys(sketches, 2).tolist() == [[1, 2], [0, 0], [9, 2], [9, 2]]
     assert shared_buckets(scheme, bytes(8), a, b"\xff" * 8, b) == [5]
     assert shared_buckets(scheme, bytes(8), a, bytes(8), b) == [0, 1, 2, 3, 5]
     assert shared_buckets(scheme, bytes(8), a, b"\xff" * 8, b"") == []

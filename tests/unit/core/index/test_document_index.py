@@ -186,7 +186,6 @@ class Files:
         self.under_way: tuple[Filing, list[int], list[Segment], set[int]] | None = None
 
     def come(self, shard: int) -> None:
-        """Open a shard: what its claims have, the other rows, without what was removed."""
         if shard in self.slots:
             return
         held = self.held.setdefault(shard, [])

@@ -111,7 +111,6 @@ def packet(
 
 
 def packet_of(documents: Sequence[Made], first: int = 0, words: int = 1) -> Packet:
-    """Return a packet of documents at the raw offsets from ``first`` on."""
     return packet(documents, first - 1, words=words)
 
 
@@ -159,7 +158,6 @@ def read(worker: Participant[str], *records: LogRecord) -> None:
 
 
 def replica_of(records: Sequence[LogRecord]) -> tuple[Replica, list[AcceptedControl | None]]:
-    """A replica that has read a whole log, and what each record brought."""
     replica = Replica(0, NO_CONTROL)
     return replica, [replica.read(offset, record) for offset, record in enumerate(records)]
 

@@ -57,14 +57,12 @@ class Story(NamedTuple):
         assert len(worker.store) == self.left
 
     def in_one_packet(self) -> Story:
-        """The same, with all documents in one packet."""
         parts = [step.split(": ") for step in self.steps if step != "restart"]
         documents, said = zip(*parts, strict=True)
         return self._replace(steps=[f"{' '.join(documents)}: {', '.join(said)}"])
 
 
 def said_of(output: Output[Made]) -> str:
-    """What is put out, in a word or two."""
     name, verdict = output.record.name.decode(), output.verdict
     if isinstance(verdict, Deleted):
         return f"{name} tombstone" if verdict.put_out else f"{name} nothing"
@@ -74,8 +72,6 @@ def said_of(output: Output[Made]) -> str:
 
 
 class OneWorker:
-    """A worker that owns the only shard, and its log."""
-
     def __init__(self, nearness: Nearness, *, now_ms: int = 1 << 40) -> None:
         """``now_ms``: when the log takes everything in."""
         self.participant: Participant[Made] = Participant("worker", nearness)

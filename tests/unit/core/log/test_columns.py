@@ -104,13 +104,11 @@ made = st.builds(
 
 
 def made_columns(documents: Sequence[Made], first: int) -> DocumentColumns:
-    """Columns with these names for ids, empty ones too."""
     columns = columns_of(documents, first)
     return replace(columns, ids=BytesColumn.of([each.name for each in documents]))
 
 
 def rows_of(columns: DocumentColumns) -> list[tuple[object, ...]]:
-    """All that columns say of each row."""
     are_documents = columns.are_documents.tolist()
     return [
         (

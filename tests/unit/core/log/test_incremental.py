@@ -236,7 +236,6 @@ class Reading(RuleBasedStateMachine):
 
     @rule()
     def look_up_again(self) -> None:
-        """A report was lost."""
         self.worker.look_up_again()
         self.forget_look_ups()
 
@@ -277,7 +276,6 @@ class Reading(RuleBasedStateMachine):
 
     @rule(limit=st.integers(1, 4), positions=st.booleans(), lost=st.booleans())
     def commit(self, limit: int, positions: bool, lost: bool) -> None:
-        """The worker commits what is ready, or is refused."""
         expected = self.ready_from_scratch(limit, positions=positions)
         ready = self.worker.ready(limit, positions=positions)
         assert [comparable(each) for each in ready] == [comparable(each) for each in expected]
@@ -287,14 +285,12 @@ class Reading(RuleBasedStateMachine):
 
     @rule(positions=st.booleans())
     def settle(self, positions: bool) -> None:
-        """All that waits is sent, decided and committed."""
         self.send(1_000, 1)
         self.commit(1_000, positions=False, lost=False)
         self.decide(1_000, removes=False)
         self.commit(1_000, positions=positions, lost=False)
 
     def ready_from_scratch(self, limit: int, *, positions: bool) -> list[ShardReady[str]]:
-        """What all shards can put out, each asked."""
         replica = self.worker.replica
         ready: list[ShardReady[str]] = []
         for partition, shard in sorted(self.worker.shards.items()):
@@ -343,7 +339,6 @@ class Reading(RuleBasedStateMachine):
 
     @invariant()
     def streams_know_their_heads(self) -> None:
-        """Each stream knows the head of its chain, once the worker does."""
         if self.worker.replica.heads is not None:
             for shard in self.worker.shards.values():
                 assert shard.stream.head == self.worker.replica.heads.last(shard.stream.chain)
@@ -367,7 +362,6 @@ class Reading(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_left_to_send_unnoticed(self) -> None:
-        """A shard without news has nothing to send."""
         news = self.worker.held.news.to_send
         for partition, shard in self.worker.shards.items():
             if partition not in news:
@@ -375,7 +369,6 @@ class Reading(RuleBasedStateMachine):
 
 
 def seen_before(removals: UndecidedRemovals, offset: int) -> dict[bytes, int]:
-    """The ids that are taken out before an offset."""
     first = sequence_number(offset, 0)
     return {name: at for name, at in removals.through(offset).items() if at < first}
 

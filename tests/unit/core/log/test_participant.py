@@ -41,7 +41,6 @@ LIMIT = BundleLimit(documents=100, size=1 << 20)
 
 
 def looked_up(worker: Participant[str], documents: int = 100) -> list[int]:
-    """What a worker reports on now."""
     made = worker.report(documents)
     if made is None:
         return []
@@ -50,7 +49,6 @@ def looked_up(worker: Participant[str], documents: int = 100) -> list[int]:
 
 
 def bundles(worker: Participant[str], limit: BundleLimit = LIMIT) -> list[Bundle]:
-    """All that a worker appends now."""
     return [*iter(lambda: worker.bundle(limit), None)]
 
 
@@ -66,27 +64,6 @@ def is_waiting(
     found = present(worker.waits_for())
     assert found == Waiting(offset, leader, missing, own_turn=found.own_turn)
     return found.own_turn
-
-
-def test_alone_a_worker_puts_out_what_it_reads() -> None:
-    worker = worker_with(0)
-    worker.shards[0].stream.add(batch([FAR[0], None, FAR[0]]))
-    for _ in range(4):
-        read(worker, *bundles(worker))
-        if made := worker.report(9):
-            worker.take_report(made)
-        if record := worker.control(9):
-            offset = worker.replica.position
-            read(worker, record)
-            worker.control_appended(offset, record.leader)
-
-    assert worker.leads
-    (ready,) = worker.ready(9)
-    assert [each.record for each in ready.ready.outputs] == ["record 0", "record 1", "record 2"]
-    assert [each.sequences.tolist() for each in ready.ready.entries] == [[0]]
-    assert ready.progress == Progress(chain(0), 3, 1, NO_CONTROL)
-    worker.committed(ready)
-    assert worker.ready(9) == []
 
 
 def test_nothing_is_sent_before_the_log_is_read() -> None:
@@ -175,6 +152,15 @@ def test_a_report_covers_a_range_and_names_what_was_found() -> None:
     assert (made.first, made.end, [each.offset for each in made.found]) == (6, 7, [6])
     positions = worker.positions()
     assert (positions.first, positions.end, positions.positions) == (0, 0, {1: 0})
+
+
+def test_what_was_to_be_reported_again_may_be_decided() -> None:
+    worker = worker_with(1)
+    read(worker, BEGINS, *(bundle_of(FAR[:1], n - 1) for n in range(3)))
+    assert looked_up(worker) == [1, 2, 3]
+    assert worker.report_again(2) == 2
+    read(worker, control(0, [Decision(1, []), Decision(2, [])]))
+    assert not worker.has_to_report
 
 
 def test_a_bundle_has_a_packet_of_each_shard_that_has_anything() -> None:

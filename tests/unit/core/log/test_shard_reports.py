@@ -29,7 +29,6 @@ def report_of(
 
 
 def begun(*shards: int) -> ShardReports:
-    """What a leader keeps once its term has begun."""
     reports = ShardReports()
     reports.begin(BEGAN, 0, shards)
     return reports

@@ -54,22 +54,18 @@ def sent(
     documents: int = 100,
     size: int = 1 << 20,
 ) -> list[Packet]:
-    """All that is to be sent now, in packets within these limits."""
     return [*iter(lambda: stream.next_packet(replica, documents, size), None)]
 
 
 def ends(packets: list[Packet]) -> list[tuple[int, int]]:
-    """The raw offsets before and at the end of packets."""
     return [(each.previous, each.last) for each in packets]
 
 
 def advance(stream: ShardStream[str], following: int) -> None:
-    """Commit all records before an offset."""
     stream.advance(Progress(chain(0), following, 0, NO_CONTROL))
 
 
 def verdicts(ready: Ready[str]) -> list[str]:
-    """What is said of each record that is ready."""
     said = []
     for each in ready.outputs:
         match each.verdict:
@@ -174,7 +170,6 @@ def test_what_is_in_the_log_is_not_sent(stream: ShardStream[str]) -> None:
 
 
 def two_sent(stream: ShardStream[str]) -> list[Packet]:
-    """Two packets of two documents each, which were sent."""
     stream.add(batch(FAR[:2]))
     packets = sent(stream)
     stream.add(batch(FAR[2:4], 2))

@@ -46,7 +46,6 @@ NUMBERS = [sequence_number(1, row) for row in (1, 2)]
 
 
 def progress_at(following: int, position: int, control_at: int = 0) -> Progress:
-    """What the owner of shard 1 has committed."""
     return Progress(chain(1), following, position, control_at)
 
 
@@ -56,8 +55,6 @@ def decided(offset: int, head: int) -> Control:
 
 
 class StandsBy:
-    """A worker that has a standby of a shard, and no shard of its own."""
-
     def __init__(self, progress: Progress = OPENED, log_end: int = 0) -> None:
         """``progress``: of the owner, when it was opened."""
         self.participant: Participant[str] = worker_with()
@@ -69,11 +66,9 @@ class StandsBy:
         read(self.participant, *records)
 
     def documents(self) -> int:
-        """How many documents the standby has in the index."""
         return self.participant.index.documents(self.standby.slot)
 
     def reported(self) -> list[int]:
-        """What is reported on now."""
         made = present(self.participant.report(9))
         undecided = self.participant.replica.undecided
         return [each for each in undecided if made.first <= each < made.end]

@@ -85,7 +85,6 @@ def test_what_has_expired_is_forgotten_and_not_before() -> None:
 
 
 def read_into(horizons: Horizons, times_ms: list[int], first: int = 0) -> Horizons:
-    """Let bundles of one document each follow."""
     for offset, time_ms in enumerate(times_ms, first):
         horizons.bundle(offset, columns_of([doc("a", "text", time_ms)]), 1 << 40)
     return horizons
