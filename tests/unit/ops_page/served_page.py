@@ -164,7 +164,6 @@ def at_work(served: Served) -> None:
 
 
 def near_answer(distance: int = 9) -> Answer:
-    """What the index says of a near copy of the first document."""
     source = SourcePosition("raw-documents", 0, 1)
     near = Match(0, distance, 17, "ferry", source, 1_700_000_000_000, 4, False, 0.81)
     far = Match(0, 70, 99, "bakers", SourcePosition("raw-documents", 1, 5), 0, 2, False, 0.1)
