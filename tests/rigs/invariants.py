@@ -90,12 +90,12 @@ def check_separation(uniques: Mapping[str, Known], near: Nearness) -> int:
     sources = [source for source, known in uniques.items() if known.fingerprint]
     found, missed = [], 0
     prints = [uniques[source].fingerprint or b"" for source in sources]
-    for one, other, distance in near_pairs(prints, near.scheme):
-        a, b = uniques[sources[one]], uniques[sources[other]]
+    for one, two, distance in near_pairs(prints, near.scheme):
+        a, b = uniques[sources[one]], uniques[sources[two]]
         if not near.confirms(distance, a, b):
             continue
         if near.share_a_bucket(a, b):
-            found.append(f"{sources[one]} and {sources[other]}: {distance} bits apart")
+            found.append(f"{sources[one]} and {sources[two]}: {distance} bits apart")
         else:
             missed += 1
     by_content: dict[bytes, str] = {}
