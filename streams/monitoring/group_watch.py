@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -66,10 +66,6 @@ EVERY_SECONDS: Final = 5.0
 _WANTED_SECONDS: Final = 30.0
 
 
-class Reader(Protocol):
-    def read(self) -> GroupState: ...
-
-
 class GroupWorker(NamedTuple):
     """A worker of the group; ``note`` is None before its first commit."""
 
@@ -89,8 +85,10 @@ class Group(NamedTuple):
 
 
 class GroupWatch:
-    def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
-        self._reader = reader
+    def __init__(
+        self, read: Callable[[], GroupState], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._read = read
         self._clock = clock
         self._lock = threading.Lock()
         self._wanted_at: float | None = None
@@ -120,7 +118,7 @@ class GroupWatch:
             fresh = self._read_at is not None and now - self._read_at < EVERY_SECONDS
         if not wanted or fresh:
             return
-        state = self._reader.read()
+        state = self._read()
         with self._lock:
             self._state, self._read_at = state, self._clock()
 

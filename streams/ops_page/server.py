@@ -58,21 +58,31 @@ def refused(refusal: Refusal, wait_seconds: int | None = None) -> Answer:
     return Answer(refusal.status, msgspec.json.encode(error), wait_seconds)
 
 
-class Api:
+class OpsPage:
     """Call ``get`` from any thread, ``check`` on the loop of the pages."""
 
     def __init__(
-        self, report: StatusReport, views: DuplicateViews, check: TextCheck, max_record_bytes: int
+        self,
+        settings: Settings,
+        parts: Monitored,
+        loop: asyncio.AbstractEventLoop,
+        reader: DocumentReader,
     ) -> None:
-        self._report = report
-        self._views = views
-        self._check = check
-        self._text_bytes = max_record_bytes
+        """``loop`` and ``reader`` are the worker's. Heavy parts are loaded on demand."""
+        self.parts = parts
+        self._report = StatusReport(settings, parts)
+        self._views = DuplicateViews(parts.recent, reader, parts.profile.scheme())
+        self._check = TextCheck(parts.profile, parts.view, loop, self._views.text_of)
+        self._text_bytes = settings.max_record_bytes
         self._budget = WorkBudget(
-            limit=2 * max(max_record_bytes, _BYTES_A_SECOND), per_second=_BYTES_A_SECOND
+            limit=2 * max(self._text_bytes, _BYTES_A_SECOND), per_second=_BYTES_A_SECOND
         )
-        self.body_bytes = _ESCAPED * max_record_bytes + _ENVELOPE_BYTES
+        self.body_bytes = _ESCAPED * self._text_bytes + _ENVELOPE_BYTES
         """The longest body of a request."""
+
+    def tick(self) -> None:
+        """Take a sample if it is due; call it often, from one thread."""
+        self._report.tick()
 
     def get(self, path: str) -> Answer | None:
         match path.removeprefix("/api/").split("/"):
@@ -179,26 +189,6 @@ def page_files() -> dict[str, PageFile]:
     return served
 
 
-class OpsPage:
-    def __init__(
-        self,
-        settings: Settings,
-        parts: Monitored,
-        loop: asyncio.AbstractEventLoop,
-        reader: DocumentReader,
-    ) -> None:
-        """``loop`` and ``reader`` are the worker's. Heavy parts are loaded on demand."""
-        self.parts = parts
-        views = DuplicateViews(parts.recent, reader, parts.profile.scheme())
-        self._report = StatusReport(settings, parts)
-        check = TextCheck(parts.profile, parts.view, loop, views.text_of)
-        self.api = Api(self._report, views, check, settings.max_record_bytes)
-
-    def tick(self) -> None:
-        """Take a sample if it is due; call it often, from one thread."""
-        self._report.tick()
-
-
 # ---- The aiohttp application.
 #
 # The pages' loop answers health and metrics itself, so that they never wait. The API reads files
@@ -211,7 +201,7 @@ _CHECK: Final = "/api/check"
 
 
 def create_application(page: OpsPage, access: Access, data: Executor) -> web.Application:
-    application = guarded_application(access, page_files(), page.api.body_bytes)
+    application = guarded_application(access, page_files(), page.body_bytes)
     parts = page.parts
     application.router.add_get("/metrics", partial(_metrics, page))
     dead, not_ready = parts.health.why_dead, parts.view.why_not_ready
@@ -313,12 +303,12 @@ async def _not_yet(_request: web.Request) -> web.Response:
 
 async def _data(page: OpsPage, data: Executor, request: web.Request) -> web.Response:
     loop = asyncio.get_running_loop()
-    answer = await loop.run_in_executor(data, page.api.get, request.raw_path.partition("?")[0])
+    answer = await loop.run_in_executor(data, page.get, request.raw_path.partition("?")[0])
     return _json(answer or refused(_NOT_HERE))
 
 
 async def _check(page: OpsPage, data: Executor, request: web.Request) -> web.Response:
-    limit = page.api.body_bytes
+    limit = page.body_bytes
     if request.content_type != JSON:
         return _refuse(_NOT_JSON)
     if request.content_length is None:
@@ -330,7 +320,7 @@ async def _check(page: OpsPage, data: Executor, request: web.Request) -> web.Res
             body = await request.read()
     except TimeoutError:
         return _refuse(_SLOW)
-    return _json(await page.api.check(body, data))
+    return _json(await page.check(body, data))
 
 
 def _refuse(refusal: Refusal) -> web.Response:

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from simhash_core.documents import Headers
 from simhash_core.verdicts import RejectionReason
@@ -156,21 +156,17 @@ AGAIN_SECONDS: Final = 0.25
 registry."""
 
 
-class Registry(Protocol):
-    def fetch(self, schema: SchemaId) -> FetchedSchema: ...
-
-
 class SchemaFetches:
     """Fetches schemas; for one thread. ``count`` is called with each outcome."""
 
     def __init__(
         self,
-        registry: Registry,
+        fetch: Callable[[SchemaId], FetchedSchema],
         cache: SchemaCache,
         count: Callable[[FetchOutcome], object] = lambda _: None,
         pause: Callable[[float], object] = time.sleep,
     ) -> None:
-        self._registry = registry
+        self._fetched = fetch
         self._cache = cache
         self._count = count
         self._pause = pause
@@ -192,7 +188,7 @@ class SchemaFetches:
 
     def _fetch_one(self, schema: SchemaId) -> str | None:
         try:
-            fetched = self._registry.fetch(schema)
+            fetched = self._fetched(schema)
         except UnknownSchemaError as error:
             return str(error)
         except RegistryUnavailableError:
@@ -218,7 +214,7 @@ class BlockingSchemas:
         missing = self._cache.missing([(headers, data)])
         if missing:
             with closing(self._connect()) as client:
-                SchemaFetches(client, self._cache).fetch(missing)
+                SchemaFetches(client.fetch, self._cache).fetch(missing)
             self._cache.trim(missing)
         return self._cache.decode(headers, data)
 

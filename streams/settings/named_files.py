@@ -87,18 +87,13 @@ def file_content(setting: str, path: str, bytes_limit: int) -> bytes:
         raise UsageError(f"{setting}: {path} {error}") from None
 
 
-def _text(setting: str, path: str) -> str:
-    try:
-        return bounded_text(path, _WORD_LIST_BYTES_MAX)
-    except FileProblemError as error:
-        raise UsageError(f"{setting}: {path} {error}") from None
-
-
 _READERS: Final[Mapping[str, Callable[[str], Any]]] = MappingProxyType(
     {
-        "idf": lambda path: decode_idf(file_content("idf", path, BYTES_MAX)),
-        "user_dictionary": lambda path: parse_user_dictionary(_text("user_dictionary", path)),
-        "stop_words": lambda path: parse_stop_words(_text("stop_words", path)),
+        "idf": lambda path: decode_idf(bounded_bytes(path, BYTES_MAX)),
+        "user_dictionary": lambda path: parse_user_dictionary(
+            bounded_text(path, _WORD_LIST_BYTES_MAX)
+        ),
+        "stop_words": lambda path: parse_stop_words(bounded_text(path, _WORD_LIST_BYTES_MAX)),
     }
 )
 
@@ -114,5 +109,7 @@ def read_index_files(changes: Mapping[str, Any]) -> dict[str, Any]:
 def _read(setting: str, path: str) -> Any:  # noqa: ANN401 - a model, a dictionary or a list
     try:
         return _READERS[setting](path)
+    except FileProblemError as error:
+        raise UsageError(f"{setting}: {path} {error}", setting=setting) from None
     except UsageError as error:
         raise UsageError(str(error), setting=setting) from None

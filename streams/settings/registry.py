@@ -39,10 +39,7 @@ class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     validate: bool = True
 
     def __repr__(self) -> str:
-        secrets = ("password", "oauth_client_secret")
-        shown = msgspec.structs.asdict(self)
-        shown |= {name: shown[name] and "(set)" for name in secrets}
-        return f"RegistrySettings({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
+        return masked_repr(self, "password", "oauth_client_secret")
 
     def problems(self, fields: FieldSettings) -> Iterator[tuple[str, str]]:
         """Yield the name of each setting that does not fit the others, and what it must be."""
@@ -103,6 +100,12 @@ class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
                 "registry.oauth_client_secret",
                 "it or registry.oauth_client_secret_file must be given with the URL",
             )
+
+
+def masked_repr(struct: msgspec.Struct, *secrets: str) -> str:
+    shown = msgspec.structs.asdict(struct)
+    shown |= {name: shown[name] and "(set)" for name in secrets}
+    return f"{type(struct).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
 
 
 def schema_formats(fields: FieldSettings) -> dict[str, str]:

@@ -31,7 +31,7 @@ from simhash_core.text.verification import WITH_BANDS, usual_threshold
 from simhash_core.window import parse_duration
 from streams.documents.fields import FieldSettings
 from streams.settings.named_files import read_index_files
-from streams.settings.registry import RegistrySettings
+from streams.settings.registry import RegistrySettings, masked_repr
 
 # ---- The flow of documents: how many are handled at once, and how many may wait.
 
@@ -156,8 +156,7 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     recent_bytes: Annotated[int, Meta(ge=0, le=1024 * MIB)] = 16 * MIB
 
     def __repr__(self) -> str:
-        shown = msgspec.structs.asdict(self) | {"token": self.token and "(set)"}
-        return f"WebSettings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+        return masked_repr(self, "token")
 
     @property
     def on_loopback(self) -> bool:

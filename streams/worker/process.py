@@ -125,11 +125,10 @@ def _run(settings: Settings, server: OpsServer) -> int:
     add_agents(app, channels, pipeline)
     # In this order: if ``note_waits`` fails, ``health`` must not hear a beat.
     LoopBeat(loop, metrics.event_loop_lag, (view.note_waits, health.beat))
-    group = GroupWatch(
-        GroupReader(
-            admin_config(settings), settings.application_id, settings.topics.raw, _WATCH_SECONDS
-        )
+    reader = GroupReader(
+        admin_config(settings), settings.application_id, settings.topics.raw, _WATCH_SECONDS
     )
+    group = GroupWatch(reader.read)
     monitored = Monitored(
         view, metrics, health, recent, fullest, index_info, profile, writer, group
     )

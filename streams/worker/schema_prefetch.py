@@ -67,7 +67,7 @@ class SchemaPrefetch:
             if part.setting in formats:
                 client = RegistryClient(settings.registry, formats[part.setting])
                 cache = SchemaCache(settings.fields, part, validate=settings.registry.validate)
-                fetches = SchemaFetches(client, cache, metrics.schema_fetch)
+                fetches = SchemaFetches(client.fetch, cache, metrics.schema_fetch)
                 self._parts.append(_PartSchemas(cache, fetches, framed))
                 caches[part] = cache
         schemas = SchemaDecoders(caches.get(VALUE), caches.get(KEY))

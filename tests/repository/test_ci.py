@@ -26,7 +26,6 @@ def commands(tmp_path: Path) -> Path:
 
 
 def run(commands: Path, make: str, total_seconds: int = 1200) -> subprocess.CompletedProcess[str]:
-    """Run CI with these commands, where ``make`` is this script."""
     (commands / "make").write_text(f"#!/bin/sh\n{make}\n", "utf-8")
     path = f"{commands}:/usr/bin:/bin"
     return subprocess.run(

@@ -164,7 +164,6 @@ def test_the_table_of_metrics_is_up_to_date() -> None:
 
 
 def requirements() -> list[Requirement]:
-    """What pyproject.toml asks for, to run and to develop."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     lines = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
     return [Requirement(line) for line in lines]
@@ -201,12 +200,10 @@ def headings(text: str) -> list[int]:
 
 
 def blocks(text: str) -> list[str]:
-    """The blocks of code, without comments."""
     return [re.sub(r"(?m)\s+# .*$", "", body) for _, body in FENCE.findall(text)]
 
 
 def columns(text: str) -> list[int]:
-    """How many cells each line of a table has."""
     return [line.count("|") for line in prose(text).splitlines() if line.startswith("|")]
 
 
@@ -217,7 +214,6 @@ def links(text: str) -> Counter[str]:
 
 
 def items(text: str) -> list[int]:
-    """How many items of lists each section has."""
     return [len(re.findall(r"^- ", each, re.MULTILINE)) for each in sections(text)]
 
 

@@ -2,15 +2,13 @@
 
 A pytest plugin module: tests/conftest.py lists it in `pytest_plugins`.
 
-pytest-timeout fails a test by a signal, and the tests after it go on in the same process. A call in
-C that does not return keeps Python from seeing the signal. The process is then ended a little
-later, by a thread of `faulthandler`, which needs nothing of Python and prints where all threads
-are. Beside pytest-xdist the test fails by its name; without it, the run ends there.
+pytest-timeout fails a test by a signal, which a call in C that does not return keeps Python from
+seeing. Then a thread of `faulthandler` ends the process a little later, and prints where threads
+stand. With pytest-xdist the test fails by its name; without it, the run ends there.
 
-What pytest-xdist (3.8) does with the files of a process that has ended, under `--dist loadfile`,
-makes a run stand still: the test that ended it runs again in the next process; a file of which all
-tests have run, or one test, may be all that this process is given, which then waits; and two that
-begin at a time end the run with an error. `FilesOfEndedProcesses` gives them what has not begun.
+Under `--dist loadfile`, pytest-xdist (3.8) runs the test that ended its process again in the next
+one, and may give that process too little to begin. `FilesOfEndedProcesses` reassigns only what has
+not begun, and two tests or more.
 """
 
 from __future__ import annotations
@@ -45,7 +43,6 @@ class ProcessLimit:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self) -> Generator[None, object, object]:
-        """End the limit with the test."""
         try:
             return (yield)
         finally:
@@ -54,7 +51,6 @@ class ProcessLimit:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_timeout_set_timer(self, settings: Settings) -> Generator[None, object, object]:
-        """Begin the limit with that of pytest-timeout."""
         self._settings = settings
         faulthandler.dump_traceback_later(
             settings.timeout + self._grace_seconds, file=self._standard_error, exit=True

@@ -1,19 +1,14 @@
 """The invariants of the outputs, checked by brute force on plain data.
 
-Whatever made the outputs (a file, a stream, a cluster that was killed), it comes down to: which
-documents there were, which of them are unique, and which repeat which. Nothing of the product
-takes part in the checks but what says what "near" is, the block scheme and the confirmation;
-distances are counted here, bit by bit, over all pairs.
-
-A document is named by its source position as a string. The functions raise `AssertionError` with
-the first few violations, and return how many things they looked at, so that a caller can see that
-there was something to check.
+Of the product, only the block scheme and the verifier take part; distances are counted here, over
+all pairs. A document is named by its source position as a string. The functions raise
+`AssertionError` with the first few violations, and return how many things they checked.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,12 +20,10 @@ from simhash_core.text.verification import Verifier
 
 SHOWN = 5
 BAND_KEY_BYTES = 4
-ROWS_A_STEP = 512  # of all pairs: bounds the memory of one step
+ROWS_A_STEP = 64  # of all pairs: bounds the memory of one step
 
 
 class Nearness(NamedTuple):
-    """What "near" is in an index."""
-
     scheme: BlockScheme
     verifier: Verifier | None = None
     window_ms: int | None = None
@@ -41,7 +34,6 @@ class Nearness(NamedTuple):
         return cls(fingerprinter.scheme, fingerprinter.verifier, window_ms)
 
     def may_meet(self, a: Known, b: Known) -> bool:
-        """Whether two documents are of one scope, and their times within the window."""
         if a.scope != b.scope:
             return False
         return self.window_ms is None or abs(a.time_ms - b.time_ms) <= self.window_ms
@@ -55,7 +47,6 @@ class Nearness(NamedTuple):
         return self.verifier.similarity(distance, a.sketch, b.sketch) is not None
 
     def share_a_bucket(self, a: Known, b: Known) -> bool:
-        """Whether two documents with fingerprints share a block or a band."""
         prints = _bits([a.fingerprint or b"", b.fingerprint or b""], self.scheme.bits)
         if _share_a_block(prints[0], prints[1], self.scheme):
             return True
@@ -96,24 +87,17 @@ def check_separation(uniques: Mapping[str, Known], near: Nearness) -> int:
     Returns the number of pairs within the distance that share no bucket: they may both be unique,
     and where the scheme is guaranteed there are none.
     """
-    scheme = near.scheme
     sources = [source for source, known in uniques.items() if known.fingerprint]
-    bits = _bits([uniques[source].fingerprint or b"" for source in sources], scheme.bits)
     found, missed = [], 0
-    for start in range(0, len(sources), ROWS_A_STEP):
-        part = bits[start : start + ROWS_A_STEP]
-        distances = _distances(part, bits)
-        for row, column in zip(*np.nonzero(distances <= scheme.distance), strict=True):
-            if start + row >= column:
-                continue  # each pair once, and none with itself
-            a, b = uniques[sources[start + row]], uniques[sources[column]]
-            if not near.confirms(int(distances[row, column]), a, b):
-                continue
-            if near.share_a_bucket(a, b):
-                pair = f"{sources[start + row]} and {sources[column]}"
-                found.append(f"{pair}: {distances[row, column]} bits apart")
-            else:
-                missed += 1
+    prints = [uniques[source].fingerprint or b"" for source in sources]
+    for one, two, distance in near_pairs(prints, near.scheme):
+        a, b = uniques[sources[one]], uniques[sources[two]]
+        if not near.confirms(distance, a, b):
+            continue
+        if near.share_a_bucket(a, b):
+            found.append(f"{sources[one]} and {sources[two]}: {distance} bits apart")
+        else:
+            missed += 1
     by_content: dict[bytes, str] = {}
     for source, known in uniques.items():
         if not known.fingerprint:
@@ -122,6 +106,20 @@ def check_separation(uniques: Mapping[str, Known], near: Nearness) -> int:
                 found.append(f"{other} and {source}: equal content")
     _none(found, "pairs of uniques are near")
     return missed
+
+
+def near_pairs(prints: Sequence[bytes], scheme: BlockScheme) -> Iterator[tuple[int, int, int]]:
+    """Compare all pairs; yield those within the distance, as two indices and the distance."""
+    rows = np.frombuffer(b"".join(prints), np.uint64).reshape(len(prints), scheme.bits // 64)
+    columns = np.ascontiguousarray(rows.T)
+    for start in range(0, len(prints), ROWS_A_STEP):
+        part = rows[start : start + ROWS_A_STEP]
+        distances: NDArray[np.uint16] = np.zeros((len(part), len(prints) - start), np.uint16)
+        for word, column in enumerate(columns):
+            distances += np.bitwise_count(part[:, word, None] ^ column[start:])
+        for row, other in zip(*np.nonzero(distances <= scheme.distance), strict=True):
+            if row < other:  # each pair once, and none with itself
+                yield start + int(row), start + int(other), int(distances[row, other])
 
 
 def check_grounding(
@@ -193,17 +191,8 @@ def _not_near(mine: Known, original: Known, recorded: int, near: Nearness) -> st
 
 
 def _bits(fingerprints: Sequence[bytes], bits: int) -> NDArray[np.uint8]:
-    """Return one row of zeros and ones for each fingerprint."""
     packed = np.frombuffer(b"".join(fingerprints), dtype=np.uint8)
     return np.unpackbits(packed.reshape(len(fingerprints), bits // 8), axis=1)
-
-
-def _distances(part: NDArray[np.uint8], whole: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Return the distance of each row of `part` to each of `whole`: ones in one, not in both."""
-    a, b = part.astype(np.float32), whole.astype(np.float32)
-    both = a @ b.T
-    distances: NDArray[np.int64] = np.rint(a.sum(axis=1)[:, None] + b.sum(axis=1) - 2 * both)
-    return distances.astype(np.int64)
 
 
 def _share_a_block(a: NDArray[np.uint8], b: NDArray[np.uint8], scheme: BlockScheme) -> bool:

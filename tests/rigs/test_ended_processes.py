@@ -136,14 +136,3 @@ def test_tests_that_hang_or_kill_are_named_and_all_others_run(
         "test_after_it",
         "test_passes",
     }
-
-
-@pytest.mark.slow
-def test_one_process_alone_says_where_it_hung(
-    tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    output, code = run(
-        tmp_path, request.config.rootpath, {"hangs": HANGS_IN_C}, "-p", "no:xdist", "-v"
-    )
-    assert code == pytest.ExitCode.TESTS_FAILED
-    assert "in test_hangs_in_c" in output

@@ -23,7 +23,6 @@ CONFIRMED = Nearness(CLASSIC.scheme, verifier_of("shingles", 0.5))
 
 
 def known(fingerprint: int | None, content: bytes = b"c" * 16) -> Known:
-    """A document with this fingerprint, or an undecidable one."""
     raw = None if fingerprint is None else fingerprint.to_bytes(8, "big")
     return Known("id", raw, content)
 
@@ -35,14 +34,29 @@ FAR = known((1 << 64) - 1)
 SPREAD = known(0x0001_0001_0001_0001)
 
 
-def test_separate_uniques_pass() -> None:
-    uniques = {"a": A, "c": C, "far": FAR, "x": known(None, b"x"), "y": known(None, b"y")}
-    assert check_separation(uniques, CLASSIC) == 0
+@pytest.mark.parametrize(
+    ("uniques", "near", "share_no_block"),
+    [
+        ({"a": A, "c": C, "far": FAR, "x": known(None, b"x"), "y": known(None, b"y")}, CLASSIC, 0),
+        ({"a": A, "spread": SPREAD}, BEYOND, 1),
+    ],
+)
+def test_separate_uniques_pass(
+    uniques: dict[str, Known], near: Nearness, share_no_block: int
+) -> None:
+    assert check_separation(uniques, near) == share_no_block
 
 
-def test_separation_sees_a_near_pair() -> None:
-    with pytest.raises(AssertionError, match=r"1 pairs.*\n  a and b: 3 bits apart"):
-        check_separation({"a": A, "b": B, "far": FAR}, CLASSIC)
+@pytest.mark.parametrize(
+    ("uniques", "wrong"),
+    [
+        ({"a": A, "b": B, "far": FAR}, r"1 pairs.*\n  a and b: 3 bits apart"),
+        ({"x": known(None), "y": known(None)}, "x and y: equal content"),
+    ],
+)
+def test_separation_sees_each_violation(uniques: dict[str, Known], wrong: str) -> None:
+    with pytest.raises(AssertionError, match=wrong):
+        check_separation(uniques, CLASSIC)
 
 
 def test_separation_looks_across_steps() -> None:
@@ -56,15 +70,6 @@ def test_separation_looks_across_steps() -> None:
         check_separation(uniques, CLASSIC)
 
 
-def test_separation_counts_near_pairs_that_share_no_block() -> None:
-    assert check_separation({"a": A, "spread": SPREAD}, BEYOND) == 1
-
-
-def test_separation_sees_equal_undecidable_texts() -> None:
-    with pytest.raises(AssertionError, match="x and y: equal content"):
-        check_separation({"x": known(None), "y": known(None)}, CLASSIC)
-
-
 def test_uniques_whose_sketches_differ_are_not_near() -> None:
     a, b = known(0, b"a")._replace(sketch=bytes(256)), known(1, b"b")
     assert check_separation({"a": a, "b": b._replace(sketch=b"\xff" * 256)}, CONFIRMED) == 0
@@ -72,12 +77,6 @@ def test_uniques_whose_sketches_differ_are_not_near() -> None:
         check_separation({"a": a, "b": b._replace(sketch=a.sketch)}, CONFIRMED)
     with pytest.raises(AssertionError, match="a and b: 1 bits apart"):
         check_separation({"a": a, "b": known(1, b"a")}, CONFIRMED)
-
-
-def test_grounding_sees_sketches_that_do_not_agree() -> None:
-    documents = {"a": known(0, b"a")._replace(sketch=bytes(256)), "b": known(1, b"b")}
-    with pytest.raises(AssertionError, match="the sketches do not agree"):
-        check_grounding(documents, {"a"}, [Repeat("b", "a", 1)], CONFIRMED)
 
 
 DOCUMENTS = {
@@ -89,8 +88,10 @@ DOCUMENTS = {
     "x": known(None, b"x"),
     "x2": known(None, b"x"),
     "y": known(None, b"y"),
+    "sketched": known(0, b"a")._replace(sketch=bytes(256)),
+    "other": known(1, b"b"),
 }
-UNIQUES = {"a", "far", "x"}
+UNIQUES = {"a", "far", "x", "sketched"}
 
 
 def test_grounded_duplicates_pass() -> None:
@@ -99,26 +100,23 @@ def test_grounded_duplicates_pass() -> None:
 
 
 @pytest.mark.parametrize(
-    ("repeat", "wrong"),
+    ("repeat", "near", "wrong"),
     [
-        (Repeat("a", "a", 0), "names itself"),
-        (Repeat("far", "a", 3), "is on unique as well"),
-        (Repeat("c", "b", 3), "the original is not unique"),
-        (Repeat("b", "a", 2), "3 bits apart, not 2"),
-        (Repeat("c", "a", 6), "6 bits apart, near is up to 3"),
-        (Repeat("y", "x", 0), "the contents differ"),
-        (Repeat("b", "x", 0), "the contents differ"),
-        (Repeat("x2", "x", 1), "equal content at distance 1"),
+        (Repeat("a", "a", 0), CLASSIC, "names itself"),
+        (Repeat("far", "a", 3), CLASSIC, "is on unique as well"),
+        (Repeat("c", "b", 3), CLASSIC, "the original is not unique"),
+        (Repeat("b", "a", 2), CLASSIC, "3 bits apart, not 2"),
+        (Repeat("c", "a", 6), CLASSIC, "6 bits apart, near is up to 3"),
+        (Repeat("y", "x", 0), CLASSIC, "the contents differ"),
+        (Repeat("b", "x", 0), CLASSIC, "the contents differ"),
+        (Repeat("x2", "x", 1), CLASSIC, "equal content at distance 1"),
+        (Repeat("spread", "a", 4), BEYOND, "cannot be candidates"),
+        (Repeat("other", "sketched", 1), CONFIRMED, "the sketches do not agree"),
     ],
 )
-def test_grounding_sees_each_violation(repeat: Repeat, wrong: str) -> None:
+def test_grounding_sees_each_violation(repeat: Repeat, near: Nearness, wrong: str) -> None:
     with pytest.raises(AssertionError, match=re.escape(wrong)):
-        check_grounding(DOCUMENTS, UNIQUES, [repeat], CLASSIC)
-
-
-def test_grounding_sees_documents_that_cannot_have_met() -> None:
-    with pytest.raises(AssertionError, match="cannot be candidates"):
-        check_grounding(DOCUMENTS, UNIQUES, [Repeat("spread", "a", 4)], BEYOND)
+        check_grounding(DOCUMENTS, UNIQUES, [repeat], near)
 
 
 def test_conserved_records_pass() -> None:

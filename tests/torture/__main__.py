@@ -20,7 +20,6 @@ from tests.torture.run import Order, torture
 
 
 def main() -> int:
-    """Run what the arguments say."""
     parser = argparse.ArgumentParser(prog="make torture", description=__doc__)
     parser.add_argument("--minutes", type=float, default=15.0, help="how long documents come (15)")
     parser.add_argument("--documents", type=int, default=100_000, help="how many come (100000)")

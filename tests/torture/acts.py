@@ -184,7 +184,6 @@ class Acts:
             machine.start()
 
     async def _moved_from(self, machine: Machine) -> bool:
-        """Whether the other workers own all shards."""
         others = [m for m in self._cluster.machines if m is not machine]
         owned = await asyncio.gather(*(other.assigned_shards() for other in others))
         return sum(owned) >= self._feed.partitions

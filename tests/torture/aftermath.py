@@ -1,4 +1,4 @@
-"""What the changelog tells when all is done: the entries that a shard would come back with."""
+"""The entries in the changelogs at the end: those that a rebuilt shard would have."""
 
 from __future__ import annotations
 
@@ -20,22 +20,16 @@ INDEX_BITS = 16
 
 @dataclass
 class Aftermath:
-    """All changelogs together. ``entries``: where each document of the index came from, with its
-    fingerprint, empty where undecidable. ``twice``: documents with several entries. ``misplaced``:
-    those in the changelog of another raw partition. ``progress``: of each shard.
-    """
-
     entries: dict[SourcePosition, bytes] = field(default_factory=dict)
-    twice: list[SourcePosition] = field(default_factory=list)
-    misplaced: list[SourcePosition] = field(default_factory=list)
-    progress: dict[int, Progress] = field(default_factory=dict)
+    """Fingerprints by the raw records that they came of; b"" for an undecidable one."""
+    twice: list[SourcePosition] = field(default_factory=list)  # those with several entries
+    misplaced: list[SourcePosition] = field(default_factory=list)  # in another shard's changelog
+    progress: dict[int, Progress] = field(default_factory=dict)  # by shard
 
     def other_than(
         self, left: Mapping[SourcePosition, bytes], gone: Container[SourcePosition]
     ) -> list[str]:
-        """What is wrong with the entries, if these are the unique documents of the index with their
-        fingerprints. ``gone``: those that have expired, whose entries may be there still.
-        """
+        """Compare with the unique documents; entries of ``gone`` ones may still be there."""
         found = [f"{source} has two entries" for source in self.twice]
         found += [f"{source} is not in its own shard" for source in self.misplaced]
         found += [f"{source} is unique without an entry" for source in left.keys() - self.entries]
@@ -49,7 +43,6 @@ class Aftermath:
 
 
 def read_all(settings: Settings, topics: dict[str, int]) -> Iterator[ReadRecord]:
-    """Read topics from their beginnings to their present ends, committed records only."""
     with TopicFollower(settings, topics, from_beginning=True, gaps="error") as follower:
         ends = follower.ends()
         deadline = time.monotonic() + READ_SECONDS

@@ -1,9 +1,7 @@
-"""What a log has said, as an outsider reads it who keeps everything.
+"""The whole content of a log, read without the code of the protocol.
 
-It takes no part in the protocol and shares no code with it: which packets count and which control
-records are accepted is found out here once more, by the two rules of the log. A packet, a segment
-of a bundle, counts if it names as the last raw offset of its partition the last one that is in the
-log; a control record is accepted if it names the one before it.
+A packet, a segment of a bundle, counts if it names the last raw offset of its partition that is in
+the log; a control record is accepted if it names the one before it.
 """
 
 from __future__ import annotations
@@ -23,16 +21,12 @@ IS_DELETE = 1
 
 
 class LoggedRow(NamedTuple):
-    """A document or a delete as it stands in a packet that counts.
-
-    ``document_id``: of the document, or of those that the delete takes out. ``watermark``: the
-    highest time of all documents up to this bundle and with it, each held by when the log took it.
-    """
+    """A document or a delete in a packet that counts."""
 
     source: SourcePosition
-    document_id: str
+    document_id: str  # of the document, or of those that the delete takes out
     is_delete: bool
-    watermark: int
+    watermark: int  # the highest time up to this bundle, none later than its append
 
 
 class _Row(NamedTuple):
@@ -42,25 +36,20 @@ class _Row(NamedTuple):
 
 @dataclass(eq=False)
 class History:
-    """The documents of all packets that count, in the order of the log, and what was decided.
-
-    ``rows``: the same, deletes included. ``verdicts``: the original of each document that was
-    decided, None for a unique. ``removed``: what a row takes out. ``prints``: fingerprints as they
-    stand in the log, empty where undecidable. ``wrong``: what no log may say.
-    """
+    """The documents of all packets that count, in the order of the log, and the decisions."""
 
     documents: list[SourcePosition] = field(default_factory=list)
-    rows: list[LoggedRow] = field(default_factory=list)
+    rows: list[LoggedRow] = field(default_factory=list)  # the same, deletes included
     removed: dict[SourcePosition, set[SourcePosition]] = field(default_factory=dict)
     verdicts: dict[SourcePosition, SourcePosition | None] = field(default_factory=dict)
-    prints: dict[SourcePosition, bytes] = field(default_factory=dict)
+    prints: dict[SourcePosition, bytes] = field(default_factory=dict)  # b"": undecidable
     packets: int = 0
     packets_skipped: int = 0
     queries: int = 0
     reigns: int = 0
     controls_refused: int = 0
     undecided: dict[int, list[_Row | None]] = field(default_factory=dict)
-    wrong: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)  # violations of the protocol
     _sources: dict[int, list[SourcePosition | None]] = field(default_factory=dict)
     _skipped: dict[int, set[int]] = field(default_factory=dict)
     _queries: set[int] = field(default_factory=set)

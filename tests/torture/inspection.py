@@ -1,8 +1,7 @@
-"""What the broker says: where the log begins and ends, how far shards are, what is left open.
+"""The log's start and end, the progress of shards, and hung transactions, asked from the broker.
 
-A transaction that is left open when all is done is a fault of the broker's: committed readers stop
-at it, so entries are missing in changelogs, or outputs on their topics, and it is not Firstseen
-that lost them (docs/kafka.md).
+A transaction that stays open at the end is a fault of the broker (docs/kafka.md): committed readers
+stop there.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ POLL_SECONDS = 0.5
 
 
 class LogEnds:
-    """The first offset of the log and the next; a broker that is away tells what it told before."""
+    """The first offset of the log and the next; the last known ones while the broker is away."""
 
     def __init__(self, settings: Settings) -> None:
         self._place = TopicPartition(settings.topics.log, 0)

@@ -1,20 +1,17 @@
-"""Holds the outputs against what was sent and the log, by brute force: nothing of the filter's
-answers is taken for granted. Fingerprints are made again, every pair of uniques is compared, and
-the log is read once more by a single reader that knows no index.
+"""Compares the outputs with what was sent and with the log, by brute force.
+
+Documents are fingerprinted again, all pairs of uniques are compared, and a single reader without an
+index decides the log once more.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, islice
 
-import numpy as np
-from numpy.typing import NDArray
-
 from simhash_core.documents import Document, RawRecord, SourcePosition, masked
-from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.text.fingerprinter import Fingerprinter
 from streams.documents.output_records import (
     DuplicateOutput,
@@ -26,14 +23,13 @@ from streams.documents.output_records import (
 from streams.documents.raw_documents import DocumentReader
 from streams.kafka.topic_follower import ReadRecord
 from streams.settings.settings import Mode, Settings
-from tests.rigs.invariants import Known, Nearness, Repeat, check_grounding
+from tests.rigs.invariants import Known, Nearness, Repeat, check_grounding, near_pairs
 from tests.torture.aftermath import Aftermath
 from tests.torture.history import History
 from tests.torture.one_reader import SLICES, Answers, OneReader
 from tests.torture.plan import Planned
 
 BATCH = 2_000
-ROWS_A_STEP = 64
 EXAMPLES = 5
 
 
@@ -76,17 +72,14 @@ def judge(
     history: History,
     left: Aftermath | None = None,
 ) -> Findings:
-    """Count what is wrong with ``outputs``, all that stands on the three output topics.
+    """Count the violations in ``outputs``, in the order of each partition.
 
-    ``outputs``: those of one partition in its order. ``history``: what the log has said. ``left``:
-    what the changelog has, if that is to be judged too.
+    ``left`` is the content of the changelog, if that is to be judged too.
     """
     return _Judge(settings, sent, outputs, history).findings(left)
 
 
 class _Judge:
-    """``first``: the first output of each raw record. ``counts``: how many it has."""
-
     def __init__(
         self,
         settings: Settings,
@@ -193,9 +186,7 @@ class _Judge:
         self.found.ungrounded = self.found.note("ungrounded", found)
 
     def _judge_by_one_reader(self) -> Answers:
-        """Every verdict, and the original that it names, is that of one reader of the log: in the
-        log and on the outputs.
-        """
+        """Verdicts and originals in the log and in the outputs are those of one reader."""
         history, known = self.history, self.known
         slice_ms = None
         if self.profile.window is not None:
@@ -230,8 +221,9 @@ class _Judge:
         return answers
 
     def _judge_separation(self, right: Answers) -> None:
-        """No two uniques are near and share a bucket, no two undecidable ones have equal content,
-        of which the earlier was in the index when the later came.
+        """No unique is near to one that was in the index when it came, and shares a bucket.
+
+        Of undecidable ones, none has equal content.
         """
         near, known = self.near, {str(s): self.known[str(s)] for s in sorted(self.uniques)}
         prints = {name: each.fingerprint for name, each in known.items() if each.fingerprint}
@@ -306,17 +298,3 @@ def known_documents(
                 document.id, each, document.event_time_ms, document.scope
             )
     return known
-
-
-def near_pairs(prints: Sequence[bytes], scheme: BlockScheme) -> Iterator[tuple[int, int, int]]:
-    """Compare all pairs; give those within the distance, as two indices and the distance."""
-    rows = np.frombuffer(b"".join(prints), np.uint64).reshape(len(prints), scheme.bits // 64)
-    columns = np.ascontiguousarray(rows.T)
-    for start in range(0, len(prints), ROWS_A_STEP):
-        part = rows[start : start + ROWS_A_STEP]
-        distances: NDArray[np.uint16] = np.zeros((len(part), len(prints) - start), np.uint16)
-        for word, column in enumerate(columns):
-            distances += np.bitwise_count(part[:, word, None] ^ column[start:])
-        for row, other in zip(*np.nonzero(distances <= scheme.distance), strict=True):
-            if row < other:  # each pair once, and none with itself
-                yield start + int(row), start + int(other), int(distances[row, other])

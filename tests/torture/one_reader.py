@@ -1,11 +1,4 @@
-"""What a single worker would answer that reads the log in order: by brute force, without an index.
-
-A document is a duplicate of the nearest unique one before it that is near, of equals the earliest.
-Two documents within the distance that share a bucket and are confirmed are near; undecidable ones
-are where their contents are equal. Documents of other scopes are not near, nor such whose times are
-further apart than the window. What was taken out, and what has expired by the watermark of the log,
-is there no more.
-"""
+"""The answers of a single worker that reads the log in order: by brute force, without an index."""
 
 from __future__ import annotations
 
@@ -22,33 +15,23 @@ SLICES = 16
 
 
 class Unique(NamedTuple):
-    """``place``: among all rows of the log. ``slice``: of the watermark there."""
-
     name: str
     known: Known
-    place: int
-    slice: int
+    place: int  # among all rows of the log
+    slice: int  # of the watermark there
 
 
 class Answers(NamedTuple):
-    """What one reader says.
-
-    ``originals``: of each document, None for a unique. ``removed``: the unique documents that each
-    row takes out, where it takes out any. ``uniques``: by name. ``removed_at``: the place of the
-    row that took a unique document out. ``left``: the unique documents that are neither taken out
-    nor expired.
-    """
-
-    originals: dict[str, str | None]
-    removed: dict[str, set[str]]
+    originals: dict[str, str | None]  # of each document; None: it is unique
+    removed: dict[str, set[str]]  # the unique documents that a row takes out
     uniques: dict[str, Unique]
-    removed_at: dict[str, int]
-    left: set[str]
+    removed_at: dict[str, int]  # the place of the row that took a unique document out
+    left: set[str]  # the unique documents that are neither taken out nor expired
 
     def met(self, one: str, other: str) -> bool:
-        """Whether of two uniques the earlier was in the index when the later came.
+        """Whether the earlier of two was in the index when the later came.
 
-        So they did, as far as is known, where one reader takes them for none.
+        True as well if one of them is not unique here.
         """
         if not (one in self.uniques and other in self.uniques):
             return True

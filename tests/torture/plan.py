@@ -1,18 +1,12 @@
 """What the feed sends, and in which order: a deterministic sequence for a seed.
 
-Documents come in clusters: one text and copies of it. Some copies come at once, to other
-partitions of the raw topic, so that they meet undecided on their way through the shards; some a
-little later; some at any later time, so that a shard that has been recovered meanwhile must know
-what it knew.
+Documents come in clusters: a text and copies of it, some at once in other partitions, some a little
+later, some much later. A record is a minute of the stream, so that a window of days passes in
+seconds. Some documents are late, have a scope, or replace an earlier one; some are tombstones.
 
-A record is a minute of the stream, so that a window of days passes in seconds. Some documents come
-late, some have a scope, some have the id of an earlier one and replace it, and some records are
-tombstones.
-
-Texts are excerpts of written articles, and copies of them that were edited. Two excerpts are some
-125 of 256 bits apart, and 85 at least; an edit of one to six spots moves a text by 10 to 70 bits.
-So with a distance of 48 copies lie on both sides of the threshold, and nearness is not transitive
-within a cluster, which is the hard case.
+Two excerpts are 85 or more of 256 bits apart; edits of one to six spots move a text by 10 to 70
+bits. So with a distance of 48 copies lie on both sides of the threshold, and nearness is not
+transitive within a cluster, which is the hard case.
 """
 
 from __future__ import annotations
@@ -147,8 +141,6 @@ class _Copy(NamedTuple):
 
 
 class Plan:
-    """Iterates over the records of a stream; the seed decides everything."""
-
     def __init__(self, seed: int, documents: int, partitions: int) -> None:
         self._rng = random.Random(seed)
         self._texts = Texts(self._rng)

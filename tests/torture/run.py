@@ -101,7 +101,6 @@ class Report:
 
 
 def torture(order: Order, directory: Path, narrate: Callable[[str], None]) -> Report:
-    """Run a cluster in ``directory``, and judge what it put out."""
     with KafkaBroker(directory / "kafka", properties=SHORT_SESSION) as broker:
         flags = {"--broker": broker.bootstrap_servers, "--application-id": APPLICATION}
         # The readers and the feed look for the broker often; the workers do as users' do.

@@ -208,7 +208,6 @@ def control(previous: int, *decisions: Decision, following: int) -> Control:
 
 
 def read_log(*records: Sequence[Packet] | Control) -> History:
-    """Read a log of control records and of bundles of these packets."""
     found = History()
     for offset, record in enumerate(records):
         found.take(offset, record if isinstance(record, Control) else Bundle.of(record))

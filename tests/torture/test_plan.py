@@ -28,11 +28,6 @@ def texts(plan: list[Planned]) -> list[tuple[int, int, str]]:
     return found
 
 
-def test_a_seed_gives_the_same_records() -> None:
-    assert list(Plan(7, 300, PARTITIONS)) == list(Plan(7, 300, PARTITIONS))
-    assert list(Plan(7, 300, PARTITIONS)) != list(Plan(8, 300, PARTITIONS))
-
-
 def test_near_duplicates_come_together_in_different_partitions() -> None:
     """Some lie beyond the distance by little, so the shards have something to decide."""
     profile = profile_named("wide")
@@ -49,13 +44,6 @@ def test_near_duplicates_come_together_in_different_partitions() -> None:
             beyond += profile.distance < distance <= 2 * profile.distance - 16
     assert near > 100
     assert beyond > 50
-
-
-def test_some_texts_are_too_short_and_some_records_are_broken() -> None:
-    plan = list(Plan(7, DOCUMENTS, PARTITIONS))
-    made = Fingerprinter(profile_named("wide")).fingerprint_batch([t for _, _, t in texts(plan)])
-    assert sum(each.undecidable is not None for each in made) > 100
-    assert len(plan) - len(made) > 20
 
 
 def test_every_kind_of_fault_comes_before_any_comes_twice() -> None:

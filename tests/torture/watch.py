@@ -52,7 +52,6 @@ class Watch:
 
     @property
     def waiting(self) -> int:
-        """How many acknowledged documents have no output yet."""
         return max(0, len(self._feed.acknowledged) - len(self.seen))
 
     async def run(self) -> None:
@@ -107,7 +106,6 @@ class Recorder:
         self._thread.join(END_SECONDS)
 
     def check(self) -> None:
-        """Raise ``RecorderError`` where something is missing so far."""
         if self._failure is not None:
             raise RecorderError(f"the log is not recorded: {self._failure}") from self._failure
 

@@ -38,7 +38,6 @@ class TorturedWorker(Worker):
     _suspended = 0.0
 
     def exit_code(self) -> int | None:
-        """The code that it has ended with by itself, or None."""
         return None if self._process is None else self._process.poll()
 
     def suspend(self) -> None:
@@ -103,7 +102,6 @@ class Machine:
         return sorted(self.state.glob("*/shard-*"))
 
     def start(self) -> None:
-        """Start the worker; the supervisor keeps it up from now on."""
         self.log_starts = self.worker.log.stat().st_size if self.worker.log.exists() else 0
         self.worker.slept_seconds = 0.0
         self.worker.start()
@@ -151,7 +149,6 @@ class Cluster:
         self._started = time.monotonic()
 
     def add(self) -> Machine:
-        """Add a machine without a state, and start its worker."""
         name = f"worker-{len(self.machines)}"
         state = self._directory / name
         options = [*self._options, "--set", f"state_dir={state}"]

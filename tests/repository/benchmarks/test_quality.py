@@ -102,8 +102,6 @@ def test_a_peer_that_always_has_more_false_duplicates_is_not_there() -> None:
 
 
 def _contest(set_: str, *peer: Quality, ours: Quality | None = None) -> Contest:
-    """A contest of ours with a peer at three thresholds."""
-
     def standing(name: str, threshold: str, quality: Quality) -> Standing:
         return Standing(
             name=name,
@@ -123,6 +121,5 @@ def _contest(set_: str, *peer: Quality, ours: Quality | None = None) -> Contest:
 
 
 def made(f1: float, false: float) -> Quality:
-    """Figures of which only these two matter."""
     numbers = dict.fromkeys(Quality.__struct_fields__, 0)
     return Quality(**{**numbers, "f1": f1, "false_duplicates": false})  # type: ignore[arg-type] # by name

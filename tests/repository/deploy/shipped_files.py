@@ -27,7 +27,6 @@ Manifest = dict[str, Any]
 
 
 def project() -> dict[str, Any]:
-    """The table ``project`` of pyproject.toml."""
     content: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     return dict(content["project"])
 
@@ -103,7 +102,6 @@ def rendered(name: str) -> list[Manifest]:
 
 
 def by_name(name: str) -> dict[tuple[str, str], Manifest]:
-    """The objects of a rendered kustomization by kind and name."""
     return {(each["kind"], each["metadata"]["name"]): each for each in rendered(name)}
 
 

@@ -45,7 +45,6 @@ def environment(service: str) -> dict[str, str]:
 
 
 def arguments(service: str) -> list[str]:
-    """The arguments of ``firstseen`` in a service."""
     content = services()[service]
     words: list[str] = [*content.get("entrypoint", ["firstseen"]), *content["command"]]
     assert words[0] == "firstseen"

@@ -111,7 +111,6 @@ def kafka(kafka_required: None, tmp_path: Path) -> Iterator[ComposeKafka]:  # no
 
 
 def variables(service: str, kafka: ComposeKafka, **other: str) -> dict[str, str]:
-    """The environment of a service of ours, with the addresses of this machine."""
     given = environment(service) | other
     given["FIRSTSEEN_BROKERS"] = kafka.addresses[given["FIRSTSEEN_BROKERS"]]
     return given
@@ -119,7 +118,6 @@ def variables(service: str, kafka: ComposeKafka, **other: str) -> dict[str, str]
 
 @contextmanager
 def worker(kafka: ComposeKafka, directory: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """The service ``worker``, in a process of its own."""
     given = variables(
         "worker",
         kafka,

@@ -20,7 +20,6 @@ WORDS = ("river", "harbour", "market", "council", "bridge", "garden", "letter", 
 
 
 def documents(seed: int, count: int) -> list[Raw]:
-    """New documents, near and exact duplicates, a short one, and one that cannot be read."""
     found: list[Raw] = []
     for number in range(count):
         words = [f"{word}{seed}{(number * 7 + place) % 97}" for place, word in enumerate(WORDS * 8)]

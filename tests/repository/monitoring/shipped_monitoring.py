@@ -68,7 +68,6 @@ def alerts() -> list[dict[str, Any]]:
 
 
 def recorded() -> set[str]:
-    """The names that recording rules make."""
     return {rule["record"] for rule in rules() if "record" in rule}
 
 
@@ -78,7 +77,6 @@ def dashboard() -> dict[str, Any]:
 
 
 def panels() -> list[dict[str, Any]]:
-    """The panels of the dashboard, rows left out."""
     return [panel for panel in dashboard()["panels"] if panel["type"] != "row"]
 
 

@@ -53,7 +53,6 @@ class Prometheus(NamedTuple):
     port: int
 
     def query(self, expression: str) -> list[float]:
-        """The values that an expression has now."""
         found = self.get(f"/api/v1/query?{urlencode({'query': expression})}")["result"]
         values = [float(each["value"][1]) for each in found]
         return [value for value in values if not math.isnan(value)]
@@ -121,7 +120,6 @@ def prometheus(directory: Path, worker_port: int) -> Iterator[Prometheus]:
 
 
 def asked(expression: str) -> str:
-    """An expression as Grafana would send it."""
     for name, value in VARIABLES.items():
         expression = expression.replace(name, value)
     return expression

@@ -177,7 +177,6 @@ class KafkaBroker:
             raise self._error(f"the broker did not stop in {_STOP_SECONDS_MAX:g} s") from None
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal to the broker, which runs."""
         assert self._process is not None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)

@@ -59,12 +59,10 @@ class KafkaCluster:
         return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
 
     def kill(self) -> None:
-        """SIGKILL to all that run."""
         for broker in self.brokers:
             broker.kill()
 
     def await_brokers(self, number: int) -> None:
-        """Wait until the cluster lists so many brokers in service."""
         admin = self.admin()
         await_that(
             lambda: len(admin.list_topics(timeout=10).brokers) == number,
@@ -72,7 +70,6 @@ class KafkaCluster:
         )
 
     def await_in_sync(self, topics: Iterable[str], number: int) -> None:
-        """Wait until each partition of ``topics`` has so many copies in sync."""
         admin, names = self.admin(), list(topics)
 
         def is_so() -> bool:

@@ -97,8 +97,6 @@ def _is_left_open(first: KafkaBroker, second: KafkaBroker, producer: Producer, t
 
 
 def _await_leader(admin: AdminClient, topic: str, leader: int) -> None:
-    """Wait until partition 1 has this leader."""
-
     def leads() -> bool:
         known = admin.list_topics(topic, timeout=CALL_SECONDS).topics[topic].partitions
         return 1 in known and known[1].leader == leader

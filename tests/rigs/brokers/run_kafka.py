@@ -32,7 +32,6 @@ _POLL_SECONDS = 0.1
 
 
 def main(arguments: list[str]) -> int:
-    """Do what the command line says; return the exit code."""
     match arguments:
         case ["start", *port]:
             return _start(int(port[0]) if port else PORT)
@@ -45,7 +44,6 @@ def main(arguments: list[str]) -> int:
 
 
 def _running() -> int | None:
-    """Return the number of the process that serves, None where there is none."""
     with suppress(FileNotFoundError, ValueError), _PID_FILE.open() as file:
         try:
             # After a restart of the machine the number could be any program's; its lock is gone.

@@ -23,7 +23,6 @@ def _leave_to_command(_number: int, _frame: FrameType | None) -> None:
 
 
 def main() -> int:
-    """Run the command of ``sys.argv``; returns its exit code, 128 + n where signal n ended it."""
     signal.signal(signal.SIGTERM, _leave_to_command)
     command = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
 

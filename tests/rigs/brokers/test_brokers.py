@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError
 
-from streams.kafka.clients import Consumer, Producer
+from streams.kafka.clients import Producer
 from tests.repository.source_tree import ROOT
-from tests.rigs.brokers import loopback_ports
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker, kafka_libs
 from tests.rigs.brokers.loopback_ports import free_port
@@ -44,7 +41,6 @@ def send(broker: Broker, topic: str, value: bytes | None, **record: object) -> N
 
 
 def values(broker: Broker, topic: str, count: int) -> list[bytes | None]:
-    """The values of committed records."""
     read = broker.read_partition(topic, count, isolation_level="read_committed")
     return [message.value() for message in read]
 
@@ -67,88 +63,37 @@ def test_a_tombstone_differs_from_an_empty_value(broker: Broker) -> None:
     assert values(broker, topic, 2) == [None, b""]
 
 
-def open_transaction(broker: Broker, transactional_id: str, topic: str, value: bytes) -> Producer:
-    producer = broker.transactional_producer(transactional_id=transactional_id)
-    producer.begin_transaction()
-    producer.produce(topic, value)
-    assert producer.flush(SECONDS_MAX) == 0
-    return producer
-
-
-def test_a_zombie_is_fenced(kafka_broker: Broker) -> None:
-    topic, writer = kafka_broker.new_topic("transactions"), kafka_broker.unique("writer")
-    zombie = open_transaction(kafka_broker, writer, topic, b"of the zombie")
-    owner = open_transaction(kafka_broker, writer, topic, b"of the owner")
-    with pytest.raises(KafkaException) as refused:
-        zombie.commit_transaction(SECONDS_MAX)
-    owner.commit_transaction(SECONDS_MAX)
-    assert refused.value.args[0].code() == KafkaError._FENCED
-    assert values(kafka_broker, topic, 1) == [b"of the owner"]
-
-
-@pytest.mark.slow
-def test_acknowledged_records_survive_kill_9(own_kafka_broker: Broker) -> None:
-    """So do commits; and the next owner of a transactional id ends what was left open."""
-    broker, server = own_kafka_broker, own_kafka_broker.server
-    assert isinstance(server, KafkaBroker)
-    topic, group, writer = broker.new_topic("kept"), broker.unique("group"), broker.unique("writer")
-    for value in (b"one", b"two"):
-        send(broker, topic, value)
-    with closing(Consumer(broker.consumer_settings(group))) as consumer:
-        consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
-    open_transaction(broker, writer, topic, b"left open")
-    address = broker.bootstrap_servers
-
-    server.kill()
-    assert not server.is_running()
-    server.start()
-
-    assert broker.bootstrap_servers == address
-    owner = open_transaction(broker, writer, topic, b"three")
-    owner.commit_transaction(SECONDS_MAX)
-    assert values(broker, topic, 3) == [b"one", b"two", b"three"]
-    with closing(Consumer(broker.consumer_settings(group))) as consumer:
-        committed = consumer.committed([TopicPartition(topic, 0)], timeout=SECONDS_MAX)
-    assert [partition.offset for partition in committed] == [1]
-
-
 # ---- fixtures
 
 
-def run_without_kafka(empty: Path, **environment: str) -> tuple[int, str]:
-    """Run a few of the tests above where no jars are; returns exit code and output."""
+@pytest.mark.parametrize("required", [{}, {"FIRSTSEEN_REQUIRE_KAFKA": "1"}])
+def test_without_kafka_its_tests_are_skipped_or_fail(
+    tmp_path: Path, required: dict[str, str]
+) -> None:
+    """For one reason, which is printed once."""
     cleared = {k: v for k, v in os.environ.items() if not k.startswith(("FIRSTSEEN_", "PYTEST_"))}
     run = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--color=no"),
-            *("-k", "tombstone or whole or zombie or kill_9", Path(__file__).relative_to(ROOT)),
+            *("-k", "tombstone or whole", Path(__file__).relative_to(ROOT)),
         ],
-        env={**cleared, "FIRSTSEEN_KAFKA_LIBS": str(empty), "COLUMNS": "400", **environment},
+        env={**cleared, "FIRSTSEEN_KAFKA_LIBS": str(tmp_path), "COLUMNS": "400", **required},
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=RUN_SECONDS_MAX,
         check=False,
     )
-    return run.returncode, run.stdout
-
-
-def test_without_kafka_its_tests_are_skipped_for_one_reason(tmp_path: Path) -> None:
-    code, output = run_without_kafka(tmp_path)
-    assert code == 0, output
+    output, why = run.stdout, f"no Apache Kafka in {tmp_path}: run make kafka"
     assert "2 passed" in output
-    assert "4 skipped" in output
-    (reason,) = re.findall(r"^SKIPPED \[\d+\].*$", output, re.MULTILINE)
-    assert "SKIPPED [4]" in reason
-    assert f"no Apache Kafka in {tmp_path}: run make kafka" in reason
-
-
-def test_where_kafka_is_required_its_tests_fail(tmp_path: Path) -> None:
-    code, output = run_without_kafka(tmp_path, FIRSTSEEN_REQUIRE_KAFKA="1")
-    assert code == 1, output
-    assert "2 passed" in output
-    assert "4 errors" in output
-    assert f"FIRSTSEEN_REQUIRE_KAFKA=1, but no Apache Kafka in {tmp_path}: run make kafka" in output
+    if required:
+        assert (run.returncode, "2 errors" in output) == (1, True), output
+        assert f"FIRSTSEEN_REQUIRE_KAFKA=1, but {why}" in output
+    else:
+        assert run.returncode == 0, output
+        (reason,) = re.findall(r"^SKIPPED \[\d+\].*$", output, re.MULTILINE)
+        assert reason.startswith("SKIPPED [2]")
+        assert why in reason
 
 
 STARTS_AND_DIES = """
@@ -181,25 +126,6 @@ def test_a_kafka_does_not_outlive_a_test_run_that_is_killed(
     assert run.stdout == "answers\n"
     find = ["pgrep", "-f", str(tmp_path / "kafka" / "server.properties")]
     await_that(lambda: subprocess.run(find, capture_output=True, check=False).returncode == 1)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("mvn") is None, reason="no mvn: Maven fetches Kafka")
-def test_what_fetches_kafka_writes_no_escape_codes_where_no_terminal_is(
-    kafka_required: None,  # noqa: ARG001 - skips
-    tmp_path: Path,
-) -> None:
-    run = subprocess.run(
-        [ROOT / "deploy" / "kafka" / "fetch.sh"],
-        env={**os.environ, "FIRSTSEEN_KAFKA_LIBS": str(tmp_path / "libs")},
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS_MAX,
-        check=False,
-    )
-    said = run.stdout + run.stderr
-    assert "Kafka fetched into" in said or "mvn could not fetch" in said  # without a network
-    assert "\033" not in said
 
 
 def run_kafka(folder: Path, *arguments: str) -> tuple[int, str]:
@@ -258,12 +184,3 @@ def test_kafka_run_starts_one_that_kafka_stop_ends_and_no_other_process(
     finally:
         bystander.kill()
         bystander.wait()
-
-
-def test_no_port_is_chosen_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    port = free_port()
-    monkeypatch.setattr(loopback_ports, "_PORTS", range(port, port + 1))
-    monkeypatch.setattr(loopback_ports, "_chosen", set())
-    assert free_port() == port
-    with pytest.raises(OSError, match="no free port"):
-        free_port()

@@ -33,7 +33,6 @@ class Registered(NamedTuple):
 
     @property
     def guid(self) -> str:
-        """The id that is the same in all registries."""
         return str(uuid.uuid5(uuid.NAMESPACE_OID, json.dumps(self.body, sort_keys=True)))
 
 
@@ -90,7 +89,6 @@ class SchemaRegistry:
         assert started.wait(START_SECONDS), "the registry did not start"
 
     def close(self) -> None:
-        """Stop listening; whoever asks is refused."""
         if self._thread is not None and self._loop is not None and self._stop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join(START_SECONDS)

@@ -46,7 +46,6 @@ class ForkedWorker:
         self.pid = int(ours.recv(ANSWER_BYTES))
 
     def poll(self) -> int | None:
-        """Return the exit code, or None while it runs."""
         try:
             return self.wait(0.0)
         except subprocess.TimeoutExpired:
@@ -64,7 +63,6 @@ class ForkedWorker:
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        """Send a signal, unless it has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 

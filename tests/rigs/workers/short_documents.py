@@ -1,9 +1,7 @@
-"""Short documents by the thousand, with near-duplicates close behind each other.
+"""Short documents of made-up words by the thousand, with near-duplicates close behind each other.
 
-For what must be right however fast records come, and says nothing about real texts: the words are
-made up. Of ten documents, about four are edits of one before them, most often of one of the last
-few, so that shards meet them while their originals are still under way; edits of edits drift away
-from the first of their line, so that some of them are near to several uniques or to none.
+About four of ten documents are edits of an earlier one, mostly of one of the last few, which is
+then undecided. Edits of edits drift, so that some are near to several uniques or to none.
 """
 
 from __future__ import annotations
@@ -58,6 +56,5 @@ def _json(key: str, words: list[str]) -> bytes:
 
 
 def keyed_documents(seed: int, count: int) -> list[Raw]:
-    """So many records, with keys that no other seed has."""
     made = islice(short_documents(random.Random(seed), count), count)
     return [raw._replace(key=b"%d-%s" % (seed, raw.key)) for raw in made]

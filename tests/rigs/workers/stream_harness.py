@@ -52,7 +52,6 @@ class Worker(WorkerProcess):
         self._process = process
 
     def start_as(self, command: Sequence[str]) -> None:
-        """Start it by another command, which its options follow."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, *self._options],
@@ -64,11 +63,9 @@ class Worker(WorkerProcess):
 
     @property
     def runs(self) -> bool:
-        """Whether it was started, and neither stopped nor killed since."""
         return self._process is not None
 
     def kill(self) -> None:
-        """End it by SIGKILL, in the middle of whatever it does."""
         process, self._process = self._process, None
         assert process is not None, "it does not run"
         assert process.stdin is not None
@@ -82,7 +79,6 @@ class Worker(WorkerProcess):
         assert not trouble, trouble
 
     def await_end(self, seconds: float = END_SECONDS) -> int:
-        """Wait until it ends by itself; return its exit code."""
         process = self._process
         assert process is not None, "it does not run"
         try:
@@ -96,8 +92,6 @@ class Worker(WorkerProcess):
         return self.log.read_text("utf-8", "replace")
 
     def await_log(self, text: str, seconds: float = END_SECONDS) -> None:
-        """Wait until ``text`` stands in its log."""
-
         def has_it() -> bool:
             self.check()
             return text in self.log_text()
@@ -238,9 +232,7 @@ class Stream:
         return len(self.outputs.awaited)
 
     def judge_all(self) -> None:
-        """Wait until all is settled; fail unless each record has one output, and no uniques are
-        near, every duplicate names one, and all is in raw order.
-        """
+        """Wait until all is settled, and check the invariants."""
         outputs = self.settle()
         outputs.read_to_ends()
         self.judge.conserved(self.sent, outputs)

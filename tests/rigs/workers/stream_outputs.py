@@ -59,8 +59,6 @@ class Raw(NamedTuple):
 
 
 class Output(NamedTuple):
-    """A record of an output topic, and what it says."""
-
     record: ReadRecord
     said: ReceivedOutput
 

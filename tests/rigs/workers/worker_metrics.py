@@ -39,7 +39,6 @@ def lags(worker: Worker) -> dict[tuple[str, int], float]:
 def await_that(
     what: str, holds: Callable[[], bool], worker: Worker, seconds: float = END_SECONDS
 ) -> None:
-    """Wait until it holds; fail with the log of the worker otherwise."""
     waiting.await_that(holds, seconds, shows=lambda: f"not so: {what}; {worker.log_text()}")
 
 
@@ -56,8 +55,6 @@ def shards_of(worker: Worker) -> int:
 
 
 def await_shared(workers: Sequence[Worker], shards: int) -> None:
-    """Wait until the workers have all shards between them, each has some, and all are ready."""
-
     def shared() -> bool:
         counts = [shards_of(worker) for worker in workers]
         return sum(counts) == shards and all(counts)
@@ -68,7 +65,6 @@ def await_shared(workers: Sequence[Worker], shards: int) -> None:
 
 
 def await_leader(workers: Sequence[Worker]) -> Worker:
-    """Wait until one of the workers says that it leads; return it."""
     found: list[Worker] = []
 
     def one_leads() -> bool:

@@ -32,7 +32,7 @@ class Broker:
 
 
 def watched(state: GroupState) -> Group:
-    watch = GroupWatch(Broker(state))
+    watch = GroupWatch(Broker(state).read)
     assert watch.group() is None
     watch.refresh()
     group = watch.group()
@@ -98,7 +98,7 @@ def test_notes_name_the_workers_where_the_broker_describes_no_group() -> None:
 def test_broker_is_asked_only_while_somebody_looks() -> None:
     clock = ManualClock()
     broker = Broker(GroupState([], 1, {}, 0))
-    watch = GroupWatch(broker, clock)
+    watch = GroupWatch(broker.read, clock)
     watch.refresh()
     assert broker.reads == 0
     watch.group()

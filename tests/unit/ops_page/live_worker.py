@@ -48,8 +48,6 @@ class Reply(NamedTuple):
 
 
 class Live(NamedTuple):
-    """A worker with documents; ``original`` and ``edited`` are where these two are."""
-
     stream: Stream
     worker: Worker
     original: SourcePosition
@@ -97,7 +95,6 @@ def ask(
 
 
 def ask_about(server: Server, text: str, token: str | None = None, /, **fields: object) -> Reply:
-    """Ask for the check of a text."""
     headers = {"Content-Type": "application/json"}
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"

@@ -48,28 +48,26 @@ SHARDS = {
 }
 
 
-class FixedReader:
-    """Describes a group of three: one leads, and one has not committed yet."""
-
-    def read(self) -> GroupState:
-        other = OffsetMetadata(
-            LEADER,
-            1_700_000_000_000,
-            1_700_000_360_000,
-            {"unique": 5_120, "near_duplicate": 610, "exact_duplicate": 95, "dead_letter": 4},
-            "http://worker-1.internal:6066/",
-        )
-        own = OffsetMetadata(WORKER, 1_700_000_000_000, 1_700_000_300_000, {"unique": 3})
-        notes = {
-            partition: msgspec.json.encode(each).decode()
-            for partition, each in enumerate((own, other, own))
-        }
-        members = [
-            Member(WORKER, "10.0.0.2", (0, 2)),
-            Member(LEADER, "10.0.0.1", (1,)),
-            Member("firstseen.c9e4", "10.0.0.3", ()),
-        ]
-        return GroupState(members, 3, notes, 1_904)
+def group_of_three() -> GroupState:
+    """One worker leads, and one has not committed yet."""
+    other = OffsetMetadata(
+        LEADER,
+        1_700_000_000_000,
+        1_700_000_360_000,
+        {"unique": 5_120, "near_duplicate": 610, "exact_duplicate": 95, "dead_letter": 4},
+        "http://worker-1.internal:6066/",
+    )
+    own = OffsetMetadata(WORKER, 1_700_000_000_000, 1_700_000_300_000, {"unique": 3})
+    notes = {
+        partition: msgspec.json.encode(each).decode()
+        for partition, each in enumerate((own, other, own))
+    }
+    members = [
+        Member(WORKER, "10.0.0.2", (0, 2)),
+        Member(LEADER, "10.0.0.1", (1,)),
+        Member("firstseen.c9e4", "10.0.0.3", ()),
+    ]
+    return GroupState(members, 3, notes, 1_904)
 
 
 @dataclass
@@ -105,7 +103,7 @@ def served_page(state_dir: Path, *more: str) -> Iterator[Served]:
     metrics = Metrics(index=info)
     view = FakeView(dict(SHARDS), log_position=4_381, leader=f"{LEADER}.7f3a")
     health = Health(100, lambda: view.failure)
-    group = GroupWatch(FixedReader())
+    group = GroupWatch(group_of_three)
     group.group()  # somebody looks
     group.refresh()
     recent, fullest = RecentDocuments(1024 * 1024), FullestBuckets()
@@ -164,7 +162,6 @@ def at_work(served: Served) -> None:
 
 
 def near_answer(distance: int = 9) -> Answer:
-    """What the index says of a near copy of the first document."""
     source = SourcePosition("raw-documents", 0, 1)
     near = Match(0, distance, 17, "ferry", source, 1_700_000_000_000, 4, False, 0.81)
     far = Match(0, 70, 99, "bakers", SourcePosition("raw-documents", 1, 5), 0, 2, False, 0.1)

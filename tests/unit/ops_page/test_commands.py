@@ -41,7 +41,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def answered(served: Served, text: str, answer: Answer, **fields: object) -> CheckAnswer:
-    """What the page says of a text where the index gives this answer."""
     served.view.answer = answer
     reply = served.check(text, **fields)
     assert reply.status == HTTPStatus.OK, reply.body
@@ -60,6 +59,9 @@ def test_index_is_asked_about_every_field_of_the_document(served: Served) -> Non
     content, limit, scope = served.view.asked[-1]
     assert (content.text, content.title, content.keywords) == ("a text", "a title", ("k",))
     assert (limit, scope) == (3, "")
+    without_neighbours = answered(served, EDITED, near_answer(), nearest=0)
+    assert without_neighbours.nearest == []
+    assert without_neighbours.original is not None
 
 
 @pytest.mark.parametrize(
@@ -96,12 +98,6 @@ def test_answer_describes_the_original_and_the_nearest(served: Served) -> None:
     assert (made.candidates, made.fullest_bucket) == (41, 12)
     assert made.differences is not None
     assert ("only", "Wednesday") in made.differences.text
-
-
-def test_original_is_named_where_no_neighbours_are_wanted(served: Served) -> None:
-    made = answered(served, EDITED, near_answer(), nearest=0)
-    assert made.nearest == []
-    assert made.original is not None
 
 
 def test_check_without_a_leader_is_unavailable(served: Served) -> None:
@@ -202,14 +198,6 @@ def test_health_sends_the_token_of_the_environment(tmp_path: Path) -> None:
         passed = firstseen("health", environ=environ | {"FIRSTSEEN_WEB__TOKEN": TOKEN})
     assert without.returncode == ExitCode.CONFIGURATION
     assert passed.returncode == ExitCode.OK, passed.stderr
-
-
-def test_health_without_a_worker_names_the_address(tmp_path: Path) -> None:
-    with served_page(tmp_path) as served:
-        url = served.url
-    gone = firstseen("health", "--url", url)
-    assert gone.returncode != ExitCode.OK
-    assert url in gone.stderr
 
 
 def status_of(worker: Worker) -> Any:  # noqa: ANN401 - JSON

@@ -21,53 +21,49 @@ EVERYWHERE = "0.0.0.0"  # noqa: S104 - a setting; nothing listens here
 SECONDS = 30.0
 
 
-def status(web: WebSettings, area: Area, host: str = "127.0.0.1:6066", bearer: str = "") -> int:
-    given = f"Bearer {bearer}" if bearer else None
-    refusal = Access(web).refusal(area, host, given)
-    return HTTPStatus.OK if refusal is None else refusal.status
+HERE, THERE = WebSettings(), WebSettings(host=EVERYWHERE, token=TOKEN)
+OPEN = WebSettings(host=EVERYWHERE, open_monitoring=True)
+OPEN_WITH_TOKEN = WebSettings(host=EVERYWHERE, token=TOKEN, open_monitoring=True)
+OK, REFUSED = HTTPStatus.OK, HTTPStatus.UNAUTHORIZED
+ELSEWHERE = HTTPStatus.MISDIRECTED_REQUEST
+LOOPBACK = ("127.0.0.1:6066", "localhost", "[::1]:6066", "LOCALHOST:1")
+# A page whose own name resolves to 127.0.0.1 (DNS rebinding) must not read texts.
+OTHERS = ("evil.example:6066", "127.0.0.1.evil.example", "", "[evil]")
+WRONG = ("", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), "ünïcode")
 
 
-@pytest.mark.parametrize("area", list(Area))
-def test_loopback_names_get_every_area(area: Area) -> None:
-    for host in ("127.0.0.1:6066", "localhost", "[::1]:6066", "LOCALHOST:1"):
-        assert status(WebSettings(), area, host) == HTTPStatus.OK
+@pytest.mark.parametrize(
+    ("web", "host", "header", "files", "monitoring", "data"),
+    [
+        *((HERE, host, None, OK, OK, OK) for host in LOOPBACK),
+        *((HERE, host, None, OK, OK, ELSEWHERE) for host in OTHERS),
+        *((THERE, "any", f"Bearer {wrong}", OK, REFUSED, REFUSED) for wrong in WRONG),
+        (THERE, "any", None, OK, REFUSED, REFUSED),
+        (THERE, "any", f"Basic {TOKEN}", OK, REFUSED, REFUSED),
+        (THERE, "any", f"bearer  {TOKEN} ", OK, OK, OK),
+        (OPEN, "127.0.0.1", None, OK, OK, HTTPStatus.FORBIDDEN),
+        (OPEN_WITH_TOKEN, "any", None, OK, OK, REFUSED),
+    ],
+)
+def test_who_may_see_which_area(
+    web: WebSettings,
+    host: str,
+    header: str | None,
+    files: HTTPStatus,
+    monitoring: HTTPStatus,
+    data: HTTPStatus,
+) -> None:
+    refusals = [Access(web).refusal(area, host, header) for area in Area]
+    assert [each.status if each else OK for each in refusals] == [files, monitoring, data]
 
 
-def test_other_names_get_monitoring_but_no_data() -> None:
-    """A page whose own name resolves to 127.0.0.1 (DNS rebinding) must not read texts."""
-    web = WebSettings()
-    for host in ("evil.example:6066", "127.0.0.1.evil.example", "", "[evil]"):
-        assert status(web, Area.DATA, host) == HTTPStatus.MISDIRECTED_REQUEST
-        assert status(web, Area.MONITORING, host) == HTTPStatus.OK
-
-
-@pytest.mark.parametrize("area", [Area.DATA, Area.MONITORING])
-def test_only_the_exact_token_opens_data_and_monitoring(area: Area) -> None:
-    web = WebSettings(host=EVERYWHERE, token=TOKEN)
-    for wrong in ("", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), "ünïcode"):
-        assert status(web, area, "any", wrong) == HTTPStatus.UNAUTHORIZED
-    assert status(web, area, "any", TOKEN) == HTTPStatus.OK
-    assert Access(web).refusal(area, "any", f"Basic {TOKEN}") is not None
-    assert Access(web).refusal(area, "any", f"bearer  {TOKEN} ") is None
-
-
-def test_page_files_need_no_token() -> None:
-    assert status(WebSettings(host=EVERYWHERE, token=TOKEN), Area.FILES, "any") == HTTPStatus.OK
-
-
-def test_open_monitoring_needs_no_token_but_data_do() -> None:
-    with_token = WebSettings(host=EVERYWHERE, token=TOKEN, open_monitoring=True)
-    without = WebSettings(host=EVERYWHERE, open_monitoring=True)
-    assert status(with_token, Area.MONITORING, "any") == HTTPStatus.OK
-    assert status(with_token, Area.DATA, "any") == HTTPStatus.UNAUTHORIZED
-    assert status(without, Area.MONITORING, "any") == HTTPStatus.OK
-    assert status(without, Area.DATA, "127.0.0.1") == HTTPStatus.FORBIDDEN
-
-
-def test_token_file_may_end_with_a_newline(tmp_path: Path) -> None:
+def test_token_file_may_end_with_a_newline_and_must_be_there(tmp_path: Path) -> None:
     file = tmp_path / "token"
+    with pytest.raises(SettingsError, match="token"):
+        Access(WebSettings(token_file=str(file)))
     file.write_text(f"{TOKEN}\n", "utf-8")
-    assert status(WebSettings(token_file=str(file)), Area.DATA, "any", TOKEN) == HTTPStatus.OK
+    access = Access(WebSettings(token_file=str(file)))
+    assert access.refusal(Area.DATA, "any", f"Bearer {TOKEN}") is None
 
 
 @pytest.mark.parametrize(
@@ -82,12 +78,7 @@ def test_invalid_token_file_is_refused_without_quoting_it(tmp_path: Path, conten
     assert "two words" not in str(caught.value)
 
 
-def test_missing_token_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="missing"):
-        Access(WebSettings(token_file=str(tmp_path / "missing")))
-
-
-def test_work_budget_fills_with_time() -> None:
+def test_work_budget_fills_with_time_up_to_its_limit() -> None:
     clock = ManualClock(0)
     budget = WorkBudget(10, 2, clock)
     assert budget.spend(10) == 0
@@ -95,13 +86,8 @@ def test_work_budget_fills_with_time() -> None:
     clock.now = 2
     assert budget.spend(4) == 0
     assert budget.spend(1) == 0.5
-
-
-def test_work_budget_has_a_maximum() -> None:
-    clock = ManualClock(0)
-    budget = WorkBudget(10, 2, clock)
     clock.now = 1000
-    assert budget.spend(25) == 0
+    assert budget.spend(25) == 0, "an amount beyond the limit costs the limit"
     assert budget.spend(1) == 0.5
 
 

@@ -133,7 +133,6 @@ def test_password_of_a_file_is_sent_and_a_wrong_one_is_refused(
 
 @pytest.fixture
 def oauth(registry: SchemaRegistry) -> dict[str, str]:
-    """Settings of a client that the registry's identity provider knows."""
     registry.oauth_client = OAUTH_CLIENT
     client, _, secret = OAUTH_CLIENT.partition(":")
     return {

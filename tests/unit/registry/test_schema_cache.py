@@ -99,17 +99,17 @@ def test_schema_of_another_kind_names_both_kinds() -> None:
     assert caught.value.reason is RejectionReason.BAD_SCHEMA
 
 
-class Registry:
-    """Answers by a list; what is not in it is unknown."""
+def answering(*answers: FetchedSchema | Exception) -> Callable[[SchemaId], FetchedSchema]:
+    """Answer by a list; what is not in it is unknown."""
+    left = list(answers)
 
-    def __init__(self, *answers: FetchedSchema | Exception) -> None:
-        self.answers = list(answers)
-
-    def fetch(self, schema: SchemaId) -> FetchedSchema:
-        answer = self.answers.pop(0) if self.answers else UnknownSchemaError(str(schema))
+    def fetch(schema: SchemaId) -> FetchedSchema:
+        answer = left.pop(0) if left else UnknownSchemaError(str(schema))
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    return fetch
 
 
 def test_registry_is_asked_twice_before_a_schema_is_unknown() -> None:
@@ -117,7 +117,7 @@ def test_registry_is_asked_twice_before_a_schema_is_unknown() -> None:
     pauses: list[float] = []
     cache = SchemaCache(AVRO)
     unknown = UnknownSchemaError("not yet")
-    fetches = SchemaFetches(Registry(unknown, unknown, TEXT), cache, counted.append, pauses.append)
+    fetches = SchemaFetches(answering(unknown, unknown, TEXT), cache, counted.append, pauses.append)
     fetches.fetch([by_number(1), by_number(2)])
     assert pauses == [AGAIN_SECONDS]
     assert counted == [FetchOutcome.FETCHED, FetchOutcome.UNKNOWN]
@@ -129,7 +129,7 @@ def test_registry_that_falls_silent_leaves_the_rest_missing() -> None:
     counted: list[FetchOutcome] = []
     cache = SchemaCache(AVRO)
     away = RegistryUnavailableError("away")
-    fetches = SchemaFetches(Registry(TEXT, away), cache, counted.append, lambda _: None)
+    fetches = SchemaFetches(answering(TEXT, away), cache, counted.append, lambda _: None)
     with pytest.raises(RegistryUnavailableError):
         fetches.fetch([by_number(1), by_number(2)])
     assert counted == [FetchOutcome.FETCHED, FetchOutcome.UNAVAILABLE]

@@ -52,7 +52,6 @@ def registry() -> Iterator[SchemaRegistry]:
 
 
 def read(fetched: FetchedSchema, content: bytes, **fields: str) -> Document | Rejection:
-    """What a record is read as whose value has schema 1."""
     names = replace(FieldSettings(format=FORMATS[fetched.kind]), **fields)
     cache = SchemaCache(names)
     cache.keep(SchemaId(1, ""), fetched)
@@ -88,7 +87,6 @@ def article(registry: SchemaRegistry, value_format: str) -> tuple[bytes, Fetched
 
 
 def _is_meta(body: Mapping[str, Any]) -> bool:
-    """Whether a schema is of the file that the other Protobuf file imports."""
     return body["schemaType"] == "PROTOBUF" and not body["references"]
 
 
@@ -272,7 +270,6 @@ def read_key(
     value: bytes | None = b'{"text": "x"}',
     **headers: bytes,
 ) -> Document | Rejection | Tombstone:
-    """What a record is read as whose key has schema 1."""
     fields = FieldSettings(key_format=FORMATS[schema.kind])
     cache = SchemaCache(fields, KEY)
     cache.keep(SchemaId(1, ""), schema)

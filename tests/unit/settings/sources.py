@@ -18,7 +18,6 @@ def load(
     config: Path | None = None,
     kafka_config: Path | None = None,
 ) -> LoadedSettings:
-    """Load from `--set` assignments, an environment and files; of none, nothing is given."""
     return load_settings(
         assignments=assignments, environ=environ or {}, config=config, kafka_config=kafka_config
     )
@@ -29,7 +28,6 @@ def settings_of(*assignments: str) -> Settings:
 
 
 def value_of(settings: Settings, name: str) -> object:
-    """The value of a setting, by its dotted name."""
     value: object = settings
     for part in name.split("."):
         value = getattr(value, part)
@@ -39,7 +37,6 @@ def value_of(settings: Settings, name: str) -> object:
 def problems_of(
     *assignments: str, environ: Mapping[str, str] | None = None, config: Path | None = None
 ) -> dict[str, Problem]:
-    """The problems of settings that must be refused, by setting."""
     with pytest.raises(SettingsError) as caught:
         load(*assignments, environ=environ, config=config)
     return {problem.setting: problem for problem in caught.value.problems}

@@ -12,11 +12,9 @@ from streams.kafka.connection import connect_admin
 from streams.settings.settings import Settings
 from streams.topics.plans import topic_plans
 from tests.rigs.brokers.kafka_broker import KafkaBroker
-from tests.rigs.brokers.kafka_configuration import protocols, tls
+from tests.rigs.brokers.kafka_configuration import protocols
 from tests.unit.settings.certificates import KEY_PASSWORD, Certificates, make_certificates
 from tests.unit.settings.sources import load, settings_of
-
-USER, PASSWORD = "lu", "p=a s#s"
 
 
 @pytest.fixture(scope="module")
@@ -60,16 +58,23 @@ def test_producers_and_topics_take_the_largest_record_that_is_sent(assignments: 
         assert plan.min_message_bytes == int(plan.config["max.message.bytes"]) > max(largest, batch)
 
 
-@pytest.mark.parametrize("password", [[], ["kafka.ssl.key.password=wrong"]])
-def test_no_password_of_a_key_is_asked_for(certificates: Certificates, password: list[str]) -> None:
-    with pytest.raises(SettingsError, match=r"kafka"):
-        load(
-            "kafka.security.protocol=SSL",
-            f"kafka.ssl.ca.location={certificates.authority}",
-            f"kafka.ssl.certificate.location={certificates.client}",
-            f"kafka.ssl.key.location={certificates.client_key}",
-            *password,
-        )
+def test_keys_are_opened_with_the_given_password_and_none_is_asked_for(
+    certificates: Certificates,
+) -> None:
+    tls = ("kafka.security.protocol=SSL", f"kafka.ssl.ca.location={certificates.authority}")
+    pem = (
+        f"kafka.ssl.certificate.location={certificates.client}",
+        f"kafka.ssl.key.location={certificates.client_key}",
+    )
+    store = (
+        f"kafka.ssl.keystore.location={certificates.client_store}",
+        "kafka.ssl.keystore.type=PKCS12",
+    )
+    for key, password in ((pem, "ssl.key.password"), (store, "ssl.keystore.password")):
+        assert load(*tls, *key, f"kafka.{password}={KEY_PASSWORD}").settings.kafka[password]
+        for wrong in ((), (f"kafka.{password}=wrong",)):
+            with pytest.raises(SettingsError, match=r"kafka"):
+                load(*tls, *key, *wrong)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "no-such-host.invalid:9092"])
@@ -82,61 +87,6 @@ def test_an_address_without_a_broker_is_told_with_wait_and_reason(address: str) 
 
 def assert_reached(settings: Settings) -> None:
     assert len(connect_admin(settings, 10.0).list_topics(timeout=60.0).brokers) == 1
-
-
-@pytest.mark.usefixtures("kafka_required")
-@pytest.mark.kafka
-def test_a_broker_with_tls_and_login_is_reached(certificates: Certificates, tmp_path: Path) -> None:
-    """With the key as PEM files and as a PKCS#12 store, and not with a wrong password."""
-    properties = {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": USER,
-        "sasl.password": PASSWORD,
-        "ssl.truststore.location": str(certificates.authority),
-    }
-    key_files = {
-        "ssl.certificate.location": str(certificates.client),
-        "ssl.key.location": str(certificates.client_key),
-        "ssl.key.password": KEY_PASSWORD,
-    }
-    store = {
-        "ssl.keystore.location": str(certificates.client_store),
-        "ssl.keystore.type": "PKCS12",
-        "ssl.keystore.password": KEY_PASSWORD,
-    }
-    login = (
-        "org.apache.kafka.common.security.plain.PlainLoginModule required "
-        f'username="{USER}" password="{PASSWORD}" user_{USER}="{PASSWORD}";'
-    )
-    own = {
-        "ssl.ca.location": str(certificates.authority),
-        **{name: value for name, value in properties.items() if "truststore" not in name},
-        **key_files,
-    }
-    with KafkaBroker(
-        tmp_path / "kafka",
-        properties={
-            **protocols(PLAINTEXT="SASL_SSL"),
-            "sasl.enabled.mechanisms": "PLAIN",
-            "sasl.mechanism.inter.broker.protocol": "PLAIN",
-            "listener.name.plaintext.plain.sasl.jaas.config": login,
-            "ssl.client.auth": "required",
-            **tls(certificates.server, certificates.authority),
-        },
-        client_settings=own,
-    ) as broker:
-        path = tmp_path / "client.properties"
-        for key in (key_files, store):
-            path.write_text(
-                f"bootstrap.servers={broker.bootstrap_servers}\n"
-                + "".join(f"{name}={value}\n" for name, value in (properties | key).items())
-            )
-            assert_reached(load(kafka_config=path).settings)
-
-        wrong = load("kafka.sasl.password=wrong", kafka_config=path).settings
-        with pytest.raises(SettingsError, match=r"kafka\.sasl\.password .*(?i:authentication)"):
-            connect_admin(wrong, 10.0)
 
 
 @pytest.mark.usefixtures("kafka_required")

@@ -52,7 +52,6 @@ def test_sources_are_merged_setting_by_setting(tmp_path: Path) -> None:
 
 
 def test_internal_topics_follow_the_application_beside_a_named_topic() -> None:
-    """Two applications must never share them."""
     topics = load("application_id=news", "topics.raw=articles").settings.topics
     assert (topics.raw, topics.unique) == ("articles", "unique")
     internal = (topics.log, topics.reports, topics.changelog)
@@ -154,6 +153,12 @@ def test_a_value_for_a_table_and_a_table_for_a_value_are_refused(tmp_path: Path)
     assert problems_of(config=path).keys() == {"topics", "brokers.host"}
 
 
+def test_a_problem_of_a_table_names_its_setting_and_a_long_value_is_cut() -> None:
+    problems = problems_of("fields.text=", f"delivery={'x' * 1000}")
+    assert (problems["fields.text"].value, problems["fields.text"].origin) == ("''", "--set")
+    assert len(problems["delivery"].value) < 110
+
+
 @pytest.mark.parametrize("assignment", ["batch.documents", "=5", " =5", ""])
 def test_an_assignment_has_a_name_and_a_value(assignment: str) -> None:
     assert "name=value" in problems_of(assignment)["--set"].message
@@ -205,15 +210,6 @@ def test_one_error_tells_setting_value_place_and_fix_of_all_problems() -> None:
     )
     for line, of_line in zip(lines, parts, strict=True):
         assert [part for part in of_line if part not in line] == []
-
-
-def test_an_error_of_a_table_is_told_of_its_setting() -> None:
-    problem = problems_of("fields.text=")["fields.text"]
-    assert (problem.value, problem.origin) == ("''", "--set")
-
-
-def test_a_long_wrong_value_is_cut() -> None:
-    assert len(problems_of(f"delivery={'x' * 1000}")["delivery"].value) < 110
 
 
 def test_state_is_where_the_given_environment_says() -> None:
