@@ -24,7 +24,7 @@ from streams.kafka.raw_consumer import Fetched, GroupEvents, RawRecords
 from streams.store.recovery import Recovery
 from streams.store.rocksdb_store import block_cache
 from streams.store.row_codec import StoreIdentity
-from streams.store.shard_directory import open_shard_store
+from streams.store.shard_directory import RocksDisk, open_shard
 from streams.store.shard_store import ShardStore
 from streams.worker.clients import ChangelogClient, Deliver, WorkerClients
 from streams.worker.index_on_kafka import Claim
@@ -190,7 +190,7 @@ class DirectoryStores:
     ) -> ShardStore:
         owner = StoreIdentity(self._identity, "benchmark", partition)
         path = self._directory / f"shard-{partition}"
-        return open_shard_store(path, owner, self._bits, self._cache)
+        return open_shard(path, owner, self._bits, RocksDisk(self._cache))
 
     def measure(self) -> None: ...
 

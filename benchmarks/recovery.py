@@ -48,7 +48,7 @@ from streams.store.changelog_codec import LoggedProgress, decode_record
 from streams.store.recovery import catch_up
 from streams.store.rocksdb_store import block_cache
 from streams.store.row_codec import EntryBlock, ProgressRow, StoreIdentity
-from streams.store.shard_directory import open_shard_store
+from streams.store.shard_directory import RocksDisk, open_shard
 from streams.store.shard_store import ShardStore
 from streams.worker.log_codec import LogCodec
 
@@ -102,7 +102,7 @@ def _measured(state_dir: Path, profile: str, documents: int, log: Changelog | No
     opening = Stopwatch(time.perf_counter)
     making = 0.0
     with recovering:
-        store = open_shard_store(path, owner, scheme.bits, block_cache())
+        store = open_shard(path, owner, scheme.bits, RocksDisk(block_cache()))
         if log is None:
             records, making = from_records(store, profile, documents)
         else:
@@ -122,7 +122,7 @@ def _measured(state_dir: Path, profile: str, documents: int, log: Changelog | No
         candidates = index.candidates_seen - candidates
         del index
     with reading, opening:
-        store = open_shard_store(path, owner, scheme.bits, block_cache())
+        store = open_shard(path, owner, scheme.bits, RocksDisk(block_cache()))
         for _ in store.prints(scheme.bands):
             pass
     store.close()

@@ -33,7 +33,7 @@ from simhash_core.window import UNITS_MS, parse_duration
 from streams.store.entry_batch import records_of
 from streams.store.rocksdb_store import MIB, block_cache
 from streams.store.row_codec import StoredProgress, StoreIdentity
-from streams.store.shard_directory import open_shard_store
+from streams.store.shard_directory import RocksDisk, open_shard
 from streams.store.shard_store import ShardStore
 
 WINDOW: Final = "30d"
@@ -127,7 +127,9 @@ def year(window: str | None, days: int, a_day: int) -> list[Day]:
     measured = []
     with tempfile.TemporaryDirectory(prefix="firstseen-year-") as directory:
         path = Path(directory) / "shard-0"
-        with closing(open_shard_store(path, owner, profile.bits, block_cache(8 * MIB))) as store:
+        with closing(
+            open_shard(path, owner, profile.bits, RocksDisk(block_cache(8 * MIB)))
+        ) as store:
             index = _Year(profile, store)
             days_of_packets = _packets_of_days(profile.bits // 64, days, a_day)
             for day, packets in enumerate(days_of_packets, 1):

@@ -51,7 +51,7 @@ from streams.store.changelog_codec import encode_block
 from streams.store.recovery import fill_index, make_missing_files
 from streams.store.rocksdb_store import MIB, block_cache
 from streams.store.row_codec import EntryBlock, ProgressRow, StoreIdentity
-from streams.store.shard_directory import open_shard_store
+from streams.store.shard_directory import RocksDisk, open_shard
 from streams.store.shard_segments import (
     SegmentOwner,
     ShardSegments,
@@ -87,7 +87,7 @@ def run_step(
 def _opened(path: Path, profile: str) -> Iterator[tuple[ShardStore, ShardSegments]]:
     scheme = profile_named(profile).scheme()
     owner = StoreIdentity(IDENTITY, "benchmark", 0)
-    with closing(open_shard_store(path, owner, scheme.bits, block_cache())) as store:
+    with closing(open_shard(path, owner, scheme.bits, RocksDisk(block_cache()))) as store:
         files = WorkerSegments(path / _FILES, SegmentOwner(IDENTITY, "benchmark"), scheme)
         store.segments = segments = ShardSegments(files, 0)
         yield store, segments

@@ -35,7 +35,7 @@ from streams.store.compaction import KeptShard, SegmentKeeper
 from streams.store.recovery import fill_index, make_missing_files
 from streams.store.rocksdb_store import block_cache
 from streams.store.row_codec import EntryBlock, ProgressRow, StoreIdentity
-from streams.store.shard_directory import open_shard_store
+from streams.store.shard_directory import RocksDisk, open_shard
 from streams.store.shard_segments import SegmentOwner, ShardSegments, WorkerSegments
 
 _BLOCK: Final = 8192
@@ -69,7 +69,9 @@ def _opened(
         for partition in range(shards):
             owner = StoreIdentity(IDENTITY, "benchmark", partition)
             path = state / f"shard-{partition}"
-            store = stores.enter_context(closing(open_shard_store(path, owner, scheme.bits, cache)))
+            store = stores.enter_context(
+                closing(open_shard(path, owner, scheme.bits, RocksDisk(cache)))
+            )
             store.segments = ShardSegments(files, partition)
             make_missing_files(store, store.segments)
             slot = index.open_slot()

@@ -10,7 +10,7 @@ from simhash_core.errors import UsageError
 from streams.cli import options
 
 if TYPE_CHECKING:
-    from streams.offline.comparison import Comparison
+    from streams.offline.explanation import Comparison
     from streams.terminal.layout import Block
 
 
@@ -32,7 +32,7 @@ def command(settings: options.Settings, *, a: str, b: str, as_json: bool) -> Non
       firstseen compare a.txt b.txt --weighting tf --json
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from streams.files.text_files import read_text
-    from streams.offline.comparison import compare
+    from streams.offline.explanation import compare
 
     if a == b == "-":
         raise UsageError("A and B cannot both be standard input: name a file for one")
