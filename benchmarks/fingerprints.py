@@ -41,8 +41,7 @@ from benchmarks.texts import add_text_options, described, texts_of
 from simhash_core.documents import Content
 from simhash_core.fingerprints.feature_hashes import feature_hash_named
 from simhash_core.fingerprints.fingerprint import pack, scale, sums
-from simhash_core.text import features
-from simhash_core.text.fingerprinter import content_digest
+from simhash_core.text.fingerprinter import FeatureBatch, content_digest, count, weigh
 from simhash_core.text.idf import jieba_idf
 from simhash_core.text.lexicon import Lexicon
 from simhash_core.text.normalization import normalize_batch
@@ -153,12 +152,13 @@ class _Steps:
         lexicon, timed = self._lexicon, self._timed
         normal = timed("normalise", lambda: normalize_batch(texts))
         rows, sizes = timed("segment", lambda: self._runs.rows(normal))
-        counted = timed("count", lambda: features.count(rows, sizes, lexicon))
-        batch = timed("weigh", lambda: features.weigh(counted, lexicon, self._weighting))
+        counted = timed("count", lambda: count(rows, sizes, lexicon))
+        batch = timed("weigh", lambda: weigh(counted, lexicon, self._weighting))
         scaled = timed("weigh", lambda: scale(batch.weights, batch.bounds))
         packed = timed("sum", lambda: self._sum(batch, scaled))
         if self._verifier is not None:
-            sketched = Sketched(list(map(Content, texts)), batch, lexicon.short_hashes[batch.rows])
+            hashes, contents = lexicon.short_hashes[batch.rows], list(map(Content, texts))
+            sketched = Sketched(contents, batch.weights, hashes, batch.bounds)
             sketches = self._verifier.verification.sketches
             timed("sketch", lambda: sketches(sketched))
         timed("digest", lambda: [content_digest(text) for text in normal])
@@ -168,7 +168,7 @@ class _Steps:
         with self.times.setdefault(stage, Stopwatch(time.thread_time)):
             return step()
 
-    def _sum(self, batch: features.FeatureBatch, scaled: np.ndarray) -> bytes:
+    def _sum(self, batch: FeatureBatch, scaled: np.ndarray) -> bytes:
         votes = self._lexicon.votes
         summed = [
             sums(votes.take(batch.rows[start:stop], axis=0), scaled[start:stop])

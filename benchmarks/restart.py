@@ -38,7 +38,7 @@ from streams.kafka.clients import Producer
 from streams.settings.loader import load_settings
 from streams.settings.settings import Settings
 from streams.store.changelog_codec import ChangelogRecord, encode_progress
-from streams.topics.shard_topics import topic_id
+from streams.topics.admin import topic_id
 from streams.worker.index_on_kafka import reading_rules
 from tests.rigs.brokers.kafka_broker import KafkaBrokerError
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from benchmarks.command import positive
 from benchmarks.report import Figures, machine
 from streams.corpus.corpus import generate
-from streams.corpus.generated import CorpusShape
+from streams.corpus.generated import EditKind
 
 SEED: Final = 20_070_508
 CHARACTERS: Final = 500
@@ -22,14 +22,6 @@ CHARACTERS: Final = 500
 _SPOTS_MOST: Final = 4
 _SPOT_CHARACTERS: Final = 6
 _ARTICLES_MOST: Final = 10_000_000
-_COPIES_AND_OTHERS: Final = (
-    *("exact_copy", "typographic", "repost", "edit_1_5", "edit_5_10", "edit_10_20", "truncated"),
-    *("reordered", "short_post", "emoji", "punctuation", "empty", "broken"),
-)
-_ONLY_ORIGINALS: Final = CorpusShape(
-    chinese=1.0, original=1.0, deepest=1, **dict.fromkeys(_COPIES_AND_OTHERS, 0.0)
-)
-
 _Item = TypeVar("_Item")
 
 
@@ -75,7 +67,7 @@ def described(texts: Sequence[str], source: str, rounds: int) -> Figures:
 def generated_documents(count: int, characters: int) -> list[str]:
     """Write so many Chinese texts, of one article after the other; the same ones each time."""
     texts, text = list[str](), ""
-    articles = generate(SEED, _ARTICLES_MOST, _ONLY_ORIGINALS)
+    articles = generate(SEED, _ARTICLES_MOST, {EditKind.ORIGINAL: 1.0}, chinese=1.0)
     while len(texts) < count:
         value = next(articles).value
         assert value is not None

@@ -53,7 +53,7 @@ from simhash_core.log.shard_stream import NewEntries, RawBatch
 from simhash_core.text.profiles import profile_named
 from simhash_core.verdicts import Match
 from streams.worker.log_codec import LogCodec
-from streams.worker.order import RECORDS_PER_SECOND
+from streams.worker.order import records_per_second
 
 PROFILE: Final = "wide"
 SLOT_SECONDS: Final = 0.005
@@ -305,7 +305,8 @@ class Run:
         self._log: list[bytes] = []
         self._read = 0
         self._control = NO_CONTROL
-        self._bundles: deque[tuple[int, int]] = deque(maxlen=2 * RECORDS_PER_SECOND)
+        self._bundles: deque[tuple[int, int]] = deque(maxlen=2_000)
+        self._pace = records_per_second(group.documents)
         self._turn = self._due = 0.0
         self.documents = self.controls = self.output = 0
         self._lead()
@@ -337,7 +338,7 @@ class Run:
     def _slot(self) -> None:
         """Let those workers send and report whose turn it is; everybody sends equally often."""
         workers = self._group.workers
-        began, self._turn = self._turn, self._turn + RECORDS_PER_SECOND * SLOT_SECONDS
+        began, self._turn = self._turn, self._turn + self._pace * SLOT_SECONDS
         turns = [self._workers[at % workers] for at in range(round(began), round(self._turn))]
         for worker in turns:
             self._send(worker)
@@ -357,7 +358,7 @@ class Run:
             self.output += member.commit()
 
     def _send(self, worker: Member | Simulated) -> None:
-        self._due += self._group.documents / RECORDS_PER_SECOND
+        self._due += self._group.documents / self._pace
         count = int(self._due)
         self._due -= count
         packets = self._stream.packets(worker.number, self._group.shards(worker.number), count)

@@ -21,8 +21,7 @@ from benchmarks.report import Figures, Spread, publish, table_of
 from benchmarks.texts import add_text_options, described, texts_of
 from simhash_core.text.profiles import PROFILES
 from streams.demo.live_view import Change, Progress
-from streams.demo.request import DemoRequest
-from streams.demo.run import running_demo
+from streams.demo.run import DemoRequest, running_demo
 from streams.demo.summary import DemoReport
 
 DOCUMENTS: Final = 4_000

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from streams.monitoring.metric_definitions import DEFINITIONS, MetricDefinition
+from streams.monitoring.metrics import DEFINITIONS, MetricDefinition
 from streams.settings.reference import between_marks
 
 BEGIN: Final = "<!-- begin: python docs/metrics_table.py -->"

@@ -27,7 +27,7 @@ from simhash_core.verdicts import (
     Unique,
     Verdict,
 )
-from streams.settings.index import IndexSettings
+from streams.settings.settings import IndexSettings
 
 __all__ = [
     "Deduplicator",

@@ -31,8 +31,7 @@ from streams.documents.fields import checked_id
 from streams.documents.json_values import UnreadableError
 from streams.documents.timestamps import TimestampError, parse_timestamp
 from streams.offline.local_dedup import LocalStore, MemoryStore
-from streams.settings.index import IndexSettings
-from streams.settings.settings import Settings
+from streams.settings.settings import IndexSettings, Settings
 from streams.store.rocksdb_store import block_cache
 from streams.store.row_codec import StoredProgress, StoreIdentity
 from streams.store.shard_directory import open_shard_store

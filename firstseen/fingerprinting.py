@@ -12,8 +12,7 @@ from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text import fingerprinter as core
 from simhash_core.text.fingerprinter import Fingerprinted
 from simhash_core.text.profiles import DEFAULT_PROFILE
-from streams.settings.index import IndexSettings
-from streams.settings.settings import Settings
+from streams.settings.settings import IndexSettings, Settings
 
 
 def checked_string(name: str, value: object) -> str:

@@ -1,7 +1,6 @@
-"""The pure core of Firstseen: values in, values out.
+"""The pure core of Firstseen: values in, values out, and no I/O.
 
-It has no Kafka, Faust, RocksDB, clock, environment, file or log, and imports neither ``streams``
-nor ``firstseen``. A document takes this route:
+A document takes this route:
 
 - ``text``: text to fingerprint and sketch, by ``fingerprints``
 - ``log.records``: documents as columns in the order of the log

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,32 +125,30 @@ class DocumentColumns:
         return rows
 
     def take(self, rows: NDArray[np.intp]) -> DocumentColumns:
-        return DocumentColumns(
-            self.offsets[rows],
-            self.times_ms[rows],
-            _strings_of(self.ids, rows),
-            self.digests[rows],
-            self.fingerprints[rows],
-            self.undecidable[rows],
-            _strings_of(self.sketches, rows),
-            None if self.operations is None else self.operations[rows],
-            None if self.scopes is None else _strings_of(self.scopes, rows),
-            None if self.bands is None else self.bands[rows],
-        )
+        return self._each(lambda numbers: numbers[rows], lambda strings: _strings_of(strings, rows))
 
     def part(self, first: int, end: int) -> DocumentColumns:
         """Return the rows from ``first`` to before ``end``, without a copy of numbers."""
+        return self._each(
+            lambda numbers: numbers[first:end], lambda strings: strings.part(first, end)
+        )
+
+    def _each(
+        self,
+        of_numbers: Callable[[NDArray[Any]], NDArray[Any]],
+        of_strings: Callable[[BytesColumn], BytesColumn],
+    ) -> DocumentColumns:
         return DocumentColumns(
-            self.offsets[first:end],
-            self.times_ms[first:end],
-            self.ids.part(first, end),
-            self.digests[first:end],
-            self.fingerprints[first:end],
-            self.undecidable[first:end],
-            self.sketches.part(first, end),
-            None if self.operations is None else self.operations[first:end],
-            None if self.scopes is None else self.scopes.part(first, end),
-            None if self.bands is None else self.bands[first:end],
+            of_numbers(self.offsets),
+            of_numbers(self.times_ms),
+            of_strings(self.ids),
+            of_numbers(self.digests),
+            of_numbers(self.fingerprints),
+            of_numbers(self.undecidable),
+            of_strings(self.sketches),
+            None if self.operations is None else of_numbers(self.operations),
+            None if self.scopes is None else of_strings(self.scopes),
+            None if self.bands is None else of_numbers(self.bands),
         )
 
 

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import blake2b
-from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 
-# ---- Inputs.
-#
 # Structs that exist in great numbers have ``gc=False``, here and elsewhere: none can refer to
 # itself, and Python's collector need not scan all documents in flight again and again.
-
-
-_NOTHING: Mapping[str, str] = MappingProxyType({})
-
 
 Headers = tuple[tuple[str, bytes | None], ...]  # Kafka allows a name more than once
 
@@ -80,15 +72,10 @@ class Document(msgspec.Struct, frozen=True, gc=False):
         return Content(self.text, self.title, self.keywords, self.tags, self.references)
 
 
-# ---- Scopes: documents of different scopes are never compared.
-#
-# A scope XORs each fingerprint with a mask and is part of the content digest. Documents of one
-# scope still differ in the same bits and share the same blocks. Documents of different scopes are
-# as far apart as unrelated texts, so they are not candidates, need no column or filter, and do not
-# crowd each other's buckets. If two are candidates by chance, their scopes are compared
-# (``simhash_core.index.look_up``).
-
-
+# Documents of different scopes are never compared. A scope XORs each fingerprint with a mask and is
+# part of the content digest. Documents of one scope still differ in the same bits; those of
+# different scopes are as far apart as unrelated texts. If two are candidates by chance, their
+# scopes are compared (``simhash_core.index.look_up``).
 _MASK_PERSON = b"scope mask"
 _DIGEST_PERSON = b"scope digest"
 
@@ -119,9 +106,6 @@ def _mask(scope: str, size: int) -> int:
 def _key(scope: str) -> bytes:
     """Return a key of 16 bytes for a scope of any length."""
     return blake2b(scope.encode(), digest_size=16).digest()
-
-
-# ---- Entries of an index.
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):

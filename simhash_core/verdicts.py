@@ -9,11 +9,12 @@ import msgspec
 
 from simhash_core.documents import RawRecord, SourcePosition
 
-# ---- Why a raw record cannot be read as a document: a closed list.
-
 
 class RejectionReason(StrEnum):
-    """The values are in dead letters, metrics and docs/formats.md."""
+    """Why a raw record cannot be read as a document: a closed list.
+
+    The values are in dead letters, metrics and docs/formats.md.
+    """
 
     NULL_VALUE = "null_value"  # and no key; with a key it is a tombstone, not an error
     NOT_UTF8 = "not_utf8"
@@ -45,9 +46,6 @@ class Rejection(msgspec.Struct, frozen=True, gc=False, array_like=True):
     detail: str
     kept_bytes: int | None = None
     whole_bytes: int | None = None
-
-
-# ---- Results of a look-up.
 
 
 class Match(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -82,9 +80,6 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     neighbours: list[Neighbour]  # share a bucket, nearest first
     candidates: int  # all that share a bucket
     fullest_bucket: int  # documents in it
-
-
-# ---- Verdicts.
 
 
 class UndecidableReason(StrEnum):

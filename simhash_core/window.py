@@ -9,9 +9,6 @@ from typing import Final, NamedTuple
 
 from simhash_core.errors import UsageError
 
-# ---- Durations: a whole number and its unit, such as ``30d``.
-
-
 # Longest first.
 UNITS_MS: Final[Mapping[str, int]] = MappingProxyType(
     {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
@@ -43,13 +40,12 @@ def format_duration(duration_ms: int) -> str:
     return f"{duration_ms // UNITS_MS[unit]}{unit}"
 
 
-# ---- The window: only documents whose times are within it are near.
-
-
 SLICES: Final = 16  # documents expire a sixteenth of window plus lateness late
 
 
 class Window(NamedTuple):
+    """Only documents whose times are within it are near."""
+
     window_ms: int  # maximum time between near documents
     lateness_ms: int  # how far behind the watermark a document may come
 

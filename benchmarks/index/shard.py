@@ -36,8 +36,7 @@ from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import Entry, SourcePosition
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import Nearness
-from simhash_core.index.memtable import Rows
-from simhash_core.index.prints import BAND_KEY_BYTES, Prints, prints_of
+from simhash_core.index.prints import BAND_KEY_BYTES, Prints, Rows, prints_of
 from simhash_core.index.segment import build_segment, segment_of
 from simhash_core.index.segment import columns_of as segment_columns
 from simhash_core.log.local_decider import LocalDecider, MemoryEntries

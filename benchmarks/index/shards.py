@@ -26,8 +26,7 @@ from benchmarks.measures import Stopwatch
 from benchmarks.random_documents import CHAIN, IDENTITY, PACKET, random_columns
 from benchmarks.report import write_json
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.index.memtable import Rows
-from simhash_core.index.prints import prints_of
+from simhash_core.index.prints import Rows, prints_of
 from simhash_core.index.segment import build_segment, columns_of, segment_of
 from simhash_core.log.records import Progress, sequence_number, sequence_numbers
 from simhash_core.text.profiles import PROFILES, profile_named

@@ -30,8 +30,7 @@ from streams.evaluation.evaluation import Quality, evaluate, read_labelled
 from streams.evaluation.figures import FALSE_DUPLICATE_BELOW, POSITIVE, UNSCORED
 from streams.evaluation.injected_edits import edited_copies
 from streams.evaluation.labelled_files import documents_again, read_documents
-from streams.settings.index import IndexSettings
-from streams.settings.settings import Settings
+from streams.settings.settings import IndexSettings, Settings
 
 COPIES_A_TOPIC: Final = 500
 SEED: Final = 1

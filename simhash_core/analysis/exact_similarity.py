@@ -9,12 +9,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-# ---- The exact Jaccard similarity: of sets of character n-grams, white space left out.
-#
-# Near-duplicates are commonly labelled with this measure, so it judges a deduplicator; it is too
-# slow and too large to find candidates. A text is not normalised: case, width and signs count.
-
-
 GRAM_CHARACTERS: Final = 5
 
 _CODE_BITS: Final = 64
@@ -22,7 +16,10 @@ _Codes = NDArray[np.uint64]
 
 
 def exact_jaccard(a: str, b: str, characters: int = GRAM_CHARACTERS) -> float:
-    """Return shared n-grams over all n-grams, 0 to 1; a shorter text is one gram."""
+    """Return shared n-grams over all n-grams, 0 to 1, white space left out; a short text is one.
+
+    Near-duplicates are commonly labelled with this measure. A text is not normalised.
+    """
     a, b = "".join(a.split()), "".join(b.split())
     if a == b:
         return 1.0
@@ -72,14 +69,11 @@ def _of_sets(a: set[str], b: set[str]) -> float:
     return len(a & b) / len(a | b)
 
 
-# ---- The vector space model: texts as vectors of term frequencies, compared by their cosine.
-#
-# The baseline of SimHash (Wang, Wu and Li, 2016): cos(a, b) = Σ aᵢbᵢ / (|a|·|b|). It needs both
-# texts whole, so it compares pairs but cannot find them.
-
-
 def vector_cosine(a: Mapping[str, float], b: Mapping[str, float]) -> float:
-    """Return the cosine of two vectors by term; 0 if one of them is zero."""
+    """Return the cosine of two vectors by term; 0 if one of them is zero.
+
+    The vector space model is the baseline of SimHash: Σ aᵢbᵢ / (|a|·|b|) (Wang, Wu and Li, 2016).
+    """
     norms = math.hypot(*a.values()) * math.hypot(*b.values())
     if not norms:
         return 0.0

@@ -3,13 +3,11 @@
 Counts are exact while the distinct terms fit. Beyond, the rarest are dropped, as in lossy counting
 (Manku & Motwani 2002): all terms with the lowest count that frees a quarter of the room, or less. A
 term that comes back starts at 0, so a frequency may be too low by the sum of these counts
-(``undercount``); terms that matter have frequencies far above it. Which terms are dropped depends
-only on the order of the documents.
+(``undercount``).
 
     idf = ln(1 + documents / document frequency)
 
-It is smoothed so that a term of every document still has a weight; a document whose terms all
-weighed nothing would have no fingerprint.
+So a term of every document still has a weight, and every document a fingerprint.
 """
 
 from __future__ import annotations

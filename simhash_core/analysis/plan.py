@@ -1,12 +1,8 @@
 """What an index of a given size will cost and find: arithmetic before any data.
 
 **Candidates.** Random fingerprints fill the buckets of a block evenly: N documents leave N /
-2^block_bits in each, and a look-up compares one bucket for each block (Manku et al. 2007; the
-sizing of the write-ups: 2^34 documents and 16-bit blocks, 262,144 a block, 1,048,576 in all). Real
+2^block_bits in each, and a look-up compares one bucket for each block (Manku et al. 2007). Real
 texts are not random, so this is a lower bound.
-
-**Recall by distance** is that of the block scheme (``simhash_core.fingerprints.blocks``), up to the
-threshold.
 
 **Recall by similarity.** Each bit of two SimHashes differs with a chance of angle / π (Charikar
 2002), so the distance of a pair at a given cosine is binomial. The recall is the sum over the

@@ -1,22 +1,17 @@
 """Blocks: equal slices of a fingerprint, by which near documents are found without comparing all.
 
-There are ``blocks`` slices of ``block_bits`` bits each, from bit 0 on::
-
-    fingerprint   0 ........ 15 16 ....... 31 32 ....... 47 48 ....... 63
-    block         0             1             2             3              (4 × 16 of 64)
-
-A square scheme (as many blocks as a block has bits, and nothing left over) can have a second cut:
-block ``blocks + i`` is bit ``i`` of every block of the first cut. In a square, the first cut has
-the rows and the second the columns. Twice as many buckets find more near pairs with the same
-fingerprint. Documents may also share *bands* of their sketches (``simhash_core.index.prints``).
+There are ``blocks`` slices of ``block_bits`` bits each, from bit 0 on. A square scheme (as many
+blocks as a block has bits, and nothing left over) can have a second cut: block ``blocks + i`` is
+bit ``i`` of every block of the first cut, so twice as many buckets find more near pairs. Documents
+may also share *bands* of their sketches (``simhash_core.index.prints``).
 
 **Guarantee** (pigeonhole; Manku et al. 2007, section 3): d differing bits touch at most d blocks,
 so if d < blocks, one block or more is equal: the two documents share a bucket.
 
-**Beyond it** banding is probabilistic: if the d differing bits are uniformly random, the chance
-that some block is untouched is, by inclusion and exclusion over the blocks,
-Σⱼ (−1)^(j+1) · C(blocks, j) · C(bits − j·block_bits, d) / C(bits, d). With two cuts of n
-blocks: 1 − Σᵢ Σⱼ (−1)^(i+j) · C(n, i) · C(n, j) · C((n − i)·(n − j), d) / C(bits, d).
+**Beyond it**, if the d differing bits are uniformly random, the chance that some block is untouched
+is, by inclusion and exclusion, Σⱼ (−1)^(j+1) · C(blocks, j) · C(bits − j·block_bits, d) /
+C(bits, d). With two cuts of n blocks it is
+1 − Σᵢ Σⱼ (−1)^(i+j) · C(n, i) · C(n, j) · C((n − i)·(n − j), d) / C(bits, d).
 """
 
 from __future__ import annotations
@@ -24,14 +19,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
-from typing import Final, NewType
+from typing import Final
 
 import numpy as np
 
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.fingerprint import check_bits
-
-Bucket = NewType("Bucket", bytes)  # one byte of block index, then the block's value, big-endian
 
 BLOCKS_MAX: Final = 128
 BANDS_MAX: Final = 64
@@ -52,26 +45,12 @@ class BlockScheme:
 
     def __post_init__(self) -> None:
         check_bits(self.bits)
-        if not 0 <= self.bands <= BANDS_MAX:
-            raise UsageError(
-                f"bands is {self.bands}", setting="bands", hint=f"it must be from 0 to {BANDS_MAX}"
-            )
-        blocks_min = 0 if self.bands else 1
-        if not blocks_min <= self.blocks <= BLOCKS_MAX:
-            raise UsageError(
-                f"blocks is {self.blocks}",
-                setting="blocks",
-                hint=f"it must be from {blocks_min} to {BLOCKS_MAX}",
-            )
+        self._check_range("bands", 0, BANDS_MAX)
+        self._check_range("blocks", 0 if self.bands else 1, BLOCKS_MAX)
         if self.block_bits == 0:
             widest = self.bits // max(self.blocks, 1)
             object.__setattr__(self, "block_bits", min(widest, WIDEST_BLOCK_BITS))
-        if not 1 <= self.block_bits <= WIDEST_BLOCK_BITS:
-            raise UsageError(
-                f"block_bits is {self.block_bits}",
-                setting="block_bits",
-                hint=f"it must be from 1 to {WIDEST_BLOCK_BITS}",
-            )
+        self._check_range("block_bits", 1, WIDEST_BLOCK_BITS)
         if self.blocks * self.block_bits > self.bits:
             raise UsageError(
                 f"{self.blocks} blocks of {self.block_bits} bits need "
@@ -86,11 +65,13 @@ class BlockScheme:
                 setting="cuts",
                 hint="set cuts to 1",
             )
-        if not 0 <= self.distance < self.bits:
+        self._check_range("distance", 0, self.bits - 1)
+
+    def _check_range(self, name: str, lowest: int, highest: int) -> None:
+        value = getattr(self, name)
+        if not lowest <= value <= highest:
             raise UsageError(
-                f"distance is {self.distance}",
-                setting="distance",
-                hint=f"it must be from 0 to {self.bits - 1}",
+                f"{name} is {value}", setting=name, hint=f"it must be from {lowest} to {highest}"
             )
 
     @property
@@ -138,13 +119,6 @@ class BlockScheme:
             (number >> (first - index * self.block_bits)) & mask for index in range(self.blocks)
         ]
 
-    def buckets(self, fingerprint: bytes) -> list[Bucket]:
-        size = (self.block_bits + 7) // 8
-        return [
-            Bucket(bytes((index,)) + value.to_bytes(size, "big"))
-            for index, value in enumerate(self.values(fingerprint))
-        ]
-
     def shared_blocks(self, a: bytes, b: bytes) -> list[int]:
         pairs = zip(self.values(a), self.values(b), strict=True)
         return [index for index, (left, right) in enumerate(pairs) if left == right]
@@ -166,10 +140,7 @@ class BlockScheme:
         return None
 
     def expected_recall(self, distance: int) -> float:
-        """Return the chance that two fingerprints at this distance share a block, 0 to 1.
-
-        It assumes uniformly random differing bits, and is exact before the last division.
-        """
+        """Return the chance, 0 to 1, that two fingerprints at this distance share a block."""
         if distance < self.blocks:
             return 1.0
         if self.cuts > 1:

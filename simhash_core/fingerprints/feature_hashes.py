@@ -13,17 +13,14 @@ import xxhash
 
 from simhash_core.errors import UnknownNameError
 
-# ---- The string hash of the Java write-up of classic SimHash (2013), any width.
-#
-# x = s[0] · 2⁷; x = (x · 1000003) XOR c mod 2^f for each character c; x XOR length: Python 2's
-# string hash widened to f bits. It is here to run the published sample; for short terms its high
-# bits are poorly mixed, so it is not the default.
-
-
 _MULTIPLIER: Final = 1000003
 
 
 def java_hash(term: str, bits: int) -> bytes:
+    """Return the hash of the Java write-up of classic SimHash (2013): Python 2's, widened.
+
+    It is here to run the published sample; for short terms its high bits are poorly mixed.
+    """
     if not term:
         return bytes(bits // 8)
     mask = (1 << bits) - 1
@@ -38,10 +35,8 @@ def java_hash(term: str, bits: int) -> bytes:
     return x.to_bytes(bits // 8, "big")
 
 
-# ---- XXH3-128, with a new seed for each 128 bits: the default feature hash, fast and well mixed.
-
-
 def xxh3_hash(term: str, bits: int) -> bytes:
+    """Return XXH3-128, with a new seed for each 128 bits: the default, fast and well mixed."""
     data = term.encode("utf-8", "surrogatepass")
     size = bits // 8
     digests, seed = xxhash.xxh3_128_digest(data, 0), 1

@@ -18,29 +18,25 @@ from numpy.typing import NDArray
 
 from simhash_core.errors import UsageError
 
-# ---- Hamming distance.
-
-
-def distance_bits(a: bytes, b: bytes) -> int:
-    """Return the number of differing bits; raises ``UsageError`` for different widths."""
-    if len(a) != len(b):
-        raise UsageError(f"fingerprints of {len(a) * 8} and {len(b) * 8} bits cannot be compared")
-    return (int.from_bytes(a, "big") ^ int.from_bytes(b, "big")).bit_count()
-
-
 WORD_BITS: Final = 64
 WIDEST_BITS: Final = 512
 
 # Scaled weights sum to less than 2**23, plus a rounding of at most 1/2 for each feature: below the
-# 2**24 up to which float32 holds every integer, for as many features as a document can have.
+# 2**24 up to which float32 holds every integer.
 _SUM_EXPONENT: Final = 23
-# Features in one step of the sum: their float32 votes stay in the processor's cache. They are also
-# few enough for numpy's OpenBLAS to use one thread: with several, the sum of 2,000 features took 20
-# times as long on a busy machine.
+# Features in one step of the sum: their votes stay in the processor's cache, and are few enough for
+# numpy's OpenBLAS to use one thread. Several take 20 times as long on a busy machine.
 _STEP: Final = 512
 
 # One row for each feature, (features, bits): +1 where the bit of its hash is 1, −1 where it is 0.
 Votes = NDArray[np.int8]
+
+
+def distance_bits(a: bytes, b: bytes) -> int:
+    """Return the Hamming distance; raises ``UsageError`` for different widths."""
+    if len(a) != len(b):
+        raise UsageError(f"fingerprints of {len(a) * 8} and {len(b) * 8} bits cannot be compared")
+    return (int.from_bytes(a, "big") ^ int.from_bytes(b, "big")).bit_count()
 
 
 def check_bits(bits: int) -> None:
@@ -74,8 +70,7 @@ def scale(
     sizes = np.diff(bounds) if bounds is not None else np.array([len(weights)])
     starts = np.cumsum(sizes) - sizes
     some = sizes > 0
-    # The greatest weight times features bounds the sum, and does not depend on the order of
-    # evaluation.
+    # The greatest weight times features bounds the sum, whatever the order of evaluation.
     exponents = np.frexp(np.maximum.reduceat(weights, starts[some]) * sizes[some])[1]
     shifts = np.repeat(_SUM_EXPONENT - exponents, sizes[some])
     scaled: NDArray[np.float32] = np.rint(np.ldexp(weights, shifts)).astype(np.float32)

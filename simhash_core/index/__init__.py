@@ -1,8 +1,7 @@
 """The index: documents by bucket, and the look-up of whole packets.
 
-- ``prints``: the columns of documents that an index holds: fingerprints, band keys, times
-- ``bucket_columns``, ``hot_buckets``, ``packed_columns``: columns of a segment
-- ``segment``: sorted buckets of many documents
+- ``prints``: the columns of documents that an index holds, and their buckets
+- ``segment``: sorted buckets of many documents; ``bucket_columns``, ``hot_buckets``: its columns
 - ``document_index``: segments and a memtable of new documents
 - ``look_up``: from a packet to the nearest match of each of its documents
 """

@@ -7,20 +7,17 @@
     tags        what distinguishes candidates before their fingerprints are read
 
 A bucket is a column (a block or a band) and a value in it. A range is all values with the same
-first bits; there are about as many ranges as documents, so that the directory is no longer than
-``rows``. If a range has several buckets, the *tag* of a row is the rest of its value, and only rows
-with the looked-up tag are candidates. If a range is one bucket and the distance is short, the tag
-is 16 other bits of the fingerprint: a candidate that differs in more of them than the distance is
-too far, and nearly all are. Reading tags in sequence costs a tenth of reading scattered
-fingerprints.
+first bits; there are about as many ranges as documents. If a range has several buckets, the *tag*
+of a row is the rest of its value, and only rows with the looked-up tag are candidates. If a range
+is one bucket and the distance is short, the tag is 16 other bits of the fingerprint: a candidate
+that differs in more of them than the distance is too far, and nearly all are.
 
 In a large segment buckets are full: 128 documents of 8 million share a block of 16 bits. There a
 range is the block **and the first bits of its tag**, which is the next block (after the last, the
 first). Of two fingerprints within distance d < n, cut into n blocks, some block is equal while the
 next one differs in one bit at most. (Otherwise each of z equal blocks is followed by one with two
-differing bits or more, and each other block has at least one: that makes 2 z + (n - 2 z) = n
-differing bits, more than d.) So a look-up needs of each bucket only the range with its own first
-bits and those that differ from it in one: 6 of 32.
+differing bits or more, and each other block has at least one: n differing bits, more than d.) So a
+look-up needs only the range with its own first bits and those that differ from it in one: 6 of 32.
 """
 
 from __future__ import annotations
@@ -33,7 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.index.packed_columns import pack_rows, spread, unpack_rows
 
 TAG_BITS: Final = 16
 _TAGGED_DISTANCE: Final = 4  # up to it, 16 bits tell 96 of 100 random fingerprints apart
@@ -46,6 +42,33 @@ _SHORT_TAG_BITS: Final = 3
 NEXT_DISTANCE: Final = 1  # bits that may differ behind some equal block of near fingerprints
 _FULL_RANGE_BITS: Final = 2  # four rows in each range of a full bucket: a directory as long as rows
 _TAG_BITS_MIN: Final = 3  # with fewer tag bits in a range, a look-up needs nearly all ranges
+
+ROWS_LIMIT: Final = 1 << 24  # a row number takes three bytes
+_BYTES: Final = 3
+_NUMBER: Final = np.dtype("<u4")
+
+
+def pack_rows(rows: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    """Return row numbers, uint32 (rows,), as little-endian bytes, uint8 (rows, 3)."""
+    as_bytes = rows.astype(_NUMBER, copy=False).view(np.uint8).reshape(-1, _NUMBER.itemsize)
+    return np.ascontiguousarray(as_bytes[:, :_BYTES])
+
+
+def unpack_rows(packed: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    as_bytes = np.zeros((len(packed), _NUMBER.itemsize), dtype=np.uint8)
+    as_bytes[:, :_BYTES] = packed
+    return as_bytes.reshape(-1).view(_NUMBER)
+
+
+def spread(
+    starts: NDArray[np.intp], lengths: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return for each position in some ranges the number of its range, and the position."""
+    of = np.repeat(np.arange(len(starts)), lengths)
+    # Where a range begins, minus the number of positions before it.
+    at = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+    at += np.arange(len(at))
+    return of, at
 
 
 class BucketQuery(NamedTuple):
@@ -76,7 +99,7 @@ class BucketColumns:
     tags: NDArray[np.uint16] | NDArray[np.uint32]  # one for each row, or empty
 
     def search(self, question: BucketQuery, *, within: bool) -> Search:
-        """Return ranges of (documents, columns), with ``within`` only those that may be near."""
+        """Return ranges of (documents, columns); ``within``: only those that may be near."""
         a_column = (len(self.directory) - 1) // max(self.columns, 1)
         first = (question.values >> np.uint32(self.shift)).astype(np.intp)
         first <<= self.range_tag_bits

@@ -1,9 +1,8 @@
 """Documents by bucket: a memtable of new ones, and sorted segments.
 
-A new document goes into the memtable, which is compared whole: for a few hundred documents that is
-cheaper than buckets. A full memtable becomes a segment; four segments of about one size become one.
-So each document is sorted a few times in all, and a look-up visits few segments. Whoever keeps
-segments in files makes and merges these (``filing``, ``filed``).
+A full memtable becomes a segment; four segments of about one size become one. So each document is
+sorted a few times in all, and a look-up visits few segments. Whoever keeps segments in files makes
+and merges these (``filing``, ``filed``).
 
 One index serves all shards of a worker, so a look-up costs the same for one shard and for many. The
 *slot* of a row names the shard that was opened. A mask hides rows that expired, were removed or
@@ -22,9 +21,8 @@ from numpy.typing import NDArray
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.hot_buckets import BYTE_WORDS
-from simhash_core.index.memtable import Memtable, Rows, joined
 from simhash_core.index.pairs import Pairs, near_rows, sorted_pairs
-from simhash_core.index.prints import Prints, bucket_values, shared
+from simhash_core.index.prints import Prints, Rows, bucket_values, joined_rows, shared
 from simhash_core.index.segment import (
     SLOT_NUMBERS,
     Candidates,
@@ -34,18 +32,7 @@ from simhash_core.index.segment import (
     question,
 )
 
-# ---- Look-ups in the memtable and the segments of one moment.
-
-
 _COMPARED_ROWS: Final = 256  # documents compared with the memtable at once
-
-
-class Seen(NamedTuple):
-    scheme: BlockScheme
-    window_ms: int | None
-    visible: NDArray[np.bool_]  # (slots,)
-    memtable: Rows
-    segments: Sequence[KeptSegment]
 
 
 class BucketCounts(NamedTuple):
@@ -53,95 +40,35 @@ class BucketCounts(NamedTuple):
     fullest: int  # documents in the fullest bucket
 
 
-def pairs_in_memtable(seen: Seen, prints: Prints) -> Iterator[Pairs]:
-    """Yield pairs with the documents in the memtable, which is compared whole."""
-    part = seen.memtable
-    if not part.documents:
-        return
-    for first in range(0, prints.documents, _COMPARED_ROWS):
-        chunk = prints.take(slice(first, first + _COMPARED_ROWS))
-        rows, others, distances = near_rows(seen.scheme, chunk, part.prints)
-        live = seen.visible[part.slots[others]]
-        live &= _in_window(seen.window_ms, chunk.times_ms[rows], part.prints.times_ms, others)
-        rows, others, distances = rows[live], others[live], distances[live]
-        yield Pairs(rows + first, distances, part.sequences[others], part.slots[others])
+class Memtable:
+    """New documents, unsorted."""
 
-
-def pairs_of(seen: Seen, kept: KeptSegment, candidates: Candidates, prints: Prints) -> Pairs:
-    segment = kept.segment
-    differing = segment.fingerprints.take(candidates.rows, axis=0)
-    differing ^= prints.fingerprints.take(candidates.documents, axis=0)
-    ones = np.bitwise_count(differing)
-    of_some = ones[:, 0].copy()
-    for word in range(1, min(ones.shape[1], BYTE_WORDS)):
-        of_some += ones[:, word]
-    near = np.flatnonzero(of_some <= seen.scheme.distance)
-    distances = ones[near].sum(axis=1, dtype=np.uint16)
-    within = distances <= seen.scheme.distance
-    near, distances = near[within], distances[within]
-    documents, rows = candidates.documents[near], candidates.rows[near]
-    slots = segment.slots.take(rows)
-    live = seen.visible[slots] & kept.shown(rows)
-    live &= _in_window(seen.window_ms, prints.times_ms[documents], segment.times_ms, rows)
-    documents, rows = documents[live], rows[live]
-    return Pairs(documents, distances[live], segment.sequences.take(rows), slots[live])
-
-
-def bucket_counts(seen: Seen, prints: Prints) -> BucketCounts:
-    """``prints`` has one document."""
-    sizes = np.zeros(seen.scheme.all_buckets, dtype=np.intp)
-    for _, columns, _ in _candidates(seen, prints):
-        sizes += np.bincount(columns, minlength=len(sizes))
-    return BucketCounts(int(sizes.sum()), int(sizes.max(initial=0)))
-
-
-def nearest(seen: Seen, prints: Prints, limit: int) -> Pairs:
-    """Return the nearest documents that share a bucket with one, at any distance."""
-    parts = []
-    for part, _, candidates in _candidates(seen, prints):
-        rows = np.unique(candidates)
-        fingerprints = part.prints.fingerprints if isinstance(part, Rows) else part.fingerprints
-        distances = np.bitwise_count(fingerprints[rows] ^ prints.fingerprints[:1]).sum(
-            axis=1, dtype=np.uint16
+    def __init__(self, scheme: BlockScheme, capacity: int) -> None:
+        self.count = 0
+        self._rows = Rows(
+            np.empty(capacity, dtype=np.uint64),
+            np.empty(capacity, dtype=np.uint16),
+            Prints(
+                np.empty((capacity, scheme.bits // 64), dtype=np.uint64),
+                np.empty((capacity, scheme.bands), dtype=np.uint32),
+                np.empty(capacity, dtype=np.int64),
+            ),
         )
-        nearest = np.argsort(distances, kind="stable")[: 2 * limit]
-        kept = rows[nearest]
-        sequences = part.sequences[kept] if isinstance(part, Rows) else part.sequences.take(kept)
-        zeros = np.zeros(len(nearest), dtype=np.intp)
-        slots = part.slots[kept] if isinstance(part, Rows) else part.slots.take(kept)
-        parts.append(Pairs(zeros, distances[nearest], sequences, slots))
-    return sorted_pairs(parts).take(slice(limit))
 
+    def append(self, part: Rows) -> None:
+        rows = slice(self.count, self.count + part.documents)
+        self._rows.sequences[rows] = part.sequences
+        self._rows.slots[rows] = part.slots
+        for column, added in zip(self._rows.prints, part.prints, strict=True):
+            column[rows] = added
+        self.count += part.documents
 
-def _candidates(
-    seen: Seen, prints: Prints
-) -> Iterator[tuple[Segment | Rows, NDArray[np.intp], NDArray[np.intp]]]:
-    """Yield what shares a bucket with one document: a part, its bucket columns, its rows."""
-    looked_up = question(seen.scheme, prints)
-    part = seen.memtable
-    if part.documents:
-        theirs = bucket_values(seen.scheme, part.prints)
-        rows, columns = np.nonzero(shared(seen.scheme, looked_up.values, theirs))
-        live = seen.visible[part.slots[rows]]
-        yield part, columns[live], rows[live]
-    for kept in seen.segments:
-        for candidates in kept.segment.candidates(looked_up, within=False):
-            slots = kept.segment.slots.take(candidates.rows)
-            live = seen.visible[slots] & kept.shown(candidates.rows)
-            yield kept.segment, candidates.columns[live], candidates.rows[live].astype(np.intp)
+    def rows(self) -> Rows:
+        """Return a copy of the documents, which ``clear`` does not affect."""
+        return self._rows.take(np.arange(self.count))
 
-
-def _in_window(
-    window_ms: int | None,
-    times_ms: NDArray[np.int64],
-    others_ms: NDArray[np.int64],
-    rows: NDArray[np.intp] | NDArray[np.uint32],
-) -> NDArray[np.bool_] | np.bool_:
-    """Return which documents are near in time; ``rows`` are those of ``others_ms``."""
-    if window_ms is None:
-        return np.True_
-    within: NDArray[np.bool_] = np.abs(times_ms - others_ms[rows]) <= window_ms
-    return within
+    def clear(self) -> None:
+        self.count = 0
 
 
 MEMTABLE_DOCUMENTS: Final = 512
@@ -173,7 +100,7 @@ class SegmentMerge:
         return self._find_live()
 
     def rows(self) -> Rows:
-        return joined([*self._parts()])
+        return joined_rows([*self._parts()])
 
     def _parts(self) -> Iterator[Rows]:
         for each, slots, live in zip(self.segments, self._slots, self._live, strict=True):
@@ -284,7 +211,7 @@ class DocumentIndex:
         if self._memtable.count + count < MEMTABLE_DOCUMENTS:
             self._memtable.append(part)
             return
-        whole = joined([self._memtable.rows(), part]).live(self._live)
+        whole = joined_rows([self._memtable.rows(), part]).live(self._live)
         self._memtable.clear()
         for first in range(0, whole.documents, SEGMENT_DOCUMENTS_LIMIT):
             self._seal(whole.take(slice(first, first + SEGMENT_DOCUMENTS_LIMIT)))
@@ -454,27 +381,97 @@ class DocumentIndex:
     # ---- look-ups
 
     def pairs(self, prints: Prints) -> Pairs:
-        seen = self._seen()
-        pairs = [*pairs_in_memtable(seen, prints)]
+        pairs = [*self._pairs_in_memtable(prints)]
         if self._segments and prints.documents:
             looked_up = question(self.scheme, prints)
             for kept in self._segments:
                 for candidates in kept.segment.candidates(looked_up, within=True):
                     self.candidates_seen += len(candidates.rows)
                     if len(candidates.rows):
-                        pairs.append(pairs_of(seen, kept, candidates, prints))
+                        pairs.append(self._pairs_in_segment(kept, candidates, prints))
         return sorted_pairs(pairs)
 
+    def _pairs_in_memtable(self, prints: Prints) -> Iterator[Pairs]:
+        """Yield pairs with the documents in the memtable, which is compared whole."""
+        part = self._memtable.rows()
+        if not part.documents:
+            return
+        for first in range(0, prints.documents, _COMPARED_ROWS):
+            chunk = prints.take(slice(first, first + _COMPARED_ROWS))
+            rows, others, distances = near_rows(self.scheme, chunk, part.prints)
+            live = self._visible[part.slots[others]]
+            live &= self._in_window(chunk.times_ms[rows], part.prints.times_ms, others)
+            rows, others, distances = rows[live], others[live], distances[live]
+            yield Pairs(rows + first, distances, part.sequences[others], part.slots[others])
+
+    def _pairs_in_segment(self, kept: KeptSegment, candidates: Candidates, prints: Prints) -> Pairs:
+        segment = kept.segment
+        differing = segment.fingerprints.take(candidates.rows, axis=0)
+        differing ^= prints.fingerprints.take(candidates.documents, axis=0)
+        ones = np.bitwise_count(differing)
+        of_some = ones[:, 0].copy()
+        for word in range(1, min(ones.shape[1], BYTE_WORDS)):
+            of_some += ones[:, word]
+        near = np.flatnonzero(of_some <= self.scheme.distance)
+        distances = ones[near].sum(axis=1, dtype=np.uint16)
+        within = distances <= self.scheme.distance
+        near, distances = near[within], distances[within]
+        documents, rows = candidates.documents[near], candidates.rows[near]
+        slots = segment.slots.take(rows)
+        live = self._visible[slots] & kept.shown(rows)
+        live &= self._in_window(prints.times_ms[documents], segment.times_ms, rows)
+        documents, rows = documents[live], rows[live]
+        return Pairs(documents, distances[live], segment.sequences.take(rows), slots[live])
+
+    def _in_window(
+        self,
+        times_ms: NDArray[np.int64],
+        others_ms: NDArray[np.int64],
+        rows: NDArray[np.intp] | NDArray[np.uint32],
+    ) -> NDArray[np.bool_] | np.bool_:
+        """Return which documents are near in time; ``rows`` are those of ``others_ms``."""
+        if self._window_ms is None:
+            return np.True_
+        within: NDArray[np.bool_] = np.abs(times_ms - others_ms[rows]) <= self._window_ms
+        return within
+
     def bucket_counts(self, prints: Prints) -> BucketCounts:
-        return bucket_counts(self._seen(), prints)
+        """``prints`` has one document."""
+        sizes = np.zeros(self.scheme.all_buckets, dtype=np.intp)
+        for _, columns, _ in self._candidates(prints):
+            sizes += np.bincount(columns, minlength=len(sizes))
+        return BucketCounts(int(sizes.sum()), int(sizes.max(initial=0)))
 
     def nearest(self, prints: Prints, limit: int) -> Pairs:
-        return nearest(self._seen(), prints, limit)
+        """Return the nearest documents that share a bucket with one, at any distance."""
+        parts = []
+        for part, _, candidates in self._candidates(prints):
+            rows = np.unique(candidates)
+            fingerprints = part.prints.fingerprints if isinstance(part, Rows) else part.fingerprints
+            differing = fingerprints[rows] ^ prints.fingerprints[:1]
+            distances = np.bitwise_count(differing).sum(axis=1, dtype=np.uint16)
+            nearest = np.argsort(distances, kind="stable")[: 2 * limit]
+            rows, zeros = rows[nearest], np.zeros(len(nearest), dtype=np.intp)
+            sequences, slots = part.sequences.take(rows), part.slots.take(rows)
+            parts.append(Pairs(zeros, distances[nearest], sequences, slots))
+        return sorted_pairs(parts).take(slice(limit))
 
-    def _seen(self) -> Seen:
-        return Seen(
-            self.scheme, self._window_ms, self._visible, self._memtable.rows(), self._segments
-        )
+    def _candidates(
+        self, prints: Prints
+    ) -> Iterator[tuple[Segment | Rows, NDArray[np.intp], NDArray[np.intp]]]:
+        """Yield what shares a bucket with one document: a part, its bucket columns, its rows."""
+        looked_up = question(self.scheme, prints)
+        part = self._memtable.rows()
+        if part.documents:
+            theirs = bucket_values(self.scheme, part.prints)
+            rows, columns = np.nonzero(shared(self.scheme, looked_up.values, theirs))
+            live = self._visible[part.slots[rows]]
+            yield part, columns[live], rows[live]
+        for kept in self._segments:
+            for candidates in kept.segment.candidates(looked_up, within=False):
+                slots = kept.segment.slots.take(candidates.rows)
+                live = self._visible[slots] & kept.shown(candidates.rows)
+                yield kept.segment, candidates.columns[live], candidates.rows[live].astype(np.intp)
 
     # ---- segments
 

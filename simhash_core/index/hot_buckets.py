@@ -3,15 +3,12 @@
 Wang & Wang (2019) call a bucket overloaded that has more than (1 + μ) times the average, μ = 2, and
 split it again by the bits of the other blocks: the 48 left of 64 become 4 × 12. Two fingerprints
 that share the bucket and are within distance d differ in at most d of the remaining bits; cut into
-d + 1 slices, one of them is equal (pigeonhole). So **nothing is lost**: candidates are the
-documents that share a slice too, in any of the d + 1 cuts. Some equal slice is followed by one that
-differs in at most one bit (``bucket_columns`` says why), so the next slice is kept beside each row
-as a filter.
+d + 1 slices, one of them is equal (pigeonhole). So **nothing is lost** if candidates must share a
+slice too. Some equal slice is followed by one that differs in at most one bit (``bucket_columns``
+says why), so the next slice is kept beside each row as a filter.
 
 If slices would be so short that most of the bucket shares one (256 bits, distance 64), the
-fingerprints of the bucket are copied together, word by word, and all are compared: a tenth of the
-cost of gathering them, and nothing is lost either. A method that loses pairs would make verdicts
-depend on how documents are divided among segments and workers.
+fingerprints of the bucket are copied together, word by word, and all are compared.
 """
 
 from __future__ import annotations
@@ -25,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.index.bucket_columns import NEXT_DISTANCE, BucketColumns
-from simhash_core.index.packed_columns import spread, unpack_rows
+from simhash_core.index.bucket_columns import NEXT_DISTANCE, BucketColumns, spread, unpack_rows
 
 OVERLOAD: Final = 2.0  # μ
 DOCUMENTS_MIN: Final = 512  # smaller buckets do not need a second level

@@ -23,18 +23,16 @@ from simhash_core.text.verification import Verifier
 from simhash_core.verdicts import Answer, Match, Neighbour
 from simhash_core.window import Window
 
-# ---- Which entries a packet may match: those that still exist at its offset in the log.
-#
-# A look-up runs before everything that precedes the packet is decided. But the log already says
-# whether an entry will have been removed or expired by then.
-
-
 _NONE: Final[Mapping[bytes, int]] = MappingProxyType({})
 _NO_ROWS: Final[Mapping[bytes, Sequence[int]]] = MappingProxyType({})
 
 
 class View(NamedTuple):
-    """What a packet or query sees of an index."""
+    """Which entries a packet or query may match: those that still exist at its offset in the log.
+
+    A look-up runs before everything that precedes the packet is decided. But the log already says
+    whether an entry will have been removed or expired by then.
+    """
 
     first: int  # sequence number of its row 0
     expired_before: int = 0  # sequence number
@@ -71,12 +69,18 @@ WHOLE: Final = View(0)  # nothing was removed before, and nothing expires
 
 
 class EntrySource(Protocol):
+    """The entries of all shards of an index."""
+
     def entries(self, slot: int, sequences: Sequence[int]) -> list[Entry]:
         """Return entries by sequence number, without those that are gone."""
         ...
 
     def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
         """Return the undecidable documents of a content with their numbers, the earliest first."""
+        ...
+
+    def with_ids(self, ids: Sequence[bytes]) -> list[list[tuple[int, int]]]:
+        """Return shard and sequence number of the entries of each id."""
         ...
 
 
@@ -101,8 +105,8 @@ class Nearness:
     ) -> None:
         """Without ``verifier`` the distance alone decides; without ``window_ms`` any time matches.
 
-        A document at most ``lateness_ms`` late may match all that are in its window. With
-        ``replaces``, a document removes the entries of its id.
+        With ``replaces``, a document removes the entries of its id. ``lateness_ms`` is as in
+        ``Window``.
         """
         self.scheme = scheme
         self.window = None if window_ms is None else Window(window_ms, lateness_ms)

@@ -51,12 +51,9 @@ def _order(
     return np.lexsort((sequences, distances, rows))
 
 
-# ---- Direct comparison of few documents, which is cheaper than sorting into buckets.
-#
-# It takes some rows at a time, so that results stay in the processor's cache, and only the first
-# words of the fingerprints: documents that are far differ in too many bits there.
-
-
+# Few documents are compared directly, which is cheaper than sorting into buckets: some rows at a
+# time, so that results stay in the processor's cache, and the first words of the fingerprints, in
+# which documents that are far differ in too many bits.
 _ROWS: Final = 64
 _WORDS: Final = 3  # compared first; a byte can count their bits
 

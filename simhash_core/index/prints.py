@@ -1,10 +1,8 @@
-"""Prints: the columns of documents that an index holds and looks up.
+"""The columns of documents that an index holds and looks up, and their buckets.
 
-A document is in the bucket of each block of its fingerprint and of each band of its sketch. A
-*band* is two bins of the sketch; its key is made of their whole minima, so that unrelated documents
-practically never share one. The keys stand at the end of the sketch, ``BAND_KEY_BYTES`` each,
-little-endian. A document without a sketch has the key ``NO_BAND``, which no sketch has, and is in
-no bucket of a band.
+A document is in the bucket of each block of its fingerprint and of each band of its sketch. The
+keys of bands stand at the end of the sketch, ``BAND_KEY_BYTES`` each, little-endian. A document
+without a sketch has the key ``NO_BAND``, which no sketch has, and is in no bucket of a band.
 """
 
 from __future__ import annotations
@@ -19,13 +17,6 @@ from numpy.typing import NDArray
 from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.fingerprints.blocks import BlockScheme
 
-# ---- Blocks of many fingerprints at once: ``BlockScheme.values`` in numpy.
-#
-# The second cut of a square scheme is the transpose of the first. A square of bits is transposed by
-# exchanging its off-diagonal quarters, then those of each quarter, and so on: four steps for 16 ×
-# 16, each for all fingerprints (Warren, Hacker's Delight, 2nd edition, section 7-3).
-
-
 _UNSIGNED: Final[dict[int, np.dtype[np.unsignedinteger]]] = {
     8: np.dtype(">u1"),
     16: np.dtype(">u2"),
@@ -35,7 +26,10 @@ _TRANSPOSED_IN_STEPS: Final = (8, 16)
 
 
 def block_values(scheme: BlockScheme, fingerprints: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """Return the values, uint32 (rows, all blocks), of uint8 (rows, bits / 8), rows contiguous."""
+    """Return ``BlockScheme.values`` of many fingerprints, uint32 (rows, all blocks).
+
+    ``fingerprints`` are uint8 (rows, bits / 8), contiguous.
+    """
     values = np.empty((len(fingerprints), scheme.all_blocks), dtype=np.uint32)
     first = values[:, : scheme.blocks]
     dtype = _UNSIGNED.get(scheme.block_bits)
@@ -61,7 +55,11 @@ def _slices(bits: NDArray[np.uint8], blocks: int, block_bits: int) -> NDArray[np
 
 
 def _across(values: NDArray[np.uint32], side: int) -> NDArray[np.uint32]:
-    """Return the columns of squares of bits whose rows are ``values``, uint32 (rows, side)."""
+    """Return the columns of squares of bits whose rows are ``values``, uint32 (rows, side).
+
+    A square is transposed by exchanging its off-diagonal quarters, then those of each quarter, and
+    so on (Warren, Hacker's Delight, 2nd edition, section 7-3).
+    """
     if side not in _TRANSPOSED_IN_STEPS:
         bits = (values[:, :, None] >> np.arange(side - 1, -1, -1, dtype=np.uint32)) & 1
         columns = np.ascontiguousarray(bits.transpose(0, 2, 1).astype(np.uint8))
@@ -101,13 +99,30 @@ def joined_prints(parts: Sequence[Prints]) -> Prints:
     return parts[0] if len(parts) == 1 else Prints(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def bare_prints(
-    fingerprints: NDArray[np.uint64], bands: int = 0, times_ms: int | NDArray[np.int64] = 0
-) -> Prints:
-    """Return the prints of documents without sketches."""
-    count = len(fingerprints)
-    times = np.broadcast_to(np.asarray(times_ms, dtype=np.int64), (count,))
-    return Prints(fingerprints, np.full((count, bands), NO_BAND, dtype=np.uint32), times)
+class Rows(NamedTuple):
+    """Documents in an index."""
+
+    sequences: NDArray[np.uint64]
+    slots: NDArray[np.uint16]
+    prints: Prints
+
+    @property
+    def documents(self) -> int:
+        return len(self.sequences)
+
+    def take(self, rows: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Rows:
+        return Rows(self.sequences[rows], self.slots[rows], self.prints.take(rows))
+
+    def live(self, live: NDArray[np.bool_]) -> Rows:
+        return self.take(live[self.slots])
+
+
+def joined_rows(parts: Sequence[Rows]) -> Rows:
+    """Join one part or more; a single one is not copied, as it may have millions of documents."""
+    if len(parts) == 1:
+        return parts[0]
+    sequences, slots, prints = zip(*parts, strict=True)
+    return Rows(np.concatenate(sequences), np.concatenate(slots), joined_prints(prints))
 
 
 def prints_of(

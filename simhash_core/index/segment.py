@@ -1,8 +1,4 @@
-"""A segment: documents in the order of the log and their buckets, sorted. It never changes.
-
-numpy finds the buckets of a packet in one pass over each column, and overloaded ones by their
-second level (``hot_buckets``).
-"""
+"""A segment: documents in the order of the log and their buckets, sorted. It never changes."""
 
 from __future__ import annotations
 
@@ -20,14 +16,75 @@ from simhash_core.index.bucket_columns import (
     BucketQuery,
     build_columns,
     fingerprint_tags,
+    spread,
 )
 from simhash_core.index.hot_buckets import HotBuckets, find_hot
-from simhash_core.index.memtable import Rows
-from simhash_core.index.packed_columns import SequenceColumn
-from simhash_core.index.prints import NO_BAND, Prints, block_values, bucket_values
+from simhash_core.index.prints import NO_BAND, Prints, Rows, block_values, bucket_values
 
 CANDIDATES_LIMIT: Final = 1 << 21  # in memory at once; full buckets make the batches smaller
 _CHUNK: Final = 65_536  # fingerprints whose blocks are computed at once: bounds the memory
+_INDEX_BITS: Final = np.uint64(16)
+_INDEX_MASK: Final = np.uint64(0xFFFF)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SequenceColumn:
+    """Sequence numbers in rising order, in two bytes each; equal ones may follow each other.
+
+    Those of one packet stand together, so that its offset is kept once.
+    """
+
+    indexes: NDArray[np.uint16]  # (documents,), the last 16 bits of each
+    firsts: NDArray[np.uint32]  # (packets,), the row of the first document of each
+    packets: NDArray[np.uint64]  # (packets,), the bits before the last 16
+
+    def __len__(self) -> int:
+        return len(self.indexes)
+
+    @classmethod
+    def of(cls, sequences: NDArray[np.uint64]) -> SequenceColumn:
+        """Pack sorted sequence numbers, uint64 (documents,)."""
+        packets = sequences >> _INDEX_BITS
+        is_first = np.ones(len(packets), dtype=np.bool_)
+        np.not_equal(packets[1:], packets[:-1], out=is_first[1:])
+        firsts = np.flatnonzero(is_first)
+        indexes = (sequences & _INDEX_MASK).astype(np.uint16)
+        return cls(indexes, firsts.astype(np.uint32), packets[firsts])
+
+    def take(self, rows: NDArray[np.intp] | NDArray[np.uint32]) -> NDArray[np.uint64]:
+        packet = np.searchsorted(self.firsts, rows.astype(np.uint32), side="right") - 1
+        sequences: NDArray[np.uint64] = self.packets[packet] << _INDEX_BITS | self.indexes[rows]
+        return sequences
+
+    def all(self) -> NDArray[np.uint64]:
+        ends = np.append(self.firsts[1:], np.uint32(len(self.indexes)))
+        packets = np.repeat(self.packets, ends - self.firsts)
+        whole: NDArray[np.uint64] = packets << _INDEX_BITS | self.indexes
+        return whole
+
+    def count_below(self, sequence: int) -> int:
+        """Return how many sequence numbers are lower: the first row that is not."""
+        packet = np.uint64(sequence >> 16)
+        at = int(np.searchsorted(self.packets, packet))
+        if at == len(self.packets):
+            return len(self.indexes)
+        start = int(self.firsts[at])
+        if self.packets[at] != packet:
+            return start
+        stop = int(self.firsts[at + 1]) if at + 1 < len(self.firsts) else len(self.indexes)
+        own = self.indexes[start:stop]
+        return start + int(np.searchsorted(own, np.uint16(sequence & 0xFFFF)))
+
+    def rows_of(self, sequences: NDArray[np.uint64]) -> NDArray[np.intp]:
+        """Return the rows that have one of some sequence numbers, in order."""
+        wanted = np.unique(sequences)
+        packets = wanted >> _INDEX_BITS
+        first = np.searchsorted(self.packets, packets)
+        last = np.searchsorted(self.packets, packets, side="right")
+        bounds = np.append(self.firsts, np.uint32(len(self))).astype(np.intp)
+        of, rows = spread(bounds[first], bounds[last] - bounds[first])
+        matching: NDArray[np.intp] = rows[self.indexes[rows] == wanted[of] & _INDEX_MASK]
+        return matching
 
 
 class Question(NamedTuple):
@@ -206,9 +263,7 @@ def _values_by_block(
     return values, tags if len(tags) else np.empty((blocks, 0), dtype=np.uint16)
 
 
-# ---- A segment as named columns, the stored form, and back.
-
-
+# A segment is stored as named columns.
 Column = NDArray[np.unsignedinteger] | NDArray[np.int64]
 
 COLUMNS: Final = (
@@ -317,11 +372,11 @@ def segment_of(scheme: BlockScheme, layout: Layout, columns: Mapping[str, Column
     )
 
 
-# ---- A segment in an index: with a mask of hidden rows.
-
-
 class KeptSegment:
-    """A segment and its hidden rows. One of a file has only the rows of shards that claimed it."""
+    """A segment in an index, and the rows that are hidden there.
+
+    One of a file has only the rows of shards that claimed it.
+    """
 
     def __init__(self, segment: Segment, *, is_filed: bool = False) -> None:
         self.segment = segment

@@ -48,13 +48,6 @@ from simhash_core.log.replica import AcceptedControl, Replica
 from simhash_core.log.unique_documents import RecentUniques, unique_rows
 from simhash_core.verdicts import Answer, Match
 
-# ---- Reports of the shards.
-#
-# A bundle is decided once each shard has reported on it. A report covers a range of the log, and
-# names only what was found there; so the work does not grow with bundles times workers. A few
-# workers may own a thousand shards, so a set of shards is kept as the bits of a number.
-
-
 KEPT_FOUND_MAX: Final = 1 << 17
 """The bundles of which kept reports have found something. A worker reports again on what stays
 undecided for long."""
@@ -99,6 +92,12 @@ class _Covered:
 
 
 class ShardReports:
+    """Which shards have reported on what is undecided, and what they found.
+
+    A report covers a range of the log, and names only what was found there; so the work does not
+    grow with bundles times workers.
+    """
+
     def __init__(self) -> None:
         self._began: int | None = None
         self._next = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ from simhash_core.log.records import (
 from simhash_core.log.removals import held, own_removals, removing_rows
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.log.shards import EntryStore
-from simhash_core.log.unique_documents import UniqueRows, unique_rows
+from simhash_core.log.unique_documents import UniqueDocuments, UniqueRows, unique_rows
 from simhash_core.verdicts import Match
 
 ANY_TIME_MS: Final = 1 << 62
@@ -52,7 +51,7 @@ class LocalDecider:
         self._nearness = nearness
         self._index = DocumentIndex(nearness.scheme, nearness.window_ms)
         self._slot = self._index.open_slot()
-        self._entries = _OneStore(store)
+        self._entries = OneStore(store)
         self._look_up = LookUp(self._index, nearness, self._entries)
         self._horizons = Horizons(nearness.window, clock)
         for sequences, prints in committed:
@@ -98,90 +97,44 @@ class MemoryEntries:
     """Entries in memory, as their packets without the duplicates."""
 
     def __init__(self) -> None:
-        self._packets: dict[int, tuple[Packet, NDArray[np.intp]]] = {}  # with rows of the bundle
-        self._contents: dict[bytes, list[int]] = {}
-        self._ids: dict[bytes, list[int]] | None = None
-        self._removed: set[int] = set()
-        self._count = 0
+        self._documents = UniqueDocuments()
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._documents)
 
     def add(self, new: NewEntries) -> None:
-        if not len(new.rows):
-            return
-        self._count += len(new.rows)
-        kept = new.packet
-        if len(new.rows) < len(kept):
-            kept = replace(kept, columns=kept.columns.take(new.rows))
-        columns = kept.columns
-        rows = new.rows + kept.first
-        self._packets[new.log_offset] = kept, rows
-        for at in np.flatnonzero(columns.undecidable).tolist():
-            known = self._contents.setdefault(columns.digest(at), [])
-            known.append(sequence_number(new.log_offset, rows.item(at)))
-        if self._ids is not None:
-            self._add_ids(self._ids, new.log_offset)
+        if len(new.rows):
+            self._documents.add(UniqueRows.compact(new.log_offset, new.packet, new.rows))
 
     def remove(self, sequences: Iterable[int]) -> None:
         for sequence in sequences:
-            if self._holds(sequence):
-                self._removed.add(sequence)
-                self._count -= 1
+            self._documents.remove(sequence)
 
     def drop_before(self, sequence: int) -> None:
-        expired = [each for each in self._packets if each < log_offset_of(sequence)]
-        if not expired:
-            return
-        for log_offset in expired:
-            _, rows = self._packets.pop(log_offset)
-            self._count -= len(rows)
-        lost = {each for each in self._removed if each < sequence}
-        self._count += len(lost)
-        self._removed -= lost
-        self._contents = _from(self._contents, sequence)
-        if self._ids is not None:
-            self._ids = _from(self._ids, sequence)
+        before = log_offset_of(sequence)
+        for log_offset in [u.log_offset for u in self._documents.each() if u.log_offset < before]:
+            self._documents.forget(log_offset)
 
     def entries(self, sequences: Sequence[int]) -> list[Entry]:
         """Raises ``KeyError`` for an entry that is not there."""
-        return [self._entry(each) for each in sequences]
+        entries = []
+        for sequence in sequences:
+            entry = self._documents.entry(sequence)
+            if entry is None:
+                raise KeyError(sequence)
+            entries.append(entry)
+        return entries
 
     def by_content(self, digest: bytes) -> list[int]:
-        return [each for each in self._contents.get(digest, ()) if each not in self._removed]
+        return [*self._documents.by_content(digest)]
 
     def by_ids(self, ids: Sequence[bytes]) -> list[list[int]]:
-        if self._ids is None:
-            self._ids = {}
-            for log_offset in self._packets:
-                self._add_ids(self._ids, log_offset)
-        known = self._ids
-        return [[each for each in known.get(name, ()) if each not in self._removed] for name in ids]
-
-    def _add_ids(self, known: dict[bytes, list[int]], log_offset: int) -> None:
-        packet, rows = self._packets[log_offset]
-        for name, row in zip(packet.columns.ids, rows.tolist(), strict=True):
-            known.setdefault(name, []).append(sequence_number(log_offset, row))
-
-    def _holds(self, sequence: int) -> bool:
-        if sequence in self._removed or log_offset_of(sequence) not in self._packets:
-            return False
-        _, rows = self._packets[log_offset_of(sequence)]
-        return index_of(sequence) in rows
-
-    def _entry(self, sequence: int) -> Entry:
-        if not self._holds(sequence):
-            raise KeyError(sequence)
-        packet, rows = self._packets[log_offset_of(sequence)]
-        return entry_of(packet, int(np.searchsorted(rows, index_of(sequence))))
+        return self._documents.with_ids(ids)
 
 
-def _from(known: dict[bytes, list[int]], sequence: int) -> dict[bytes, list[int]]:
-    kept = {name: [each for each in known[name] if each >= sequence] for name in known}
-    return {name: sequences for name, sequences in kept.items() if sequences}
+class OneStore:
+    """The entries of an index with one shard."""
 
-
-class _OneStore:
     def __init__(self, store: EntryStore) -> None:
         self._store = store
 

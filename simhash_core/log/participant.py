@@ -40,9 +40,6 @@ from simhash_core.log.shard_stream import Ready, Record, ShardStream
 from simhash_core.log.shards import EntryStore, HeldShards, OwnedShard
 from simhash_core.verdicts import Answer
 
-# ---- Reports: a worker looks up each undecided bundle and query once, in the order of the log.
-
-
 Item = tuple[int, Bundle | Query, View]  # with its offset in the log
 
 
@@ -56,7 +53,7 @@ class LookedUp(NamedTuple):
 
 
 class Reporter:
-    """Looks up what one replica has read, a few of thousands of bundles in each step."""
+    """Looks up each undecided bundle and query once, in the order of the log, a few in a step."""
 
     def __init__(
         self, index: DocumentIndex, nearness: Nearness, shards: HeldShards[Record], replica: Replica

@@ -20,12 +20,8 @@ from simhash_core.errors import ProtocolError
 from simhash_core.verdicts import Answer, Match
 from simhash_core.window import SLICES, Window
 
-# ---- Sequence numbers: a document's position in the log as 64 bits. They rise in its order.
-#
-#     63 ........................... 16 15 ........ 0
-#     offset of the bundle in the log    row of it
-
-
+# A sequence number is a document's position in the log as 64 bits: the offset of its bundle, and in
+# the last 16 bits its row there.
 INDEX_BITS: Final = 16
 BUNDLE_DOCUMENTS_LIMIT: Final = 1 << INDEX_BITS
 _INDEX_MASK: Final = BUNDLE_DOCUMENTS_LIMIT - 1
@@ -48,20 +44,6 @@ def index_of(sequence: int) -> int:
     return sequence & _INDEX_MASK
 
 
-# ---- Bundles and packets: documents as columns; each packet is a link of its partition's chain.
-#
-# A **packet** holds documents of one raw partition. A **bundle** is one record of the log: the
-# packets of all raw partitions that a worker has something of, their rows as common columns.
-#
-# A packet names the raw offset that its sender believes to be the last in the log (``previous``).
-# It counts only if that is so at its place in the log: compare-and-append. So everybody skips a
-# packet that was appended twice, by a former owner of the partition, or on a wrong guess. The
-# packets of a bundle count each by itself.
-#
-# A packet covers all raw offsets after ``previous`` up to ``last``. Those without a row hold no
-# document: they were unreadable, tombstones, or never there.
-
-
 NO_OFFSET: Final = -1  # before the first
 
 
@@ -80,7 +62,13 @@ class Sender(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Packet:
-    """Documents of one raw partition. ``previous`` and ``last`` are raw offsets; see above."""
+    """Documents of one raw partition, a link of its chain.
+
+    ``previous`` is the raw offset that the sender believes to be the last in the log. A packet
+    counts only if that is so at its place in the log: compare-and-append. So everybody skips one
+    that was appended twice, by a former owner of the partition, or on a wrong guess. It covers all
+    raw offsets after ``previous`` up to ``last``; those without a row hold no document.
+    """
 
     chain: Chain
     sender: Sender
@@ -110,7 +98,10 @@ class BundleSegment(NamedTuple):
 
 
 class Bundle:
-    """The packets of one log record; no two are of the same raw partition."""
+    """The packets of one log record, their rows as common columns; each counts by itself.
+
+    No two are of the same raw partition.
+    """
 
     __slots__ = ("columns", "segments", "worker")
 
@@ -243,16 +234,6 @@ class Heads:
         return ChainHeads(self._columns, self._last[:])
 
 
-# ---- What has expired at each offset of the log, if an index has a window.
-#
-# The **watermark** of an offset is the highest time of all documents up to it. The append time of
-# its packet caps the time of a document, so a date in the future does not move it further. The
-# watermark is cut into slices. ``SLICES`` slices are window plus lateness. Two documents within the
-# window, the later of them at most ``lateness`` late, are never more than ``SLICES`` slices apart;
-# so everything before has expired. This cuts off only documents that come too late, and depends on
-# two offsets of the log alone, so all readers agree.
-
-
 class LogClock(msgspec.Struct, frozen=True, array_like=True):
     """The watermark at an offset of the log."""
 
@@ -265,7 +246,14 @@ class LogClock(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Horizons:
-    """The watermarks of one reader of the log, at the offsets that still matter."""
+    """What has expired at each offset of the log that still matters, if an index has a window.
+
+    The watermark of an offset is the highest time of all documents up to it. The append time of its
+    packet caps the time of a document, so a date in the future does not move it further. The
+    watermark is cut into slices, of which ``SLICES`` are window plus lateness. Two documents within
+    the window, the later of them at most ``lateness`` late, are never more than ``SLICES`` slices
+    apart; so everything before has expired. All readers agree on it.
+    """
 
     def __init__(self, window: Window | None, clock: LogClock | None = None) -> None:
         """``clock`` is the watermark where reading begins; None if no document is before."""
@@ -316,13 +304,6 @@ class Horizons:
         return max(0, bisect_left(self._offsets, offset) - 1)
 
 
-# ---- Records of the log and of the reports topic.
-#
-# The log holds bundles, queries, and control records. Control records form one chain: each names
-# the one before it, and everybody ignores one that names another. A verdict counts when it is read
-# in an accepted control record.
-
-
 NO_CONTROL: Final = -1  # before the first control record
 
 
@@ -354,6 +335,11 @@ class Decision(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Control(msgspec.Struct, frozen=True, array_like=True):
+    """A link of one chain: everybody ignores a record that names another one before it.
+
+    A verdict counts when it is read in an accepted control record.
+    """
+
     previous: int  # offset of the control record before
     leader: str  # name of its term
     leads: bool  # begins the term, decides nothing; only reports made after it count

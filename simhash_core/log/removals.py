@@ -9,21 +9,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import DocumentColumns
-from simhash_core.index.look_up import View
+from simhash_core.index.look_up import EntrySource, View
 from simhash_core.log.records import Bundle, Heads, Packet, Removal, sequence_number
 from simhash_core.log.replica import Replica
-
-
-class EntriesByShard(Protocol):
-    def with_ids(self, ids: Sequence[bytes]) -> list[list[tuple[int, int]]]:
-        """Return shard and sequence number of the entries of each id."""
-        ...
 
 
 def removing_rows(
@@ -130,7 +123,7 @@ def view_of(
     )
 
 
-def held(view: View, entries: EntriesByShard) -> list[Removal]:
+def held(view: View, entries: EntrySource) -> list[Removal]:
     names = [name for name in view.removing if view.removed.get(name, view.first) >= view.first]
     if not names:
         return []

@@ -26,16 +26,15 @@ from simhash_core.log.records import (
     sequence_number,
 )
 
-# ---- Bundles and queries that were read from the log and are not decided yet.
-#
-# Thousands may wait, with packets of a thousand chains, so the first one is indexed, and those of
-# the chains that matter here.
-
-
 _PASSED_MIN: Final = 1024  # decided offsets that stay listed, unless they are fewer than half
 
 
 class Undecided(Mapping[int, Bundle | Query]):
+    """Bundles and queries that were read from the log and are not decided yet.
+
+    Thousands may wait, so the first one is indexed, and those of the chains that matter here.
+    """
+
     def __init__(self, chains: AbstractSet[Chain] | None = None) -> None:
         """``chains`` are those that ``first_of``, ``last_of`` and ``head_of`` know; None: all."""
         self._chains = chains

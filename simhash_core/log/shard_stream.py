@@ -36,9 +36,6 @@ from simhash_core.log.records import (
 from simhash_core.log.replica import Replica
 from simhash_core.verdicts import Match
 
-# ---- Inputs and outputs of a shard's stream.
-
-
 Record = TypeVar("Record")
 
 

@@ -23,12 +23,6 @@ from simhash_core.log.records import (
 from simhash_core.log.shard_stream import DecidedPacket, Ready, Record, ShardStream, StreamNews
 from simhash_core.log.unique_documents import UniqueDocuments, UniqueRows, unique_rows
 
-# ---- The decided entries of a shard, as one worker knows them.
-#
-# Entries are in the worker's index once they are decided, and in the shard's store once they are
-# committed with their outputs. A copy holds those in between, and the removed ones that the store
-# still has.
-
 
 class EntryStore(Protocol):
     """The committed entries of one shard; sequence numbers are returned in rising order."""
@@ -45,7 +39,12 @@ class EntryStore(Protocol):
 
 
 class ShardCopy:
-    """The entries of one shard, stored or not yet."""
+    """The entries of one shard, as one worker knows them.
+
+    Entries are in the worker's index once they are decided, and in the shard's store once they are
+    committed with their outputs. A copy holds those in between, and the removed ones that the store
+    still has.
+    """
 
     def __init__(
         self,
@@ -172,15 +171,12 @@ class ShardCopy:
             return None
 
 
-# ---- A copy of a shard that another worker owns. Its reports count too.
-#
-# The store takes in the owner's commits from the changelog, which may be ahead of what was read of
-# the log. Then the store may lack entries that the index still has. A decided packet removed or
-# expired them, and reports on packets before that one no longer count.
-
-
 class Standby(ShardCopy):
-    """A copy of another worker's shard.
+    """A copy of another worker's shard, whose reports count too.
+
+    The store takes in the owner's commits from the changelog, which may be ahead of what was read
+    of the log. Then the store may lack entries that the index still has. A decided packet removed
+    or expired them, and reports on packets before that one no longer count.
 
     ``progress`` is the owner's, as far as this worker has read the log. ``is_outdated`` says that
     the raw topic was created again and the copy must be opened again.
@@ -222,9 +218,6 @@ class Standby(ShardCopy):
             return ShardCopy.entry(self, sequence)
         except KeyError:
             return None
-
-
-# ---- A shard on the worker that owns it: its stream, and its entries in the index.
 
 
 class OwnedShard(Generic[Record]):
@@ -275,9 +268,6 @@ class OwnedShard(Generic[Record]):
     def commit(self, ready: Ready[Record], progress: Progress) -> None:
         self.copy.committed(progress, ready.removed)
         self.stream.advance(progress, ready.removed)
-
-
-# ---- All shards of one worker.
 
 
 class HeldShards(Generic[Record]):

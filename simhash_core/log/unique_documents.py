@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -23,8 +24,6 @@ from simhash_core.log.records import (
     sequence_numbers,
 )
 
-# ---- Unique documents, kept as their packets or bundles without the removed ones.
-
 
 def unique_rows(columns: DocumentColumns, duplicates: Iterable[int]) -> NDArray[np.bool_]:
     """Return which rows are unique documents, bool (rows,); deletes are not."""
@@ -36,11 +35,24 @@ def unique_rows(columns: DocumentColumns, duplicates: Iterable[int]) -> NDArray[
 class UniqueRows:
     """The unique documents of one packet or bundle; ``rows`` are rising and become fewer."""
 
+    __slots__ = ("_first", "_numbers", "documents", "log_offset", "rows")
+
     def __init__(self, log_offset: int, documents: Packet | Bundle, rows: NDArray[np.intp]) -> None:
         self.log_offset = log_offset
         self.documents = documents
         self.rows = rows
         self._first = sequence_number(log_offset, documents.first)
+        self._numbers: NDArray[np.intp] | None = None  # of rows; None: the rows themselves
+
+    @classmethod
+    def compact(cls, log_offset: int, packet: Packet, rows: NDArray[np.intp]) -> UniqueRows:
+        """Return the unique documents of a packet without the columns of its other rows."""
+        if len(rows) == len(packet):
+            return cls(log_offset, packet, rows)
+        kept = replace(packet, columns=packet.columns.take(rows))
+        compact = cls(log_offset, kept, np.arange(len(rows)))
+        compact._numbers = rows
+        return compact
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -56,26 +68,31 @@ class UniqueRows:
         return rows
 
     def sequences(self, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
-        return sequence_numbers(self._first, rows)
+        return sequence_numbers(self._first, self._numbers_of(rows))
+
+    def _numbers_of(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        return rows if self._numbers is None else self._numbers[rows]
 
     def row_of(self, sequence: int) -> int | None:
         """Return the row of a unique document, None if it is none of these."""
-        row = sequence - self._first
-        at = int(np.searchsorted(self.rows, row))
-        return row if at < len(self.rows) and int(self.rows[at]) == row else None
+        numbers = self._numbers_of(self.rows)
+        at = int(np.searchsorted(numbers, sequence - self._first))
+        is_here = at < len(numbers) and int(numbers[at]) == sequence - self._first
+        return int(self.rows[at]) if is_here else None
 
     def repeatable(self) -> Iterator[tuple[bytes, int]]:
         columns = self.columns
-        for row in self.rows[columns.undecidable[self.rows] != 0].tolist():
-            yield columns.digest(row), self._first + row
+        rows = self.rows[columns.undecidable[self.rows] != 0]
+        for row, number in zip(rows.tolist(), self._numbers_of(rows).tolist(), strict=True):
+            yield columns.digest(row), self._first + number
 
     def remove(self, row: int) -> None:
         self.rows = self.rows[self.rows != row]
 
     def with_ids(self) -> Iterator[tuple[bytes, int]]:
-        ids = self.columns.ids
-        for row in self.rows.tolist():
-            yield ids[row], self._first + row
+        ids, numbers = self.columns.ids, self._numbers_of(self.rows)
+        for row, number in zip(self.rows.tolist(), numbers.tolist(), strict=True):
+            yield ids[row], self._first + number
 
 
 class UniqueDocuments:
@@ -155,9 +172,6 @@ def _forget(known: dict[bytes, list[int]], name: bytes, sequence: int) -> None:
         del known[name]
 
 
-# ---- The recent decisions of the leader, which a shard may not have known when it looked up.
-
-
 _FORGOTTEN_LIMIT: Final = 1024  # documents that nobody needs, before they leave the index
 
 
@@ -167,7 +181,7 @@ class _Block(NamedTuple):
 
 
 class RecentUniques:
-    """A small index of the latest unique documents."""
+    """The latest unique documents, which a shard may not have known when it looked up."""
 
     def __init__(self, scheme: BlockScheme) -> None:
         self._scheme = scheme

@@ -8,14 +8,14 @@ from itertools import pairwise
 from typing import Final, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simhash_core.documents import Content
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.feature_hashes import feature_hash_named
 from simhash_core.fingerprints.fingerprint import pack, scale, sums
-from simhash_core.text.features import FeatureBatch, extract
 from simhash_core.text.idf import IdfModel, jieba_idf
-from simhash_core.text.lexicon import Lexicon
+from simhash_core.text.lexicon import SEPARATOR, Lexicon
 from simhash_core.text.normalization import (
     NORMALIZATION,
     normalize_batch,
@@ -23,16 +23,17 @@ from simhash_core.text.normalization import (
     simplified_identity,
 )
 from simhash_core.text.profiles import OF_SHINGLES, PASS, Profile, index_identity
-from simhash_core.text.segmentation import is_feature, load_segmenter
+from simhash_core.text.segmentation import is_feature, load_segmenter, word_of
 from simhash_core.text.segmentation_cache import RUN_MEMORY_BYTES, SegmentationCache
-from simhash_core.text.term_codes import SEPARATOR
-from simhash_core.text.term_traits import traits_identity, word_of
 from simhash_core.text.verification import WITH_BANDS, Sketched, shingles
-from simhash_core.text.weighting import weighting_named
+from simhash_core.text.weighting import (
+    TermStatistics,
+    Weighting,
+    traits_identity,
+    weighting_named,
+)
 from simhash_core.text.word_lists import StopWords, UserDictionary
 from simhash_core.verdicts import UndecidableReason
-
-# ---- Results: what is stored of a document, and what explains its terms.
 
 
 class Fingerprinted(NamedTuple):
@@ -66,13 +67,6 @@ Judge = Callable[[str, int], UndecidableReason | None]
 """From a normalised text and its number of features to why it is undecidable, or None."""
 
 
-# ---- Fingerprints of recent documents, so that exact repeats are neither segmented nor sketched.
-#
-# There are two generations: when the young one is full, it replaces the old one. So what came
-# within the last half of the memory is kept for certain. Keys are whole documents, so nobody can
-# make two with the same key.
-
-
 FINGERPRINT_MEMORY_BYTES: Final = 16 << 20  # roughly 8,000 documents of 500 Chinese characters
 
 # Objects of a document and its fingerprint, with a sketch; measured with tracemalloc.
@@ -83,6 +77,12 @@ _Fingerprinted = TypeVar("_Fingerprinted")
 
 
 class FingerprintMemo(Generic[_Fingerprinted]):
+    """Fingerprints of recent documents, so that exact repeats are neither segmented nor sketched.
+
+    There are two generations: when the young one is full, it replaces the old one. Keys are whole
+    documents, so nobody can make two with the same key.
+    """
+
     def __init__(self, memory_bytes: int = FINGERPRINT_MEMORY_BYTES) -> None:
         """``memory_bytes`` bounds both generations together; 0 keeps nothing."""
         self._generation_bytes = memory_bytes // 2
@@ -108,21 +108,19 @@ class FingerprintMemo(Generic[_Fingerprinted]):
         self._used_bytes += size
 
 
-# ---- Fingerprints without segmentation: one bit of each bin of a sketch of shingles.
-#
-# A sketch keeps 4 bits of each bin's value; the fingerprint has a fifth bit (b-bit minwise hashing,
-# Li & König 2010). Two texts differ in a bit with a chance of (1 − similarity) / 2, so the distance
-# orders by similarity. This takes a fifth of the time of weighted terms, in any language. It cannot
-# see which words matter: texts of one template, which share long runs, are near.
-#
-# A feature is here a bin with a shingle: as many as distinct shingles in a short text, at most
-# ``BINS``.
-
-
 IDENTITY: Final = f"shingles-1/{shingles.SHINGLE_CHARACTERS}x{shingles.BINS}"
 
 
 class ShinglePrints:
+    """Fingerprints without segmentation: one bit of each bin of a sketch of shingles.
+
+    A sketch keeps 4 bits of each bin's value; the fingerprint has a fifth (b-bit minwise hashing,
+    Li & König 2010). Two texts differ in a bit with a chance of (1 − similarity) / 2. This takes a
+    fifth of the time of weighted terms, in any language, but texts of one template are near.
+
+    A feature is here a bin with a shingle: as many as distinct shingles in a short text.
+    """
+
     def __init__(self, profile: Profile) -> None:
         """Raises ``UsageError`` for a profile with settings that only terms have."""
         for name in ("idf", "user_dictionary", "stop_words"):
@@ -164,14 +162,96 @@ class ShinglePrints:
         return []
 
 
-# ---- Fingerprints of weighted terms: SimHash over the terms of a segmenter.
+class TermCounts(NamedTuple):
+    """The features of some texts: distinct terms; text ``i`` has bounds[i] to bounds[i + 1]."""
+
+    rows: NDArray[np.int64]  # of the lexicon, ascending within a text
+    counts: NDArray[np.float64]  # occurrences
+    bounds: NDArray[np.int64]  # (texts + 1,)
+
+
+class FeatureBatch(NamedTuple):
+    """Weighted features; ``rows`` and ``bounds`` as in ``TermCounts``."""
+
+    rows: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    bounds: NDArray[np.int64]
+
+
+def extract(
+    texts: Sequence[str],
+    cache: SegmentationCache,
+    lexicon: Lexicon,
+    weighting: Weighting,
+    titles: Sequence[str] = (),
+) -> FeatureBatch:
+    """Segment normalised texts, count their terms and weigh them.
+
+    ``titles`` are normalised, one for each text, for a weighting that needs them.
+    """
+    if not weighting.titles:
+        rows, sizes = cache.rows(texts)
+        return weigh(count(rows, sizes, lexicon), lexicon, weighting)
+    # Rows are valid until the next call, so both are looked up at once.
+    rows, sizes = cache.rows([*texts, *titles])
+    of_texts = int(sizes[: len(texts)].sum())
+    counted = count(rows[:of_texts], sizes[: len(texts)], lexicon)
+    title_terms = count(rows[of_texts:], sizes[len(texts) :], lexicon)
+    return weigh(counted, lexicon, weighting, _shared(counted, title_terms))
+
+
+def count(rows: NDArray[np.int64], sizes: NDArray[np.int64], lexicon: Lexicon) -> TermCounts:
+    """Count how often each feature occurs in each text; the rows are those of its terms."""
+    # Text and row as one number: sorted, equal features of a text are side by side. 32 bits are
+    # nearly always enough and take half the time.
+    row_bits = len(lexicon.idf).bit_length()
+    texts = np.arange(len(sizes) + 1) << row_bits
+    pairs = np.repeat(texts[:-1], sizes) | rows
+    if texts[-1] <= np.iinfo(np.int32).max:
+        pairs = pairs.astype(np.int32)
+    pairs.sort()
+    is_first = np.ones(len(pairs), dtype=np.bool_)
+    np.not_equal(pairs[1:], pairs[:-1], out=is_first[1:])
+    starts = np.flatnonzero(is_first)
+    counts = np.diff(starts, append=len(pairs))
+    pairs = pairs[starts]
+    distinct = (pairs & ((1 << row_bits) - 1)).astype(np.int64)
+    kept = lexicon.is_feature[distinct]
+    bounds = np.searchsorted(pairs[kept], texts)
+    return TermCounts(distinct[kept], counts[kept].astype(np.float64), bounds)
+
+
+def weigh(
+    counted: TermCounts,
+    lexicon: Lexicon,
+    weighting: Weighting,
+    in_title: NDArray[np.bool_] | None = None,
+) -> FeatureBatch:
+    """Weigh each feature; ``in_title`` is bool (features,), as in ``TermStatistics``."""
+    rows, counts, bounds = counted
+    statistics = TermStatistics(counts, lexicon.idf[rows], bounds)
+    if weighting.traits_of is not None:
+        statistics = statistics._replace(traits=lexicon.traits.take(rows))
+    if in_title is not None:
+        statistics = statistics._replace(in_title=in_title)
+    return FeatureBatch(rows, weighting.weights(statistics), bounds)
+
+
+def _shared(counted: TermCounts, others: TermCounts) -> NDArray[np.bool_]:
+    """Return whether each feature is also one of the other text with the same index."""
+    rows = max(int(part.rows.max(initial=0)) for part in (counted, others)) + 1
+    keys, other_keys = (
+        np.repeat(np.arange(len(part.bounds) - 1), np.diff(part.bounds)) * rows + part.rows
+        for part in (counted, others)
+    )
+    return np.isin(keys, other_keys, assume_unique=True)
 
 
 _NOTHING: Final = Content("")
 
 
 class TermPrints:
-    """Not thread-safe: holds a lexicon and a cache of runs."""
+    """SimHash over the weighted terms of a segmenter. Not thread-safe: holds lexicon and cache."""
 
     def __init__(self, profile: Profile, *, remember: bool = True) -> None:
         """Load segmenter and idf model; raises ``UsageError`` for invalid settings."""
@@ -207,11 +287,9 @@ class TermPrints:
         self, contents: Sequence[Content], normal: Sequence[str], judge: Judge
     ) -> list[Printed]:
         """``normal`` has the normalised texts."""
-        features = self._features(normal, contents)
-        rows, weights, bounds = features
+        rows, weights, bounds = self._features(normal, contents)
         scaled = scale(weights, bounds)
-        # Local names and plain integers: attribute look-ups and numpy scalars are most of the cost
-        # of a short document.
+        # Attribute look-ups and numpy scalars would be most of the cost of a short document.
         votes, limits = self._lexicon.votes, bounds.tolist()
         bit_sums = np.empty((len(normal), self._profile.bits), dtype=np.float32)
         for i, (start, stop) in enumerate(pairwise(limits)):
@@ -228,8 +306,9 @@ class TermPrints:
             sketches = self._verifier.verification.sketches(
                 Sketched(
                     decidable,
-                    features,
+                    weights,
                     self._lexicon.short_hashes[rows],
+                    bounds,
                     self._bands,
                     self._profile.fold_traditional,
                 )

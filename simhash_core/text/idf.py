@@ -19,15 +19,9 @@ from simhash_core.errors import UsageError
 from simhash_core.text.normalization import NORMALIZATION, normalize_terms
 from simhash_core.text.word_lists import read_jieba_file
 
-# ---- English function words with an idf, for idf tables without English.
-#
-# A table of Chinese terms gives every English word its median, "the" like a rare name; then half
-# the weight of an English text would lie on words that all such texts share. The words are in order
-# of frequency. The idf of rank r is 1 + 0.9 · ln r: Zipf's law (document frequency falls about as
-# 1/r), fitted to the idf of similar Chinese words in jieba's table (的 0.9, 了 1.5, 我们 3.4, 可以
-# 3.5).
-
-
+# English function words with an idf: a table of Chinese terms gives every English word its median,
+# "the" like a rare name. They are in order of frequency. The idf of rank r is 1 + 0.9 · ln r by
+# Zipf's law, fitted to similar Chinese words in jieba's table (的 0.9, 了 1.5, 我们 3.4, 可以 3.5).
 FUNCTION_WORDS_VERSION: Final = "english-1"
 
 _WORDS_BY_RANK: Final = """
@@ -41,7 +35,6 @@ still too own upon until although every either again yet few does less around th
 always often later said say see get go am i s t re ve ll d m don doesn isn can't
 """
 
-
 FUNCTION_WORD_IDF: Final[Mapping[str, float]] = MappingProxyType(
     {  # rounded, so that no machine's logarithm shows
         word: round(1 + 0.9 * math.log(rank), 4)
@@ -50,13 +43,9 @@ FUNCTION_WORD_IDF: Final[Mapping[str, float]] = MappingProxyType(
 )
 
 
-# ---- The idf model.
-#
-# It is trained offline and fixed: an idf that changed under a running index would change every
-# fingerprint. The default is jieba's table (270,000 Chinese terms) with English function words.
-
-
 class IdfModel(NamedTuple):
+    """Trained offline and fixed: a change under a running index would change fingerprints."""
+
     identity: str
     table: Mapping[str, float]
     unknown: float  # of a term outside the table
@@ -110,23 +99,8 @@ def _name_first_fault(name: str, lines: Sequence[str]) -> NoReturn:
     raise UsageError(f"idf model {name}: lines are not separated by line feeds alone")
 
 
-# ---- Idf models as files.
-#
-# ::
-#
-#     firstseen-idf/1
-#     {"name":"news","segmenter":"words","normalization":"nfkc-casefold-1",…}
-#     1.0986 大桥
-#     …
-#     digest 6fb2…
-#
-# UTF-8, each line ended by a newline. The second line is the header (``IdfHeader``), then a line
-# for each term: the idf with four decimals, a blank, the normalised term; terms rise by code point.
-# The last line has BLAKE2b-128 of all bytes before it. Decimals, not frequencies, give the same
-# numbers on every machine. Name and digest are the model's identity, which is part of the index
-# identity: workers with two models of the same name never share an index.
-
-
+# The file of a model is described in docs/formats.md (idf models). Decimals, not frequencies, give
+# the same numbers on every machine.
 FORMAT: Final = "firstseen-idf"
 FORMAT_VERSION: Final = 1
 TERMS_MAX: Final = 5_000_000

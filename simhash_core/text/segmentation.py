@@ -18,17 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.errors import UnknownNameError
-from simhash_core.text.term_traits import TAG_MARK
 from simhash_core.text.word_lists import UserDictionary
 
-# ---- Scripts: which characters make words of their own, and which leave no blanks between words.
-#
-# The code point ranges are spelled out, because a table of the interpreter would change features
-# with its Unicode version. Each is the inside of a regular expression's character class. Only
-# ``HAN`` has characters that a dictionary segmenter knows.
+# Scripts, as the insides of character classes of regular expressions. They are spelled out, because
+# a table of the interpreter would change features with its Unicode version.
 
-
-# Chinese characters, and the marks that repeat one.
+# Chinese characters, and the marks that repeat one: all that a dictionary segmenter knows.
 HAN: Final = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 
 # Hiragana and katakana: among Han, they make a text Japanese.
@@ -66,22 +61,6 @@ SPACED: Final = (
 )
 
 
-# ---- The words of any language: a dictionary for Chinese, words between blanks, else n-grams.
-#
-# jieba and rjieba know Han and ASCII; they cut other scripts into single characters, by which all
-# texts of a language look alike. So runs of other scripts are cut separately:
-#
-# - scripts with blanks between words (Latin with marks, Greek, Cyrillic, Arabic, Devanagari,
-#   Hangul, …), with the ASCII letters and digits beside them: one word a run;
-# - Han with kana among it (Japanese): overlapping runs of ``GRAM`` characters;
-# - scripts without blanks (Thai, Lao, Khmer, Myanmar, Tibetan, …): the same with ``LONG_GRAM``, as
-#   a word takes more letters than syllable signs.
-#
-# The rest goes to the dictionary segmenter in one piece, so a Chinese or English text has exactly
-# its terms. So does traditional Chinese: the dictionary knows less of it and guesses the rest by a
-# character model.
-
-
 GRAM: Final = 3
 LONG_GRAM: Final = 4
 WORDS_VERSION: Final = "words-1"
@@ -99,7 +78,14 @@ Cut = Callable[[str], Sequence[str]]
 
 
 def cut_words(texts: Sequence[str], dictionary: Cut) -> Iterator[Sequence[str]]:
-    """Yield the terms of each normalised text; ``dictionary`` cuts Chinese and ASCII."""
+    """Yield the terms of each normalised text; ``dictionary`` cuts Chinese and ASCII.
+
+    jieba and rjieba cut other scripts into single characters, by which all texts of a language look
+    alike. So runs of these are cut separately: of scripts with blanks between words, with the ASCII
+    letters and digits beside them, into one word a run; of Han with kana among it (Japanese) into
+    overlapping runs of ``GRAM`` characters; of scripts without blanks (Thai, Lao, Khmer, …) of
+    ``LONG_GRAM``.
+    """
     special = _texts_with_other_scripts(texts)
     for i, text in enumerate(texts):
         yield list(_cut(text, dictionary)) if i in special else dictionary(text)
@@ -152,13 +138,10 @@ def _special_units() -> NDArray[np.bool_]:
 _SPECIAL_UNITS: Final = _special_units()
 
 
-# ---- Character 4-grams, for languages without a dictionary here.
-
-
 NGRAM_CHARACTERS: Final = 4
 
 
-def _load_ngrams(_words: object = None) -> tuple[str, Callable[[str], Sequence[str]]]:
+def _load_ngrams(_words: object) -> tuple[str, Cut]:
     return f"ngrams-{NGRAM_CHARACTERS}", cut_ngrams
 
 
@@ -170,13 +153,10 @@ def cut_ngrams(text: str) -> Sequence[str]:
     return [packed[i : i + NGRAM_CHARACTERS] for i in range(len(packed) - NGRAM_CHARACTERS + 1)]
 
 
-# ---- Chinese words by jieba: a prefix dictionary, the most probable path, an HMM for new words.
-
-
-def _load_jieba(words: UserDictionary | None) -> tuple[str, Callable[[str], Sequence[str]]]:
+def _load_jieba(words: UserDictionary | None) -> tuple[str, Cut]:
     import jieba
 
-    cut: Callable[[str], Sequence[str]] = tokenizer(words).lcut
+    cut: Cut = tokenizer(words).lcut
     return f"jieba-{jieba.__version__}", cut
 
 
@@ -194,18 +174,16 @@ def tokenizer(words: UserDictionary | None) -> Any:  # noqa: ANN401 - jieba has 
     return jieba_tokenizer
 
 
-# ---- The same words by rjieba, jieba's algorithm and dictionary in Rust: 8 to 16 times as fast.
-#
-# It cuts about 2 % of Chinese documents a little differently (e.g. "010-12306"), so it has its own
-# identity.
-
-
 # Versions of rjieba that cut every text as an earlier one does, with that earlier one. They keep
 # its name in the identity, so that workers can be replaced one by one (CONTRIBUTING.md).
 SAME_TERMS_AS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-def _load_rjieba(words: UserDictionary | None) -> tuple[str, Callable[[str], Sequence[str]]]:
+def _load_rjieba(words: UserDictionary | None) -> tuple[str, Cut]:
+    """Load jieba's algorithm and dictionary in Rust: 8 to 16 times as fast.
+
+    It cuts about 2 % of Chinese documents a little differently (e.g. "010-12306").
+    """
     import rjieba
 
     segmenter = rjieba.Jieba()
@@ -216,15 +194,19 @@ def _load_rjieba(words: UserDictionary | None) -> tuple[str, Callable[[str], Seq
     return f"rjieba-{SAME_TERMS_AS.get(installed, installed)}", segmenter.cut
 
 
-# ---- Words with the part of speech that jieba's tagger reads from the sentence (jieba.posseg).
-#
-# Each term is tagged (``simhash_core.text.term_traits.TAG_MARK``), so a word that is both noun and
-# verb is two terms; hash and idf are the word's. This is for the weighting ``tfidf-roles``, which
-# otherwise takes parts of speech from the dictionary. The tagger is pure Python and a hidden Markov
-# model of some 250 states: about 250 documents a second, fifty times slower than ``words``.
+TAG_MARK: Final = "\x1f"  # before the tag of a term; normalised texts do not have it
 
 
-def _load_posseg(words: UserDictionary | None) -> tuple[str, Callable[[str], Sequence[str]]]:
+def word_of(term: str) -> str:
+    return term.partition(TAG_MARK)[0]
+
+
+def _load_posseg(words: UserDictionary | None) -> tuple[str, Cut]:
+    """Load jieba's tagger, which reads parts of speech from the sentence.
+
+    Each term is tagged, so a word that is both noun and verb is two terms; hash and idf are the
+    word's. It is fifty times slower than ``words``.
+    """
     import jieba
     import jieba.posseg
 
@@ -234,9 +216,6 @@ def _load_posseg(words: UserDictionary | None) -> tuple[str, Callable[[str], Seq
         return [f"{pair.word}{TAG_MARK}{pair.flag}" for pair in tagger.lcut(text)]
 
     return f"jieba-posseg-{jieba.__version__}/{WORDS_VERSION}", cut
-
-
-CutAll = Callable[[Sequence[str]], Iterator[Sequence[str]]]
 
 
 # Characters that every dictionary segmenter makes a term of its own, whatever stands beside them.
@@ -253,7 +232,7 @@ class Segmenter(NamedTuple):
     """A segmenter and its name in the index identity."""
 
     identity: str
-    cut_all: CutAll  # one text at a time, as its terms are thousands of strings
+    cut_all: Callable[[Sequence[str]], Iterator[Sequence[str]]]  # lazily: terms are many
     separators: str = ""  # a text may be divided there without a change to its features
 
     def cut(self, text: str) -> Sequence[str]:

@@ -1,13 +1,8 @@
 """From texts to lexicon rows, with a cache of segmented runs.
 
-A dictionary segmenter first cuts a text into blocks at characters that belong to no word, and cuts
-each block by itself. So the text can be divided there in advance, and a run always gives the same
-terms: an edited copy shares most runs with the original, and an English text has mostly known runs.
-The separators are no features and are left out.
-
-Runs are found, looked up and compared a batch at a time (``RunSplitter``). If the runs of a stream
-do not repeat, the cache pauses (``CacheTrials``). A full cache is emptied, like the lexicon whose
-rows it holds.
+A dictionary segmenter first cuts a text at characters that belong to no word. So the text can be
+divided there in advance, and a run always gives the same terms: an edited copy shares most runs
+with the original. The separators are no features and are left out.
 """
 
 from __future__ import annotations
@@ -20,20 +15,8 @@ from typing import Final, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simhash_core.text.lexicon import Lexicon
+from simhash_core.text.lexicon import NO_ROW, SEPARATOR, CodeIndex, Lexicon, encode
 from simhash_core.text.segmentation import Segmenter
-from simhash_core.text.term_codes import NO_ROW, SEPARATOR, CodeIndex, encode
-
-# ---- When the cache is used: trials, and pauses if they do not pay.
-#
-# Looking up and remembering runs costs a third of segmentation. Near copies and texts of one
-# style save more than that; distinct texts save less. Only a trial can tell. Trials follow each
-# other as long as they pay. After one that does not, the cache pauses for 16 times its length, so
-# in the worst stream it works on every 17th text. The next trial is twice as long, up to the
-# capacity of the cache, so that copies of much earlier documents are noticed too.
-#
-# This changes only the speed of fingerprinting.
-
 
 # In characters of text. The first trial, and each after one that paid, is a short one.
 SHORTEST_TRIAL: Final = 1 << 18
@@ -44,6 +27,14 @@ _WORTH_IT: Final = 1 / 3
 
 
 class CacheTrials:
+    """When the cache is used: trials, and pauses after those that do not pay.
+
+    Looking up and remembering runs costs a third of segmentation; near copies and texts of one
+    style save more than that, distinct texts less. After a trial that does not pay, the cache
+    pauses for ``REST`` times its length, and the next one is twice as long, so that copies of much
+    earlier documents are noticed too.
+    """
+
     def __init__(self) -> None:
         self._length = SHORTEST_TRIAL
         self._rest = 0
@@ -78,15 +69,6 @@ class CacheTrials:
         self._begin_trial()
 
 
-# ---- The runs of texts, the parts between separators, each with a hash.
-#
-# Array operations over the UTF-16 units of a whole batch compute the hashes. A hash is a polynomial
-# of the units modulo 2⁶⁴: with running sums over a batch, each is one subtraction, and one
-# multiplication that removes the position in the batch. Equal runs have equal hashes. Different
-# runs practically never do, but somebody can construct such runs (Pachocki & Radoszewski 2013), so
-# equal hashes must be verified.
-
-
 MAX_UNITS: Final = 1 << 18
 """UTF-16 units of texts that are divided together; the powers of the polynomial take 4 MB."""
 
@@ -99,7 +81,11 @@ _HALF: Final = np.uint64(32)
 
 
 class TextRuns(NamedTuple):
-    """The runs of some texts, one after the other; none is empty."""
+    """The runs of some texts, the parts between separators; none is empty.
+
+    Equal runs have equal hashes. Somebody can construct different runs with one hash (Pachocki &
+    Radoszewski 2013), so equal hashes must be verified.
+    """
 
     units: NDArray[np.uint16]  # the texts, each with a separator after it
     is_inside: NDArray[np.bool_]  # which units are in a run
@@ -150,6 +136,11 @@ def spans(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int
 def _hashes(
     units: NDArray[np.uint16], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.uint64]:
+    """Return a polynomial of each run's units, modulo 2⁶⁴.
+
+    With running sums over a batch, each is one subtraction, and one multiplication that removes the
+    position in the batch.
+    """
     sums = np.zeros(len(units) + 1, dtype=np.uint64)
     np.cumsum(units * _powers(_BASE)[: len(units)], out=sums[1:])
     hashes = (sums[ends] - sums[starts]) * _powers(pow(_BASE, -1, _MODULUS))[starts]

@@ -3,22 +3,103 @@
 A weighting is a pure function from ``TermStatistics`` to one weight for each term. Weights are
 relative: multiplying all of them leaves a fingerprint unchanged. They use only sums, products,
 quotients and square roots, which IEEE 754 rounds the same everywhere, so a document has the same
-fingerprint on every machine.
+fingerprint on every machine. docs/methods.md says how lost formulas of papers are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, localcontext
+from functools import cache
+from importlib.metadata import version
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.errors import UnknownNameError
-from simhash_core.text.term_traits import TermTraits, TraitsOf, lengths_of, no_traits, traits_of
+from simhash_core.text.normalization import normalize
+from simhash_core.text.segmentation import TAG_MARK, word_of
+from simhash_core.text.word_lists import read_jieba_file
 
-# ---- The statistics of a batch's distinct terms, as columns.
+# Cue terms announce a conclusion or a turn of a text, for ``tfidf_roles``. The paper names a
+# lexicon and shows a few of its words; this list, of normalised words, is ours.
+CUE_TERMS_VERSION: Final = "cues-1"
+
+_SIMPLIFIED: Final = """
+综上所述 综上 总之 总而言之 总的来说 总的来看 总体而言 简而言之 简言之 一言以蔽之 归根结底
+归根到底 由此可见 可见 由此 因此 因而 所以 从而 于是 故而 结论 结果表明 研究表明 表明 但是 但
+然而 不过 可是 却 反之 相反 尽管如此 虽然 尽管 事实上 实际上 其实 换言之 换句话说 也就是说 即
+首先 其次 再次 最后 最终 第一 第二 第三 一方面 另一方面 此外 另外 值得注意 值得一提 重要的是
+关键 关键在于 特别是 尤其 尤其是 主要 根本 根据 据悉 据报道
+"""
+_TRADITIONAL: Final = """
+綜上所述 綜上 總之 總而言之 總的來說 總的來看 總體而言 簡而言之 簡言之 一言以蔽之 歸根結底
+歸根到底 由此可見 可見 從而 於是 結論 結果表明 研究表明 不過 卻 儘管如此 雖然 儘管 事實上 實際上
+其實 換言之 換句話說 也就是說 首先 其次 再次 最後 最終 此外 值得注意 重要的是 關鍵 關鍵在於
+特別是 根據 據悉 據報導
+"""
+_ENGLISH: Final = """
+therefore thus hence consequently conclusion conclude concluding summary overall finally
+ultimately however but nevertheless nonetheless although though whereas contrary moreover
+furthermore additionally importantly notably significantly especially namely first second third
+lastly
+"""
+
+CUE_TERMS: Final = frozenset(f"{_SIMPLIFIED} {_TRADITIONAL} {_ENGLISH}".split())
+
+_NOUNS_AND_VERBS: Final = ("n", "v")
+
+
+class TermTraits(NamedTuple):
+    lengths: NDArray[np.float64]  # characters
+    is_main: NDArray[np.bool_]  # a noun or a verb
+    is_cue: NDArray[np.bool_]
+
+    def take(self, rows: NDArray[np.int64]) -> TermTraits:
+        return TermTraits(self.lengths[rows], self.is_main[rows], self.is_cue[rows])
+
+
+TraitsOf = Callable[[Sequence[str]], TermTraits]
+
+
+def no_traits(rows: int) -> TermTraits:
+    empty = np.zeros(rows, dtype=np.bool_)
+    return TermTraits(np.zeros(rows), empty, empty.copy())
+
+
+def lengths_of(terms: Sequence[str]) -> TermTraits:
+    """Return traits with only the lengths filled in."""
+    lengths = np.array([len(word_of(term)) for term in terms], dtype=np.float64)
+    return no_traits(len(terms))._replace(lengths=lengths)
+
+
+def traits_of(terms: Sequence[str]) -> TermTraits:
+    """Return the traits of terms, tagged or not; the first call loads jieba's dictionary."""
+    return TermTraits(
+        lengths_of(terms).lengths,
+        np.array([_is_main(*term.partition(TAG_MARK)) for term in terms], dtype=np.bool_),
+        np.array([word_of(term) in CUE_TERMS for term in terms], dtype=np.bool_),
+    )
+
+
+def traits_identity() -> str:
+    """Return the identity of the dictionary and of the list of cues."""
+    return f"jieba-{version('jieba')}+{CUE_TERMS_VERSION}"
+
+
+def _is_main(word: str, mark: str, tag: str) -> bool:
+    return tag.startswith(_NOUNS_AND_VERBS) if mark else word in _main_words()
+
+
+@cache
+def _main_words() -> frozenset[str]:
+    """Return the nouns and verbs of jieba's dictionary, whose lines are word, count, tag."""
+    lines = read_jieba_file("dict.txt").decode("utf-8").splitlines()
+    parts = (line.split(" ") for line in lines)
+    return frozenset(
+        normalize(word) for word, _count, tag in parts if tag.startswith(_NOUNS_AND_VERBS)
+    )
 
 
 _NO_TRAITS: Final = no_traits(0)
@@ -36,45 +117,25 @@ class TermStatistics(NamedTuple):
     in_title: NDArray[np.bool_] = _NO_TITLES  # whether the title has the term too
 
 
-# ---- Term frequency: the number of occurrences (Manku et al. 2007; the Java write-up).
-
-
 def tf(terms: TermStatistics) -> NDArray[np.float64]:
+    """Return the number of occurrences (Manku et al. 2007; the Java write-up)."""
     return terms.counts
 
 
-# ---- tf-idf: rare terms count more (the base of Wang & Wang 2019).
-#
-# The paper divides tf by the length of the document; a common divisor does not change a
-# fingerprint, so occurrences are enough.
-
-
 def tfidf(terms: TermStatistics) -> NDArray[np.float64]:
+    """Return tf-idf, the base of Wang & Wang 2019; a common divisor of tf changes nothing."""
     return terms.counts * terms.idf
 
 
-# ---- tf^0.75 · idf: a frequent term must not speak for the whole document.
-#
-# Measured on human revisions of Chinese articles, 256 bits: precision .995 at recall .925, where
-# linear tf-idf has .884 at .923.
-
-
 def tfidf_sublinear(terms: TermStatistics) -> NDArray[np.float64]:
+    """Return tf^0.75 · idf: a frequent term must not speak for the whole document.
+
+    On human revisions of Chinese articles, 256 bits, precision is .995 at recall .925, where linear
+    tf-idf has .884 at .923.
+    """
     # x^0.75 as √x · √√x: square roots are rounded the same everywhere, a general power is not.
     root = np.sqrt(terms.counts)
     return root * np.sqrt(root) * terms.idf
-
-
-# ---- tf-idf × term length: terms of the usual length of a technical term count up to twice.
-#
-# Wang & Wang 2019 (improved SimHash for large-scale document deduplication): the lengths of
-# 10,000 CSSCI terms, in characters, fit the normal distribution N(4.51, 2.207²) with R² 0.9499, and
-#
-#     w(x) = tf · idf · (1 + len(x)),    len(x) = exp(−(x − 4.51)² / (2 · 2.207²)).
-#
-# *Reading of a lost formula.* Our copy lost the image of len(x). The text says that it is the
-# fitted curve "normalised", with values near 1 for four and five characters. So we take the
-# density divided by its maximum, which is 1 at the mean. Occurrences stand for tf, as above.
 
 
 MEAN: Final = Decimal("4.51")
@@ -85,7 +146,7 @@ _LONGEST: Final = 24  # beyond, the curve is below half of a last place: 0
 
 
 def length_relevance(characters: int) -> Decimal:
-    """Return len(x), to twelve decimal places."""
+    """Return len(x) = exp(−(x − 4.51)² / (2 · 2.207²)), to twelve decimal places."""
     with localcontext() as context:
         context.prec = 40
         return (-((characters - MEAN) ** 2) / (2 * DEVIATION**2)).exp().quantize(_PLACES)
@@ -96,27 +157,13 @@ _RELEVANCE: Final = np.array([float(length_relevance(x)) for x in range(_LONGEST
 
 
 def tfidf_length(terms: TermStatistics) -> NDArray[np.float64]:
+    """Return tf · idf · (1 + len(x)): terms of the usual length of a technical term count more.
+
+    Wang & Wang 2019 (improved SimHash for large-scale document deduplication): the lengths of
+    10,000 CSSCI terms, in characters, fit the normal distribution N(4.51, 2.207²) with R² 0.9499.
+    """
     lengths = np.minimum(terms.traits.lengths, _LONGEST + 1).astype(np.int64)
     return terms.counts * terms.idf * (1.0 + _RELEVANCE[lengths])
-
-
-# ---- tf-idf by the roles of a term: part of speech, length, cue, title.
-#
-# The "improved TF-IDF SimHash" of the 2020s weighs terms by what its authors' tagger (ICTCLAS)
-# finds: nouns and verbs carry a sentence, long terms say more than short ones, cue terms
-# ("综上所述", "总之", "但是", …) and terms of the title count five times.
-#
-# *Reading of lost formulas.* Our copy lost the images. Ours:
-#
-# - the factors are multiplied on tf-idf;
-# - a noun or verb counts twice, every other part of speech once: "subject and predicate" carry the
-#   meaning, and no number is legible;
-# - the length is normalised between the shortest and longest term of the document, (len − min) /
-#   (max − min); four characters and more are favoured "but not in proportion", so the factor is 1 +
-#   its square root, which rises fast at first; it is 1 if all lengths are equal.
-#
-# Terms of the title alone are no features: the title weighs what the text says. So two documents
-# with one text and two titles have different fingerprints by this weighting.
 
 
 MAIN_FACTOR: Final = 2.0
@@ -125,6 +172,13 @@ TITLE_FACTOR: Final = 5.0
 
 
 def tfidf_roles(terms: TermStatistics) -> NDArray[np.float64]:
+    """Return tf-idf by the roles of a term: part of speech, length, cue, title.
+
+    This is the "improved TF-IDF SimHash" of the 2020s, whose authors tag with ICTCLAS. Nouns and
+    verbs count twice. Length counts 1 + √((length − minimum) / (maximum − minimum)) of the
+    document's terms. Cue terms and terms of the title count five times; terms of the title alone
+    are no features.
+    """
     traits = terms.traits
     result: NDArray[np.float64] = terms.counts * terms.idf
     result *= 1.0 + np.sqrt(_normalised(traits.lengths, terms.bounds))

@@ -9,27 +9,22 @@ from typing import Final, NamedTuple
 from simhash_core.errors import UsageError
 from simhash_core.text.normalization import normalize
 
-# ---- The tables of jieba, read without importing it, which takes 0.2 s.
+USER_WORDS_MAX: Final = 1_000_000
+FREQUENCY_MAX: Final = 1_000_000_000
+STOP_WORDS_MAX: Final = 1_000_000
+
+_FIELDS_MAX: Final = 3
 
 
 def read_jieba_file(name: str) -> bytes:
-    """Return a file of jieba's package; raises ``UsageError`` if it is not installed."""
+    """Return a file of jieba's package, without importing it, which takes 0.2 s.
+
+    Raises ``UsageError`` if it is not installed.
+    """
     for each in files("jieba") or ():
         if each.as_posix() == f"jieba/{name}":
             return each.read_binary()
     raise UsageError(f"jieba is installed without its file {name}: reinstall it (pip)")
-
-
-# ---- A user dictionary: words that the segmenter's own dictionary lacks.
-#
-# Lines are as in jieba: ``word``, ``word frequency`` or ``word frequency tag``, separated by
-# blanks. Without a frequency, the segmenter chooses one that keeps the word whole.
-
-
-USER_WORDS_MAX: Final = 1_000_000
-FREQUENCY_MAX: Final = 1_000_000_000
-
-_FIELDS_MAX: Final = 3
 
 
 class UserWord(NamedTuple):
@@ -48,7 +43,11 @@ class UserDictionary(NamedTuple):
 
 
 def parse_user_dictionary(text: str) -> UserDictionary:
-    """Raises ``UsageError`` that begins with ``user_dictionary`` for an invalid line."""
+    """Read lines as jieba does: ``word``, ``word frequency`` or ``word frequency tag``.
+
+    Without a frequency, the segmenter chooses one that keeps the word whole. Raises ``UsageError``
+    that begins with ``user_dictionary`` for an invalid line.
+    """
     words = []
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), start=1):
         if line.strip():
@@ -78,14 +77,8 @@ def _word(number: int, line: str) -> UserWord:
     return UserWord(word, frequency, tag)
 
 
-# ---- Stop words: terms that are no features.
-
-
-STOP_WORDS_MAX: Final = 1_000_000
-
-
 class StopWords(NamedTuple):
-    """Normalised terms and their digest: equal sets have equal identities."""
+    """Normalised terms that are no features, and their digest: equal sets have equal identities."""
 
     identity: str
     words: frozenset[str]

@@ -1,7 +1,5 @@
-"""The command line: ``firstseen COMMAND``, one module for each command.
+"""The command line: ``firstseen COMMAND``. ``main.py`` lists the commands and their modules.
 
-The command ``NAME`` is the module ``NAME_command.py``, which exports ``command``, a click command
-or group. The first line of its docstring, without ``firstseen NAME:``, is its line in
-``firstseen --help``. At its top it imports only click and ``streams.cli.options``; its functions
-import the rest, so that every ``--help`` is instant.
+At its top a module of commands imports little, and its functions the rest, so that ``--help`` is
+fast.
 """

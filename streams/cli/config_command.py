@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.group()
-def command() -> None:
+def config() -> None:
     """Show and check the configuration.
 
     The order of precedence is: flag, environment variable (FIRSTSEEN_ and the name, with __ for
@@ -22,7 +22,7 @@ def command() -> None:
     """
 
 
-@command.command(short_help="Show all settings, and where each value comes from.")
+@config.command(short_help="Show all settings, and where each value comes from.")
 @options.with_loaded_settings
 @options.json_option
 def show(loaded: LoadedSettings, *, as_json: bool) -> None:
@@ -36,11 +36,11 @@ def show(loaded: LoadedSettings, *, as_json: bool) -> None:
       firstseen config show
       firstseen config show --config firstseen.toml --set index.distance=40
       firstseen config show --json | jq '.settings."topics.raw".value'
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     from simhash_core.text.fingerprinter import Fingerprinter
     from simhash_core.text.profiles import index_digest
+    from streams.settings.loader import shown
     from streams.settings.reference import rows, text_rows
-    from streams.settings.setting_fields import shown
     from streams.terminal.layout import show as show_blocks
     from streams.terminal.layout import table
 
@@ -61,7 +61,7 @@ def show(loaded: LoadedSettings, *, as_json: bool) -> None:
     options.write_json("config", {"settings": content, "index": digest, "identity": identity})
 
 
-@command.command(short_help="Check the configuration.")
+@config.command(short_help="Check the configuration.")
 @options.with_loaded_settings
 def validate(loaded: LoadedSettings) -> None:
     """Check the configuration. Exit code 0 if it is valid; 78 with all problems if not.
@@ -72,14 +72,14 @@ def validate(loaded: LoadedSettings) -> None:
     Examples:
       firstseen config validate --config firstseen.toml
       FIRSTSEEN_BROKERS=kafka-1:9092 firstseen config validate
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     settings_set = len(loaded.origins)
     click.echo(
         f"The configuration is valid: {settings_set} given, all other settings have their default."
     )
 
 
-@command.command(short_help="Print all settings with limits and defaults, in Markdown.")
+@config.command(short_help="Print all settings with limits and defaults, in Markdown.")
 @click.option(
     "--update",
     type=click.Path(path_type=Path, exists=True, dir_okay=False, writable=True),
@@ -93,7 +93,7 @@ def reference(update: Path | None) -> None:
     Examples:
       firstseen config reference | less
       firstseen config reference --update docs/configuration.md
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     from streams.settings.reference import markdown_tables, with_tables
 
     if update is None:

@@ -31,7 +31,7 @@ def topic_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: st
     return [name for name in _NAMES if name.startswith(incomplete)]
 
 
-@click.command(short_help="Show records of topics, as text or as JSON lines.")
+@click.command()
 @click.option(
     "--topic",
     "topics",
@@ -62,7 +62,7 @@ def topic_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: st
 @options.timeout_option
 @options.json_option
 @options.with_settings
-def command(
+def consume(
     settings: options.Settings,
     *,
     topics: tuple[str, ...],
@@ -88,7 +88,7 @@ def command(
       firstseen consume --topic raw --from-beginning --max-messages 10
       firstseen consume --from-beginning --idle-exit 5
       firstseen consume --until-end --topic duplicate-of --json | jq '.value | fromjson | .distance'
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     from streams.kafka.connection import connect_admin
     from streams.kafka.topic_follower import TopicFollower
     from streams.topics.admin import TopicsError, partitions_of

@@ -1,23 +1,28 @@
-"""``firstseen dedup``: split files into first of their kind and repeats, with no broker."""
+"""``firstseen dedup``: split files into unique documents and duplicates, without a broker."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from simhash_core.errors import UsageError
 from streams.cli import options
+from streams.terminal.layout import Block, counted, progress_bar, table
 
 if TYPE_CHECKING:
-    from streams.offline.local_dedup import LocalDedup
+    from streams.offline.dedup_files import RunProgress
+    from streams.offline.local_dedup import Launched, LocalDedup
+
+_DUPLICATES = ("exact_duplicate", "near_duplicate")
 
 
-@click.command(short_help="Split files into unique documents and duplicates, without Kafka.")
+@click.command()
 @click.argument("files", metavar="FILE…", nargs=-1, required=True)
 @click.option("--unique", metavar="U", help="Unique documents: the input lines, unchanged.")
 @click.option(
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Overwrite outputs that exist.")
 @options.json_option
 @options.with_local_settings
-def command(
+def dedup(
     settings: options.Settings,
     files: tuple[str, ...],
     *,
@@ -74,12 +79,10 @@ def command(
       firstseen dedup monday.jsonl --state seen
       firstseen dedup tuesday.jsonl --state seen
       zcat *.gz | firstseen dedup - --unique - --set fields.text=body > new.jsonl
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.cli.dedup_report import report_of, step_in_words, summary
+    """
     from streams.errors import ExitCode
     from streams.offline.dedup_files import KINDS
     from streams.offline.local_dedup import DedupRequest, launched
-    from streams.terminal.layout import progress_bar
 
     if as_json and "-" in outputs.values():
         raise UsageError("--json writes to standard output, as an output does: name a file for it")
@@ -89,8 +92,8 @@ def command(
         began = time.perf_counter()
         with progress_bar() as move, _resume_hint(run.dedup, state):
             for progress in run.dedup.run(run.inputs):
-                move(step_in_words(progress), run.inputs.bytes_read, run.inputs.total_bytes)
-        report = report_of(
+                move(_step_in_words(progress), run.inputs.bytes_read, run.inputs.total_bytes)
+        report = _report_of(
             run,
             files=files,
             seconds=time.perf_counter() - began,
@@ -98,7 +101,7 @@ def command(
             state=state,
         )
     is_output = "-" in outputs.values()
-    options.write_blocks("dedup", report, summary(report), as_json=as_json, stderr=is_output)
+    options.write_blocks("dedup", report, _summary(report), as_json=as_json, stderr=is_output)
     if report.dead_letters and not report.documents:
         click.echo("firstseen: no line is a document: the dead letters say why", err=True)
         return ExitCode.RUNTIME
@@ -118,3 +121,119 @@ def _resume_hint(dedup: LocalDedup, state: Path | None) -> Iterator[None]:
                 err=True,
             )
         raise
+
+
+class _DedupReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of a run, as in the JSON object.
+
+    ``unique`` includes ``undecidable``. Counts are of the whole run, ``seconds`` and
+    ``documents_per_second`` of this process, which may have resumed the run.
+    """
+
+    inputs: tuple[str, ...]
+    files: int
+    documents: int
+    unique: int
+    undecidable: int
+    duplicates: int
+    exact_duplicates: int
+    near_duplicates: int
+    dead_letters: int
+    dead_letters_by_reason: Mapping[str, int]
+    blank_lines: int
+    lines: int
+    seconds: float
+    documents_per_second: float
+    outputs: Mapping[str, str]
+    profile: str
+    index: str
+    index_documents: int
+    state: str | None
+    run: int | None
+    resumed_after_line: int | None
+
+
+def _dead_letters_in(counts: Mapping[str, int]) -> dict[str, int]:
+    from streams.offline.dedup_files import DEAD_LETTER
+
+    dead_letters = {
+        name.removeprefix(DEAD_LETTER): count
+        for name, count in counts.items()
+        if name.startswith(DEAD_LETTER)
+    }
+    return dict(sorted(dead_letters.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _summary(report: _DedupReport) -> list[Block]:
+    first, *others = report.inputs
+    inputs = f"{first} and {counted(len(others), 'other')}" if others else first
+    head = (
+        f"{inputs}: {counted(report.documents, 'document')} "
+        f"in {report.seconds:.1f} s ({report.documents_per_second:,.0f} a second)"
+    )
+    resumed = []
+    if report.resumed_after_line is not None:
+        resumed = [f"run {report.run} continued after line {report.resumed_after_line:,}"]
+    rows = [
+        ("unique", report.unique, _shown_path(report.outputs["unique"])),
+        ("  undecidable", report.undecidable, "too short to compare"),
+        ("duplicates", report.duplicates, _shown_path(report.outputs["duplicates"])),
+        ("  exact", report.exact_duplicates, ""),
+        ("  near", report.near_duplicates, ""),
+        ("dead letters", report.dead_letters, _shown_path(report.outputs["dead_letters"])),
+        *((f"  {name}", count, "") for name, count in report.dead_letters_by_reason.items()),
+        ("blank lines", report.blank_lines, ""),
+    ]
+    counts = table([(name, f"{count:,}", note) for name, count, note in rows], "<><", "  ")
+    kept = f"in {_shown_path(report.state)}, run {report.run}" if report.state else "in memory only"
+    index = f"index: {report.index_documents:,} unique documents ({report.profile}), {kept}"
+    return [head, *resumed, counts, index]
+
+
+def _shown_path(path: str) -> str:
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return path
+
+
+def _report_of(
+    run: Launched, *, files: Sequence[str], seconds: float, profile: str, state: Path | None
+) -> _DedupReport:
+    from simhash_core.text.profiles import index_digest
+    from streams.offline.dedup_files import BLANK
+
+    progress = run.dedup.progress
+    counts = progress.counts
+    exact, near = (counts.get(name, 0) for name in _DUPLICATES)
+    undecidable = counts.get("undecidable", 0)
+    by_reason = _dead_letters_in(counts)
+    documents = progress.documents
+    return _DedupReport(
+        inputs=tuple(files),
+        files=len(run.inputs.files),
+        documents=documents,
+        unique=counts.get("unique", 0) + undecidable,
+        undecidable=undecidable,
+        duplicates=exact + near,
+        exact_duplicates=exact,
+        near_duplicates=near,
+        dead_letters=sum(by_reason.values()),
+        dead_letters_by_reason=by_reason,
+        blank_lines=counts.get(BLANK, 0),
+        lines=progress.all_lines,
+        seconds=round(seconds, 3),
+        documents_per_second=round((documents - run.documents_before) / seconds, 1),
+        outputs={kind: str(output.path) for kind, output in progress.outputs.items()},
+        profile=profile,
+        index=index_digest(run.identity),
+        index_documents=run.dedup.documents,
+        state=str(state) if state else None,
+        run=progress.run or None,
+        resumed_after_line=run.resumed_after,
+    )
+
+
+def _step_in_words(progress: RunProgress) -> str:
+    repeats = sum(progress.counts.get(name, 0) for name in _DUPLICATES)
+    return f"{counted(progress.documents, 'document')}, {counted(repeats, 'repeat')}"

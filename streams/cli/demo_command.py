@@ -10,10 +10,10 @@ import click
 from streams.cli import options
 
 if TYPE_CHECKING:
-    from streams.demo.request import DemoRequest
+    from streams.demo.run import DemoRequest
 
 
-@click.command(short_help="Watch a stream being deduplicated, with no set-up.")
+@click.command()
 @options.number_option(
     "--documents",
     click.IntRange(1, 1_000_000),
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @click.option("--keep-running", is_flag=True, help="Keep broker and worker running until Ctrl-C.")
 @click.option("--plain", is_flag=True, help="Print plain lines, also on a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line.")
-def command(  # noqa: PLR0913 - one for each option
+def demo(  # noqa: PLR0913 - one for each option
     *,
     documents: int | None,
     seed: int | None,
@@ -80,9 +80,9 @@ def command(  # noqa: PLR0913 - one for each option
       firstseen demo --input my.jsonl --set fields.text=body --report pairs.html
       firstseen demo --documents 20000 --seed 7 --profile classic
       firstseen demo --json | tail -1 | jq .recall
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     from simhash_core.errors import UsageError
-    from streams.demo.request import SEED, DemoRequest
+    from streams.demo.run import SEED, DemoRequest
 
     if input_ is not None and seed is not None:
         raise UsageError(

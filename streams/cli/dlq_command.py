@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from simhash_core.errors import UsageError
 from simhash_core.verdicts import RejectionReason
 from streams.cli import options
+from streams.terminal.layout import Block, Listing, counted, escaped, one_line, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
 
-    from streams.dead_letters.replay import Account, Selection
+    from streams.dead_letters.letters import DeadLetter, Listed, ReplayOutcome, Summary
+    from streams.dead_letters.replay import Account
     from streams.dead_letters.topic import DeadLetterTopics
-    from streams.kafka.topic_follower import ReadRecord
 
 _REASONS = click.Choice([reason.value for reason in RejectionReason])
+_KEY_CELLS: Final = 28
+_DETAIL_CELLS: Final = 72
+_HEX_BYTES: Final = 16
+_PRINTED: Final = range(0x20, 0x7F)
+_NOT_SENT: Final = {
+    "replayed_before": ("replayed", "replayed before"),
+    "at_cap": ("at cap", "at the cap of redeliveries (--max-redeliveries)"),
+    "without_body": ("cut", "cut, because it was too large: its source must send it"),
+    "of_another_topic": ("other topic", "from another raw topic than these settings'"),
+}
+"""The outcomes of a replay beside ``sent``: in a table, and in an account."""
 
 
 @click.group()
-def command() -> None:
+def dlq() -> None:
     """List, show and replay dead letters: records that could not be read as documents."""
 
 
@@ -36,7 +49,7 @@ _redeliveries_option = options.number_option(
 )
 
 
-@command.command("list", short_help="Count dead letters, and show the newest.")
+@dlq.command("list", short_help="Count dead letters, and show the newest.")
 @options.with_settings
 @options.json_option
 @options.timeout_option
@@ -63,8 +76,7 @@ def list_(
       firstseen dlq list
       firstseen dlq list --reason not_json --limit 100
       firstseen dlq list --json | jq -r '.newest[] | select(.state == "at cap") | .position'
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.cli.dlq_view import summary_object, summary_view
+    """
     from streams.dead_letters.letters import summarise
     from streams.dead_letters.redeliveries import ReplayMemory
     from streams.dead_letters.topic import read_all
@@ -80,12 +92,12 @@ def list_(
         reasons=frozenset(reasons),
         limit=limit,
     )
-    content = summary_object(topics.dead_letters, summary)
-    blocks = summary_view(topics.dead_letters, summary)
+    content = _summary_object(topics.dead_letters, summary)
+    blocks = _summary_view(topics.dead_letters, summary)
     options.write_blocks("dead-letters", content, blocks, as_json=as_json)
 
 
-@command.command(short_help="Show one dead letter whole.")
+@dlq.command(short_help="Show one dead letter whole.")
 @options.with_settings
 @options.json_option
 @options.timeout_option
@@ -112,9 +124,7 @@ def show(
     Examples:
       firstseen dlq show 0@7
       firstseen dlq show dlq.raw-documents/0@7 --json | jq -r .value
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from simhash_core.errors import UsageError
-    from streams.cli.dlq_view import letter_object, letter_view
+    """
     from streams.dead_letters.letters import dead_letter_of
     from streams.dead_letters.topic import position_on, read_positions
 
@@ -123,11 +133,11 @@ def show(
     letter = dead_letter_of(record)
     if letter is None:
         raise UsageError(f"the record at {record.position} is no dead letter: 'firstseen consume'")
-    blocks = letter_view(letter, bytes_max)
-    options.write_blocks("dead-letter", letter_object(letter), blocks, as_json=as_json)
+    blocks = _letter_view(letter, bytes_max)
+    options.write_blocks("dead-letter", _letter_object(letter), blocks, as_json=as_json)
 
 
-@command.command(short_help="Send dead letters back to the raw topic.")
+@dlq.command(short_help="Send dead letters back to the raw topic.")
 @options.with_settings
 @options.json_option
 @options.timeout_option
@@ -166,8 +176,9 @@ def replay(  # noqa: PLR0913 - one for each option
       firstseen dlq replay --all --dry-run
       firstseen dlq replay --reason missing_text --reason wrong_type
       firstseen dlq replay 0@7 0@9
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from streams.dead_letters.replay import Account, Selection
+    """
+    from streams.dead_letters.redeliveries import ReplayMemory, redeliveries_of
+    from streams.dead_letters.replay import Account, Replay, Selection
     from streams.dead_letters.topic import position_on, read_all, read_positions
 
     if sum((everything, bool(reasons), bool(positions))) != 1:
@@ -175,14 +186,23 @@ def replay(  # noqa: PLR0913 - one for each option
     topics = _topics(settings, timeout_seconds, sends=not dry_run)
     at = [position_on(topics, position) for position in positions]
     records = read_positions(settings, at) if at else read_all(settings, topics, options.announce)
+    selection = Selection(frozenset(reasons), limit, redeliveries_max, again)
     account = Account()
     is_complete = False
     try:
-        selection = Selection(frozenset(reasons), limit, redeliveries_max, again)
-        _replay(settings, topics, selection, account, records, whole=not at, sends=not dry_run)
+        if dry_run:
+            with closing(ReplayMemory(settings, topics)) as memory:
+                done = memory.read()
+            Replay(topics, selection, done, None, account).run(records, whole=not at)
+        else:
+            with closing(redeliveries_of(settings, topics)) as redeliveries:
+                done = redeliveries.begin()
+                Replay(topics, selection, done, redeliveries, account).run(records, whole=not at)
         is_complete = True
     finally:  # after an error or Ctrl-C too, report what was sent
-        _show(account, topics, as_json=as_json, dry_run=dry_run, is_complete=is_complete)
+        content = _account_object(account, topics.raw, dry_run=dry_run, is_complete=is_complete)
+        blocks = _account_view(account, topics.raw, dry_run=dry_run, is_complete=is_complete)
+        options.write_blocks("replay", content, blocks, as_json=as_json)
     if at and account.sent < len(set(at)):
         click.get_current_context().exit(1)
 
@@ -205,35 +225,197 @@ def _topics(
     return dead_letter_topics(admin, settings)
 
 
-def _replay(
-    settings: options.Settings,
-    topics: DeadLetterTopics,
-    selection: Selection,
-    account: Account,
-    records: Iterable[ReadRecord],
-    *,
-    whole: bool,
-    sends: bool,
-) -> None:
-    from streams.dead_letters.redeliveries import ReplayMemory, redeliveries_of
-    from streams.dead_letters.replay import Replay
+def _summary_view(topic: str, summary: Summary) -> list[Block]:
+    records, to_replay = summary.total
+    lines: list[Block] = [f"{topic}: {counted(records, 'dead letter')}, {to_replay:,} to replay"]
+    if summary.no_dead_letter:
+        lines.append(f"  and {counted(summary.no_dead_letter, 'record')} in another form")
+    if records:
+        rows = [(reason, *count) for reason, count in sorted(summary.by_reason.items())]
+        by_partition = [
+            (f"partition {p}", *count) for p, count in sorted(summary.by_partition.items())
+        ]
+        head = ("", "dead letters", "to replay")
+        numbers = [(name, f"{n:,}", f"{m:,}") for name, n, m in (*rows, *by_partition)]
+        lines += ["", table([head, *numbers], "<>>", "  ")]
+    if summary.newest:
+        head_of = ("position", "time", "reason", "sent again", "state", "source", "key", "what")
+        lines += ["", Listing(head_of, [*map(_row, summary.newest)], "<<<><<<<", "  ")]
+        if len(summary.newest) < records:
+            lines.append(f"  the newest {len(summary.newest):,} of {records:,}: --limit shows more")
+    return lines
 
-    if sends:
-        redeliveries = redeliveries_of(settings, topics)
-        with closing(redeliveries):
-            done = redeliveries.begin()
-            Replay(topics, selection, done, redeliveries, account).run(records, whole=whole)
+
+def _state_name(state: ReplayOutcome | None) -> str:
+    return "to replay" if state is None else _NOT_SENT[state][0]
+
+
+def _time_text(time_ms: int) -> str:
+    """Return the time of a record; an invalid time may be the reason of the dead letter."""
+    from streams.documents.timestamps import format_rfc3339
+
+    try:
+        return format_rfc3339(time_ms)
+    except UsageError:
+        return f"{time_ms} ms"
+
+
+def _letter_view(letter: DeadLetter, bytes_max: int) -> list[Block]:
+    """Return a dead letter; key, each header and value are cut to ``bytes_max`` bytes."""
+    record = letter.record
+    return [
+        f"position      {record.position}",
+        f"time          {_time_text(record.timestamp_ms)}",
+        f"source        {one_line(str(letter.source))}",
+        f"reason        {one_line(letter.reason)}",
+        f"what          {one_line(letter.detail)}",
+        f"redeliveries  {letter.redeliveries}",
+        "headers",
+        *(
+            line
+            for name, value in record.headers
+            for line in _block(f"  {escaped(name)}", value, bytes_max)
+        ),
+        *_block("key", record.key, bytes_max),
+        *_block("value", record.value, bytes_max),
+    ]
+
+
+def _account_view(
+    account: Account, raw_topic: str, *, dry_run: bool, is_complete: bool
+) -> list[Block]:
+    from streams.dead_letters.letters import ReplayOutcome
+
+    sent = "would be sent again" if dry_run else "sent again"
+    lines: list[Block] = []
+    if not is_complete:
+        lines.append("ended before all was replayed; repeat the command to continue. So far:")
+    lines.append(f"{account.sent:,} {sent} to {raw_topic}")
+    if account.under_way:
+        lines.append(
+            f"{account.under_way:,} in doubt: they were being sent. The command remembers what was "
+            "sent"
+        )
+    lines += [
+        f"{account.outcomes[outcome]:,} {_NOT_SENT[outcome][1]}"
+        for outcome in ReplayOutcome
+        if outcome in _NOT_SENT and account.outcomes[outcome]
+    ]
+    if account.not_selected:
+        lines.append(f"{account.not_selected:,} not of the given reasons")
+    if account.no_dead_letter:
+        lines.append(f"{account.no_dead_letter:,} no dead letters, but records in another form")
+    for letter, why in account.left:
+        source = one_line(str(letter.source))
+        lines.append(f"  {letter.record.position} (of {source}): {_state_name(why)}")
+    return lines
+
+
+def _row(listed: Listed) -> tuple[str, ...]:
+    letter = listed.letter
+    position = letter.record.position
+    return (
+        f"{position.partition}@{position.offset}",
+        _time_text(letter.record.timestamp_ms),
+        letter.reason,
+        str(letter.redeliveries),
+        _state_name(listed.state),
+        str(letter.source),
+        one_line((letter.record.key or b"").decode(errors="replace"), _KEY_CELLS),
+        one_line(letter.detail, _DETAIL_CELLS),
+    )
+
+
+def _block(name: str, content: bytes | None, bytes_max: int) -> Iterator[str]:
+    if content is None:
+        yield f"{name}: null"
+        return
+    more = len(content) - bytes_max
+    shown = content[:bytes_max]
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        yield f"{name}: {len(content):,} bytes, not UTF-8"
+        yield from _hex_lines(shown)
     else:
-        with closing(ReplayMemory(settings, topics)) as memory:
-            done = memory.read()
-        Replay(topics, selection, done, None, account).run(records, whole=whole)
+        # The cut may split a character: ignore its first bytes.
+        text = escaped(shown.decode(errors="ignore"))
+        if len(content) <= _HEX_BYTES * 5 and "\n" not in text:
+            yield f"{name}: {text}"
+            return
+        yield f"{name}: {len(content):,} bytes"
+        yield from (f"    {line}" for line in text.split("\n"))
+    if more > 0:
+        yield f"    … {more:,} bytes more (--bytes N shows them)"
 
 
-def _show(
-    account: Account, topics: DeadLetterTopics, *, as_json: bool, dry_run: bool, is_complete: bool
-) -> None:
-    from streams.cli.dlq_view import account_object, account_view
+def _hex_lines(content: bytes) -> Iterator[str]:
+    for start in range(0, len(content), _HEX_BYTES):
+        row = content[start : start + _HEX_BYTES]
+        signs = "".join(chr(each) if each in _PRINTED else "." for each in row)
+        yield f"    {start:08x}  {row.hex(' '):<{3 * _HEX_BYTES - 1}}  {signs}"
 
-    content = account_object(account, topics.raw, dry_run=dry_run, is_complete=is_complete)
-    blocks = account_view(account, topics.raw, dry_run=dry_run, is_complete=is_complete)
-    options.write_blocks("replay", content, blocks, as_json=as_json)
+
+def _summary_object(topic: str, summary: Summary) -> dict[str, object]:
+    return {
+        "topic": topic,
+        **summary.total._asdict(),
+        "no_dead_letter": summary.no_dead_letter,
+        "reasons": {name: count._asdict() for name, count in sorted(summary.by_reason.items())},
+        "partitions": {
+            str(partition): count._asdict()
+            for partition, count in sorted(summary.by_partition.items())
+        },
+        "newest": [_listed(each) for each in summary.newest],
+    }
+
+
+def _letter_object(letter: DeadLetter) -> dict[str, object]:
+    from streams.documents.output_records import record_view
+
+    record = letter.record
+    return {
+        "position": str(record.position),
+        "source": str(letter.source),
+        "reason": letter.reason,
+        "detail": letter.detail,
+        "redeliveries": letter.redeliveries,
+        **record_view(record.key, record.value, record.timestamp_ms, record.headers),
+    }
+
+
+def _account_object(
+    account: Account, raw_topic: str, *, dry_run: bool, is_complete: bool
+) -> dict[str, object]:
+    """Return the outcomes; they add up to the number of selected records."""
+    from streams.dead_letters.letters import ReplayOutcome
+
+    return {
+        "topic": raw_topic,
+        "dry_run": dry_run,
+        "complete": is_complete,
+        **{outcome.value: account.outcomes[outcome] for outcome in ReplayOutcome},
+        "in_doubt": account.under_way,
+        "not_selected": account.not_selected,
+        "no_dead_letter": account.no_dead_letter,
+        "left": [
+            {"position": str(letter.record.position), "state": _state_name(why)}
+            for letter, why in account.left
+        ],
+    }
+
+
+def _listed(listed: Listed) -> dict[str, object]:
+    from streams.documents.output_records import bytes_view
+
+    letter, state = listed
+    return {
+        "position": str(letter.record.position),
+        "timestamp": _time_text(letter.record.timestamp_ms),
+        "reason": letter.reason,
+        "redeliveries": letter.redeliveries,
+        "state": _state_name(state),
+        "source": str(letter.source),
+        "key": bytes_view(letter.record.key),
+        "detail": letter.detail,
+    }

@@ -13,11 +13,11 @@ _DOCUMENTS_MIN = 2
 
 
 @click.group()
-def command() -> None:
+def idf() -> None:
     """Train and show tables of term rarity (index.idf)."""
 
 
-@command.command(short_help="Count terms in files of documents, and write a model.")
+@idf.command(short_help="Count terms in files of documents, and write a model.")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option(
     "-o",
@@ -72,7 +72,7 @@ def train(
       firstseen idf train news.jsonl.gz -o news.idf
       firstseen idf train archive/ notes.txt -o mixed.idf --terms 200000 --least 5
       firstseen worker --set index.idf=news.idf
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     from simhash_core.text.idf import encode_idf
     from streams.offline.idf_training import (
         IdfCorpus,
@@ -105,7 +105,7 @@ def train(
     options.write_answer("idf", model_object(data), text, as_json=as_json)
 
 
-@command.command(short_help="Show the origin of a model, and the idf of terms.")
+@idf.command(short_help="Show the origin of a model, and the idf of terms.")
 @click.argument("model", metavar="MODEL")
 @click.argument("terms", metavar="[TERM]...", nargs=-1)
 @options.json_option
@@ -115,7 +115,7 @@ def show(model: str, *, terms: tuple[str, ...], as_json: bool) -> None:
     \b
     Example:
       firstseen idf show news.idf 的 大桥
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     from simhash_core.text.idf import BYTES_MAX, decode_idf
     from simhash_core.text.normalization import normalize
     from streams.offline.idf_training import header_text, model_object

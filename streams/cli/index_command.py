@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from simhash_core.errors import UsageError
 from streams.cli import options
+from streams.terminal.layout import counted, progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,25 +18,55 @@ if TYPE_CHECKING:
     from streams.maintenance.dropping import Dropped
     from streams.maintenance.index_stats import IndexStats
     from streams.maintenance.loading import LoadAccount
-    from streams.maintenance.new_log import NewLog
     from streams.maintenance.verification import Verified
 
 
-def load_text(account: LoadAccount) -> str:
-    rate = account.documents / account.seconds if account.seconds else 0.0
-    done = f"{account.documents:,} documents into {_counted(len(account.shards), 'shard')}"
-    lines = [f"Loaded {done} in {account.seconds:.1f} s ({rate:,.0f} a second)."]
-    lines += [f"  {count:,} were refused: {reason}" for reason, count in account.refused.items()]
-    if account.begins:
-        lines.append("Workers begin to read the raw topic at")
-        lines += [f"  partition {p}: offset {offset}" for p, offset in account.begins.items()]
-    return "\n".join(lines)
+@click.group()
+def index() -> None:
+    """Inspect, check, copy, load and repair an index.
+
+    The commands stats, verify, export and checkpoint change nothing and can run beside workers. The
+    others refuse to run while the index has workers.
+    """
 
 
-def stats_text(stats: IndexStats) -> str:
+@index.command(short_help="Show figures of an index: documents, buckets, bytes, times.")
+@options.with_settings
+@options.shard_option
+@options.json_option
+def stats(settings: options.Settings, *, shards: tuple[int, ...], as_json: bool) -> None:
+    """Show figures of the shards on this machine: documents, buckets, bytes, times, progress.
+
+    The command reads local files only. Buckets are counted over all these shards together. A large
+    bucket slows down each look-up in it.
+
+    \b
+    Examples:
+      firstseen index stats
+      firstseen index stats --shard 0 --json | jq .fullest
+    """
+    from simhash_core.text.fingerprinter import Fingerprinter
+    from streams.maintenance.index_stats import index_stats
+    from streams.store.shard_directory import local_shards
+
+    local = local_shards(settings, shards)
+    fingerprinter = Fingerprinter(settings.index_profile())
+    with progress_bar() as show:
+        figures = index_stats(
+            settings.application_id,
+            local,
+            fingerprinter.scheme,
+            fingerprinter.identity,
+            settings.index.window,
+            show,
+        )
+    options.write_answer("index-stats", figures, _stats_text(figures), as_json=as_json)
+
+
+def _stats_text(stats: IndexStats) -> str:
     each = "" if stats.bytes_per_document is None else f", {stats.bytes_per_document:,.0f} each"
     lines = [
-        f"index      {stats.application}, {_counted(len(stats.shards), 'shard')} here",
+        f"index      {stats.application}, {counted(len(stats.shards), 'shard')} here",
         f"documents  {stats.documents:,} ({stats.undecidable:,} matched by exact content only)",
         f"disk       {stats.bytes:,} bytes{each}",
         f"window     {stats.window or 'none: documents stay for ever'}",
@@ -56,89 +88,7 @@ def stats_text(stats: IndexStats) -> str:
     return "\n".join(lines)
 
 
-def verify_text(verified: Verified) -> str:
-    lines = []
-    for shard in verified.shards:
-        records = _counted(shard.records_behind, "record")
-        behind = f", {records} of its changelog behind" if shard.records_behind else ""
-        lines.append(f"shard {shard.partition}: {shard.documents:,} documents compared{behind}")
-    if verified.log_end is not None:
-        lines.append(
-            f"log: offsets {verified.log_start} to {verified.log_end}, "
-            f"{_counted(verified.undecided or 0, 'document')} undecided"
-        )
-    lines += [f"WRONG {finding}" for finding in verified.findings]
-    if not verified.findings:
-        lines.append("Disk, changelog and log are consistent.")
-    return "\n".join(lines)
-
-
-def checkpoints_text(head: str, checkpoints: Sequence[Checkpoint]) -> str:
-    return "\n".join([head, *map(_checkpoint, checkpoints)])
-
-
-def drop_text(dropped: Dropped) -> str:
-    shards = ", ".join(map(str, dropped.shards)) or "none here"
-    lines = [f"Deleted the stores of the shards: {shards}."]
-    if dropped.topics:
-        lines.append(f"Deleted, and created again, empty: {', '.join(dropped.topics)}.")
-    return "\n".join(lines)
-
-
-def new_log_text(begun: NewLog) -> str:
-    lines = [f"The new log starts at offset {begun.log_offset}."]
-    if begun.filled:
-        lines.append(f"{begun.filled:,} empty records are before it.")
-    lines.append(f"{_counted(begun.read_again, 'raw record')} will be read and sent again.")
-    return "\n".join(lines)
-
-
-def _checkpoint(each: Checkpoint) -> str:
-    return (
-        f"  shard {each.partition}: {each.documents:,} documents, up to log position "
-        f"{each.log_position}, changelog {each.changelog_offset}"
-    )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-@click.command(short_help="Show figures of an index: documents, buckets, bytes, times.")
-@options.with_settings
-@options.shard_option
-@options.json_option
-def stats(settings: options.Settings, *, shards: tuple[int, ...], as_json: bool) -> None:
-    """Show figures of the shards on this machine: documents, buckets, bytes, times, progress.
-
-    The command reads local files only. Buckets are counted over all these shards together. A large
-    bucket slows down each look-up in it.
-
-    \b
-    Examples:
-      firstseen index stats
-      firstseen index stats --shard 0 --json | jq .fullest
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from simhash_core.text.fingerprinter import Fingerprinter
-    from streams.maintenance.index_stats import index_stats
-    from streams.store.shard_directory import local_shards
-    from streams.terminal.layout import progress_bar
-
-    local = local_shards(settings, shards)
-    fingerprinter = Fingerprinter(settings.index_profile())
-    with progress_bar() as show:
-        figures = index_stats(
-            settings.application_id,
-            local,
-            fingerprinter.scheme,
-            fingerprinter.identity,
-            settings.index.window,
-            show,
-        )
-    options.write_answer("index-stats", figures, stats_text(figures), as_json=as_json)
-
-
-@click.command(short_help="Compare disk, changelog and log of an index.")
+@index.command(short_help="Compare disk, changelog and log of an index.")
 @options.with_settings
 @options.shard_option
 @options.timeout_option
@@ -157,24 +107,40 @@ def verify(
     Examples:
       firstseen index verify
       firstseen index verify --shard 3 --json | jq -r '.findings[].what'
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     from simhash_core.text.fingerprinter import Fingerprinter
     from streams.kafka.connection import connect_admin
     from streams.maintenance.verification import verify_index
     from streams.store.shard_directory import local_shards
-    from streams.terminal.layout import progress_bar
 
     local = local_shards(settings, shards)
     admin = connect_admin(settings, timeout_seconds, options.announce)
     identity = Fingerprinter(settings.index_profile()).identity
     with progress_bar() as show:
         verified = verify_index(settings, admin, identity, local, show)
-    options.write_answer("index-verify", verified, verify_text(verified), as_json=as_json)
+    options.write_answer("index-verify", verified, _verify_text(verified), as_json=as_json)
     if verified.findings:
         click.get_current_context().exit(1)
 
 
-@click.command(short_help="Write the entries of an index as lines of JSON.")
+def _verify_text(verified: Verified) -> str:
+    lines = []
+    for shard in verified.shards:
+        records = counted(shard.records_behind, "record")
+        behind = f", {records} of its changelog behind" if shard.records_behind else ""
+        lines.append(f"shard {shard.partition}: {shard.documents:,} documents compared{behind}")
+    if verified.log_end is not None:
+        lines.append(
+            f"log: offsets {verified.log_start} to {verified.log_end}, "
+            f"{counted(verified.undecided or 0, 'document')} undecided"
+        )
+    lines += [f"WRONG {finding}" for finding in verified.findings]
+    if not verified.findings:
+        lines.append("Disk, changelog and log are consistent.")
+    return "\n".join(lines)
+
+
+@index.command(short_help="Write the entries of an index as lines of JSON.")
 @options.with_settings
 @click.argument("file")
 @options.shard_option
@@ -191,11 +157,10 @@ def export(
     Examples:
       firstseen index export seen.jsonl.gz
       firstseen index export - --shard 0 | jq -r .id
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     from streams.files.output_files import new_output
     from streams.maintenance.exporting import export_entries
     from streams.store.shard_directory import local_shards
-    from streams.terminal.layout import progress_bar
 
     if as_json and file == "-":
         raise click.UsageError("--json writes to standard output, as FILE - does: name a file")
@@ -204,12 +169,12 @@ def export(
         count = export_entries(settings.application_id, local, output, show)
     content = {"file": file, "documents": count, "shards": [each.partition for each in local]}
     if as_json:
-        options.write_answer("index-export", content, "", as_json=True)
+        options.write_json("index-export", content)
     else:
         click.echo(f"Wrote {count:,} entries to {file}.", err=file == "-")
 
 
-@click.command(short_help="Load documents into an index.")
+@index.command(short_help="Load documents into an index.")
 @options.with_settings
 @click.argument("file", required=False)
 @click.option("--topic", metavar="NAME", help="Load all documents of a topic, such as unique.")
@@ -262,12 +227,11 @@ def load(  # noqa: PLR0913 - one for each option
       firstseen index load archive.jsonl.gz
       firstseen index load seen.export.jsonl.gz --set index.distance=48
       firstseen index load --topic unique --application-id second --begin firstseen
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     from simhash_core.text.fingerprinter import Fingerprinter
     from simhash_core.text.profiles import index_digest
     from streams.kafka.connection import connect_admin
     from streams.maintenance.loading import FileSource, Loading, LoadSource, TopicSource
-    from streams.terminal.layout import progress_bar
 
     if (file is None) == (topic is None):
         raise click.UsageError("say what to load: a FILE, or --topic NAME")
@@ -292,10 +256,21 @@ def load(  # noqa: PLR0913 - one for each option
         "log_offset": account.log_offset,
         "seconds": account.seconds,
     }
-    options.write_answer("index-load", content, load_text(account), as_json=as_json)
+    options.write_answer("index-load", content, _load_text(account), as_json=as_json)
 
 
-@click.command(short_help="Delete stores of shards, or a whole index.")
+def _load_text(account: LoadAccount) -> str:
+    rate = account.documents / account.seconds if account.seconds else 0.0
+    done = f"{account.documents:,} documents into {counted(len(account.shards), 'shard')}"
+    lines = [f"Loaded {done} in {account.seconds:.1f} s ({rate:,.0f} a second)."]
+    lines += [f"  {count:,} were refused: {reason}" for reason, count in account.refused.items()]
+    if account.begins:
+        lines.append("Workers begin to read the raw topic at")
+        lines += [f"  partition {p}: offset {offset}" for p, offset in account.begins.items()]
+    return "\n".join(lines)
+
+
+@index.command(short_help="Delete stores of shards, or a whole index.")
 @options.with_settings
 @options.shard_option
 @click.option(
@@ -325,12 +300,10 @@ def drop(
     Examples:
       firstseen index drop --shard 3
       firstseen index drop --everything --application-id trial
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
-    from simhash_core.errors import UsageError
+    """
     from streams.kafka.connection import connect_admin
     from streams.maintenance.dropping import drop_index, drop_stores
     from streams.store.shard_directory import local_shards
-    from streams.terminal.layout import progress_bar
 
     if everything and shards:
         raise click.UsageError("--everything is the whole index: leave --shard out")
@@ -349,10 +322,18 @@ def drop(
             dropped = drop_index(settings, admin, local, show)
     else:
         dropped = drop_stores(settings, local)
-    options.write_answer("index-drop", dropped, drop_text(dropped), as_json=as_json)
+    options.write_answer("index-drop", dropped, _drop_text(dropped), as_json=as_json)
 
 
-@click.command("new-log", short_help="Start a new log after the old one was lost or truncated.")
+def _drop_text(dropped: Dropped) -> str:
+    shards = ", ".join(map(str, dropped.shards)) or "none here"
+    lines = [f"Deleted the stores of the shards: {shards}."]
+    if dropped.topics:
+        lines.append(f"Deleted, and created again, empty: {', '.join(dropped.topics)}.")
+    return "\n".join(lines)
+
+
+@index.command("new-log", short_help="Start a new log after the old one was lost or truncated.")
 @options.with_settings
 @click.option("--force", is_flag=True, help="Although the log that is there will do.")
 @options.timeout_option
@@ -369,20 +350,23 @@ def new_log(
     \b
     Examples:
       firstseen topics create && firstseen index new-log
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     from simhash_core.text.fingerprinter import Fingerprinter
     from streams.kafka.connection import connect_admin
     from streams.maintenance.new_log import begin_new_log
-    from streams.terminal.layout import progress_bar
 
     admin = connect_admin(settings, timeout_seconds, options.announce)
     identity = Fingerprinter(settings.index_profile()).identity
     with progress_bar() as show:
         begun = begin_new_log(settings, admin, identity, show, force=force)
-    options.write_answer("index-new-log", begun, new_log_text(begun), as_json=as_json)
+    lines = [f"The new log starts at offset {begun.log_offset}."]
+    if begun.filled:
+        lines.append(f"{begun.filled:,} empty records are before it.")
+    lines.append(f"{counted(begun.read_again, 'raw record')} will be read and sent again.")
+    options.write_answer("index-new-log", begun, "\n".join(lines), as_json=as_json)
 
 
-@click.command(short_help="Copy the stores of shards, to restore them later.")
+@index.command(short_help="Copy the stores of shards, to restore them later.")
 @options.with_settings
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 @options.shard_option
@@ -398,21 +382,20 @@ def checkpoint(
     \b
     Examples:
       firstseen index checkpoint /backup/firstseen-monday
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     from streams.maintenance.checkpoints import make_checkpoint
     from streams.store.shard_directory import local_shards
-    from streams.terminal.layout import progress_bar
 
     with progress_bar() as show:
         checkpoints = [
             make_checkpoint(each, directory, show) for each in local_shards(settings, shards)
         ]
     content = {"directory": str(directory), "checkpoints": checkpoints}
-    text = checkpoints_text(f"Copied to {directory}:", checkpoints)
+    text = _checkpoints_text(f"Copied to {directory}:", checkpoints)
     options.write_answer("index-checkpoint", content, text, as_json=as_json)
 
 
-@click.command(short_help="Restore stores from copies.")
+@index.command(short_help="Restore stores from copies.")
 @options.with_settings
 @click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--force", is_flag=True, help="Replace existing stores.")
@@ -435,10 +418,9 @@ def restore(
     Examples:
       firstseen index restore /backup/firstseen-monday
       firstseen index restore /backup/firstseen-monday --shard 3 --force
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     from streams.maintenance.checkpoints import checkpoints_in, read_checkpoint, restore_checkpoint
     from streams.store.shard_directory import local_shard
-    from streams.terminal.layout import progress_bar
 
     restored = [read_checkpoint(directory, each) for each in checkpoints_in(directory, shards)]
     with progress_bar() as show:
@@ -447,18 +429,14 @@ def restore(
             restore_checkpoint(directory, each, shard, show, force=force)
     content = {"directory": str(directory), "checkpoints": restored}
     head = "Restored; workers read everything newer from the changelog:"
-    text = checkpoints_text(head, restored)
+    text = _checkpoints_text(head, restored)
     options.write_answer("index-restore", content, text, as_json=as_json)
 
 
-@click.group()
-def command() -> None:
-    """Inspect, check, copy, load and repair an index.
-
-    The commands stats, verify, export and checkpoint change nothing and can run beside workers. The
-    others refuse to run while the index has workers.
-    """
-
-
-for _each in (stats, verify, checkpoint, restore, export, load, drop, new_log):
-    command.add_command(_each)
+def _checkpoints_text(head: str, checkpoints: Sequence[Checkpoint]) -> str:
+    lines = (
+        f"  shard {each.partition}: {each.documents:,} documents, up to log position "
+        f"{each.log_position}, changelog {each.changelog_offset}"
+        for each in checkpoints
+    )
+    return "\n".join([head, *lines])

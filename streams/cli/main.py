@@ -1,30 +1,21 @@
-"""Entry point: finds the command modules, runs one, and turns errors into exit codes.
-
-A command is found by its file name and imported only when it is called: a new file adds a command,
-and a broken one affects no other.
-"""
+"""Entry point: runs a command, and turns errors into exit codes."""
 
 from __future__ import annotations
 
-import ast
 import gc
 import importlib
-import importlib.util
 import os
-import pkgutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from pathlib import Path
 from types import FrameType
 from typing import Final
 
 import click
 
-import streams.cli
 from streams.errors import ExitCode, report
 
 # ---- The text of ``--help``: no line is wider than the terminal.
@@ -76,25 +67,72 @@ def _folded(line: str, width: int, mark: str) -> list[str]:
     return [*folded, line]
 
 
-_SUFFIX: Final = "_command"
+_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "check": ("page_commands", "Ask the index, through a running worker, about a text."),
+    "compare": ("text_commands", "Set two texts side by side by three measures."),
+    "config": ("config_command", "Show and check the configuration."),
+    "consume": ("consume_command", "Show records of topics, as text or as JSON lines."),
+    "dedup": (
+        "dedup_command",
+        "Split files into first of their kind and repeats, with no broker.",
+    ),
+    "demo": ("demo_command", "Watch a stream being deduplicated; nothing to set up."),
+    "dlq": ("dlq_command", "List, show and replay dead letters."),
+    "evaluate": (
+        "evaluation_commands",
+        "Measure recall and precision on documents that you have labelled.",
+    ),
+    "explain": ("text_commands", "Say why two texts are near duplicates, or are not."),
+    "fingerprint": (
+        "text_commands",
+        "Show the fingerprint of a text, or of each document of a file.",
+    ),
+    "health": (
+        "page_commands",
+        "Is the worker of this machine well? For probes of containers.",
+    ),
+    "idf": ("idf_command", "Train a table of how rare terms are, and look at one."),
+    "index": (
+        "index_command",
+        "Figures, checks, checkpoints, export, load and a new log of an index.",
+    ),
+    "load": (
+        "produce_commands",
+        "Send generated documents to the raw topic, to try out what was installed.",
+    ),
+    "plan": ("plan_command", "Size an index, and see what it would find, before there is one."),
+    "produce": ("produce_commands", "Send files, folders or standard input to the raw topic."),
+    "topics": ("topics_command", "Create and check the topics."),
+    "tune": (
+        "evaluation_commands",
+        "Find profile and threshold for a precision that you want.",
+    ),
+    "version": ("version_command", "The versions of Firstseen and of what it runs on."),
+    "worker": ("worker_command", "Run a worker of the stream."),
+}
+"""The module of each command, and its line in ``firstseen --help``."""
 _NEW_OBJECTS: Final = 50_000
-"""How many there are before the garbage collector looks at them: imports make many that stay, and
-take a tenth longer with the default of 700."""
+"""Threshold of the garbage collector: imports make many objects that stay, and take a tenth longer
+with the default of 700."""
 
 
 class LazyCommands(click.Group):
+    """Imports a command only when it is called, so a broken one affects no other."""
+
     context_class = FittingContext
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
-        names = [each.name for each in pkgutil.iter_modules(streams.cli.__path__)]
-        commands = [name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)]
-        return sorted(command.replace("_", "-") for command in commands)
+        return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.list_commands(ctx):
+        del ctx
+        if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = importlib.import_module(_module_name(cmd_name)).command
+        module, summary = _COMMANDS[cmd_name]
+        imported = importlib.import_module(f"streams.cli.{module}")
+        command: click.Command = getattr(imported, cmd_name)
+        command.short_help = summary
         fit_help(command)
         return command
 
@@ -104,30 +142,15 @@ class LazyCommands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            near = get_close_matches(args[0], _COMMANDS, n=1)
             if near:
                 error.message += f" Did you mean {near[0]!r}?"
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _summary(name)) for name in self.list_commands(ctx)])
-
-
-def _module_name(command_name: str) -> str:
-    return f"{streams.cli.__name__}.{command_name.replace('-', '_')}{_SUFFIX}"
-
-
-def _summary(command_name: str) -> str:
-    """Return the summary in a command module's docstring, without ``firstseen NAME:``."""
-    spec = importlib.util.find_spec(_module_name(command_name))
-    assert spec is not None
-    assert spec.origin is not None
-    source = Path(spec.origin).read_text("utf-8")
-    docstring = ast.get_docstring(ast.parse(source)) or ""
-    first = docstring.partition("\n")[0].replace("`", "")
-    summary = first.removeprefix(f"firstseen {command_name}:").strip()
-    return summary[:1].upper() + summary[1:]
+            formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's signature
@@ -160,7 +183,7 @@ def cli(*, debug: bool) -> None:
 
     Exit codes: 0 done (also a worker that SIGTERM has stopped), 1 failed, 2 wrong command line,
     69 no broker, 78 wrong configuration, 130 interrupted, 143 terminated.
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     del debug  # main reads it, because it is needed when click fails too
 
 

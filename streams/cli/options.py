@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias, TypeVar, cast
 
 import click
 
@@ -33,31 +33,31 @@ if TYPE_CHECKING:
     from streams.terminal.layout import Block
 
 
-# ---- The output of ``--json``: an object a line, with its ``schema``.
+# ---- The output of ``--json``: an object a line, with its ``schema``: ``firstseen.KIND/VERSION``.
 #
-# ``schema`` is ``firstseen.<kind>/<version>``: the version rises when a field is removed or changes
-# its meaning. The text is UTF-8; unprintable characters are escaped, because a record must not
-# control the terminal.
+# The version rises when a field is removed or changes its meaning. Unprintable characters are
+# escaped, because a record must not control the terminal.
 
 
-def write_json(kind: str, content: Mapping[str, object] | msgspec.Struct) -> None:
+_Content: TypeAlias = "Mapping[str, object] | msgspec.Struct"
+
+
+def write_json(kind: str, content: _Content) -> None:
     sys.stdout.write(json_line(kind, content) + "\n")
     sys.stdout.flush()
 
 
-def json_line(kind: str, content: Mapping[str, object] | msgspec.Struct, version: int = 1) -> str:
+def json_line(kind: str, content: _Content) -> str:
     import msgspec
 
     fields = msgspec.to_builtins(content)
-    text = msgspec.json.encode({"schema": f"firstseen.{kind}/{version}"} | fields).decode()
+    text = msgspec.json.encode({"schema": f"firstseen.{kind}/1"} | fields).decode()
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
 
 
-def write_answer(
-    kind: str, content: Mapping[str, object] | msgspec.Struct, text: str, *, as_json: bool
-) -> None:
+def write_answer(kind: str, content: _Content, text: str, *, as_json: bool) -> None:
     if as_json:
         write_json(kind, content)
     else:
@@ -65,14 +65,8 @@ def write_answer(
 
 
 def write_blocks(
-    kind: str,
-    content: Mapping[str, object] | msgspec.Struct,
-    blocks: Iterable[Block],
-    *,
-    as_json: bool,
-    stderr: bool = False,
+    kind: str, content: _Content, blocks: Iterable[Block], *, as_json: bool, stderr: bool = False
 ) -> None:
-    """Write an answer as JSON, or as lines and tables for people."""
     if as_json:
         write_json(kind, content)
     else:
@@ -198,26 +192,26 @@ def top_option(shown: str) -> Callable[[_Command], _Command]:
 
 def with_settings(function: _Command) -> _Command:
     """Add the common options; the command gets ``settings: Settings``."""
-    return _with_options(function, _KAFKA_OPTIONS, lambda loaded: {"settings": loaded.settings})
+    return _with_options(function, _KAFKA_OPTIONS)
 
 
 def with_local_settings(function: _Command) -> _Command:
     """Add the options of a command without a broker; it gets ``settings: Settings``."""
-    return _with_options(function, _LOCAL_OPTIONS, lambda loaded: {"settings": loaded.settings})
+    return _with_options(function, _LOCAL_OPTIONS)
 
 
 def with_loaded_settings(function: _Command) -> _Command:
     """Add the common options; the command gets ``loaded: LoadedSettings``."""
-    return _with_options(function, _KAFKA_OPTIONS, lambda loaded: {"loaded": loaded})
+    return _with_options(function, _KAFKA_OPTIONS, with_origins=True)
 
 
 def _with_options(
-    function: _Command,
-    options: Sequence[Callable[..., Any]],
-    arguments_of: Callable[[LoadedSettings], Mapping[str, Any]],
+    function: _Command, options: Sequence[Callable[..., Any]], *, with_origins: bool = False
 ) -> _Command:
     def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever the command takes and returns
-        return function(*args, **arguments_of(_load(kwargs)), **kwargs)
+        loaded = _load(kwargs)
+        given = {"loaded": loaded} if with_origins else {"settings": loaded.settings}
+        return function(*args, **given, **kwargs)
 
     wrapped: Any = update_wrapper(call, function)
     for option in reversed(options):
@@ -241,13 +235,8 @@ def _load(kwargs: dict[str, Any]) -> LoadedSettings:
 
 # ---- An option for every setting of the index: ``--distance 40`` for ``index.distance``.
 #
-# ::
-#
-#     @click.command(cls=ProfileCommand)
-#     @with_profile_settings
-#     def command(settings: Settings, ...) -> None: ...
-#
-# The options are read from the settings at call time, so a new setting becomes an option by itself.
+# A command with ``cls=ProfileCommand`` and ``with_profile_settings`` has them. They are read from
+# the settings at call time, so a new setting becomes an option by itself.
 
 _TABLE: Final = "index."
 _PARAMETER: Final = "index_"
@@ -261,21 +250,17 @@ class ProfileCommand(click.Command):
         return [*own[:-1], *_index_options(own), *own[-1:]]
 
 
-def with_profile_settings(function: _Command) -> _Command:
-    """Add the common options and those of the index; the command gets ``settings: Settings``."""
-    return _with_profile_options(function, planned=False)
-
-
 def with_planned_settings(function: _Command) -> _Command:
-    """Do the same for a planned index.
+    """Do as ``with_profile_settings`` for a planned index.
 
     If widths are given without a profile, the rest is as in ``classic``: no confirmation, one cut,
     and blocks that divide the fingerprint evenly.
     """
-    return _with_profile_options(function, planned=True)
+    return with_profile_settings(function, planned=True)
 
 
-def _with_profile_options(function: _Command, *, planned: bool) -> _Command:
+def with_profile_settings(function: _Command, *, planned: bool = False) -> _Command:
+    """Add the local options and those of the index; the command gets ``settings: Settings``."""
     inner = with_local_settings(function)
 
     def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever the command takes and returns
@@ -294,7 +279,7 @@ def _with_profile_options(function: _Command, *, planned: bool) -> _Command:
 
 
 def _index_options(own: list[click.Parameter]) -> list[click.Option]:
-    from streams.settings.setting_fields import setting_fields
+    from streams.settings.loader import setting_fields
 
     used = {flag for parameter in own for flag in parameter.opts}
     options = []

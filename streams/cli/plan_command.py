@@ -12,15 +12,12 @@ if TYPE_CHECKING:
     from streams.offline.index_plan import IndexPlan
     from streams.terminal.layout import Block
 
-
 _STEP: Final = 1024
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 _BARS: Final = 20
 
 
-@click.command(
-    cls=options.ProfileCommand, short_help="Size an index, and see what it would find, beforehand."
-)
+@click.command(cls=options.ProfileCommand)
 @options.number_option(
     "--documents",
     click.IntRange(0, 10**15),
@@ -42,7 +39,7 @@ _BARS: Final = 20
 )
 @options.json_option
 @options.with_planned_settings
-def command(
+def plan(
     settings: options.Settings,
     *,
     documents: int,
@@ -61,7 +58,7 @@ def command(
       firstseen plan --documents 100000000 --workers 4
       firstseen plan --documents 17179869184 --bits 64 --blocks 4 --distance 3
       firstseen plan --documents 5000000 --bits 256 --blocks 21 --block-bits 12 --distance 56 --json
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     from streams.offline.index_plan import plan_index
 
     plan = plan_index(documents, settings.index_profile(), partitions, workers)

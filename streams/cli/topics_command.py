@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
     from streams.kafka.clients import AdminClient
     from streams.topics.checking import Checked, TopicState
-    from streams.topics.open_transactions import OpenTransaction
+    from streams.topics.watermarks import OpenTransaction
 
 _PARTITIONS = click.IntRange(1, 4096)
 _HEADINGS = ("topic", "partitions", "copies", "needed", "kept")
 
 
 @click.group()
-def command() -> None:
+def topics() -> None:
     """Create and check the topics that Firstseen reads and writes."""
 
 
-@command.command(short_help="Create missing topics.")
+@topics.command(short_help="Create missing topics.")
 @options.with_settings
 @options.json_option
 @options.timeout_option
@@ -60,11 +60,10 @@ def create(
     Examples:
       firstseen topics create --partitions 12
       firstseen topics create --partitions 12 --replication-factor 3 --broker kafka-1:9092
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     from streams.kafka.connection import connect_admin
     from streams.terminal.layout import show, table
     from streams.topics import admin as topics
-    from streams.topics import shard_topics
     from streams.topics.checking import check as check_topics
     from streams.topics.plans import topic_plans
 
@@ -74,7 +73,7 @@ def create(
     result = topics.create(
         admin, plans, replication_factor=replication_factor, timeout_seconds=timeout_seconds
     )
-    grown = shard_topics.grow_changelog(admin, settings)
+    grown = topics.grow_changelog(admin, settings)
     there = topics.partitions_of(admin, [plan.name for plan in plans])
     rows = [
         {
@@ -95,7 +94,7 @@ def create(
     _end(checked, as_json=as_json)
 
 
-@command.command(short_help="Check the topics and their configuration.")
+@topics.command(short_help="Check the topics and their configuration.")
 @options.with_settings
 @options.json_option
 @options.timeout_option
@@ -114,13 +113,13 @@ def check(settings: options.Settings, *, timeout_seconds: float, as_json: bool) 
     Examples:
       firstseen topics check
       firstseen topics check --json | jq -r '.differences[].topic'
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     from streams.kafka.connection import connect_admin
     from streams.terminal.layout import Listing, show
     from streams.topics import admin as topics
     from streams.topics.checking import check as check_topics
-    from streams.topics.open_transactions import HUNG_ADVICE
     from streams.topics.plans import topic_plans
+    from streams.topics.watermarks import HUNG_ADVICE
 
     admin = connect_admin(settings, timeout_seconds)
     plans = topic_plans(settings)
@@ -155,8 +154,11 @@ def _open_transactions(
 ) -> list[OpenTransaction]:
     """Return the transactions that stay open, in partitions for which a broker answers."""
     from streams.kafka.client_config import admin_config
-    from streams.topics.open_transactions import lasting_transactions, partitions_to_check
-    from streams.topics.watermarks import BrokerWatermarks
+    from streams.topics.watermarks import (
+        BrokerWatermarks,
+        lasting_transactions,
+        partitions_to_check,
+    )
 
     group_id = settings.application_id
     broker = BrokerWatermarks(admin_config(settings), group_id, timeout_seconds)

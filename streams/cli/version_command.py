@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import version
+from importlib import metadata
 
 import click
 
@@ -14,19 +14,19 @@ _PARTS = ("firstseen", "faust-streaming", "confluent-kafka", "rocksdict", "rjieb
 
 @click.command()
 @options.json_option
-def command(*, as_json: bool) -> None:
+def version(*, as_json: bool) -> None:
     """Show the versions that a bug report should include.
 
     \b
     Examples:
       firstseen version
       firstseen version --json
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     import confluent_kafka
 
     from streams.terminal.layout import table
 
-    versions = {name: version(name) for name in _PARTS}
+    versions = {name: metadata.version(name) for name in _PARTS}
     versions["librdkafka"] = str(confluent_kafka.libversion()[0])
     versions["python"] = platform.python_version()
     options.write_blocks("version", versions, [table(versions.items(), "<<")], as_json=as_json)

@@ -39,7 +39,7 @@ class _ProcessCount(click.IntRange):
 )  # of a worker that a supervisor has started
 @options.with_settings
 @click.pass_obj
-def command(
+def worker(
     arguments: tuple[str, ...] | None,
     settings: options.Settings,
     *,
@@ -57,7 +57,7 @@ def command(
       FIRSTSEEN_LOG__FORMAT=json firstseen worker --config firstseen.toml
       firstseen worker --profile classic --set web.port=6070
       firstseen worker --processes auto
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     from simhash_core.errors import FirstseenError
     from streams.errors import ExitCode, exit_code_of
     from streams.settings.settings import LogFormat

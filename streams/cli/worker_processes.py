@@ -28,14 +28,11 @@ from msgspec.structs import replace
 from simhash_core.errors import FirstseenError
 from streams.errors import ExitCode, Problem, SettingsError
 from streams.ops_page.access import Access
-from streams.ops_page.api import JSON
-from streams.ops_page.server import guarded_application, listen, probe, served, url_of
+from streams.ops_page.server import JSON, guarded_application, listen, probe, served, url_of
 from streams.ops_page.text_check import own_url, why_not_well
 from streams.settings.settings import Settings
 
 logger = logging.getLogger(__name__)
-
-# ---- How many: one for each core that this process may use.
 
 
 def available_cores(
@@ -61,13 +58,11 @@ def _cpu_limits(groups: Path, membership: Path) -> Iterator[float]:
             yield int(quota) / int(period)
 
 
-# ---- The settings of each
-
 _PORT_MAX: Final = 65_535
 
 
 def settings_of(settings: Settings, number: int) -> Settings:
-    """Return the settings of a process, by those of the machine and its number from 0."""
+    """Return the settings of process ``number`` of a machine with these settings."""
     port = settings.web.port + 1 + number  # the machine's own is the supervisor's
     url, name = settings.web.url, settings.group_instance_id
     if url is not None:
@@ -80,17 +75,6 @@ def settings_of(settings: Settings, number: int) -> Settings:
         web=replace(settings.web, port=port, url=url),
     )
 
-
-def refuse_too_high_a_port(settings: Settings, processes: int) -> None:
-    """Raise ``SettingsError`` if the processes have no ports."""
-    if settings.web.enabled and settings.web.port + processes > _PORT_MAX:
-        highest = _PORT_MAX - processes
-        message = f"the {processes} processes have the ports after it: it must be {highest} or less"
-        value = str(settings.web.port)
-        raise SettingsError([Problem("web.port", value, "the settings, with --processes", message)])
-
-
-# ---- Restarts and exit codes
 
 _FIRST_SECONDS: Final = 1.0
 _LONGEST_SECONDS: Final = 60.0
@@ -116,7 +100,6 @@ class BackOff:
         self._next = _FIRST_SECONDS
 
     def seconds(self, ran_seconds: float) -> float:
-        """Return how long to wait after a process that ran for so long."""
         wait = _FIRST_SECONDS if ran_seconds >= _CALM_SECONDS else self._next
         self._next = min(2 * wait, _LONGEST_SECONDS)
         return wait
@@ -144,13 +127,11 @@ def worst_of(codes: Iterable[int]) -> int:
     return max(codes, key=severity)
 
 
-# ---- A process, and what its pages answer
-
 _STARTS: Final = "it starts, or waits for a broker"
 
 
 class SupervisedWorker:
-    """A worker over all its restarts."""
+    """A worker over all its restarts, and what its pages answer."""
 
     def __init__(self, settings: Settings, number: int) -> None:
         self.number = number
@@ -216,24 +197,26 @@ class SupervisedWorker:
         }
 
 
-# ---- The page of all processes. Access is as to the pages of a worker.
-
 _BODY_BYTES: Final = 1024
 
 
 def create_application(workers: Sequence[SupervisedWorker], access: Access) -> web.Application:
+    """Return the page of all processes; access is as to the pages of a worker."""
+
     def why_dead() -> str | None:
-        return _joined((each, each.why_dead()) for each in workers)
+        reasons = ((each, each.why_dead()) for each in workers)
+        return "; ".join(f"{worker}: {why}" for worker, why in reasons if why is not None) or None
 
     def why_not_ready() -> str | None:
-        return _joined((each, each.why_not_ready) for each in workers)
+        reasons = ((each, each.why_not_ready) for each in workers)
+        return "; ".join(f"{worker}: {why}" for worker, why in reasons if why is not None) or None
 
     async def processes(_request: web.Request) -> web.Response:
         statuses = [each.status() for each in workers]
         return _json({"schema": "firstseen.processes/1", "processes": statuses})
 
     async def targets(request: web.Request) -> web.Response:
-        """Answer Prometheus (``http_sd_configs``), under the name by which it came here."""
+        """Answer Prometheus (``http_sd_configs``), with the host name of its request."""
         host = re.sub(":[0-9]*$", "", request.host)
         return _json([{"targets": [f"{host}:{each.settings.web.port}" for each in workers]}])
 
@@ -245,16 +228,10 @@ def create_application(workers: Sequence[SupervisedWorker], access: Access) -> w
     return application
 
 
-def _joined(reasons: Iterable[tuple[SupervisedWorker, str | None]]) -> str | None:
-    return "; ".join(f"{worker}: {why}" for worker, why in reasons if why is not None) or None
-
-
 def _json(content: object) -> web.Response:
     body = msgspec.json.format(msgspec.json.encode(content))
     return web.Response(body=body + b"\n", content_type=JSON)
 
-
-# ---- The supervisor
 
 _LOOK_SECONDS: Final = 2.0
 KILL_SECONDS: Final = 5.0  # beyond what a worker takes to end by itself
@@ -263,10 +240,14 @@ KILL_SECONDS: Final = 5.0  # beyond what a worker takes to end by itself
 def supervise(settings: Settings, processes: int, arguments: Sequence[str]) -> int:
     """Run so many workers until a signal, or a code that needs a correction; return the worst code.
 
-    ``arguments`` are those of this ``firstseen``. Raises ``SettingsError`` for a port that is too
-    high, and ``PortInUseError``.
+    ``arguments`` are those of this ``firstseen``. Raises ``SettingsError`` if the processes have no
+    ports, and ``PortInUseError``.
     """
-    refuse_too_high_a_port(settings, processes)
+    highest = _PORT_MAX - processes
+    if settings.web.enabled and settings.web.port > highest:
+        message = f"the {processes} processes have the ports after it: it must be {highest} or less"
+        value = str(settings.web.port)
+        raise SettingsError([Problem("web.port", value, "the settings, with --processes", message)])
     workers = [SupervisedWorker(settings, number) for number in range(processes)]
     return asyncio.run(_Supervisor(settings, workers, arguments).run())
 

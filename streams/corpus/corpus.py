@@ -10,30 +10,25 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import accumulate
 from typing import Final, NamedTuple
 
 from streams.corpus.articles import PostBox, broken_value, write_article
 from streams.corpus.draws import chance, integer, log_uniform, pick
-from streams.corpus.edits import (
-    TITLE_MARKS,
-    edit_words,
-    reorder,
-    repost,
-    retype,
-    thesaurus_of,
-    truncate,
-)
-from streams.corpus.generated import BROKEN, COPIES, CorpusShape, EditKind, GeneratedRecord, Outcome
+from streams.corpus.edits import TITLE_MARKS, change_words, reorder, repost, retype, truncate
+from streams.corpus.generated import BROKEN, COPIES, SHARES, EditKind, GeneratedRecord, Outcome
 from streams.corpus.language import LANGUAGES, Language, Topic
 
-DEFAULT_SHAPE: Final = CorpusShape()
-"""About 45 % originals, 42 % copies, 10 % posts, 3 % broken records."""
+DEEPEST: Final = 3
+"""The longest chain of copies."""
 REMEMBERED_MAX: Final = 20_000
 """Limit of articles that can still be copied, so that memory is bounded."""
+EXAMPLE_SEED: Final = 20
+EXAMPLE_LINES: Final = 300
 
 _START_MS = 1_709_251_200_000  # 2024-03-01T00:00:00Z
 _MIN_STEP_MS, _MAX_STEP_MS = 20, 9_000
@@ -43,6 +38,8 @@ _BANDS = {
     EditKind.EDIT_5_10: (0.05, 0.10),
     EditKind.EDIT_10_20: (0.10, 0.20),
 }
+_NO_LINE = frozenset({EditKind.NULL_RECORD, EditKind.INVALID_UTF8})
+"""Records that a text file cannot hold, or that editors refuse to open."""
 _COPIED_AGAIN = frozenset(
     {EditKind.EXACT_COPY, EditKind.TYPOGRAPHIC, EditKind.REPOST, EditKind.EDIT_1_5}
 )
@@ -60,23 +57,36 @@ class _Published(NamedTuple):
 
 
 def generate(
-    seed: int, documents: int, shape: CorpusShape = DEFAULT_SHAPE
+    seed: int,
+    documents: int,
+    shares: Mapping[EditKind, float] = SHARES,
+    *,
+    chinese: float = 0.6,
 ) -> Iterator[GeneratedRecord]:
-    """Generate ``documents`` records in order; raise ``ValueError`` for a negative number."""
-    if documents < 0:
-        raise ValueError(f"documents is {documents}; it must be 0 or more")
-    return _Stream(seed, shape).records(documents)
+    """Generate records in order; ``chinese`` is the share of Chinese articles and posts."""
+    return _Stream(seed, shares, chinese).records(documents)
+
+
+def example_lines() -> Iterator[bytes]:
+    """Yield the lines of ``examples/documents.jsonl``: documents to try Firstseen with."""
+    left = EXAMPLE_LINES
+    for record in generate(EXAMPLE_SEED, 2 * EXAMPLE_LINES):
+        if left and record.value is not None and record.kind not in _NO_LINE:
+            content = record.value.decode()
+            if content.isprintable():
+                left -= 1
+                yield record.value + b"\n"
 
 
 class _Stream:
-    def __init__(self, seed: int, shape: CorpusShape) -> None:
+    def __init__(self, seed: int, shares: Mapping[EditKind, float], chinese: float) -> None:
         self._rng = random.Random(seed)  # noqa: S311 - a seeded corpus, no secret
         self._seed = seed
-        self._shape = shape
-        weights = shape.weights()
-        self._kinds = [kind for kind, _ in weights]
-        self._limits = list(accumulate(weight for _, weight in weights))
-        self._posts = PostBox(self._rng, shape.repeated_post)
+        self._chinese = chinese
+        total = sum(shares.values())
+        self._kinds = list(shares)
+        self._limits = list(accumulate(share / total for share in shares.values()))
+        self._posts = PostBox(self._rng)
         self._published: list[_Published] = []
         self._next = 0  # position in the ring of published articles
         self._time_ms = _START_MS
@@ -102,7 +112,7 @@ class _Stream:
         return kind
 
     def _language(self) -> Language:
-        return LANGUAGES["zh" if chance(self._rng, self._shape.chinese) else "en"]
+        return LANGUAGES["zh" if chance(self._rng, self._chinese) else "en"]
 
     def _original(self, doc_id: str) -> GeneratedRecord:
         article = self._article(doc_id)
@@ -127,7 +137,7 @@ class _Stream:
         )
         if kind is EditKind.REPOST and chance(self._rng, 0.3):
             copy = copy._replace(title=TITLE_MARKS[parent.language.code] + copy.title, keywords=())
-        if kind in _COPIED_AGAIN and copy.depth < self._shape.deepest:
+        if kind in _COPIED_AGAIN and copy.depth < DEEPEST:
             self._remember(copy)
         return self._record(kind, copy, parent.id, Outcome.DUPLICATE)
 
@@ -143,8 +153,10 @@ class _Stream:
             case EditKind.REORDERED:
                 return reorder(rng, language, text)
             case EditKind.EDIT_1_5 | EditKind.EDIT_5_10 | EditKind.EDIT_10_20:
-                words = thesaurus_of(language.code, parent.topic.name)
-                return edit_words(rng, language, words, parent.topic, text, _BANDS[kind])
+                low, high = _BANDS[kind]
+                other = write_article(rng, language, parent.topic).text
+                share = low + (high - low) * (0.1 + 0.8 * rng.random())
+                return change_words(rng, text, other, share)
             case _:
                 return text
 
@@ -206,3 +218,7 @@ class _Stream:
     def _encoded(self, fields: dict[str, object]) -> bytes:
         escaped = chance(self._rng, 0.1)  # some producers escape all but ASCII
         return json.dumps(fields, ensure_ascii=escaped).encode()
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.writelines(example_lines())

@@ -29,10 +29,7 @@ def pick(rng: random.Random, items: Sequence[Item]) -> Item:
 
 
 def pick_skewed(rng: random.Random, items: Sequence[Item]) -> Item:
-    """Draw one item, the first ones more often: the n-th has a probability near 1/sqrt(n).
-
-    Names, and the words of one article, have such a long tail.
-    """
+    """Draw one item, the first ones more often: the n-th has a probability near 1/sqrt(n)."""
     return items[int(rng.random() ** 2 * len(items))]
 
 
@@ -53,8 +50,7 @@ def log_uniform(rng: random.Random, low: int, high: int) -> int:
 class Deck(Generic[Item]):
     """Draws each item once, in random order, then all of them again.
 
-    The order is drawn lazily, because most articles use few items. The last two items sit out the
-    beginning of the next round, to avoid repetitions.
+    The last two items sit out the beginning of the next round.
     """
 
     __slots__ = ("_drawn", "_items", "_left", "_rng")

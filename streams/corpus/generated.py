@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Final, NamedTuple
 
 
 class EditKind(StrEnum):
@@ -47,8 +47,7 @@ class Outcome(StrEnum):
     DEAD_LETTER = "dead_letter"
 
 
-@dataclass(frozen=True, slots=True)
-class GeneratedRecord:
+class GeneratedRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     id: str | None  # the document id, equal to the key
@@ -59,53 +58,20 @@ class GeneratedRecord:
     timestamp_ms: int  # since 1970, as in the record's text; never decreases along the stream
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CorpusShape:
-    """The proportions of the stream; the shares of kinds are relative. Raises ``ValueError``."""
-
-    original: float = 0.45
-    exact_copy: float = 0.05
-    typographic: float = 0.05
-    repost: float = 0.08
-    edit_1_5: float = 0.06
-    edit_5_10: float = 0.05
-    edit_10_20: float = 0.05
-    truncated: float = 0.05
-    reordered: float = 0.03
-    short_post: float = 0.07
-    emoji: float = 0.015
-    punctuation: float = 0.01
-    empty: float = 0.01
-    broken: float = 0.025  # all broken kinds together, equally often
-    chinese: float = 0.6  # probability that an article or a post is Chinese
-    repeated_post: float = 0.25  # probability that a short post repeats an earlier one
-    deepest: int = 3  # longest chain of copies; 1: only originals are copied
-
-    def __post_init__(self) -> None:
-        for name in ("chinese", "repeated_post"):
-            probability = getattr(self, name)
-            if not 0 <= probability <= 1:
-                raise ValueError(f"{name} is {probability}; a probability is from 0 to 1")
-        if self.deepest < 1:
-            raise ValueError(f"deepest is {self.deepest}; set it to 1 or more")
-        shares = [getattr(self, name) for name in _SHARES]
-        for name, share in zip(_SHARES, shares, strict=True):
-            if not (math.isfinite(share) and share >= 0):
-                raise ValueError(f"the share {name} is {share}; set it to 0 or more")
-        if sum(shares) == 0:
-            raise ValueError("every share is 0; give at least one kind of record a share")
-
-    def weights(self) -> tuple[tuple[EditKind, float], ...]:
-        """Return each occurring kind with its part of the stream; the parts add up to one."""
-        total = sum(getattr(self, name) for name in _SHARES)
-        own = ((EditKind(name), getattr(self, name)) for name in _SHARES if name != "broken")
-        weights = [(kind, share / total) for kind, share in own]
-        weights += [(kind, self.broken / total / len(BROKEN)) for kind in BROKEN]
-        return tuple((kind, weight) for kind, weight in weights if weight > 0)
-
-
-_SHARES = tuple(
-    field.name
-    for field in fields(CorpusShape)
-    if field.name not in {"chinese", "repeated_post", "deepest"}
-)
+SHARES: Final[Mapping[EditKind, float]] = {
+    EditKind.ORIGINAL: 0.45,
+    EditKind.EXACT_COPY: 0.05,
+    EditKind.TYPOGRAPHIC: 0.05,
+    EditKind.REPOST: 0.08,
+    EditKind.EDIT_1_5: 0.06,
+    EditKind.EDIT_5_10: 0.05,
+    EditKind.EDIT_10_20: 0.05,
+    EditKind.TRUNCATED: 0.05,
+    EditKind.REORDERED: 0.03,
+    EditKind.SHORT_POST: 0.07,
+    EditKind.EMOJI: 0.015,
+    EditKind.PUNCTUATION: 0.01,
+    EditKind.EMPTY: 0.01,
+    **dict.fromkeys(BROKEN, 0.025 / len(BROKEN)),
+}
+"""How often each kind occurs in the stream, relative to the others."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
+from collections.abc import Callable, Mapping
+from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple, TypeAlias
 
@@ -41,7 +41,7 @@ Pattern: TypeAlias = "tuple[Part, ...]"
 
 
 def parse(text: str) -> Pattern:
-    """Read a pattern; raise ``ValueError`` for an unmatched bracket or an invalid number range."""
+    """Read a pattern; raise ``ValueError`` if it is invalid."""
     stack: list[list[list[Part]]] = [[[]]]
     end = 0
     for mark in _MARKS.finditer(text):
@@ -52,30 +52,23 @@ def parse(text: str) -> Pattern:
         if sign == "[":
             stack.append([[]])
         elif len(stack) == 1 and sign in "]|":
-            raise ValueError(f"pattern {text!r} has {sign!r} at {mark.start()} outside of [...]")
+            raise ValueError(f"pattern {text!r} has {sign!r} outside of [...]")
         elif sign == "|":
             stack[-1].append([])
         elif sign == "]":
             options = stack.pop()
             stack[-1][-1].append(Choice(tuple(map(tuple, options))))
+        elif sign.startswith("{#"):
+            low, _, high = sign[2:-1].partition("-")
+            digits = len(low.partition(".")[2])
+            stack[-1][-1].append(Number(float(low), float(high), digits))
         else:
-            stack[-1][-1].append(_slot(sign[1:-1], text))
+            stack[-1][-1].append(Slot(sign[1:-1]))
     if len(stack) > 1:
-        raise ValueError(f"pattern {text!r} opens a [ that it does not close; add the ]")
+        raise ValueError(f"pattern {text!r} opens a [ that it does not close")
     if end < len(text):
         stack[-1][-1].append(text[end:])
     return tuple(stack[0][0])
-
-
-def _slot(name: str, text: str) -> Slot | Number:
-    if not name.startswith("#"):
-        return Slot(name)
-    low, _dash, high = name[1:].partition("-")
-    try:
-        return Number(float(low), float(high), len(low.partition(".")[2]))
-    except ValueError:
-        hint = "write {#low-high}, such as {#3-40}"
-        raise ValueError(f"pattern {text!r} has the number range {name!r}; {hint}") from None
 
 
 def expand(pattern: Pattern, rng: random.Random, fill: Callable[[str], str]) -> str:
@@ -95,22 +88,6 @@ def expand(pattern: Pattern, rng: random.Random, fill: Callable[[str], str]) -> 
     return "".join(parts)
 
 
-def plain_words(options: tuple[Pattern, ...]) -> tuple[str, ...]:
-    """Return those of some patterns that are one plain word."""
-    return tuple(each[0] for each in options if len(each) == 1 and isinstance(each[0], str))
-
-
-def alternatives(pattern: Pattern) -> Iterator[tuple[str, ...]]:
-    """Yield each set of plain words that a pattern treats as interchangeable."""
-    for part in pattern:
-        if isinstance(part, Choice):
-            plain = plain_words(part.options)
-            if len(plain) > 1:
-                yield plain
-            for option in part.options:
-                yield from alternatives(option)
-
-
 # ---- Word lists under ``words/``.
 #
 # A file has chapters (``# name``) with sections (``## name``); other lines are entries, but ``>``
@@ -124,26 +101,17 @@ PatternLists: TypeAlias = Mapping[str, tuple[Pattern, ...]]
 @cache
 def chapters(language: str, file: str) -> Mapping[str, Sections]:
     source = files("streams.corpus").joinpath("words", language, f"{file}.txt")
-    return read_chapters(source.read_text("utf-8"), f"{language}/{file}.txt")
-
-
-def read_chapters(text: str, name: str) -> Mapping[str, Sections]:
-    """Read a word list; raise ``ValueError``, with ``name``, for an entry before a chapter."""
-    chapters: dict[str, dict[str, tuple[str, ...]]] = {}
-    sections: dict[str, tuple[str, ...]] | None = None
-    section = ""
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line or line.startswith(">"):
-            continue
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    chapter = section = ""
+    for line in source.read_text("utf-8").splitlines():
         if line.startswith("# "):
-            sections, section = chapters.setdefault(line[2:], {}), ""
-        elif sections is None:
-            raise ValueError(f"{name}, line {number}: {line!r} stands before the first '# chapter'")
+            chapter, section = line[2:], ""
         elif line.startswith("## "):
             section = line[3:]
-        else:
+        elif line and not line.startswith(">"):
+            sections = found.setdefault(chapter, {})
             sections[section] = (*sections.get(section, ()), line)
-    return chapters
+    return found
 
 
 def patterns(entries: tuple[str, ...]) -> tuple[Pattern, ...]:
@@ -154,27 +122,8 @@ def patterns_by_section(sections: Sections) -> PatternLists:
     return {section: patterns(entries) for section, entries in sections.items()}
 
 
-# ---- Topics.
-
-_ROLES: Final[Mapping[str, int]] = {
-    "things": 24,  # nouns (English: plural), the subjects of articles
-    "actors": 3,  # what a person of the field is called, also before a name
-    "crowds": 3,  # the same people as a group
-    "offices": 3,  # public bodies, after the name of a place
-    "firms": 3,  # companies, after a trade name
-    "actions": 12,  # verb and object (English: base form)
-    "sites": 3,  # where it happens (English: with the article)
-    "problems": 8,  # what goes wrong: a noun phrase
-    "results": 3,  # a clause
-    "figures": 3,  # a measured quantity: a clause with a number
-    "views": 7,  # an opinion: a clause for a quotation
-    "scenes": 7,  # what a reporter sees: a sentence without its full stop
-}
-"""The grammatical roles of a topic's words, with the entries that an article needs."""
-
-
 class Topic(NamedTuple):
-    """The vocabulary of one topic by role.
+    """The vocabulary of one topic by grammatical role.
 
     Sentence patterns name roles, never words, so each pattern serves every topic, and topics share
     no content words.
@@ -184,47 +133,7 @@ class Topic(NamedTuple):
     roles: PatternLists
 
 
-def read_topic(name: str, sections: Sections) -> Topic:
-    """Build a topic; raise ``ValueError`` for a role that is missing or has too few entries."""
-    for role, minimum in _ROLES.items():
-        if len(sections.get(role, ())) < minimum:
-            raise ValueError(f"topic {name!r} needs at least {minimum} entries of {role!r}")
-    return Topic(name, {role: patterns(sections[role]) for role in _ROLES})
-
-
-# ---- English verb forms: close, closing, closed, (has) closed. Only the first word changes.
-#
-# Irregular verbs, and those that double their last letter, are in the chapter ``verbs`` of
-# words/en/words.txt.
-
-
-def inflected(action: str, form: str) -> str:
-    """Return an action in the form ``doing``, ``did`` or ``done``."""
-    verb, space, rest = action.partition(" ")
-    irregular, doubling = _verbs()
-    stem = verb + verb[-1] if verb in doubling else verb
-    if form == "doing":
-        changed = (verb[:-1] if verb.endswith("e") else stem) + "ing"
-    elif verb in irregular:
-        changed = irregular[verb][form == "done"]
-    elif verb.endswith("y") and verb[-2] not in "aeiou":
-        changed = verb[:-1] + "ied"
-    else:
-        changed = stem + ("d" if verb.endswith("e") else "ed")
-    return changed + space + rest
-
-
-@cache
-def _verbs() -> tuple[Mapping[str, tuple[str, str]], frozenset[str]]:
-    verbs = chapters("en", "words")["verbs"]
-    irregular = {base: (did, done) for base, did, done in map(str.split, verbs["irregular"])}
-    return irregular, frozenset(" ".join(verbs["doubling"]).split())
-
-
 # ---- Chinese and English, from their word lists.
-
-Voice: TypeAlias = PatternLists
-"""Sentence patterns by section: lede, fact, figure, quote, scene, problem, turn, and so on."""
 
 _NEWS: Final = "news"
 _VOICES: Final = {
@@ -245,20 +154,18 @@ class Language:
         words = chapters(code, "words")
         is_chinese = code == "zh"
         self.code = code
-        self.topics = tuple(read_topic(*topic) for topic in chapters(code, "topics").items())
+        self.topics = tuple(
+            Topic(name, patterns_by_section(roles))
+            for name, roles in chapters(code, "topics").items()
+        )
         # For every topic, by role.
         self.commonplaces = patterns_by_section(words.get("commonplaces", {}))
         self.voices = tuple(_voice(code, ways) for ways in _VOICES[code])
         self.titles = patterns(words["titles"][""])
         # Slots without a topic: dates, times, money.
         self.phrases = patterns_by_section(words["phrases"])
-        # By slot name, from the base form of an action.
-        self.actions: Mapping[str, Callable[[str], str]] = (
-            {"action": str}
-            if is_chinese
-            else {"do": str}
-            | {form: partial(inflected, form=form) for form in ("doing", "did", "done")}
-        )
+        # Slots of an action; an English one has a verb in these forms.
+        self.actions = ("action",) if is_chinese else ("do", "doing", "did", "done")
         self.space = "" if is_chinese else " "  # between words and between sentences
         self.stop = "。" if is_chinese else "."
         # Sentence ends instead of a full stop.
@@ -275,6 +182,11 @@ class Language:
     def measure(self, text: str) -> int:
         """Return the length in characters (zh) or words (en)."""
         return len(text.split()) if self.space else len(text)
+
+    def in_form(self, action: str, slot: str) -> str:
+        """Return an action, such as ``do/doing/did/done it``, in the form of a slot."""
+        verb, space, rest = action.partition(" ")
+        return verb.split("/")[self.actions.index(slot)] + space + rest
 
     # Names are made of parts; none is meant to be real.
 
@@ -301,8 +213,8 @@ class Language:
         return pick(rng, names["brand_first"]) + pick(rng, names["brand_second"])
 
 
-def _voice(code: str, ways: tuple[str, ...]) -> Voice:
-    """Mix ways of writing; a section that none of them has is that of the news."""
+def _voice(code: str, ways: tuple[str, ...]) -> PatternLists:
+    """Return the patterns of each section (lede, fact, quote, …); by default those of the news."""
     by_way = chapters(code, "sentences")
     voice = {}
     for section, news in by_way[_NEWS].items():

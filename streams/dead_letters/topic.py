@@ -11,8 +11,7 @@ from streams.documents.output_records import source_position
 from streams.kafka.clients import AdminClient
 from streams.kafka.topic_follower import ReadRecord, TopicFollower, read_at
 from streams.settings.settings import Settings
-from streams.topics.admin import TopicsError, partitions_of
-from streams.topics.shard_topics import topic_id
+from streams.topics.admin import TopicsError, partitions_of, topic_id
 
 
 class DeadLetterTopics(NamedTuple):

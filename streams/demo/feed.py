@@ -8,9 +8,9 @@ them, so the bytes of all such records are limited to much less than that.
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
@@ -31,30 +31,23 @@ from streams.settings.settings import Settings
 
 # ---- Sent records and their outputs: each record must have exactly one.
 
-_NONE: Final = 0
-_MANY: Final = 255
-
 
 class Ledger:
-    """Counts outputs by source position, in a byte or two for each record.
-
-    An output may be noted before the acknowledgement of its record.
-    """
+    """Counts records and outputs; an output may come before the acknowledgement of its record."""
 
     def __init__(self) -> None:
         self.sent = 0
         self.tombstones = 0
         self.outputs = 0
-        self._decided = 0
         self.open_bytes = 0  # of records without an output
-        self._sizes: dict[SourcePosition, int] = {}
-        self._awaited: defaultdict[int, bytearray] = defaultdict(bytearray)
-        self._outputs: defaultdict[int, bytearray] = defaultdict(bytearray)
+        self._with_output = 0
+        self._open: dict[SourcePosition, int] = {}  # size by record
+        self._without_record: set[SourcePosition] = set()
 
     @property
     def decided(self) -> int:
         """Records with an output, and tombstones, which have none."""
-        return self._decided + self.tombstones
+        return self._with_output + self.tombstones
 
     @property
     def lost(self) -> int:
@@ -63,37 +56,26 @@ class Ledger:
     @property
     def repeated(self) -> int:
         """Outputs beyond one for each record, including those of unknown records."""
-        return self.outputs - self._decided
+        return self.outputs - self._with_output
 
     def note_sent(self, source: SourcePosition, size_bytes: int, *, is_tombstone: bool) -> None:
         self.sent += 1
         if is_tombstone:
             self.tombstones += 1
-            return
-        _mark(self._awaited[source.partition], source.offset)
-        if _marks(self._outputs[source.partition], source.offset):
-            self._decided += 1
+        elif source in self._without_record:
+            self._without_record.remove(source)
+            self._with_output += 1
         else:
-            self._sizes[source] = size_bytes
+            self._open[source] = size_bytes
             self.open_bytes += size_bytes
 
     def note_output(self, source: SourcePosition) -> None:
         self.outputs += 1
-        _mark(self._outputs[source.partition], source.offset)
-        is_first = _marks(self._outputs[source.partition], source.offset) == 1
-        if is_first and _marks(self._awaited[source.partition], source.offset):
-            self._decided += 1
-            self.open_bytes -= self._sizes.pop(source)
-
-
-def _mark(marks: bytearray, offset: int) -> None:
-    if len(marks) <= offset:
-        marks.extend(bytes(offset + 1 - len(marks)))
-    marks[offset] = min(marks[offset] + 1, _MANY)
-
-
-def _marks(marks: bytearray, offset: int) -> int:
-    return marks[offset] if offset < len(marks) else _NONE
+        if source in self._open:
+            self.open_bytes -= self._open.pop(source)
+            self._with_output += 1
+        else:
+            self._without_record.add(source)
 
 
 OPEN_BYTES_MAX: Final = 2 * 1024 * 1024
@@ -105,10 +87,7 @@ _A_TURN: Final = 200
 
 
 class FeedRecord(NamedTuple):
-    """A record to send.
-
-    ``place``: index in a generated stream, from 0. Otherwise ``where``: the origin, for people.
-    """
+    """``place``: index in a generated stream. Otherwise ``where``: the origin, for people."""
 
     key: bytes | None
     value: bytes | None
@@ -117,7 +96,14 @@ class FeedRecord(NamedTuple):
 
     @property
     def is_tombstone(self) -> bool:
-        return self.value is None and bool(self.key) and _is_utf8(self.key or b"")
+        try:
+            return self.value is None and (self.key or b"").decode() != ""
+        except UnicodeDecodeError:
+            return False
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.key or b"") + len(self.value or b"") + _RECORD_OVERHEAD_BYTES
 
 
 class Feed:
@@ -173,11 +159,11 @@ class Feed:
         open_bytes = self._ledger.open_bytes + self._unacknowledged_bytes
         open_records = self.produced - self._ledger.decided
         return open_records == 0 or (
-            open_records < OPEN_RECORDS_MAX and open_bytes + _size(record) <= OPEN_BYTES_MAX
+            open_records < OPEN_RECORDS_MAX and open_bytes + record.size_bytes <= OPEN_BYTES_MAX
         )
 
     def _send(self, record: FeedRecord) -> None:
-        size = _size(record)
+        size = record.size_bytes
 
         def report(error: KafkaError | None, message: Message) -> None:
             self._unacknowledged_bytes -= size
@@ -196,18 +182,6 @@ class Feed:
         self.produced += 1
 
 
-def _size(record: FeedRecord) -> int:
-    return len(record.key or b"") + len(record.value or b"") + _RECORD_OVERHEAD_BYTES
-
-
-def _is_utf8(raw: bytes) -> bool:
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 # ---- The observer of the outputs.
 
 LATEST: Final = 24  # number of duplicates that are kept for display
@@ -216,7 +190,7 @@ _END_SECONDS: Final = 20.0
 
 
 class ObserverError(FirstseenError):
-    """The outputs could not be read, or hold something else."""
+    """The outputs could not be read, or have other records."""
 
 
 class Observer:
@@ -250,11 +224,8 @@ class Observer:
     def dead_letters(self) -> int:
         return self.by_reason.total()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._follower.__exit__(*error)
+    def close(self) -> None:
+        self._follower.__exit__(None, None, None)
 
     def read(self) -> int:
         """Read for a moment; return the number of outputs."""

@@ -44,14 +44,11 @@ class Progress(NamedTuple):
 
 
 class View(Protocol):
-    def starting(self, what: str) -> None:
-        """Show what the demo waits for."""
+    def starting(self, what: str) -> None: ...
 
-    def show(self, progress: Progress, change: Change) -> None:
-        """Show the progress; called some times a second."""
+    def show(self, progress: Progress, change: Change) -> None: ...
 
-    def finish(self) -> None:
-        """Clear the display."""
+    def finish(self) -> None: ...
 
 
 HEADLINE: Final = "firstseen demo"

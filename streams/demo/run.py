@@ -13,18 +13,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NoReturn
 
+import msgspec
+
 from simhash_core.documents import SourcePosition
 from simhash_core.errors import FirstseenError, UsageError
-from streams.demo.feed import Feed, FeedRecord, Ledger, Observer
+from streams.corpus.corpus import generate
+from streams.demo.feed import LONGEST_BYTES, Feed, FeedRecord, Ledger, Observer
 from streams.demo.live_view import Progress, View
-from streams.demo.request import (
-    OUTPUT_PARTITIONS,
-    RAW_PARTITIONS,
-    DemoRequest,
-    StreamSource,
-    settings_of,
-    worker_options,
-)
+from streams.demo.scoring import Truth
 from streams.demo.summary import (
     DemoReport,
     Examples,
@@ -36,9 +32,132 @@ from streams.demo.summary import (
 from streams.demo.worker_process import WorkerProcess
 from streams.documents.output_records import DuplicateOutput, ReceivedOutput
 from streams.documents.raw_documents import DocumentReader
+from streams.files.document_files import InputDocuments
 from streams.kafka.client_config import producer_config
 from streams.kafka.embedded_broker import EmbeddedBroker
+from streams.settings.loader import load_settings
 from streams.settings.settings import Settings
+
+OUTPUT_PARTITIONS: Final = 4  # of each topic of documents
+RAW_PARTITIONS: Final = 1
+"""One, so that the stream keeps its order and originals come before copies."""
+DOCUMENTS: Final = 3_000
+SEED: Final = 1
+
+_OURS: Final = (
+    "brokers",
+    "state_dir",
+    "broker_wait_seconds",
+    "web.enabled",
+    "web.host",
+    "web.port",
+)
+# The embedded broker has no read isolation, takes a session time-out for each change of the group,
+# and delays an empty fetch to its maximum (see its module).
+_BESIDE: Final = {
+    "delivery": "at_least_once",
+    "session_timeout_seconds": "6",
+    "kafka.fetch.wait.max.ms": "10",
+}
+
+
+class DemoRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """``assignments``: settings of the worker, ``name=value``.
+
+    ``documents`` None: all of ``input``. ``state_dir`` None: a temporary directory.
+    """
+
+    documents: int | None = None
+    seed: int = SEED
+    input: str | None = None
+    profile: str | None = None
+    assignments: tuple[str, ...] = ()
+    state_dir: Path | None = None
+    keep_running: bool = False
+
+    def generated(self) -> int:
+        return DOCUMENTS if self.documents is None else self.documents
+
+
+def _settings_of(request: DemoRequest, brokers: str, state_dir: Path) -> Settings:
+    """Return the settings of the demo; environment and files are ignored.
+
+    Raises ``SettingsError``, or ``UsageError`` for a setting that the demo chooses itself.
+    """
+    assignments = _assignments(request, state_dir)
+    return load_settings(
+        flags=_flags(request, brokers), assignments=assignments, environ={}
+    ).settings
+
+
+def _worker_options(request: DemoRequest, brokers: str, state_dir: Path) -> list[str]:
+    flags = [part for flag in _flags(request, brokers).items() for part in flag]
+    return flags + [part for each in _assignments(request, state_dir) for part in ("--set", each)]
+
+
+def _flags(request: DemoRequest, brokers: str) -> dict[str, str]:
+    profile = {} if request.profile is None else {"--profile": request.profile}
+    return {"--broker": brokers, **profile}
+
+
+def _assignments(request: DemoRequest, state_dir: Path) -> list[str]:
+    names = {assignment.partition("=")[0].strip() for assignment in request.assignments}
+    for name in _OURS:
+        if name in names:
+            raise UsageError(f"--set {name}: the demo does not allow this setting")
+    assignments = [*request.assignments, f"state_dir={state_dir}"]
+    beside = [f"{name}={value}" for name, value in _BESIDE.items() if name not in names]
+    return assignments + beside
+
+
+# ---- The records: generated with known truth, or from the user's files.
+
+
+class _StreamSource:
+    """The stream, for one iteration; ``truth`` is None for the user's files."""
+
+    def __init__(self, request: DemoRequest, settings: Settings) -> None:
+        self.truth = Truth() if request.input is None else None
+        self.too_long = 0
+        self._request = request
+        self._input = (
+            None
+            if request.input is None
+            else InputDocuments([request.input], settings.fields, LONGEST_BYTES)
+        )
+
+    def __iter__(self) -> Iterator[FeedRecord]:
+        if self._input is not None:
+            yield from self._read(self._input)
+            return
+        assert self.truth is not None
+        for record in generate(self._request.seed, self._request.generated()):
+            yield FeedRecord(record.key, record.value, self.truth.add(record))
+
+    def share(self, sent: int, decided: int) -> float | None:
+        """Return the share of the stream that is done, 0 to 1; None if its length is unknown."""
+        if self._input is None:
+            return decided / max(1, self._request.generated())
+        if self._request.documents is not None:
+            return decided / self._request.documents
+        if self._input.total_bytes is None:
+            return None
+        read = self._input.bytes_read / max(1, self._input.total_bytes)
+        return read * decided / max(1, sent)
+
+    def _read(self, documents: InputDocuments) -> Iterator[FeedRecord]:
+        left = self._request.documents
+        for record in documents:
+            if left == 0:
+                return
+            if record.value is None:
+                self.too_long += 1
+                continue
+            yield FeedRecord(record.key, record.value, where=record.where)
+            left = None if left is None else left - 1
+
+
+# ---- The demo itself.
 
 _STALL_SECONDS: Final = 30.0
 _SHOW_SECONDS: Final = 0.125
@@ -65,16 +184,16 @@ def running_demo(request: DemoRequest, view: View) -> Iterator[Demo]:
             raise UsageError(
                 f"{state_dir} is not an empty directory: a demo starts with an empty index"
             )
-        settings = settings_of(request, _NOWHERE, state_dir)  # checked before anything starts
-        source = StreamSource(request, settings)
+        settings = _settings_of(request, _NOWHERE, state_dir)  # checked before anything starts
+        source = _StreamSource(request, settings)
         state_dir.mkdir(parents=True, exist_ok=True)
 
         view.starting("Starting a Kafka broker in a process of its own")
         broker = stack.enter_context(EmbeddedBroker())
-        settings = settings_of(request, broker.bootstrap_servers, state_dir)
+        settings = _settings_of(request, broker.bootstrap_servers, state_dir)
         outputs = _create_topics(broker, settings)
         view.starting("Starting a worker")
-        options = worker_options(request, broker.bootstrap_servers, state_dir)
+        options = _worker_options(request, broker.bootstrap_servers, state_dir)
         worker = stack.enter_context(WorkerProcess(options, state_dir / "worker.log"))
         demo = Demo(request, settings, broker, worker, source, outputs)
         stack.callback(demo.close)
@@ -101,7 +220,7 @@ class Demo:
         settings: Settings,
         broker: EmbeddedBroker,
         worker: WorkerProcess,
-        source: StreamSource,
+        source: _StreamSource,
         outputs: dict[str, int],
     ) -> None:
         self.request = request
@@ -156,10 +275,10 @@ class Demo:
 
     def close(self) -> None:
         self._feed.close()
-        self._observer.__exit__(None, None, None)
+        self._observer.close()
 
     def _change(self, duplicate: DuplicateOutput) -> str:
-        """Return what a duplicate changed; its text if nothing; "" if the texts are forgotten."""
+        """Return what a duplicate changed, or its text; "" if the texts are forgotten."""
         original = self._texts.document_of(duplicate.original)
         copy = self._texts.document_of(duplicate.source)
         if original is None or copy is None:

@@ -8,27 +8,18 @@ another copy of it. For each kind of record:
 
 With parallel workers, a copy may be judged before its original; then the copy is unique and the
 original its duplicate. Kinds follow the order of the stream; the overall recall counts such a
-*swapped* original as a found copy, because the repeat was removed.
-
-A record without an output is lost, one with several is repeated, and conflicting if these differ.
-The first output has the verdict.
+*swapped* original as a found copy, because the repeat was removed. Of several outputs of a record
+the first counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from simhash_core.documents import SourcePosition
 from streams.corpus.generated import EditKind, GeneratedRecord, Outcome
 from streams.documents.output_records import DeadLetterOutput, DuplicateOutput, ReceivedOutput
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedOutput:
-    position: int  # index of the record in the generated stream
-    kind: Outcome
-    original_id: str | None = None  # of a duplicate
 
 
 @dataclass(slots=True)
@@ -48,16 +39,16 @@ class KindScore:
     def precision(self) -> float | None:
         return self.rightly_called / self.called_duplicate if self.called_duplicate else None
 
-    def add(self, record: GeneratedRecord, output: ObservedOutput | None, *, right: bool) -> None:
+    def add(self, record: GeneratedRecord, output: ReceivedOutput | None, *, right: bool) -> None:
         self.count += 1
         self.copies += record.root is not None
         if output is None:
             return
-        duplicate = output.kind is Outcome.DUPLICATE
+        duplicate = isinstance(output, DuplicateOutput)
         self.called_duplicate += duplicate
         self.rightly_called += right
         self.found += right and record.root is not None
-        self.as_expected += output.kind is record.expected and (right or not duplicate)
+        self.as_expected += _outcome_of(output) is record.expected and (right or not duplicate)
 
     def to_dict(self) -> dict[str, int | float | None]:
         return asdict(self) | {"recall": self.recall, "precision": self.precision}
@@ -68,9 +59,6 @@ class Score:
     kinds: Mapping[EditKind, KindScore]  # of the kinds in the stream, in order
     overall: KindScore
     swapped: int  # originals called a duplicate of a copy of theirs
-    lost: int  # records without an output
-    repeated: int  # records with several outputs
-    conflicting: int  # repeated records with different outputs
 
     @property
     def recall(self) -> float | None:
@@ -82,106 +70,52 @@ class Score:
     def precision(self) -> float | None:
         return self.overall.precision
 
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "recall": self.recall,
-            "precision": self.precision,
-            "swapped": self.swapped,
-            "lost": self.lost,
-            "repeated": self.repeated,
-            "conflicting": self.conflicting,
-            "overall": self.overall.to_dict(),
-            "kinds": {str(kind): score.to_dict() for kind, score in self.kinds.items()},
-        }
-
-
-def _first_outputs(
-    count: int, observed: Iterable[ObservedOutput]
-) -> tuple[list[ObservedOutput | None], set[int], set[int]]:
-    """Return the first outputs by position, and the repeated and conflicting positions."""
-    first: list[ObservedOutput | None] = [None] * count
-    repeated: set[int] = set()
-    conflicting: set[int] = set()
-    for output in observed:
-        if not 0 <= output.position < count:
-            raise ValueError(
-                f"an output has position {output.position}, but the generated stream has "
-                f"{count} records; score it against the stream that was fed in"
-            )
-        earlier = first[output.position]
-        if earlier is None:
-            first[output.position] = output
-            continue
-        repeated.add(output.position)
-        if earlier != output:
-            conflicting.add(output.position)
-    return first, repeated, conflicting
-
-
-def score(records: Sequence[GeneratedRecord], observed: Iterable[ObservedOutput]) -> Score:
-    """Score the outputs, in any order; raise ``ValueError`` for a position beyond the stream."""
-    outputs, repeated, conflicting = _first_outputs(len(records), observed)
-    roots = {record.id: record.root or record.id for record in records if record.id is not None}
-    kinds = {kind: KindScore() for kind in EditKind}
-    overall = KindScore()
-    swapped = 0
-    for record, first in zip(records, outputs, strict=True):
-        right = first is not None and _names_same_root(record, first, roots)
-        swapped += right and record.root is None
-        kinds[record.kind].add(record, first, right=right)
-        overall.add(record, first, right=right)
-    return Score(
-        kinds={kind: counts for kind, counts in kinds.items() if counts.count},
-        overall=overall,
-        swapped=swapped,
-        lost=outputs.count(None),
-        repeated=len(repeated),
-        conflicting=len(conflicting),
-    )
-
-
-def _names_same_root(
-    record: GeneratedRecord, output: ObservedOutput, roots: Mapping[str, str]
-) -> bool:
-    """Whether a duplicate names another document with the record's root."""
-    if output.kind is not Outcome.DUPLICATE or output.original_id in {None, record.id}:
-        return False
-    root = roots.get(record.id or "")
-    return root is not None and roots.get(output.original_id or "") == root
-
 
 class Truth:
+    """The generated records of a stream, and what the filter said of each."""
+
     def __init__(self) -> None:
         self._records: list[GeneratedRecord] = []
-        self._place: dict[SourcePosition, int] = {}
-        self._outputs: list[ReceivedOutput] = []
+        self._sources: dict[int, SourcePosition] = {}
+        self._outputs: dict[SourcePosition, ReceivedOutput] = {}
 
     def add(self, record: GeneratedRecord) -> int:
+        """Add the next record of the stream; return its index."""
         self._records.append(record)
         return len(self._records) - 1
 
     def note_sent(self, index: int, source: SourcePosition) -> None:
-        self._place[source] = index
+        self._sources[index] = source
 
     def note_output(self, output: ReceivedOutput) -> None:
         """Note an output; it may come before ``note_sent``."""
-        self._outputs.append(output)
+        self._outputs.setdefault(output.source, output)
 
     def score(self) -> Score:
-        """Return the score, without outputs of records that were not sent."""
-        observed = [
-            _observed(self._place[output.source], output)
-            for output in self._outputs
-            if output.source in self._place
-        ]
-        return score(self._records, observed)
+        roots = {each.id: each.root or each.id for each in self._records if each.id is not None}
+        kinds = {kind: KindScore() for kind in EditKind}
+        overall = KindScore()
+        swapped = 0
+        for index, record in enumerate(self._records):
+            source = self._sources.get(index)
+            output = None if source is None else self._outputs.get(source)
+            right = (
+                isinstance(output, DuplicateOutput)
+                and output.original_id != record.id
+                and output.original_id in roots
+                and roots[output.original_id] == roots.get(record.id or "")
+            )
+            swapped += right and record.root is None
+            kinds[record.kind].add(record, output, right=right)
+            overall.add(record, output, right=right)
+        return Score({kind: each for kind, each in kinds.items() if each.count}, overall, swapped)
 
 
-def _observed(index: int, output: ReceivedOutput) -> ObservedOutput:
+def _outcome_of(output: ReceivedOutput) -> Outcome:
     match output:
-        case DuplicateOutput(original_id=original_id):
-            return ObservedOutput(index, Outcome.DUPLICATE, original_id)
+        case DuplicateOutput():
+            return Outcome.DUPLICATE
         case DeadLetterOutput():
-            return ObservedOutput(index, Outcome.DEAD_LETTER)
+            return Outcome.DEAD_LETTER
         case _:
-            return ObservedOutput(index, Outcome.UNIQUE)
+            return Outcome.UNIQUE

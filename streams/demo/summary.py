@@ -21,8 +21,8 @@ from simhash_core.documents import Document, RawRecord, SourcePosition
 from streams.corpus.generated import BROKEN, EditKind
 from streams.documents.output_records import DeadLetterOutput, DuplicateOutput, ReceivedOutput
 from streams.documents.raw_documents import DocumentReader
-from streams.monitoring.metric_labels import Stage
-from streams.offline.pages import ShownText, page, text_pair
+from streams.monitoring.metrics import Stage
+from streams.offline.pages import page, text_pair
 from streams.terminal.layout import Block, counted, one_line, show, table
 from streams.terminal.record_lines import (
     DEAD_LETTER_STYLE,
@@ -73,12 +73,7 @@ def worker_times(exposition: str) -> WorkerTimes:
 
 
 class DemoReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of a demo.
-
-    ``documents``: records sent. ``unique`` includes ``undecidable``. ``precision`` and ``recall``
-    are None if unknown or undefined; ``by_kind`` has their counts (``streams.demo.scoring``).
-    ``swapped``: originals judged after a copy of theirs, as its duplicates.
-    """
+    """The figures of a demo; docs/demo.md explains them."""
 
     input: str | None
     seed: int | None
@@ -123,7 +118,7 @@ WORK_MAX: Final = 40_000
 _SENTENCE = re.compile(r".*?(?:[。！？!?；;]|[.](?=\s)|$)[”’」』\"')）]*", re.DOTALL)
 _WORD = re.compile(r"[^\W\d_\u3400-\u9fff]+|\d[\d.,]*|\s+|.", re.DOTALL)
 _SHOWN = 24  # maximum characters of a shown passage
-_SHORTEST_LIMIT = 60
+_LINE_CHARACTERS = 160
 _LONG_LIST = 400  # items
 _LIST_WORK = 50  # cost of each list
 
@@ -133,15 +128,12 @@ class _Change(NamedTuple):
     new: str
 
 
-def describe_change(original_text: str, text: str, limit: int = 160) -> str:
-    """Summarise in at most ``limit`` characters what changed from the original to the copy.
+def describe_change(original_text: str, text: str) -> str:
+    """Summarise in a line what changed from the original to the copy.
 
     It says if only white space, typography or the order of sentences differ; else it gives the
-    numbers of removed and added characters, then the largest changes. Raises ``ValueError`` for a
-    limit below 60.
+    numbers of removed and added characters, then the largest changes.
     """
-    if limit < _SHORTEST_LIMIT:
-        raise ValueError(f"limit is {limit}; give at least {_SHORTEST_LIMIT} characters")
     if original_text == text:
         return "no change"
     cut = max(len(original_text), len(text)) > TEXT_MAX
@@ -154,7 +146,7 @@ def describe_change(original_text: str, text: str, limit: int = 160) -> str:
     before, after = (_SENTENCE.findall(t) for t in (old, new))
     if _multiset(before) == _multiset(after):
         return "the same sentences in another order" + scope
-    return _summary(list(_changes(before, after)), scope, limit)
+    return _summary(list(_changes(before, after)), scope)
 
 
 def _letters(text: str) -> str:
@@ -165,14 +157,14 @@ def _multiset(sentences: list[str]) -> Counter[str]:
     return Counter(sentence.strip() for sentence in sentences if sentence.strip())
 
 
-def _summary(changes: list[_Change], scope: str, limit: int) -> str:
+def _summary(changes: list[_Change], scope: str) -> str:
     replaced = sum(len(change.old) for change in changes)
     added = sum(len(change.new) for change in changes)
     summary = f"−{replaced} +{added} characters{scope}"
     visible = [change for change in changes if change.old.strip() or change.new.strip()]
     for change in sorted(visible, key=lambda change: -len(change.old) - len(change.new)):
         shown = f"; {_shown(change)}"
-        if len(summary) + len(shown) > limit:
+        if len(summary) + len(shown) > _LINE_CHARACTERS:
             break
         summary += shown
     return summary
@@ -225,26 +217,22 @@ def _differing(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, in
 
 # ---- A bounded memory of recent records, to compare copies with originals.
 
-_BYTES_MAX: Final = 64 * 1024 * 1024
+_BYTES_MAX: Final = 64 * 1024 * 1024  # at four bytes a character
 _REFUSED_MAX: Final = 10_000
 
 
 class TextMemory:
-    """Remembers documents up to ``bytes_max``, at four bytes a character; the oldest are forgotten.
+    """Remembers the latest documents, and the origin of records that are no documents."""
 
-    Of records that are no documents it remembers the origin.
-    """
-
-    def __init__(self, reader: DocumentReader, bytes_max: int = _BYTES_MAX) -> None:
+    def __init__(self, reader: DocumentReader) -> None:
         self._reader = reader
-        self._bytes_left = bytes_max
+        self._bytes_left = _BYTES_MAX
         self._documents: dict[SourcePosition, Document] = {}
         self._where: dict[SourcePosition, str] = {}
 
     def remember(
         self, key: bytes | None, value: bytes | None, source: SourcePosition, where: str = ""
     ) -> None:
-        """Remember a record; ``where`` is its origin, for people."""
         read = self._reader.read(source, RawRecord(key, value, 0))
         if not isinstance(read, Document):
             if len(self._where) < _REFUSED_MAX:
@@ -287,10 +275,7 @@ class Refused(NamedTuple):
 
 
 class Examples:
-    """Keeps the duplicates furthest from their originals, and the first dead letters.
-
-    The furthest ones show whether a threshold is right.
-    """
+    """Keeps the duplicates furthest from their originals, and the first dead letters."""
 
     def __init__(self, texts: TextMemory) -> None:
         self._texts = texts
@@ -532,12 +517,6 @@ def _pairs(rows: Iterable[tuple[str, str]]) -> list[Block]:
 # ---- The page of ``demo --report``.
 
 
-class _ShownPair(NamedTuple):
-    facts: str
-    first: ShownText
-    second: ShownText
-
-
 def demo_page(report: DemoReport, examples: Examples) -> str:
     pairs, refused = examples.pairs(), examples.refused()
     return page(
@@ -546,7 +525,13 @@ def demo_page(report: DemoReport, examples: Examples) -> str:
         {
             "profile": report.profile,
             "tiles": _tiles(report),
-            "pairs": [_shown_in_page(pair) for pair in pairs],
+            "pairs": [
+                (
+                    _nearness(pair.duplicate),
+                    *text_pair(pair.original, pair.copy, ("original", "duplicate")),
+                )
+                for pair in pairs
+            ],
             "duplicates": f"{report.duplicates:,}",
             "reasons": [
                 (reason, f"{count:,}") for reason, count in report.dead_letters_by_reason.items()
@@ -571,8 +556,3 @@ def _tiles(report: DemoReport) -> list[tuple[str, str, str]]:
         ("Dead letters", f"{report.dead_letters:,}", "could not be read"),
         ("Too short", f"{report.undecidable:,}", "compared by exact content only"),
     ]
-
-
-def _shown_in_page(pair: Pair) -> _ShownPair:
-    pieces = text_pair(pair.original, pair.copy, ("original", "duplicate"))
-    return _ShownPair(_nearness(pair.duplicate), *pieces)

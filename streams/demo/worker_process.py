@@ -32,10 +32,9 @@ class WorkerProcessError(FirstseenError):
 
 
 class WorkerProcess:
-    """A worker as a context manager.
+    """A worker as a context manager; it ends with this process, even by SIGKILL.
 
-    It ends with this process, even by SIGKILL. Its settings are ``options`` (of ``firstseen
-    worker``) alone, not the environment's. ``log`` is its log file.
+    Its settings are ``options`` (of ``firstseen worker``) alone, not the environment's.
     """
 
     def __init__(self, options: Sequence[str], log: Path) -> None:

@@ -76,8 +76,7 @@ class Decided(NamedTuple):
     """The decisions of a pass, by document number.
 
     ``originals``: of each document, itself if unique. ``distances``: of each duplicate, in bits.
-    ``counts``: documents by verdict name. Seconds, by clock and of the processor, are of the pass
-    alone.
+    ``counts``: documents by verdict name.
     """
 
     originals: array[int]
@@ -136,8 +135,7 @@ def decide(
 
 # ---- A cache of fingerprints, for many passes over the same texts with other thresholds.
 #
-# Distance, confirmation threshold and blocks decide which documents are compared and near, but do
-# not affect fingerprints. Profiles that differ only in these share the cache.
+# Profiles that differ only in thresholds and blocks, which do not affect fingerprints, share it.
 
 _DIGEST_BYTES: Final = 16
 
@@ -147,7 +145,7 @@ _Fingerprints = dict[bytes, Fingerprinted]
 
 
 class RememberedFingerprints:
-    """Makes fingerprinters with a common cache; a text takes 200 bytes, fingerprint and sketch."""
+    """Makes fingerprinters with a common cache, which needs 200 bytes for each text."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Fingerprints] = {}

@@ -31,10 +31,8 @@ _DIGITS: Final = 6
 class Quality(msgspec.Struct, frozen=True, kw_only=True):
     """Shares are 0 to 1 with six digits; None if there was nothing to measure.
 
-    ``recall`` to ``false_duplicates`` are defined in ``streams.evaluation.figures``.
-    ``joined_pairs``: the denominator of precision. ``negatives_joined``: labelled negatives among
-    all joined pairs. ``documents_per_second``, ``seconds`` (clock) and ``cpu_seconds`` are of the
-    deduplication alone.
+    ``streams.evaluation.figures`` defines them. ``joined_pairs``: the denominator of precision.
+    ``documents_per_second``, ``seconds`` and ``cpu_seconds`` are of the deduplication alone.
     """
 
     documents: int
@@ -195,29 +193,26 @@ def pair_distances(
     watch: Callable[[int], None],
 ) -> PairDistances:
     """Compare labelled pairs, random pairs and ``others``; undecidable ones are left out."""
-    pairs = [pair for pair in labelled.pairs if pair.label in (POSITIVE, NEGATIVE)]
-    unrelated = _unrelated(labelled.documents.groups)
-    ends = {(pair.first, pair.second) for pair in pairs} | set(others)
-    wanted = {number for pair in (*ends, *unrelated) for number in pair}
-    prints = _fingerprints(labelled.file, settings, fingerprinter, wanted, watch)
-    distances = {pair: d for pair in ends if (d := _distance(prints, pair)) is not None}
-    return PairDistances(
-        _of_label(distances, pairs, POSITIVE),
-        _of_label(distances, pairs, NEGATIVE),
-        [d for pair in unrelated if (d := _distance(prints, pair)) is not None],
-        distances,
+    positives, negatives = (
+        [(pair.first, pair.second) for pair in labelled.pairs if pair.label == label]
+        for label in (POSITIVE, NEGATIVE)
     )
+    unrelated = _unrelated(labelled.documents.groups)
+    pairs = {*positives, *negatives, *unrelated, *others}
+    wanted = {number for pair in pairs for number in pair}
+    prints = _fingerprints(labelled.file, settings, fingerprinter, wanted, watch)
+    distances = {
+        (a, b): distance_bits(prints[a], prints[b]) for a, b in pairs if prints[a] and prints[b]
+    }
 
+    def known(of: Iterable[tuple[int, int]]) -> list[int]:
+        return [distances[pair] for pair in of if pair in distances]
 
-def _of_label(
-    distances: Mapping[tuple[int, int], int], pairs: Iterable[LabelledPair], label: int
-) -> list[int]:
-    ends = [(pair.first, pair.second) for pair in pairs if pair.label == label]
-    return [distances[pair] for pair in ends if pair in distances]
+    return PairDistances(known(positives), known(negatives), known(unrelated), distances)
 
 
 def _unrelated(groups: Sequence[str | None]) -> list[tuple[int, int]]:
-    """Draw pairs of different groups, with a fixed seed; none without groups."""
+    """Draw pairs of different groups, with a fixed seed."""
     grouped = [number for number, group in enumerate(groups) if group is not None]
     if len({groups[number] for number in grouped}) < 2:  # noqa: PLR2004 - two make a pair
         return []
@@ -253,8 +248,3 @@ def _fingerprints(
         watch(number + 1)
     make()
     return prints
-
-
-def _distance(prints: Mapping[int, bytes], pair: tuple[int, int]) -> int | None:
-    a, b = prints[pair[0]], prints[pair[1]]
-    return distance_bits(a, b) if a and b else None

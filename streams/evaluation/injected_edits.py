@@ -1,8 +1,6 @@
 """Makes near-duplicates of unlabelled texts by realistic edits.
 
-Words are replaced, inserted and deleted in short runs, sentences too; insertions come from another
-text of the collection. The demo's edits do the rest: order, truncation, typography, boilerplate.
-All draws follow from the given random numbers.
+Insertions come from another text of the collection. All draws follow from the random numbers.
 """
 
 from __future__ import annotations
@@ -18,8 +16,8 @@ import msgspec
 
 from simhash_core.analysis.exact_similarity import exact_jaccard
 from simhash_core.documents import Document
-from streams.corpus.draws import integer, pick
-from streams.corpus.edits import reorder, repost, retype, truncate
+from streams.corpus.draws import pick
+from streams.corpus.edits import change_words, reorder, repost, retype, truncate
 from streams.corpus.language import LANGUAGES, Language
 from streams.evaluation.dedup_pass import decide, exact_jaccards, named_by
 from streams.evaluation.evaluation import Labelled, read_labelled
@@ -31,9 +29,7 @@ SHARE_MIN: Final = 0.02
 SHARE_MAX: Final = 0.15
 """Share of the words (Chinese: characters) of a text that an edit of words touches."""
 
-_RUN: Final = (1, 4)
 _CHINESE_SHARE: Final = 0.15
-_WORD: Final = re.compile(r"[^\W\d_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|\d+|\s+|.", re.DOTALL)
 _CHINESE: Final = re.compile(r"[\u3400-\u9fff]")
 _STOPS: Final = "。！？!?\n"
 _SENTENCE: Final = re.compile(rf"[^{_STOPS}.]*(?:[{_STOPS}]+|\.+\s*|$)")
@@ -77,19 +73,6 @@ def drawn_share(rng: random.Random) -> float:
     return SHARE_MIN + (SHARE_MAX - SHARE_MIN) * rng.random()
 
 
-def _change_words(draw: _Draw, *, takes: bool, puts: bool) -> str:
-    """Delete short runs of words, insert runs of the other text, or both, at random places."""
-    words, source = _WORD.findall(draw.text), _WORD.findall(draw.other)
-    left = max(1, round(len(words) * draw.share))
-    while left > 0 and words:
-        run = min(left, integer(draw.rng, *_RUN))
-        at = int(draw.rng.random() * len(words))
-        begin = int(draw.rng.random() * max(1, len(source) - run))
-        words[at : at + (run if takes else 0)] = source[begin : begin + run] if puts else []
-        left -= run
-    return "".join(words)
-
-
 def _sentences(draw: _Draw) -> str:
     sentences = _sentences_of(draw.text)
     source = _sentences_of(draw.other)
@@ -112,9 +95,9 @@ def _boilerplate(draw: _Draw) -> str:
 
 
 _EDITS: Final[Mapping[Edit, Callable[[_Draw], str]]] = {
-    Edit.SUBSTITUTE: lambda draw: _change_words(draw, takes=True, puts=True),
-    Edit.INSERT: lambda draw: _change_words(draw, takes=False, puts=True),
-    Edit.DELETE: lambda draw: _change_words(draw, takes=True, puts=False),
+    Edit.SUBSTITUTE: lambda draw: change_words(*draw),
+    Edit.INSERT: lambda draw: change_words(*draw, takes=False),
+    Edit.DELETE: lambda draw: change_words(*draw, puts=False),
     Edit.SENTENCES: _sentences,
     Edit.REORDER: lambda draw: reorder(draw.rng, draw.language, draw.text),
     Edit.TRUNCATE: lambda draw: truncate(draw.rng, draw.language, draw.text),

@@ -33,10 +33,7 @@ class LabelledFileError(FirstseenError):
 
 
 class LabelledDocuments(NamedTuple):
-    """The documents of a file in order, without texts.
-
-    ``by_line``: number of a document by number of its line, both from 0.
-    """
+    """``by_line``: number of a document by number of its line, both from 0."""
 
     ids: Sequence[str]
     groups: Sequence[str | None]

@@ -34,7 +34,6 @@ from streams.evaluation.figures import (
 from streams.evaluation.tuning import (
     DOCUMENTS_MAX,
     SweepPoint,
-    Threshold,
     confirmations_around,
     distances_around,
     sweep,
@@ -98,41 +97,22 @@ def legend(series: Sequence[Series]) -> Markup:
 CASES_MAX: Final = 8  # number of misses, and of false joins, that are shown with their texts
 
 
-class ShownCase(NamedTuple):
-    """Two documents that were judged wrongly, as the page shows them."""
-
-    facts: str
-    first: ShownText
-    second: ShownText
-
-
 class CaseGroup(NamedTuple):
-    """The worst of ``total`` cases of one kind; ``key`` is unique on the page."""
+    """The worst of ``total`` cases of one kind: the facts, and two documents judged wrongly.
+
+    ``key`` is unique on the page.
+    """
 
     title: str
     key: str
     text: str
     total: int
-    cases: Sequence[ShownCase]
+    cases: Sequence[tuple[str, ShownText, ShownText]]
 
     @property
     def shown(self) -> str:
         some = f"{len(self.cases)} of " if self.total > len(self.cases) else ""
         return f"{some}{self.total:,}"
-
-
-class ReportContent(NamedTuple):
-    """``by_distance`` and ``by_verification`` are empty without a sweep."""
-
-    quality: Quality
-    names: tuple[str, str]
-    bits: int
-    distance: int
-    verify_at: float
-    distances: PairDistances
-    by_distance: Sequence[SweepPoint]
-    by_verification: Sequence[SweepPoint]
-    groups: Sequence[CaseGroup]
 
 
 class _Wrong(NamedTuple):
@@ -142,21 +122,22 @@ class _Wrong(NamedTuple):
     why: str
 
 
-def report_content(
+def report_page(
     names: tuple[str, str], settings: Settings, watch: Watch = unwatched
-) -> ReportContent:
+) -> tuple[str, Quality]:
+    """Evaluate the files of documents and of pairs; return the page and its figures."""
     labelled = read_labelled(*names, settings)
     count = len(labelled.documents.ids)
+    profile = settings.index_profile()
     remembered = RememberedFingerprints()
-    swept = count <= DOCUMENTS_MAX
+    is_swept = count <= DOCUMENTS_MAX
     fingerprinter_of: Callable[[Profile], Fingerprinter] = (
-        remembered.fingerprinter if swept else Fingerprinter
+        remembered.fingerprinter if is_swept else Fingerprinter
     )
     evaluated = evaluate(labelled, settings, fingerprinter_of, watch)
     misses, false_joins = _misses(evaluated), _false_joins(evaluated)
     shown = [*misses[:CASES_MAX], *false_joins[:CASES_MAX]]
     ends = [(case.first, case.second) for case in shown]
-    profile = settings.index_profile()
     distances = pair_distances(
         labelled,
         settings,
@@ -164,46 +145,42 @@ def report_content(
         ends,
         lambda done: watch("comparing pairs", done, count),
     )
-    thresholds = [distances_around(settings), confirmations_around(settings)]
-    at = threshold_of(settings)
-    points: dict[Threshold, SweepPoint] = {}
-    if swept:
-        others = [each for ats in thresholds for each in ats if each != at]
-        points = sweep(labelled, settings, others, fingerprinter_of, watch)
-    if points:
-        points[at] = SweepPoint(at, evaluated.quality, evaluated.decided)
-    by_distance, by_verification = (
-        [points[at] for at in ats if at in points] for ats in thresholds
-    )
+    curves: list[_Figure] = []
+    if is_swept:
+        curves = _threshold_figures(evaluated, settings, fingerprinter_of, watch)
     documents = texts_of(names[0], settings, {number for pair in ends for number in pair})
     cases = [_case(wrong, evaluated, documents, distances.of) for wrong in shown]
     kept = min(CASES_MAX, len(misses))
-    return ReportContent(
-        quality=evaluated.quality,
-        names=names,
-        bits=profile.bits,
-        distance=profile.distance,
-        verify_at=profile.verify_at,
-        distances=distances,
-        by_distance=by_distance,
-        by_verification=by_verification,
-        groups=[
-            CaseGroup(
-                "Worst misses",
-                "miss",
-                "Labelled positives with two different originals, the most similar first.",
-                len(misses),
-                cases[:kept],
-            ),
-            CaseGroup(
-                "Worst false joins",
-                "join",
-                "Duplicates that differ from the original that they name, the least similar first.",
-                len(false_joins),
-                cases[kept:],
-            ),
+    groups = [
+        CaseGroup(
+            "Worst misses",
+            "miss",
+            "Labelled positives with two different originals, the most similar first.",
+            len(misses),
+            cases[:kept],
+        ),
+        CaseGroup(
+            "Worst false joins",
+            "join",
+            "Duplicates that differ from the original that they name, the least similar first.",
+            len(false_joins),
+            cases[kept:],
+        ),
+    ]
+    values = {
+        "pairs": Path(names[1]).name,
+        "quality": evaluated.quality,
+        "tiles": _tiles(evaluated.quality),
+        "pair_figures": [
+            _distance_figure(distances, profile.distance, profile.bits),
+            *_band_figures(evaluated.quality),
         ],
-    )
+        "threshold_figures": curves,
+        "documents_max": f"{DOCUMENTS_MAX:,}",
+        "groups": groups,
+    }
+    title = f"Evaluation of {Path(names[0]).name}"
+    return page("evaluation.html", title, values), evaluated.quality
 
 
 def _misses(evaluated: Evaluated) -> list[_Wrong]:
@@ -253,7 +230,7 @@ def _case(
     evaluated: Evaluated,
     documents: Mapping[int, Document],
     distances: Mapping[tuple[int, int], int],
-) -> ShownCase:
+) -> tuple[str, ShownText, ShownText]:
     ends = (wrong.first, wrong.second)
     facts = [
         f"distance {distances[ends]}" if ends in distances else "no fingerprint",
@@ -263,7 +240,7 @@ def _case(
     groups = (evaluated.labelled.documents.groups[number] for number in ends)
     first, second = (None if group is None else f"group {group}" for group in groups)
     pair = text_pair(documents[wrong.first], documents[wrong.second], (first, second))
-    return ShownCase(" · ".join(filter(None, facts)), *pair)
+    return " · ".join(filter(None, facts)), *pair
 
 
 _BINS: Final = 24
@@ -277,24 +254,7 @@ class _Figure(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
-def report_page(content: ReportContent) -> str:
-    return page(
-        "evaluation.html",
-        f"Evaluation of {Path(content.names[0]).name}",
-        {
-            "pairs": Path(content.names[1]).name,
-            "quality": content.quality,
-            "tiles": _tiles(content),
-            "pair_figures": [_distances(content), *_bands(content)],
-            "threshold_figures": _thresholds(content),
-            "documents_max": f"{DOCUMENTS_MAX:,}",
-            "groups": content.groups,
-        },
-    )
-
-
-def _tiles(content: ReportContent) -> list[tuple[str, str, str]]:
-    quality = content.quality
+def _tiles(quality: Quality) -> list[tuple[str, str, str]]:
     return [
         ("Recall", _percent(quality.recall), f"of {quality.positives:,} labelled positives"),
         ("Precision", _percent(quality.precision), f"of {quality.joined_pairs:,} joined pairs"),
@@ -311,8 +271,7 @@ def _tiles(content: ReportContent) -> list[tuple[str, str, str]]:
     ]
 
 
-def _distances(content: ReportContent) -> _Figure:
-    distances = content.distances
+def _distance_figure(distances: PairDistances, in_force: int, of_bits: int) -> _Figure:
     largest = max([*distances.positives, *distances.negatives, *distances.unrelated, 1])
     width = max(1, -(-(largest + 1) // _BINS))
     bins = -(-(largest + 1) // width)
@@ -330,16 +289,16 @@ def _distances(content: ReportContent) -> _Figure:
     chart = Chart(
         "distances",
         "Distances of labelled pairs",
-        f"Share of pairs by distance in bits. Pairs up to {content.distance} bits apart are "
+        f"Share of pairs by distance in bits. Pairs up to {in_force} bits apart are "
         "candidates for being near.",
-        f"distance in bits, of {content.bits}",
+        f"distance in bits, of {of_bits}",
         "share of pairs",
     )
-    picture = histogram(chart, labels, series, (content.distance + 1) / width)
+    picture = histogram(chart, labels, series, (in_force + 1) / width)
     return _Figure(
         "Distances",
         "Compared directly, pair by pair. The broken line is the distance in force, "
-        f"{content.distance}: beyond it nothing is called a duplicate.",
+        f"{in_force}: beyond it nothing is called a duplicate.",
         legend(series) + picture,
         ["distance", *(row.name for row in series)],
         [
@@ -352,18 +311,27 @@ def _distances(content: ReportContent) -> _Figure:
     )
 
 
-def _thresholds(content: ReportContent) -> list[_Figure]:
-    if not content.by_distance:
-        return []
-    by_distance = [point.at.distance for point in content.by_distance]
+def _threshold_figures(
+    evaluated: Evaluated,
+    settings: Settings,
+    fingerprinter_of: Callable[[Profile], Fingerprinter],
+    watch: Watch,
+) -> list[_Figure]:
+    """Evaluate other thresholds too; draw the figures over each kind."""
+    in_force = threshold_of(settings)
+    distances, confirmations = distances_around(settings), confirmations_around(settings)
+    others = [at for at in (*distances, *confirmations) if at != in_force]
+    points = sweep(evaluated.labelled, settings, others, fingerprinter_of, watch)
+    points[in_force] = SweepPoint(in_force, evaluated.quality, evaluated.decided)
     title, x = "Figures by distance threshold", "distance threshold in bits"
-    figures = [_curve("by-distance", title, x, content.by_distance, by_distance, content.distance)]
-    if content.by_verification:
-        ats = [point.at.verify_at for point in content.by_verification]
+    by_distance = [points[at] for at in distances]
+    xs: list[float] = [at.distance for at in distances]
+    figures = [_curve("by-distance", title, x, by_distance, xs, in_force.distance)]
+    if confirmations:
         title, x = "Figures by similarity threshold", "minimum similarity (verify_at)"
-        figures.append(
-            _curve("by-confirmation", title, x, content.by_verification, ats, content.verify_at)
-        )
+        points_of = [points[at] for at in confirmations]
+        xs = [at.verify_at for at in confirmations]
+        figures.append(_curve("by-confirmation", title, x, points_of, xs, in_force.verify_at))
     return figures
 
 
@@ -397,8 +365,7 @@ def _figures_of(point: SweepPoint) -> tuple[float | None, ...]:
     return *shares, quality.caught, quality.false_duplicates
 
 
-def _bands(content: ReportContent) -> list[_Figure]:
-    quality = content.quality
+def _band_figures(quality: Quality) -> list[_Figure]:
     if not any(quality.positives_by_jaccard.values()):
         return []
     ends = [*BANDS[1:], "1.0"]

@@ -75,7 +75,7 @@ def distances_around(settings: Settings) -> list[Threshold]:
 
 
 def confirmations_around(settings: Settings) -> list[Threshold]:
-    """Return agreements around the one in force; nothing if candidates are not confirmed."""
+    """Return similarities around the one in force; nothing if candidates are not confirmed."""
     profile = settings.index_profile()
     if profile.verifier() is None:
         return []
@@ -91,7 +91,7 @@ def sweep(
     fingerprinter_of: Callable[[Profile], Fingerprinter],
     watch: Watch = unwatched,
 ) -> dict[Threshold, SweepPoint]:
-    """Return the figures at each threshold; ``fingerprinter_of`` should cache."""
+    """Return the figures at each threshold."""
     passes: dict[Threshold, Decided] = {}
     for done, at in enumerate(thresholds):
         watch("other thresholds", done, len(thresholds))
@@ -154,17 +154,10 @@ def tune(
     precision_wanted: float,
     watch: Watch = unwatched,
 ) -> Tuned:
-    """Try each profile at thresholds around its own.
-
-    First distances are tried; then, at the best distance, agreements if candidates are confirmed.
-    """
+    """Try each profile at distances around its own; then, at the best, at other similarities."""
     curve: list[TunedPoint] = []
     for name, settings in profiles:
-
-        def watch_named(step: str, done: int, total: int, name: str = name) -> None:
-            watch(f"{name}: {step}", done, total)
-
-        curve += _tried(labelled, name, settings, precision_wanted, watch_named)
+        curve += _tried(labelled, name, settings, precision_wanted, watch)
     recommended = best(curve, precision_wanted, _positives(labelled))
     low, share = (recommended.precision_low, recommended.precision) if recommended else (None, None)
     return Tuned(
@@ -233,7 +226,13 @@ def _tried(
     positives = _positives(labelled)
 
     def points(settings: Settings, thresholds: Sequence[Threshold]) -> list[TunedPoint]:
-        swept = sweep(labelled, settings, thresholds, remembered.fingerprinter, watch)
+        swept = sweep(
+            labelled,
+            settings,
+            thresholds,
+            remembered.fingerprinter,
+            lambda step, done, total: watch(f"{name}: {step}", done, total),
+        )
         return [
             _tuned_point(name, swept[at], positives, state_bytes, confirms=confirms)
             for at in thresholds

@@ -31,9 +31,9 @@ _PREFETCH_KIB: Final = 16 * _KIB
 _PARTITION_FETCH_BYTES: Final = 2 * _MIB
 """Of raw records in one fetch: more than a batch, otherwise each fetch ends with a small one."""
 _REFRESH_MS: Final = 5000  # how soon a deleted topic or a new partition is noticed
-_REJOIN_MS: Final = 60_000
-"""How long a rebalance waits for a member that does not rejoin. The default is 5 minutes, in which
-nobody reads anything."""
+_REJOIN_MS: Final = 20_000
+"""How long a rebalance waits for a member that does not rejoin, and nobody reads anything. The
+default is 5 minutes. It is longer than a revocation takes (``RawConsumer``)."""
 _RECONNECT_MAX_MS: Final = 1000
 """The longest pause between two connection attempts. The default, 10 s, is more than a session. It
 is at most a sixth of the session, so that a member is back in time."""

@@ -20,9 +20,16 @@ from streams.kafka.errors import becomes_true, is_of_client, retrying
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog import Changelog, steps_back
 from streams.store.changelog_codec import ENTRIES_TAG, LoggedProgress, furthest
-from streams.topics.admin import TopicsError, can_administer, partitions_of
+from streams.topics.admin import (
+    RawTopic,
+    TopicsError,
+    can_administer,
+    grow_changelog,
+    partitions_of,
+    raw_topic,
+    refuse_lost_shards,
+)
 from streams.topics.consumer_group import group_members
-from streams.topics.shard_topics import RawTopic, grow_changelog, raw_topic, refuse_lost_shards
 from streams.topics.watermarks import BrokerWatermarks, Watermarks
 from streams.worker.index_on_kafka import Claim, refuse_other_settings
 from streams.worker.log_codec import LogCodec, OtherIndexError

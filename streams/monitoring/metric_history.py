@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from streams.monitoring.metric_definitions import PREFIX
-from streams.monitoring.metrics import Metrics
+from streams.monitoring.metrics import PREFIX, Metrics
 
 EVERY_SECONDS: Final = 2.0
 _SAMPLES: Final = 151  # five minutes

@@ -1,13 +1,17 @@
-"""The metrics of a worker, on its own registry; ``metrics.toml`` explains them."""
+"""The metrics of a worker, on its own registry, as ``metrics.toml`` defines them."""
 
 from __future__ import annotations
 
 import platform
+import sys
 import threading
 import time
+import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from importlib.metadata import version
+from importlib.resources import files
 from itertools import product
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
@@ -33,18 +37,124 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from simhash_core.errors import ErrorReason
-from simhash_core.verdicts import RejectionReason
-from streams.monitoring.metric_definitions import DEFINED, MetricDefinition, MetricKind
-from streams.monitoring.metric_labels import (
-    DEAD_LETTER,
-    InternalTopic,
-    Stage,
-    TransactionOutcome,
-    named,
-    reason_of,
-)
+from simhash_core.errors import ErrorReason, FirstseenError, UnknownNameError
+from simhash_core.verdicts import VERDICT_NAMES, RejectionReason
 from streams.registry.schemas import FetchOutcome
+
+# ---- The values of labels: closed lists, so that every series begins at 0.
+#
+# An alert does not see the increase of a series that first appears at 1. No label holds an id, a
+# key or a text of a document.
+
+_Name = TypeVar("_Name", bound=StrEnum)
+
+DEAD_LETTER: Final = "dead_letter"
+
+VERDICTS: Final = (*VERDICT_NAMES, DEAD_LETTER)
+
+OUTPUTS: Final = ("unique", "duplicate_of", "tagged", DEAD_LETTER)
+
+
+class InternalTopic(StrEnum):
+    LOG = "log"  # packets, queries and control records: the order of all documents
+    REPORTS = "reports"  # results of look-ups, from the other workers to the leader
+    CHANGELOG = "changelog"  # entries and progress of the shards
+
+
+class Stage(StrEnum):
+    """The timed steps of the work, which also count errors."""
+
+    READ = "read"  # takes raw records from the broker
+    FINGERPRINT = "fingerprint"  # turns raw records into columns with fingerprints and sketches
+    APPEND = "append"  # encodes packets and appends them to the log
+    LOOKUP = "lookup"  # looks up packets of the log in this worker's shards
+    DECIDE = "decide"  # turns reports into verdicts, at the leader
+    OUTPUT = "output"  # turns verdicts into output records
+    COMMIT = "commit"
+    """Hands output records to the broker, until they are acknowledged or committed."""
+    STORE = "store"  # writes to the disk after the commit
+    RECOVER = "recover"  # brings a shard to the end of its changelog
+    WATCH = "watch"  # asks the broker for the ends of partitions
+
+
+class TransactionOutcome(StrEnum):
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    FENCED = "fenced"
+    UNANSWERED = "unanswered"
+
+
+def named(names: type[_Name], name: str) -> _Name:
+    try:
+        return names(name)
+    except ValueError:
+        raise UnknownNameError(names.__name__, name, names) from None
+
+
+def reason_of(error: Exception) -> ErrorReason:
+    if isinstance(error, FirstseenError):
+        return error.reason
+    client = sys.modules.get("confluent_kafka")  # without loading the client
+    if client is not None and isinstance(error, client.KafkaException):
+        return ErrorReason.BROKER
+    if isinstance(error, TimeoutError):  # an OSError as well
+        return ErrorReason.TIMEOUT
+    return ErrorReason.STORAGE if isinstance(error, OSError) else ErrorReason.INTERNAL
+
+
+# ---- The definitions.
+
+PREFIX: Final = "firstseen_"
+
+_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
+    "any": (),
+    "errors": tuple(map(str, ErrorReason)),
+    "fetches": tuple(map(str, FetchOutcome)),
+    "internal topics": tuple(map(str, InternalTopic)),
+    "outputs": OUTPUTS,
+    "rejections": tuple(map(str, RejectionReason)),
+    "removals": ("deleted", "expired"),
+    "stages": tuple(map(str, Stage)),
+    "transactions": tuple(map(str, TransactionOutcome)),
+    "verdicts": VERDICTS,
+}
+
+
+class MetricKind(StrEnum):
+    """The type in the text format; an info is a gauge at 1 with labels."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+    SUMMARY = "summary"
+    INFO = "info"
+
+
+class MetricDefinition(NamedTuple):
+    name: str  # as scraped; of a histogram, without suffix
+    kind: MetricKind
+    help: str  # for the exposition
+    answers: str  # for the documentation
+    labels: Mapping[str, tuple[str, ...]]  # (): values are not known beforehand
+    buckets: tuple[float, ...]
+
+
+def _definitions() -> Iterator[MetricDefinition]:
+    text = (files(__package__) / "metrics.toml").read_text("utf-8")
+    for name, table in tomllib.loads(text).items():
+        labels = {label: _VALUES[values] for label, values in table.get("labels", {}).items()}
+        yield MetricDefinition(
+            PREFIX + name,
+            MetricKind(table["kind"]),
+            table["help"],
+            table["answers"],
+            labels,
+            tuple(table.get("buckets", ())),
+        )
+
+
+DEFINITIONS: Final = tuple(_definitions())
+
 
 # ---- What the client library lacks.
 
@@ -133,60 +243,7 @@ class PartitionGauge(Collector):
         yield family
 
 
-# ---- From definitions to metrics, with every series at 0.
-
 Labels: TypeAlias = tuple[str, ...]
-
-
-class MetricFamilies:
-    """All metrics of ``metrics.toml`` but the infos, by name, on one registry."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self.registry = registry
-        self.gauges: dict[str, Gauge] = {}
-        self.series: dict[str, PartitionGauge] = {}
-        self.counters: dict[str, dict[Labels, Counter]] = {}
-        self.histograms: dict[str, BatchHistogram] = {}
-        self.timers: dict[str, dict[Labels, Histogram]] = {}
-        self.summaries: dict[str, TotalsSummary] = {}
-        for name, definition in DEFINED.items():
-            self._make(name, definition)
-
-    def _make(self, name: str, definition: MetricDefinition) -> None:
-        full, text, labels = definition.name, definition.help, list(definition.labels)
-        match definition.kind:
-            case MetricKind.GAUGE if labels:
-                self.series[name] = PartitionGauge(definition, self.registry)
-            case MetricKind.GAUGE:
-                self.gauges[name] = Gauge(full, text, registry=self.registry)
-            case MetricKind.COUNTER:
-                counter = Counter(full, text, labels, registry=self.registry)
-                self.counters[name] = _children(counter, definition)
-            case MetricKind.HISTOGRAM if labels:
-                timer = Histogram(
-                    full, text, labels, buckets=definition.buckets, registry=self.registry
-                )
-                self.timers[name] = _children(timer, definition)
-            case MetricKind.HISTOGRAM:
-                self.histograms[name] = BatchHistogram(definition, self.registry)
-            case MetricKind.SUMMARY:
-                self.summaries[name] = TotalsSummary(definition, self.registry)
-
-    def info(self, name: str, values: Mapping[str, str]) -> None:
-        definition = DEFINED[name]
-        assert values.keys() == definition.labels.keys()
-        info = Info(definition.name.removesuffix("_info"), definition.help, registry=self.registry)
-        info.info(dict(values))
-
-    def set(self, name: str, value: float) -> None:
-        self.gauges[name].set(value)
-
-    def count(self, name: str, amount: float = 1, *labels: str) -> None:
-        """Count; raise ``KeyError`` for labels that are not in the list."""
-        self.counters[name][labels].inc(amount)
-
-    def observe(self, name: str, values: Collection[float]) -> None:
-        self.histograms[name].observe(values)
 
 
 _Family = TypeVar("_Family", bound=MetricWrapperBase)
@@ -253,14 +310,54 @@ class Metrics:
         self._lock = threading.Lock()
         self._recovering: dict[int, int] = {}
         self._newest_ms = 0
-        families = self._families = MetricFamilies(registry)
-        families.info("index_info", (index or IndexInfo())._asdict())
+        self._gauges: dict[str, Gauge] = {}
+        self._series: dict[str, PartitionGauge] = {}
+        self._counters: dict[str, dict[Labels, Counter]] = {}
+        self._histograms: dict[str, BatchHistogram] = {}
+        self._timers: dict[str, dict[Labels, Histogram]] = {}
+        self._summaries: dict[str, TotalsSummary] = {}
         build = {"version": version("firstseen"), "python_version": platform.python_version()}
-        families.info("build_info", build)
-        self._set, self._count = families.set, families.count
-        self._observe = families.observe
-        self._documents = families.series["store_documents"]
-        self._waiting = families.series["waiting_documents"]
+        infos = {"index_info": (index or IndexInfo())._asdict(), "build_info": build}
+        for definition in DEFINITIONS:
+            self._make(definition.name.removeprefix(PREFIX), definition, infos)
+        self._documents = self._series["store_documents"]
+        self._waiting = self._series["waiting_documents"]
+
+    def _make(
+        self, name: str, definition: MetricDefinition, infos: Mapping[str, dict[str, str]]
+    ) -> None:
+        full, text, labels = definition.name, definition.help, list(definition.labels)
+        match definition.kind:
+            case MetricKind.GAUGE if labels:
+                self._series[name] = PartitionGauge(definition, self.registry)
+            case MetricKind.GAUGE:
+                self._gauges[name] = Gauge(full, text, registry=self.registry)
+            case MetricKind.COUNTER:
+                counter = Counter(full, text, labels, registry=self.registry)
+                self._counters[name] = _children(counter, definition)
+            case MetricKind.HISTOGRAM if labels:
+                timer = Histogram(
+                    full, text, labels, buckets=definition.buckets, registry=self.registry
+                )
+                self._timers[name] = _children(timer, definition)
+            case MetricKind.HISTOGRAM:
+                self._histograms[name] = BatchHistogram(definition, self.registry)
+            case MetricKind.SUMMARY:
+                self._summaries[name] = TotalsSummary(definition, self.registry)
+            case MetricKind.INFO:
+                assert infos[name].keys() == definition.labels.keys()
+                info = Info(full.removesuffix("_info"), text, registry=self.registry)
+                info.info(infos[name])
+
+    def _set(self, name: str, value: float) -> None:
+        self._gauges[name].set(value)
+
+    def _count(self, name: str, amount: float = 1, *labels: str) -> None:
+        """Raise ``KeyError`` for labels that are not in the list."""
+        self._counters[name][labels].inc(amount)
+
+    def _observe(self, name: str, values: Collection[float]) -> None:
+        self._histograms[name].observe(values)
 
     def exposition(self) -> bytes:
         return generate_latest(self.registry)
@@ -298,7 +395,7 @@ class Metrics:
     # ---- The index: look-ups, buckets, distances.
 
     def candidates(self, count: int, lookups: int) -> None:
-        self._families.summaries["candidates_per_lookup"].add(count, lookups)
+        self._summaries["candidates_per_lookup"].add(count, lookups)
 
     def distances(self, bits: Sequence[int]) -> None:
         self._observe("duplicate_distance", bits)
@@ -325,7 +422,7 @@ class Metrics:
             self.reports_missing(())
 
     def reports_missing(self, shards: Collection[int]) -> None:
-        missing = self._families.series["report_missing"]
+        missing = self._series["report_missing"]
         missing.replace({(str(shard),): 1 for shard in shards})
 
     def control_refused(self, records: int = 1) -> None:
@@ -412,7 +509,7 @@ class Metrics:
     # ---- The group, the broker, the registry.
 
     def lag(self, messages: Mapping[tuple[str, int], int]) -> None:
-        lags = self._families.series["consumer_lag_messages"]
+        lags = self._series["consumer_lag_messages"]
         lags.replace({(topic, str(part)): lag for (topic, part), lag in messages.items()})
 
     def watched(self, topic: str, partition: int) -> None:
@@ -420,7 +517,7 @@ class Metrics:
         self.skipped(topic, partition, 0)
 
     def skipped(self, topic: str, partition: int, offsets: int) -> None:
-        counters = self._families.counters["skipped_messages_total"]
+        counters = self._counters["skipped_messages_total"]
         counters[()].labels(topic, str(partition)).inc(offsets)
 
     def stalled_partitions(self, partitions: int) -> None:
@@ -469,7 +566,7 @@ class Metrics:
     @contextmanager
     def waiting(self, name: str) -> Iterator[None]:
         """Like ``stage``, without CPU time, for a step that waits for others."""
-        duration = self._families.timers["stage_duration_seconds"][(named(Stage, name),)]
+        duration = self._timers["stage_duration_seconds"][(named(Stage, name),)]
         started = time.perf_counter()
         try:
             with self.failures(name):

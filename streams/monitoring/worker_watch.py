@@ -23,8 +23,12 @@ from streams.monitoring.health import Health, PartitionLag, Stall, StallDetector
 from streams.monitoring.metrics import Metrics
 from streams.monitoring.worker_state import WorkerView
 from streams.topics.checking import SyncCopies, TooFewCopies
-from streams.topics.open_transactions import HUNG_ADVICE, OpenTransaction, open_transactions
-from streams.topics.watermarks import BrokerWatermarks
+from streams.topics.watermarks import (
+    HUNG_ADVICE,
+    BrokerWatermarks,
+    OpenTransaction,
+    open_transactions,
+)
 
 # ---- How long transactions are open.
 #

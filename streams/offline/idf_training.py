@@ -16,8 +16,7 @@ from simhash_core.errors import UsageError
 from simhash_core.text.idf import NAME, idf_identity, read_header
 from simhash_core.text.normalization import normalize_batch
 from simhash_core.text.profiles import Profile
-from simhash_core.text.segmentation import load_segmenter
-from simhash_core.text.term_traits import word_of
+from simhash_core.text.segmentation import load_segmenter, word_of
 from streams.documents.raw_documents import DocumentReader
 from streams.files.document_files import InputDocuments
 from streams.files.output_files import NewFile

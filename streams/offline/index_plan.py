@@ -16,8 +16,7 @@ from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.fingerprints.fingerprint import WORD_BITS
 from simhash_core.index.bucket_columns import tag_bits_of_ranges
-from simhash_core.index.memtable import Rows
-from simhash_core.index.prints import BAND_KEY_BYTES, Prints
+from simhash_core.index.prints import BAND_KEY_BYTES, Prints, Rows
 from simhash_core.index.segment import build_segment, columns_of
 from simhash_core.log.records import Chain
 from simhash_core.text.fingerprinter import CONTENT_DIGEST_SIZE

@@ -11,8 +11,16 @@ import msgspec
 from simhash_core.text.profiles import PROFILES
 from simhash_core.window import format_duration
 from streams.settings.kafka_properties import MASK, RESERVED, is_secret
-from streams.settings.loader import DEFAULT_ORIGIN, OTHER_VARIABLES, LoadedSettings
-from streams.settings.setting_fields import KAFKA, SECRETS, SettingField, setting_fields, shown
+from streams.settings.loader import (
+    DEFAULT_ORIGIN,
+    KAFKA,
+    OTHER_VARIABLES,
+    SECRETS,
+    LoadedSettings,
+    SettingField,
+    setting_fields,
+    shown,
+)
 
 BEGIN: Final = "<!-- begin: firstseen config reference -->"
 END: Final = "<!-- end -->"

@@ -42,9 +42,7 @@ class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         secrets = ("password", "oauth_client_secret")
         shown = msgspec.structs.asdict(self)
         shown |= {name: shown[name] and "(set)" for name in secrets}
-        return (
-            f"RegistrySettings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
-        )
+        return f"RegistrySettings({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
 
     def problems(self, fields: FieldSettings) -> Iterator[tuple[str, str]]:
         """Yield the name of each setting that does not fit the others, and what it must be."""
@@ -69,8 +67,9 @@ class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         yield from self._of_access()
 
     def _of_access(self) -> Iterator[tuple[str, str]]:
-        if self.password is not None and self.password_file is not None:
-            yield "registry.password_file", "registry.password is given too: choose one"
+        for name in ("password", "oauth_client_secret"):
+            if getattr(self, name) is not None and getattr(self, f"{name}_file") is not None:
+                yield f"registry.{name}_file", f"registry.{name} is given too: choose one"
         has_password = self.password is not None or self.password_file is not None
         if has_password != (self.username is not None):
             yield "registry.username", "a user needs a password, and a password a user"
@@ -88,22 +87,10 @@ class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
                 yield f"registry.{name}", "there is no such file"
 
     def _of_oauth(self) -> Iterator[tuple[str, str]]:
-        if self.oauth_client_secret is not None and self.oauth_client_secret_file is not None:
-            yield (
-                "registry.oauth_client_secret_file",
-                "registry.oauth_client_secret is given too: choose one",
-            )
-        has_secret = (
-            self.oauth_client_secret is not None or self.oauth_client_secret_file is not None
-        )
         if self.oauth_token_url is None:
-            others = (
-                name
-                for name in self.__struct_fields__
-                if name.startswith("oauth_") and getattr(self, name) is not None
-            )
-            for name in others:
-                yield f"registry.{name}", "it has no effect without registry.oauth_token_url"
+            for name in self.__struct_fields__:
+                if name.startswith("oauth_") and getattr(self, name) is not None:
+                    yield f"registry.{name}", "it has no effect without registry.oauth_token_url"
             return
         if (wrong := _wrong_url(self.oauth_token_url)) is not None or "," in self.oauth_token_url:
             yield "registry.oauth_token_url", wrong or "it must be one URL"
@@ -111,7 +98,7 @@ class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             yield "registry.username", "registry.oauth_token_url is given too: choose one"
         if self.oauth_client_id is None:
             yield "registry.oauth_client_id", "it must be given with registry.oauth_token_url"
-        if not has_secret:
+        if self.oauth_client_secret is None and self.oauth_client_secret_file is None:
             yield (
                 "registry.oauth_client_secret",
                 "it or registry.oauth_client_secret_file must be given with the URL",

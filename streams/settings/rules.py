@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import combinations
+from importlib.util import find_spec
+from itertools import combinations, starmap
 from typing import Final, NamedTuple
 
 import msgspec
@@ -20,7 +21,13 @@ from simhash_core.text.verification import verification_named
 from simhash_core.text.weighting import weighting_named
 from simhash_core.window import parse_duration
 from streams.settings.kafka_properties import not_accepted, security_problems, translate
-from streams.settings.settings import INTERNAL_OVERHEAD_BYTES, MATCH_BYTES, MIB, Settings
+from streams.settings.settings import (
+    INTERNAL_OVERHEAD_BYTES,
+    MATCH_BYTES,
+    MIB,
+    Settings,
+    TraceExport,
+)
 
 INTERNAL_BYTES_MAX: Final = 64 * MIB
 """The limit of brokers with default settings, for a record on an internal topic."""
@@ -136,16 +143,9 @@ def kafka_properties_can_be(settings: Settings) -> Iterator[Violation]:
     )
 
 
-def pages_are_not_open_to_all(settings: Settings) -> Iterator[Violation]:
-    """Outside the loopback, all pages but monitoring need a token."""
-    for name, message in settings.web.problems():
-        yield Violation(f"web.{name}", message)
-
-
-def the_registry_is_there_if_needed(settings: Settings) -> Iterator[Violation]:
-    """A format with schemas needs a registry and its packages; other formats have none."""
-    for name, message in settings.registry.problems(settings.fields):
-        yield Violation(name, message)
+def traces_have_their_packages(settings: Settings) -> Iterator[Violation]:
+    if settings.traces is not TraceExport.OFF and find_spec("opentelemetry") is None:
+        yield Violation("traces", "opentelemetry is not installed: pip install 'firstseen[otel]'")
 
 
 def internal_records_fit(settings: Settings) -> Iterator[Violation]:
@@ -174,8 +174,9 @@ RULES: Final[tuple[Callable[[Settings], Iterator[Violation]], ...]] = (
     a_window_has_a_length,
     state_dir_is_a_directory,
     kafka_properties_can_be,
-    pages_are_not_open_to_all,
-    the_registry_is_there_if_needed,
+    lambda settings: starmap(Violation, settings.web.problems()),
+    lambda settings: starmap(Violation, settings.registry.problems(settings.fields)),
+    traces_have_their_packages,
     internal_records_fit,
     a_batch_may_be_in_flight,
 )

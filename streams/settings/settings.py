@@ -14,15 +14,23 @@ import socket
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta, field
 from msgspec.structs import force_setattr, replace
 
-from simhash_core.text.profiles import DEFAULT_PROFILE, Profile
+from simhash_core.errors import UsageError
+from simhash_core.text.profiles import (
+    BLOCKS_INSTEAD_OF_BANDS,
+    DEFAULT_PROFILE,
+    Profile,
+    profile_named,
+)
+from simhash_core.text.verification import WITH_BANDS, usual_threshold
+from simhash_core.window import parse_duration
 from streams.documents.fields import FieldSettings
-from streams.settings.index import IndexSettings
+from streams.settings.named_files import read_index_files
 from streams.settings.registry import RegistrySettings
 
 # ---- The flow of documents: how many are handled at once, and how many may wait.
@@ -68,6 +76,54 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     log: _Topic = ""
     reports: _Topic = ""
     changelog: _Topic = ""
+
+
+# ---- The index.
+
+
+class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Changes to the profile, and so to the index identity; None keeps the profile's value."""
+
+    bits: Annotated[int, Meta(ge=64, le=512)] | None = None
+    blocks: Annotated[int, Meta(ge=0, le=128)] | None = None
+    block_bits: Annotated[int, Meta(ge=0, le=32)] | None = None
+    distance: Annotated[int, Meta(ge=0, le=511)] | None = None
+    segmenter: str | None = None
+    weighting: str | None = None
+    feature_hash: str | None = None
+    min_features: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    long_characters: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
+    cuts: Annotated[int, Meta(ge=1, le=2)] | None = None
+    bands: Annotated[int, Meta(ge=0, le=64)] | None = None
+    fingerprint: Literal["terms", "shingles"] | None = None
+    verify: str | None = None
+    verify_at: Annotated[float, Meta(ge=0, le=1)] | None = None
+    idf: str | None = None
+    user_dictionary: str | None = None
+    stop_words: str | None = None
+    window: str | None = None
+    lateness: str | None = None
+    fold_traditional: bool | None = None
+    short_texts: Literal["exact", "pass"] | None = None
+    same_id: Literal["compare", "replace"] | None = None
+
+    def changed(self, profile: str, *, scoped: bool) -> Profile:
+        """Return a profile with these changes; raise ``UnknownNameError`` or ``UsageError``."""
+        changes = {k: v for k, v in msgspec.structs.asdict(self).items() if v is not None}
+        for name in {"window", "lateness"} & changes.keys():
+            try:
+                changes[name] = parse_duration(changes[name])
+            except UsageError as error:
+                raise UsageError(f"{name}: {error}", setting=name) from None
+        named = profile_named(profile)
+        # Measures have different scales, so each needs its own threshold.
+        if changes.get("verify", named.verify) != named.verify:
+            changes = {"verify_at": usual_threshold(changes["verify"])} | changes
+            if named.bands and changes["verify"] != WITH_BANDS:
+                changes = {**BLOCKS_INSTEAD_OF_BANDS, **changes}
+        changed = replace(named, **read_index_files(changes), scoped=scoped)
+        changed.scheme()
+        return changed
 
 
 # ---- A worker's pages, and who may see them.
@@ -130,9 +186,9 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield the name of each setting that does not fit the others, and what it must be."""
         if self.token is not None and self.token_file is not None:
-            yield "token_file", "the token is given twice, by web.token as well: choose one"
+            yield "web.token_file", "the token is given twice, by web.token as well: choose one"
         if self.enabled and not (self.on_loopback or self.has_token or self.open_monitoring):
-            yield "host", _OPEN_TO_ALL
+            yield "web.host", _OPEN_TO_ALL
 
 
 def is_loopback(host: str) -> bool:
@@ -182,6 +238,14 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
+class TraceExport(StrEnum):
+    """Where the spans of documents go."""
+
+    OFF = "off"
+    OTLP = "otlp"
+    CONSOLE = "console"
+
+
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The log, on standard error. Texts of documents are never in it."""
 
@@ -228,6 +292,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     in_flight: InFlightSettings = field(default_factory=InFlightSettings)
     web: WebSettings = field(default_factory=WebSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    traces: TraceExport = TraceExport.OFF
     kafka: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

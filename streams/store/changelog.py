@@ -22,7 +22,7 @@ from streams.kafka.clients import Consumer, offset_range
 from streams.kafka.errors import PASSING_ERRORS, is_passing, judge, retrying
 from streams.kafka.log_reader import ReaderThread
 from streams.store.changelog_codec import Decoded, LoggedProgress, decode_records, furthest
-from streams.topics.open_transactions import HUNG_ADVICE
+from streams.topics.watermarks import HUNG_ADVICE
 
 # ---- One partition, from an offset to its committed end.
 

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from simhash_core.errors import ErrorReason, IndexMismatchError
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.index.memtable import Rows
+from simhash_core.index.prints import Rows
 from simhash_core.text.profiles import REPLACE
 from simhash_core.window import UNITS_MS
 from streams.monitoring.metrics import Metrics

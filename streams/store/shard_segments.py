@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from simhash_core.errors import ErrorReason, FirstseenError, UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.index.memtable import Rows
-from simhash_core.index.packed_columns import ROWS_LIMIT
+from simhash_core.index.bucket_columns import ROWS_LIMIT
+from simhash_core.index.prints import Rows
 from simhash_core.index.segment import (
     Column,
     Layout,

@@ -25,6 +25,7 @@ from rich.text import Text
 
 ELLIPSIS: Final = "…"
 _DROPPED: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+_HEX_A_LINE: Final = 64
 _LOOKED_AT: Final = 8  # characters examined for each cell, a bound on the work for long texts
 
 
@@ -53,9 +54,14 @@ def cut(text: str, cells: int) -> str:
     return set_cell_size(text, cells - 1).rstrip() + ELLIPSIS if cells > 0 else ""
 
 
-def counted(count: int, noun: str, plural: str | None = None) -> str:
+def counted(count: int, noun: str) -> str:
     """Return, for example, ``1 worker`` or ``2 workers``."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def hex_lines(fingerprint: bytes) -> list[str]:
+    digits = fingerprint.hex()
+    return [digits[i : i + _HEX_A_LINE] for i in range(0, len(digits), _HEX_A_LINE)]
 
 
 _UNBOUNDED: Final = 100_000

@@ -20,6 +20,7 @@ from streams.settings.settings import Settings
 from streams.topics.admin import (
     broker_count,
     can_administer,
+    lost_shards,
     partitions_of,
     replicas_of,
     topic_configs,
@@ -32,7 +33,6 @@ from streams.topics.plans import (
     TIMES_PAST,
     TopicPlan,
 )
-from streams.topics.shard_topics import lost_shards
 
 # ---- Partitions with too few copies in sync: brokers refuse their records.
 
@@ -102,7 +102,7 @@ class SyncCopies:
 #
 # Without them a consumer waits without a message, and a producer fails at its first batch. Brokers
 # do not report rights to transactional ids; the first transaction shows them. Alter on the
-# changelog is not checked, as only a growing raw topic needs it (``streams.topics.shard_topics``).
+# changelog is not checked, as only a growing raw topic needs it (``streams.topics.admin``).
 
 _ANSWER_SECONDS: Final = 10.0
 _TRY_SECONDS: Final = 0.5

@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from simhash_core.errors import FirstseenError
 from simhash_core.log.participant import Participant, ShardReady
@@ -22,8 +22,7 @@ from simhash_core.verdicts import DuplicateOf, Rejection
 from streams.errors import UnansweredError
 from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
 from streams.monitoring.group_watch import OffsetMetadataWriter
-from streams.monitoring.metric_labels import DEAD_LETTER, TransactionOutcome
-from streams.monitoring.metrics import Metrics
+from streams.monitoring.metrics import DEAD_LETTER, Metrics, TransactionOutcome
 from streams.store.entry_batch import StoreChange
 from streams.store.row_codec import StoredProgress
 from streams.store.row_store import StoreCorruptError
@@ -32,6 +31,9 @@ from streams.worker.consume import BatchPace, Intake
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.outputs import ExpiredOutputs, OutputBatch, OutputRules, output_batch
 from streams.worker.shard import Shard
+
+if TYPE_CHECKING:
+    from streams.monitoring.traces import DocumentTraces
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ class Observers(NamedTuple):
     metrics: Metrics
     recent: OutputObserver
     on_bucket: Callable[[int], None]
+    traces: DocumentTraces | None = None
 
 
 class _ShardCommit(NamedTuple):
@@ -105,6 +108,7 @@ class OutputCommits:
         self._intake = intake
         self._metrics = observers.metrics
         self._observer = observers.recent
+        self._traces = observers.traces
         self._events = events
         self._limit = limit
         self._notes = OffsetMetadataWriter(rules.writer, rules.page)
@@ -154,6 +158,8 @@ class OutputCommits:
             )
         if not all(each.shard.is_open or each.shard.is_opening for each in commits):
             return True  # a shard was closed meanwhile
+        if self._traces is not None:
+            self._traces.decided((at, following - 1) for at, following in batch.offsets.items())
         counts = batch.counts()
         outputs = len(batch.outputs)
         self._pace.began(outputs, is_full=outputs >= self._limit)
@@ -291,6 +297,8 @@ class OutputCommits:
         )
 
     def _observe(self, batch: OutputBatch, counts: Mapping[str, int]) -> None:
+        if self._traces is not None:
+            self._traces.committed(batch.outputs, batch.rejections, batch.offsets.items())
         now_ms = int(time.time() * _MILLISECONDS)
         metrics = self._metrics
         metrics.verdicts({name: counts[name] for name in counts if name != DEAD_LETTER})

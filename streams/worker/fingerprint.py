@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from streams.kafka.raw_consumer import RawRecords
+    from streams.monitoring.traces import DocumentTraces
 
 _OVERHEAD_BYTES: Final = 600  # a waiting record beside its own bytes: columns, Python objects
 
@@ -53,8 +54,10 @@ class RawBatches:
         fingerprinter: Fingerprinter,
         batch_bytes: int,
         metrics: Metrics,
+        traces: DocumentTraces | None = None,
     ) -> None:
         self._topic = topic
+        self.traces = traces
         self._reader = reader
         self._fingerprinter = fingerprinter
         self._batch_bytes = batch_bytes
@@ -92,6 +95,8 @@ class RawBatches:
         record = RawRecord(
             message.key(), message.value(), message.timestamp()[1], tuple(headers or ())
         )
+        if headers and self.traces is not None:
+            record = self.traces.begin(source, record)
         item = self._reader.read(source, record)
         if isinstance(item, Rejection):
             return PendingRecord(source, record, item), None

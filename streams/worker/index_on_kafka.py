@@ -31,9 +31,8 @@ from streams.monitoring.group_watch import decode_offset_metadata
 from streams.settings.registry import schema_formats
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog import last_progress
-from streams.topics.admin import partitions_of
+from streams.topics.admin import TopicIdResolver, TopicIds, grow_changelog, partitions_of
 from streams.topics.consumer_group import assigned_partitions, group_members, listed_group
-from streams.topics.shard_topics import TopicIdResolver, TopicIds, grow_changelog
 
 logger = logging.getLogger(__name__)
 

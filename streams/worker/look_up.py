@@ -154,7 +154,7 @@ class LogLookUp:
         if participant.read(offset, record, timestamp_ms) is not None:
             self._events.on_decided()
         if isinstance(record, Bundle):
-            self._sender.pace.read(record.worker)
+            self._sender.pace.read(record.worker, len(record))
             self._needs_ids = self._needs_ids or record.columns.operations is not None
         if offset in participant.replica.undecided:
             self._undecided_since.append((offset, timestamp_ms))

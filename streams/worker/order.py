@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -31,12 +31,28 @@ RETRY_SECONDS: Final = 0.2
 #
 # A bundle leaves when the one before it was read back, or when it is full. So a lone document
 # leaves at once, and under load bundles grow with what comes meanwhile. Every worker reads every
-# bundle, so many workers send them less often: ``RECORDS_PER_SECOND`` in all, and as many reports.
+# bundle, and pays for it more than for the documents in it if they are few. So all workers together
+# send a bundle for ten documents, but at least 200 and at most 1,000 a second, and as many reports.
 
-
-RECORDS_PER_SECOND: Final = 1_000
+_DOCUMENTS_OF_A_RECORD: Final = 10
+_RECORDS_PER_SECOND: Final = 200
+_RECORDS_PER_SECOND_MAX: Final = 1_000
 _UNANSWERED_SECONDS: Final = 1.0  # without the last bundle, until the next one leaves all the same
-_SENDERS_SECONDS: Final = 1.0  # a worker counts that sent a bundle in this time, or that before
+_WINDOW_SECONDS: Final = 1.0  # senders and documents are counted in this window and in the last one
+
+
+def records_per_second(documents: float) -> float:
+    """Return how many bundles all workers send a second, by how many documents they have."""
+    records = documents / _DOCUMENTS_OF_A_RECORD
+    return min(max(records, _RECORDS_PER_SECOND), _RECORDS_PER_SECOND_MAX)
+
+
+class _Window:
+    """What was read of the log in some time."""
+
+    def __init__(self) -> None:
+        self.senders: set[str] = set()
+        self.documents = 0
 
 
 class BundlePace:
@@ -45,8 +61,7 @@ class BundlePace:
         self._now = now
         self._under_way = 0
         self._sent_at = -math.inf
-        self._senders: set[str] = set()
-        self._senders_before: set[str] = set()
+        self._last, self._current = _Window(), _Window()
         self._counted_from = now()
 
     def begin(self) -> None:
@@ -60,13 +75,14 @@ class BundlePace:
     def lost(self) -> None:
         self._under_way = max(0, self._under_way - 1)
 
-    def read(self, sender: str) -> None:
+    def read(self, sender: str, documents: int) -> None:
         """Note a bundle that was read in the log."""
         now = self._now()
-        if now - self._counted_from > _SENDERS_SECONDS:
-            self._senders_before, self._senders = self._senders, set()
+        if now - self._counted_from > _WINDOW_SECONDS:
+            self._last, self._current = self._current, _Window()
             self._counted_from = now
-        self._senders.add(sender)
+        self._current.senders.add(sender)
+        self._current.documents += documents
         if sender == self._worker:
             self.lost()
 
@@ -80,7 +96,12 @@ class BundlePace:
     @property
     def turn_seconds(self) -> float:
         """How long all senders take if each sends one record."""
-        return len(self._senders | self._senders_before) / RECORDS_PER_SECOND
+        last, current = self._last, self._current
+        senders = len(last.senders | current.senders)
+        if senders <= 1:
+            return senders / _RECORDS_PER_SECOND_MAX  # nobody else reads its bundles
+        documents = max(last.documents, current.documents) / _WINDOW_SECONDS
+        return senders / records_per_second(documents)
 
 
 class LogClient(NamedTuple):
@@ -156,6 +177,8 @@ class BundleSender:
             shards = [self._shards[each.chain.partition] for each in bundle.segments]
             future = self._appender.append(self._topics.log, value)
             self.pace.sent()
+            if self._batches.traces is not None:
+                self._batches.traces.bundled(_ends(bundle))
             future.add_done_callback(partial(self._appended, shards, bundle))
         return True
 
@@ -178,6 +201,8 @@ class BundleSender:
         self, shards: Sequence[Shard], bundle: Bundle, future: asyncio.Future[int]
     ) -> None:
         if future.cancelled() or (error := future.exception()) is None:
+            if self._batches.traces is not None:
+                self._batches.traces.logged(_ends(bundle))
             return
         self.pace.lost()
         if not isinstance(error, AppendUnknownError):
@@ -193,6 +218,10 @@ class BundleSender:
     async def ask(self, query: Query) -> None:
         """Append a query, answered in ``Participant.answers``; raises ``AppendUnknownError``."""
         await self._appender.append(self._topics.log, self._codec.encode(query))
+
+
+def _ends(bundle: Bundle) -> Iterator[tuple[int, int]]:
+    return ((each.chain.partition, each.last) for each in bundle.segments)
 
 
 def fail_append(error: BaseException, on_failure: Callable[[FirstseenError], None]) -> None:

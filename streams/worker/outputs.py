@@ -40,8 +40,7 @@ from streams.documents.output_records import (
 )
 from streams.documents.timestamps import format_rfc3339
 from streams.kafka.producers import ProducerRecord
-from streams.monitoring.metric_labels import DEAD_LETTER
-from streams.monitoring.metrics import Metrics
+from streams.monitoring.metrics import DEAD_LETTER, Metrics
 from streams.settings.settings import Mode, TopicSettings
 from streams.store.changelog_codec import ChangelogRecord, encode_progress
 from streams.store.entry_batch import StoreChange, records_of

@@ -111,7 +111,15 @@ class Pipeline:
         self.schemas = SchemaPrefetch(settings, metrics)
         log = LogClient(LogCodec(rules.identity, fingerprinter.scheme), clients.appender, topics)
         self._intake = Intake(settings, clients.member, self.shards, metrics, self._wake_intake)
-        batches = RawBatches(topics.raw, self.schemas.reader, fingerprinter, _BUNDLE_BYTES, metrics)
+        self._traces = observers.traces
+        batches = RawBatches(
+            topics.raw,
+            self.schemas.reader,
+            fingerprinter,
+            _BUNDLE_BYTES,
+            metrics,
+            self._traces,
+        )
         self.sender = BundleSender(
             self.participant,
             self.shards,
@@ -171,7 +179,7 @@ class Pipeline:
                 self._leader.prepare,
                 self._session_began,
                 self._shard_opened,
-                self._intake.end,
+                self._shard_closed,
                 self._begin_shards,
                 self._commits.without,
                 self._go_on,
@@ -334,6 +342,11 @@ class Pipeline:
     def _shard_opened(self, shard: Shard) -> None:
         assert shard.progress is not None
         self._intake.begin(shard, shard.progress.next)
+
+    def _shard_closed(self, shard: Shard) -> None:
+        self._intake.end(shard)
+        if self._traces is not None:
+            self._traces.drop(shard.partition)
 
     def _begin_shards(self, shards: Iterable[Shard]) -> None:
         self._commits.begin(shards)

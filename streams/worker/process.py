@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import uuid
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import faust
 
@@ -36,16 +36,15 @@ from streams.monitoring.worker_watch import LoopBeat, TransactionWatch, WatchedT
 from streams.ops_page.duplicates import RecentDocuments
 from streams.ops_page.server import OpsPage, OpsServer
 from streams.ops_page.status import FullestBuckets, Monitored
-from streams.settings.settings import Delivery, Settings
+from streams.settings.settings import Delivery, Settings, TraceExport
 from streams.store.changelog import ChangelogFollower
 from streams.store.recovery import ShardStores
 from streams.store.shard_directory import make_state_directory
 from streams.topics.admin import TopicsError, can_administer
 from streams.topics.checking import SyncCopies, check, output_retentions, refuse_missing_permissions
 from streams.topics.consumer_group import GroupReader
-from streams.topics.open_transactions import partitions_to_check
 from streams.topics.plans import topic_plans
-from streams.topics.watermarks import BrokerWatermarks
+from streams.topics.watermarks import BrokerWatermarks, partitions_to_check
 from streams.worker.app import add_agents, create_app, create_channels
 from streams.worker.clients import OutputCommitter, WorkerClients
 from streams.worker.commit import Observers
@@ -53,6 +52,9 @@ from streams.worker.index_on_kafka import GroupOwners, IndexOnKafka, reading_rul
 from streams.worker.outputs import OutputRules
 from streams.worker.pipeline import Pipeline
 from streams.worker.status import PipelineView
+
+if TYPE_CHECKING:
+    from streams.monitoring.traces import DocumentTraces
 
 logger = logging.getLogger(__name__)
 
@@ -108,11 +110,12 @@ def _run(settings: Settings, server: OpsServer) -> int:
         settings.mode,
     )
     clients = _connect(settings, rules, index, metrics)
+    traces = _traces(settings, writer)
     pipeline = Pipeline(
         settings,
         fingerprinter,
         rules,
-        Observers(metrics, recent, fullest.note),
+        Observers(metrics, recent, fullest.note, traces),
         clients,
         channels,
         lambda error: app.add_future(app.crash(error)),
@@ -158,10 +161,20 @@ def _run(settings: Settings, server: OpsServer) -> int:
             logger.info("%s of this worker: %s", served, server.url)
         code = _Worker(app, pipeline, settings.stop_seconds, loop=loop).run()
         pipeline.interrupt()  # otherwise the exit waits for a recovery in its thread
+        if traces is not None:
+            traces.close()
     if pipeline.failure is not None:
         raise pipeline.failure
     logger.info("stopped: exit code %d", code)
     return code
+
+
+def _traces(settings: Settings, writer: str) -> DocumentTraces | None:
+    if settings.traces is TraceExport.OFF:
+        return None
+    from streams.monitoring.traces import document_traces  # noqa: PLC0415 - it needs the extra `otel`
+
+    return document_traces(settings, writer)
 
 
 def _connect(

@@ -23,8 +23,7 @@ from streams.demo.worker_process import WorkerProcess
 from streams.errors import ExitCode
 from streams.kafka.clients import Producer
 from streams.kafka.connection import connect_admin
-from streams.topics.admin import TopicsError
-from streams.topics.shard_topics import grow_changelog
+from streams.topics.admin import TopicsError, grow_changelog
 from streams.worker.index_on_kafka import other_outputs
 from tests.repository.source_tree import ROOT
 from tests.rigs.brokers.broker import Broker

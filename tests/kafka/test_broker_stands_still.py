@@ -15,7 +15,7 @@ import pytest
 from streams.errors import BrokerUnavailableError, ExitCode
 from streams.kafka.clients import AdminClient
 from streams.settings.loader import load_settings
-from streams.topics.shard_topics import TopicIdResolver, TopicIds, topic_id
+from streams.topics.admin import TopicIdResolver, TopicIds, topic_id
 from streams.worker import process
 from tests.kafka.stream_changes import admin_of, kafka_server
 from tests.rigs.brokers.broker import Broker

@@ -15,9 +15,8 @@ from streams.kafka.client_config import raw_consumer_config
 from streams.kafka.clients import Consumer, Producer
 from streams.settings.settings import Settings
 from streams.topics.admin import create
-from streams.topics.open_transactions import OpenTransaction, open_transactions
 from streams.topics.plans import topic_plans
-from streams.topics.watermarks import BrokerWatermarks
+from streams.topics.watermarks import BrokerWatermarks, OpenTransaction, open_transactions
 from streams.worker.index_on_kafka import IndexOnKafka
 from tests.kafka.stream_changes import admin_of
 from tests.repository.source_tree import ROOT

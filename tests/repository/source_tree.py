@@ -1,7 +1,4 @@
-"""Reading the source tree: which modules there are, and what each of them calls.
-
-Everything here works on syntax alone: no module is imported, so a broken one is still judged.
-"""
+"""The modules of the source tree, as text and syntax: none is imported."""
 
 from __future__ import annotations
 
@@ -14,9 +11,7 @@ PACKAGES = ("simhash_core", "streams", "firstseen")
 
 
 class Module(NamedTuple):
-    """One Python file: its path from the root, its text and its syntax."""
-
-    path: str
+    path: str  # from the root
     text: str
     tree: ast.Module
 
@@ -27,7 +22,7 @@ class Module(NamedTuple):
 
 
 def modules_of(*places: str) -> list[Module]:
-    """Every Python file that is, or is in, one of ``places``; each has one."""
+    """The Python files that are, or are in, one of ``places``."""
     found: list[Module] = []
     for place in places:
         path = ROOT / place
@@ -35,16 +30,3 @@ def modules_of(*places: str) -> list[Module]:
         assert paths, f"no module in {place}: has it moved?"
         found += map(Module.of, paths)
     return found
-
-
-def calls_of(module: Module) -> set[str]:
-    """The last two names of what `module` calls: `open`, or `datetime.now`."""
-    names: set[str] = set()
-    for node in ast.walk(module.tree):
-        match node:
-            case ast.Call(func=ast.Name(id=name)):
-                names.add(name)
-            case ast.Call(func=ast.Attribute(attr=name, value=owner)):
-                holder = owner.attr if isinstance(owner, ast.Attribute) else ast.unparse(owner)
-                names.add(f"{holder}.{name}")
-    return names

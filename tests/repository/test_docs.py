@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from docs.metrics_table import markdown_table, with_table
-from streams.monitoring.metric_definitions import DEFINITIONS
+from streams.monitoring.metrics import DEFINITIONS
 from tests.repository.deploy.shipped_files import parse_command, pins_in, services
 from tests.repository.source_tree import ROOT, modules_of
 
@@ -35,15 +35,6 @@ def test_links_stay_in_the_repository_and_name_lines_of_sources(page: Path) -> N
         if ":" not in path:
             assert (page.parent / path).resolve().is_relative_to(ROOT), link
             assert not anchor or path.endswith(".md") or not path or anchor.startswith("L"), link
-
-
-@pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md"])
-@pytest.mark.parametrize(
-    "unsaid", ["`content-type: text/plain`", "#tombstones", "`max_record_bytes`"]
-)
-def test_the_front_page_says_which_records_have_another_end(page: str, unsaid: str) -> None:
-    """Plain text without its content type, tombstones, and what is too large."""
-    assert unsaid in (ROOT / page).read_text("utf-8")
 
 
 # ---- files, modules and functions
@@ -77,20 +68,6 @@ def test_modules_that_docstrings_name_exist() -> None:
     ] == []
 
 
-@pytest.mark.parametrize(
-    ("name", "exists"),
-    [
-        ("streams.kafka.errors", True),
-        ("streams.kafka", True),
-        ("streams.kafka.errors.retrying", True),
-        ("streams.kafka.passing_errors", False),
-        ("streams.settings_rules", False),
-    ],
-)
-def test_names_of_modules(name: str, exists: bool) -> None:
-    assert is_module(name) is exists
-
-
 def names_in(path: Path) -> set[str]:
     """The functions and classes of a module, and methods with their class in front."""
     names = set()
@@ -121,7 +98,6 @@ def test_functions_in_the_walk_of_a_record_exist() -> None:
 
 SHIPPED = [ROOT / "docker-compose.yml", *sorted((ROOT / "deploy").rglob("*.yaml"))]
 COMPOSE = re.compile(r"docker compose ([^`\n#;]+)")
-APPLIED = re.compile(r"kubectl apply -k ([\w./-]+)")
 MADE = re.compile(r"(?:`|^\$ )make ([a-z]+)\b|^make ([a-z]+) +#", re.MULTILINE)
 
 
@@ -155,11 +131,6 @@ def test_compose_commands_name_services_and_profiles_that_exist() -> None:
     assert {part: wrong for part in parts if (wrong := unknown_words(part))} == {}
 
 
-@pytest.mark.parametrize("command", ["run --rm loader", "--profile tool up", "start"])
-def test_unknown_services_profiles_and_commands_are_found(command: str) -> None:
-    assert unknown_words(command)
-
-
 def test_commands_in_containers_are_those_of_the_command_line() -> None:
     found = [
         command.partition(" cli ")[2].partition(" < ")[0]
@@ -179,12 +150,6 @@ def test_targets_of_make_exist() -> None:
     assert named - set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE)) == set()
 
 
-def test_kustomizations_that_are_applied_exist() -> None:
-    named = found_in_pages(APPLIED, *PAGES, *SHIPPED)
-    assert len(named) > 1
-    assert [name for name in named if not (ROOT / name / "kustomization.yaml").exists()] == []
-
-
 # ---- metrics
 
 
@@ -193,11 +158,6 @@ def test_the_table_of_metrics_is_up_to_date() -> None:
     assert page == with_table(page), "run python docs/metrics_table.py docs/operations.md"
     rows = [line.split("|")[1].strip() for line in markdown_table().splitlines()[2:]]
     assert rows == [f"`{each.name}`" for each in DEFINITIONS]
-
-
-def test_a_page_without_a_place_for_the_table_is_refused() -> None:
-    with pytest.raises(ValueError, match="lacks"):
-        with_table("no marks")
 
 
 # ---- dependencies
@@ -269,11 +229,6 @@ def figures(text: str) -> list[set[str]]:
 @pytest.mark.parametrize("part", [headings, blocks, columns, links, items, figures])
 def test_both_languages_have_the_same(part: Any) -> None:  # noqa: ANN401
     assert part(README_ZH) == part(README)
-
-
-def test_each_language_links_to_the_other_before_the_first_section() -> None:
-    assert "](README.zh-CN.md)" in README.partition("\n## ")[0]
-    assert "](README.md)" in README_ZH.partition("\n## ")[0]
 
 
 def test_every_section_is_translated() -> None:

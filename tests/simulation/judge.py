@@ -265,8 +265,12 @@ class Judge:
             if truth.original is not None and truth.original.sequence not in uniques:
                 raise ViolationError(f"{truth}: its original is not on unique")
         known = [each for each in self.one_reader.uniques if each.sequence in uniques]
+        self.check_entries(known, entries)
+
+    def check_entries(self, known: list[Original], entries: dict[int, Entry]) -> None:
+        """Judge that no two unique documents are near, and that they are what is committed."""
         self._separation(known)
-        differing = entries.keys() ^ (uniques - self.removed)
+        differing = entries.keys() ^ ({each.sequence for each in known} - self.removed)
         if any(each >= self.expired_before for each in differing):
             raise ViolationError(f"entries and unique documents differ: {sorted(differing)}")
         for each in known:

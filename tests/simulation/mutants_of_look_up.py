@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from simhash_core.index import document_index, look_up, pairs
+from simhash_core.index import look_up, pairs
 from simhash_core.index.document_index import DocumentIndex, SegmentMerge
 from simhash_core.index.look_up import LookUp
 from simhash_core.index.pairs import Pairs
@@ -61,7 +61,7 @@ LOOK_UP: Final[dict[str, Rule]] = {
         LookUp, "_of_content", lambda _look_up, _columns, _view: []
     ),
     "the memtable is not looked up": by(
-        document_index, "pairs_in_memtable", lambda _seen, _prints: iter(())
+        DocumentIndex, "_pairs_in_memtable", lambda _index, _prints: iter(())
     ),
     "only the latest segment is looked up": wrapped(DocumentIndex, "pairs", _pairs_of_latest),
     "pairs that share no block are near": by(

@@ -16,9 +16,13 @@ from simhash_core.errors import FirstseenError
 from streams.kafka.client_config import admin_config, consumer_config
 from streams.kafka.clients import AdminClient, Consumer
 from streams.settings.settings import Settings
-from streams.topics.open_transactions import OpenTransaction, open_transactions, partitions_to_check
 from streams.topics.plans import topic_plans
-from streams.topics.watermarks import BrokerWatermarks
+from streams.topics.watermarks import (
+    BrokerWatermarks,
+    OpenTransaction,
+    open_transactions,
+    partitions_to_check,
+)
 from tests.torture.aftermath import aftermath
 from tests.torture.history import History
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -53,59 +52,10 @@ async def until(condition: Callable[[], object]) -> None:
         await asyncio.sleep(0.01)
 
 
-class Bench(ABC):
-    """Clients, and what a test does at the broker. ``raw``: a topic; ``group`` reads it."""
-
-    raw: str
-    group: str
-    supports_transactions = True
-
-    @abstractmethod
-    def run(self, program: Coroutine[Any, Any, _Result]) -> _Result:
-        """Run a test."""
-
-    @abstractmethod
-    def topic(self, name: str, partitions: int) -> str:
-        """Create a topic, and return its name."""
-
-    @abstractmethod
-    def produce(self, topic: str, partition: int, values: Sequence[bytes]) -> None:
-        """Append records."""
-
-    @abstractmethod
-    def committed(self, topic: str, partition: int, count: int) -> list[bytes]:
-        """Return the first values that a reader of committed records sees."""
-
-    @abstractmethod
-    def trim(self, topic: str, offset: int) -> None:
-        """Delete records before an offset."""
-
-    @abstractmethod
-    def reader(self, topic: str) -> PartitionReader:
-        """Return a reader of a topic."""
-
-    @abstractmethod
-    def appender(self) -> RecordAppender:
-        """Return an appender."""
-
-    @abstractmethod
-    def transactions(self, name: str, changelog: str) -> OutputCommitter:
-        """Return a committer with a transactional id."""
-
-    @abstractmethod
-    def member(self, name: str) -> GroupMember:
-        """Return a member of the group."""
-
-    @abstractmethod
-    def open_transaction(self, member_metadata: bytes, offset: int) -> Callable[[], None]:
-        """Leave a transaction with an offset of partition 0 open; return what commits it."""
-
-
-class SimulatedBench(Bench):
-    """On the simulated Kafka."""
+class SimulatedBench:
+    """Clients on the simulated Kafka, and what a test does there."""
 
     def __init__(self, seed: int = 1) -> None:
-        """Begin with a raw topic of three partitions."""
         self._loop = SimulatedLoop(seed)
         self._loop.limit(1_000.0, 1_000_000)
         self.raw, self.group = "raw", "group"
@@ -115,7 +65,6 @@ class SimulatedBench(Bench):
         self._cluster.create_topic(self.raw, 3)
 
     def run(self, program: Coroutine[Any, Any, _Result]) -> _Result:
-        """Run a test in virtual time."""
         machine = Machine(self._loop, "test")
         with simulated(self._loop):
             try:
@@ -124,44 +73,35 @@ class SimulatedBench(Bench):
                 self._loop.finish()
 
     def topic(self, name: str, partitions: int) -> str:
-        """Create a topic."""
         self._cluster.create_topic(name, partitions)
         return name
 
     def produce(self, topic: str, partition: int, values: Sequence[bytes]) -> None:
-        """Append records."""
         for value in values:
             self._cluster.partition((topic, partition)).append(None, value)
 
     def committed(self, topic: str, partition: int, count: int) -> list[bytes]:
-        """Return the first values that a reader of committed records sees."""
         records = self._cluster.partition((topic, partition)).read_committed()
         return [each.value or b"" for each in records][:count]
 
     def trim(self, topic: str, offset: int) -> None:
-        """Delete records before an offset."""
         self._cluster.partition((topic, 0)).trim(offset)
 
     def reader(self, topic: str) -> PartitionReader:
-        """Return a reader of a topic."""
         return SimulatedReader(self._host(), topic, batch_records=7)
 
     def appender(self) -> RecordAppender:
-        """Return an appender."""
         return SimulatedAppender(self._host())
 
     def transactions(self, name: str, changelog: str) -> OutputCommitter:
-        """Return a committer with a transactional id."""
         return SimulatedTransactions(
             self._host(), name, changelog_topic=changelog, timeout_seconds=TIMEOUT_SECONDS
         )
 
     def member(self, name: str) -> GroupMember:
-        """Return a member of the group."""
         return SimulatedGroupMember(self._host(), self.raw, client_id=name, poll_records=7)
 
     def open_transaction(self, member_metadata: bytes, offset: int) -> Callable[[], None]:
-        """Leave a transaction open."""
         transactions = self._cluster.transactions
         producer = transactions.init("open", 60.0)
         transactions.add("open", producer, [OFFSETS])
@@ -178,15 +118,13 @@ class SimulatedBench(Bench):
         return Host(Machine(self._loop, f"machine-{self._machines}"), self._cluster)
 
 
-class BrokerBench(Bench):
-    """On a broker that speaks Kafka's protocol."""
+class BrokerBench:
+    """Clients on a broker that speaks Kafka's protocol, and what a test does there."""
 
     def __init__(self, broker: Broker) -> None:
-        """Begin with a raw topic of three partitions."""
         self._broker = broker
         self.raw = broker.new_topic("raw", 3, self._limits())
         self.group = broker.unique("group")
-        self.supports_transactions = broker.supports_transactions
         self._settings = Settings(
             application_id=self.group,
             brokers=broker.bootstrap_servers,
@@ -200,43 +138,35 @@ class BrokerBench(Bench):
         return {"max.message.bytes": str(MESSAGE_BYTES), "compression.type": "producer"}
 
     def run(self, program: Coroutine[Any, Any, _Result]) -> _Result:
-        """Run a test."""
         return asyncio.run(program)
 
     def topic(self, name: str, partitions: int) -> str:
-        """Create a topic, and return its name."""
         return self._broker.new_topic(name, partitions, self._limits())
 
     def produce(self, topic: str, partition: int, values: Sequence[bytes]) -> None:
-        """Append records."""
         producer = Producer({"bootstrap.servers": self._broker.bootstrap_servers})
         for value in values:
             producer.produce(topic, value, partition=partition)
         assert producer.flush(30) == 0
 
     def committed(self, topic: str, partition: int, count: int) -> list[bytes]:
-        """Return the first values that a reader of committed records sees."""
         messages = self._broker.read_partition(
             topic, count, partition=partition, isolation_level="read_committed"
         )
         return [message.value() or b"" for message in messages]
 
     def trim(self, topic: str, offset: int) -> None:
-        """Delete records before an offset."""
         admin = AdminClient({"bootstrap.servers": self._broker.bootstrap_servers})
         place = TopicPartition(topic, 0, offset)
         admin.delete_records([place])[place].result(30)
 
     def reader(self, topic: str) -> PartitionReader:
-        """Return a reader of a topic."""
         return LogReader(log_reader_config(self._settings), topic, batch_records=7)
 
     def appender(self) -> RecordAppender:
-        """Return an appender."""
         return Appender(appender_config(self._settings))
 
     def transactions(self, name: str, changelog: str) -> OutputCommitter:
-        """Return a committer with a transactional id."""
         return OutputTransactions(
             output_config(self._settings),
             f"{self.group}.{name}",
@@ -246,11 +176,9 @@ class BrokerBench(Bench):
         )
 
     def member(self, name: str) -> GroupMember:
-        """Return a member of the group."""
         return RawConsumer(raw_consumer_config(self._settings, name), self.raw, poll_records=7)
 
     def open_transaction(self, member_metadata: bytes, offset: int) -> Callable[[], None]:
-        """Leave a transaction open."""
         producer = self._broker.transactional_producer()
         producer.begin_transaction()
         offsets = [TopicPartition(self.raw, 0, offset)]
@@ -260,3 +188,6 @@ class BrokerBench(Bench):
             producer.commit_transaction(30)
 
         return commit
+
+
+Bench = SimulatedBench | BrokerBench

@@ -23,8 +23,6 @@ _FETCH_SECONDS: Final = 2.0
 
 
 class Fetch(NamedTuple):
-    """What is read of one partition."""
-
     place: Place
     offset: int
 
@@ -39,8 +37,6 @@ class FetchAnswer(NamedTuple):
 
 
 class Append(NamedTuple):
-    """A record to append."""
-
     place: Place
     key: bytes | None
     value: bytes | None
@@ -111,27 +107,23 @@ class Cluster:
         self._waiting: dict[Place, dict[asyncio.Future[None], None]] = {}
 
     def now_ms(self) -> int:
-        """Return what the clock of the brokers shows."""
         return int((EPOCH_SECONDS + self.loop.time()) * _MILLISECONDS)
 
     # ---- topics
 
     def create_topic(self, name: str, partitions: int) -> Topic:
-        """Create a topic."""
         self._topic_ids += 1
         topic = self.topics[name] = Topic(f"id-{self._topic_ids}")
         self.add_partitions(name, partitions)
         return topic
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Let a topic have so many partitions."""
         topic = self.topics[name]
         for number in range(len(topic.partitions), partitions):
             place = name, number
             topic.partitions.append(Partition(self.now_ms, lambda place=place: self._wake(place)))  # type: ignore[misc]
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic, with all its records."""
         topic = self.topics.pop(name)
         if name == self._raw_topic:
             self.group.offsets.clear()
@@ -139,7 +131,6 @@ class Cluster:
             self._wake((name, number))
 
     def partition(self, place: Place) -> Partition:
-        """Return a partition; refuses one that there is not."""
         name, number = place
         topic = self.topics.get(name)
         if topic is None or number >= len(topic.partitions):
@@ -155,7 +146,6 @@ class Cluster:
         sequence: int,
         transactional_id: str | None = None,
     ) -> int:
-        """Append a record; return its offset."""
         if len(append.value or b"") > self.limits.record_bytes:
             raise RefusedError(Code.RECORD_TOO_LARGE)
         partition = self.partition(append.place)
@@ -196,7 +186,6 @@ class Cluster:
         return future
 
     def read_now(self, wanted: Fetch, limit: int, *, committed: bool) -> FetchAnswer:
-        """Return what can be read of a partition now."""
         return self._read([wanted], limit, committed=committed)[wanted.place]
 
     def _read(
@@ -220,7 +209,6 @@ class Cluster:
         self._waiting[place] = {}
 
     def offsets(self, place: Place, *, committed: bool = False) -> tuple[int, int]:
-        """Return the offset of the first record of a partition, and the one after the last."""
         partition = self.partition(place)
         return partition.start, partition.stable_end if committed else partition.end
 

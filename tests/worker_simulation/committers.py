@@ -36,6 +36,8 @@ BEGIN: Final = "begin a commit"
 """A moment for faults, as the names of requests are."""
 _END: Final = "end a transaction"
 _RETRY_SECONDS: Final = 0.002
+_RETRY_SHARE: Final = 0.05
+"""Of the time waited so far, if that is more: a marker that takes seconds costs few requests."""
 _HANGING_SECONDS: Final = 2.0
 _FENCED: Final = frozenset({Code.PRODUCER_FENCED})
 
@@ -43,7 +45,6 @@ _Answer = TypeVar("_Answer")
 
 
 def partition_of(key: bytes | None, partitions: int) -> int:
-    """Return the partition for a key."""
     return zlib.crc32(key or b"") % partitions
 
 
@@ -127,7 +128,6 @@ class SimulatedTransactions(_Sends):
         timeout_seconds: float = 6.0,
         answer_seconds: float = 30.0,
     ) -> None:
-        """Connect nothing yet."""
         super().__init__(host, changelog_topic)
         self._id = transactional_id
         self._timeout_seconds = timeout_seconds
@@ -138,7 +138,6 @@ class SimulatedTransactions(_Sends):
         self._under_way = asyncio.Lock()
 
     async def open(self) -> None:
-        """Fence an earlier life of this worker."""
         await self._host.in_client(self._in_turn(self._open))
 
     async def commit(
@@ -148,7 +147,6 @@ class SimulatedTransactions(_Sends):
         group_metadata: bytes,
         note: str = "",
     ) -> dict[int, int]:
-        """Commit records and offsets: all or none."""
         self._host.cluster.network.reached(self._host.machine, BEGIN)
         kept = {partition: Committed(offset, note) for partition, offset in offsets.items()}
         metadata = GroupMetadata.decoded(group_metadata)
@@ -157,8 +155,6 @@ class SimulatedTransactions(_Sends):
         )
 
     async def close(self) -> None:
-        """Drop the client, after the commit that is under way."""
-
         async def nothing() -> None:
             self._producer = None
 
@@ -240,7 +236,8 @@ class SimulatedTransactions(_Sends):
             await self._judge(name, producer, error)
 
     async def _until_done(self, name: str, work: Callable[[], _Answer], seconds: float) -> _Answer:
-        deadline = self._host.loop.time() + seconds
+        began = self._host.loop.time()
+        deadline = began + seconds
         while True:
             left = deadline - self._host.loop.time()
             if left <= 0:
@@ -254,7 +251,8 @@ class SimulatedTransactions(_Sends):
             except RefusedError as error:
                 if error.code is not Code.CONCURRENT_TRANSACTIONS:
                     raise
-                await asyncio.sleep(_RETRY_SECONDS)
+                waited = self._host.loop.time() - began
+                await asyncio.sleep(max(_RETRY_SECONDS, _RETRY_SHARE * waited))
 
     async def _judge(self, step: str, producer: Producer, error: RefusedError) -> NoReturn:
         if error.code in _FENCED:
@@ -304,7 +302,6 @@ class SimulatedSends(_Sends):
         changelog_topic: str,
         answer_seconds: float = 30.0,
     ) -> None:
-        """``commit_offsets``: of the member."""
         super().__init__(host, changelog_topic)
         self._commit_offsets = commit_offsets
         self._answer_seconds = answer_seconds
@@ -323,7 +320,6 @@ class SimulatedSends(_Sends):
         group_metadata: bytes,  # noqa: ARG002 - the member itself commits here
         note: str = "",
     ) -> dict[int, int]:
-        """Send records, then commit offsets."""
         outputs = [each for each in records if each.topic != self._changelog_topic]
         changes = [each for each in records if each.topic == self._changelog_topic]
         if outputs:

@@ -55,13 +55,11 @@ class SimulatedProfile(Profile, frozen=True):
     """A profile whose scheme and verifier are those of a scenario."""
 
     def scheme(self) -> BlockScheme:
-        """Return the block scheme."""
         return BlockScheme(
             self.bits, self.blocks, self.distance, self.block_bits, self.cuts, self.bands
         )
 
     def verifier(self) -> Verifier | None:
-        """Return what confirms candidates."""
         return _VERIFIERS.get(self)
 
 
@@ -96,7 +94,6 @@ class SimulatedFingerprinter:
     def __init__(
         self, profile: SimulatedProfile, documents: Mapping[str, SimulatedDocument]
     ) -> None:
-        """``documents``: by the text of their records."""
         self.profile = profile
         self.scheme = profile.scheme()
         self.verifier = profile.verifier()
@@ -104,7 +101,6 @@ class SimulatedFingerprinter:
         self._documents = documents
 
     def fingerprint_batch(self, contents: Sequence[Content | str]) -> list[Fingerprinted]:
-        """Return the fingerprints of documents, in order."""
         return [self._of(each if isinstance(each, str) else each.text) for each in contents]
 
     def _of(self, text: str) -> Fingerprinted:
@@ -119,5 +115,4 @@ class SimulatedFingerprinter:
 def fingerprinter_of(
     profile: SimulatedProfile, documents: Mapping[str, SimulatedDocument]
 ) -> Fingerprinter:
-    """Return a fingerprinter of some documents, as the worker takes it."""
     return cast(Fingerprinter, SimulatedFingerprinter(profile, documents))

@@ -27,26 +27,20 @@ class GroupMetadata(NamedTuple):
     instance_id: str | None
 
     def encoded(self) -> bytes:
-        """Return the bytes that ``GroupEvents`` has."""
         return f"{self.member_id}|{self.generation}|{self.instance_id or ''}".encode()
 
     @classmethod
     def decoded(cls, metadata: bytes) -> GroupMetadata:
-        """Return what bytes say."""
         member_id, generation, instance_id = metadata.decode().split("|")
         return cls(member_id, int(generation), instance_id or None)
 
 
 class Joined(NamedTuple):
-    """The answer to who joins."""
-
     member_id: str
     generation: int
 
 
 class Committed(NamedTuple):
-    """An offset of the group, and what was noted beside it."""
-
     offset: int
     note: str
 
@@ -117,7 +111,6 @@ class GroupCoordinator:
     def join(
         self, name: str, member_id: str, instance_id: str | None, owned: frozenset[int]
     ) -> asyncio.Future[Joined]:
-        """Become a member of the next generation. ``owned``: what this member has now."""
         member = self._member_that_joins(name, member_id, instance_id)
         member.owned = owned
         self._heard(member)
@@ -148,7 +141,6 @@ class GroupCoordinator:
         return member
 
     def sync(self, member_id: str, generation: int) -> asyncio.Future[frozenset[int]]:
-        """Return the assignment, once the first member has come for it."""
         member = self._of(member_id, None, is_checked=False)
         self._check_generation(generation)
         self._heard(member)
@@ -164,7 +156,6 @@ class GroupCoordinator:
         return future
 
     def heartbeat(self, member_id: str, generation: int, instance_id: str | None) -> None:
-        """Stay a member; refused where the group moves on."""
         member = self._of(member_id, instance_id)
         self._check_generation(generation)
         self._heard(member)
@@ -172,7 +163,6 @@ class GroupCoordinator:
             raise RefusedError(Code.REBALANCE_IN_PROGRESS)
 
     def leave(self, member_id: str) -> None:
-        """Be a member no more."""
         if member_id in self._members:
             self._tell(f"{member_id} leaves the group")
             self._remove(member_id)
@@ -183,11 +173,9 @@ class GroupCoordinator:
         return self._state is _State.STABLE and not self._is_complete()
 
     def names(self) -> set[str]:
-        """Return the names of the members."""
         return {member.name for member in self._members.values()}
 
     def owners(self) -> dict[int, str]:
-        """Return by partition the name of who is assigned it."""
         return {p: member.name for member in self._members.values() for p in member.assigned}
 
     def owned(self) -> dict[str, frozenset[int]] | None:
@@ -312,7 +300,6 @@ class GroupCoordinator:
     # ---- offsets
 
     def commit(self, metadata: GroupMetadata, offsets: Mapping[int, Committed]) -> None:
-        """Commit offsets outside of a transaction."""
         self._check_member(metadata)
         if self._state is _State.AWAITING_SYNC:
             raise RefusedError(Code.REBALANCE_IN_PROGRESS)
@@ -321,18 +308,15 @@ class GroupCoordinator:
     def commit_in_transaction(
         self, producer_id: int, metadata: GroupMetadata, offsets: Mapping[int, Committed]
     ) -> None:
-        """Keep offsets until the transaction of a producer ends."""
         self._check_member(metadata)
         self._pending.setdefault(producer_id, {}).update(offsets)
 
     def mark(self, producer_id: int, *, committed: bool) -> None:
-        """Take in the end of a transaction."""
         offsets = self._pending.pop(producer_id, {})
         if committed:
             self.offsets.update(offsets)
 
     def fetch_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
-        """Return stable offsets, those of partitions in open transactions left out."""
         unstable = {p for offsets in self._pending.values() for p in offsets}
         return {
             p: self.offsets[p].offset if p in self.offsets else NO_OFFSET

@@ -20,14 +20,12 @@ class Host:
     """One machine and its way to the cluster."""
 
     def __init__(self, machine: Machine, cluster: Cluster) -> None:
-        """``machine`` runs what is started here."""
         self.machine = machine
         self.cluster = cluster
         self.loop = cluster.loop
         self.name = machine.name
 
     def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Do something in a thread of a client."""
         return self.loop.start(self.machine.clients, work)
 
     def call(self, function: Callable[..., object], *arguments: object) -> None:
@@ -45,11 +43,9 @@ class Host:
     ) -> asyncio.Future[_Answer]: ...
 
     def ask(self, name: str, work: Callable[[], Any], seconds: float = 10.0) -> asyncio.Future[Any]:
-        """Return the broker's answer; see ``Network.ask``."""
         return self.cluster.network.ask(self.machine, name, work, seconds)
 
     async def pause(self) -> None:
-        """Wait before the next try."""
         await asyncio.sleep(self.cluster.network.random.uniform(*AGAIN_SECONDS))
 
     async def ask_until(self, name: str, work: Callable[[], _Answer], seconds: float) -> _Answer:

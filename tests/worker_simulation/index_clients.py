@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, cast
@@ -45,7 +45,6 @@ class SimulatedIndexAdmin:
     """An ``IndexAdmin`` on the simulated cluster."""
 
     def __init__(self, host: Host, settings: Settings, identity: str, writer: str) -> None:
-        """``identity``: of this worker's index. ``writer``: its name."""
         self._host = host
         self._topics = settings.topics
         self._identity = identity
@@ -55,15 +54,12 @@ class SimulatedIndexAdmin:
         self._seen: set[str] = set()
 
     async def topic_id(self) -> str:
-        """Return the id of the raw topic."""
         return cast(str, await self._ask("describe topic", self._topic_id))
 
     async def partitions(self) -> int:
-        """Return the number of partitions of the raw topic."""
         return cast(int, await self._ask("metadata", self._count))
 
     async def claim(self) -> Claim | None:
-        """Return the last progress of shard 0."""
         logged = await self._last_progress(0)
         if logged is None:
             return None
@@ -90,7 +86,6 @@ class SimulatedIndexAdmin:
         await self._ask("create partitions", grow)
 
     async def note_members(self) -> None:
-        """Remember who is in the group now."""
         self._seen |= cast(
             "set[str]", await self._ask("list group", self._host.cluster.group.names)
         )
@@ -122,7 +117,6 @@ class SimulatedIndexAdmin:
         raise UnansweredError(f"cannot abort the transaction of {writer}")
 
     async def delete_before(self, offset: int) -> None:
-        """Delete the records of the log before an offset."""
         place = self._topics.log, 0
         cluster = self._host.cluster
         cluster.tell(f"{self._host.name} deletes the log before {offset}")
@@ -148,32 +142,34 @@ class SimulatedIndexAdmin:
         return cast("LoggedProgress | None", await self._ask("read claim", last))
 
     async def _ask(self, name: str, work: Callable[[], Any]) -> Any:  # noqa: ANN401 - of any
-        async def ask() -> Any:  # noqa: ANN401 - of any request
-            return await self._host.ask_until(name, work, _ANSWER_SECONDS)
-
         try:
-            return await self._host.in_client(ask())
+            return await self._host.in_client(self._host.ask_until(name, work, _ANSWER_SECONDS))
         except NoAnswerError as error:
             raise UnansweredError(f"no answer: {error}") from error
 
 
 def last_progress(records: Iterable[Stored]) -> LoggedProgress | None:
-    """Return the last progress among records of a changelog that does not go back."""
     return furthest(None, _logged(records))
 
 
 def progresses_of(records: Iterable[Stored]) -> list[Progress]:
-    """Return all progresses among records of a changelog."""
     return [each.progress for each in _logged(records)]
+
+
+def logged_batch(records: Sequence[Stored], name: str) -> LoggedBatch:
+    """Return records of a changelog, as its reader has them."""
+    return LoggedBatch(
+        [each.key for each in records],
+        [each.value for each in records],
+        [each.offset for each in records],
+        records[-1].timestamp_ms,
+        name,
+    )
 
 
 def _logged(records: Iterable[Stored]) -> list[LoggedProgress]:
     kept = [record for record in records if record.key == PROGRESS_KEY]
-    if not kept:
-        return []
-    keys, values = [record.key for record in kept], [record.value for record in kept]
-    offsets = [record.offset for record in kept]
-    return list(LoggedBatch(keys, values, offsets, 0, "changelog").decoded().progress)
+    return list(logged_batch(kept, "changelog").decoded().progress) if kept else []
 
 
 class _Interruption:
@@ -298,7 +294,6 @@ class SimulatedStores(ShardStores):
         disk: StoreDisk,
         slowness: Callable[[], float],
     ) -> None:
-        """``identity``, ``profile``: of the index."""
         self._host = host
         changelog_id = host.cluster.topics[settings.topics.changelog].id
         config = {"host": host, "slowness": slowness}
@@ -340,7 +335,6 @@ class SimulatedFollower:
     """A ``ChangelogClient`` on the simulated cluster."""
 
     def __init__(self, host: Host, topic: str, deliver: Deliver) -> None:
-        """``deliver`` takes one batch of a partition at a time."""
         self._host = host
         self._topic = topic
         self._deliver = deliver
@@ -352,46 +346,37 @@ class SimulatedFollower:
         self._done: dict[int, int] = {}
 
     def begin(self, failed: Callable[[FirstseenError], object]) -> None:
-        """Deliver from now on."""
         del failed  # nothing ends it
         self._host.start(self._read())
 
     async def close(self) -> None:
-        """Deliver nothing any more."""
         self._closed = True
         self._next.clear()
         self._news.set()
 
     def follow(self, partition: int, offset: int) -> None:
-        """Read a partition from an offset on."""
         self._follows += 1
         self._number[partition] = self._follows
         self._next[partition] = self._done[partition] = offset
         self._news.set()
 
     def leave(self, partition: int) -> None:
-        """Read a partition no more."""
         self._next.pop(partition, None)
         self._number.pop(partition, None)
 
     async def end(self, partition: int, seconds: float) -> int:
-        """Return where what is committed to a partition ends."""
         place = self._topic, partition
 
-        async def ask() -> tuple[int, int]:
-            return await self._host.ask_until(
-                "list offsets",
-                lambda: self._host.cluster.offsets(place, committed=True),
-                seconds,
-            )
+        def ends() -> tuple[int, int]:
+            return self._host.cluster.offsets(place, committed=True)
 
         try:
-            return (await self._host.in_client(ask()))[1]
+            asking = self._host.ask_until("list offsets", ends, seconds)
+            return (await self._host.in_client(asking))[1]
         except (NoAnswerError, RefusedError) as error:
             raise UnansweredError(f"no end of {place}: {error}") from error
 
     async def reach(self, partition: int, offset: int, seconds: float) -> bool:
-        """Wait until all before an offset is delivered."""
         deadline = self._host.loop.time() + seconds
         while self._done.get(partition, offset) < offset:
             if self._host.loop.time() > deadline:
@@ -434,13 +419,7 @@ class SimulatedFollower:
 
         async def deliver() -> None:
             if records:
-                batch = LoggedBatch(
-                    [each.key for each in records],
-                    [each.value for each in records],
-                    [each.offset for each in records],
-                    records[-1].timestamp_ms,
-                    f"{self._topic}/{partition}",
-                )
+                batch = logged_batch(records, f"{self._topic}/{partition}")
                 await self._deliver(partition, batch)
             if self._number.get(partition) == number:
                 self._done[partition] = end

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from simhash_core import documents
 from simhash_core.documents import Entry, SourcePosition
 from simhash_core.log.records import Chain, LogRecord, Progress
 from streams.documents.output_records import (
@@ -25,20 +24,17 @@ from streams.documents.output_records import (
     received_output,
 )
 from streams.settings.settings import Delivery, Settings
-from streams.store.changelog import LoggedBatch
 from streams.store.recovery import load_batch
 from streams.store.row_codec import StoreIdentity
 from streams.store.shard_directory import open_shard
 from streams.worker.log_codec import LogCodec
 from tests.rigs.memory_rows import MemoryDisk
 from tests.simulation.broker import RawPartition
-from tests.simulation.documents import SimulatedDocument, print_of
 from tests.simulation.judge import Judge, ViolationError
-from tests.simulation.one_reader import Truth
 from tests.simulation.scenario import Scenario
 from tests.worker_simulation.cluster import Cluster
 from tests.worker_simulation.documents import IDENTITY, RawDocument
-from tests.worker_simulation.index_clients import progresses_of
+from tests.worker_simulation.index_clients import logged_batch, progresses_of
 from tests.worker_simulation.partitions import Stored
 from tests.worker_simulation.scenario import WorkerScenario
 
@@ -50,37 +46,20 @@ class RawChain(NamedTuple):
     records: list[RawDocument]
 
 
-class LogJudge(Judge):
-    """Judges the log, and knows what is to be put out of each raw record."""
-
-    def truth(self, chain: Chain, offset: int) -> Truth | None:
-        """Return what one reader says of a document, None if no packet that counts has it."""
-        return self._truths.get((chain, offset))
-
-    def is_decided(self, chain: Chain, offset: int) -> bool:
-        """Return whether its verdict is in the log."""
-        return (chain, offset) in self._decided
-
-
 class WorkerJudge:
-    """Judges one run."""
-
     def __init__(self, scenario: WorkerScenario, settings: Settings, cluster: Cluster) -> None:
-        """Begin with an empty log."""
         self._scenario = scenario
         self._topics = settings.topics
         self._cluster = cluster
         self._codec = LogCodec(IDENTITY)
-        self.log = LogJudge(cast(Scenario, scenario))
+        self.log = Judge(cast(Scenario, scenario))
         self.chains: list[RawChain] = []
 
     def produced(self, chains: Sequence[RawChain]) -> None:
-        """Learn what raw records there will be."""
         self.chains += chains
         self.log.produced(cast("Iterable[RawPartition]", chains))
 
     def appended(self, stored: Stored) -> None:
-        """Judge a record of the log."""
         record: LogRecord = self._codec.decode(stored.value, f"log@{stored.offset}")
         self.log.appended(stored.offset, record, stored.timestamp_ms)
 
@@ -123,14 +102,12 @@ class WorkerJudge:
         )
 
     def waits_for(self) -> str:
-        """Return what is not put out yet."""
         offsets = {p: each.offset for p, each in self._cluster.group.offsets.items()}
         ends = {c.partition: r[-1].offset + 1 for c, r in self._current() if r}
         undecided = [*self.log.undecided]
         return f"committed {offsets} of {ends}, undecided packets {undecided[:5]}"
 
     def at_the_end(self) -> None:
-        """Judge all outputs, and the index."""
         outputs = self._outputs()
         repeats = self._scenario.delivery is Delivery.AT_LEAST_ONCE
         for chain, records in self.chains:
@@ -139,7 +116,7 @@ class WorkerJudge:
         for place, received in outputs.items():
             if received and not (repeats and self._scenario.again):
                 raise ViolationError(f"{place}: {received[:3]}, which is too much")
-        self._separation_and_index()
+        self.log.check_entries(self.log.one_reader.uniques, self._entries())  # all is put out
         if not repeats:
             self._progress_rises()
 
@@ -204,13 +181,13 @@ class WorkerJudge:
             raise ViolationError(f"{where}: {received} beside {expected}")
 
     def _expected(self, chain: Chain, record: RawDocument) -> list[ReceivedOutput]:
-
         source = SourcePosition(chain.topic, chain.partition, record.offset)
         document = record.document
         if document is None:
             return [DeadLetterOutput(source, "", "")]
-        truth = self.log.truth(chain, record.offset)
-        if truth is None or not self.log.is_decided(chain, record.offset):
+        key = chain, record.offset
+        truth = self.log._truths.get(key)
+        if truth is None or key not in self.log._decided:
             raise ViolationError(f"{source} is put out, and there is no verdict in the log")
         gone = bool(truth.removed)
         if document.is_delete:
@@ -235,36 +212,6 @@ class WorkerJudge:
 
     # ---- the index
 
-    def _separation_and_index(self) -> None:
-        log = self.log
-        uniques = [each for each in log.one_reader.uniques if self._is_put_out(each.source)]
-        log._separation(uniques)
-        entries = self._entries()
-        known = {each.sequence: each for each in uniques}
-        differing = entries.keys() ^ (known.keys() - log.removed)
-        if any(each >= log.expired_before for each in differing):
-            raise ViolationError(f"entries and unique documents differ: {sorted(differing)}")
-        for sequence, entry in entries.items():
-            original = known.get(sequence)
-            if original is None:
-                continue
-            document: SimulatedDocument = original.document
-            expected = Entry(
-                original.source,
-                document.document_id,
-                document.time_ms,
-                print_of(self._scenario.scheme, document),
-                documents.scoped_digest(document.digest, document.scope),
-                document.sketch if document.fingerprint is not None else b"",
-                document.scope,
-            )
-            if entry != expected:
-                raise ViolationError(f"the entry of {sequence} is {entry}, not {expected}")
-
-    def _is_put_out(self, source: object) -> bool:
-        del source  # all that is decided is put out by now
-        return True
-
     def _entries(self) -> dict[int, Entry]:
         """Return the entries that a new worker would read from the changelog."""
         entries: dict[int, Entry] = {}
@@ -273,14 +220,7 @@ class WorkerJudge:
             store = open_shard(Path(str(number)), owner, self._scenario.scheme.bits, MemoryDisk())
             records = partition.read_committed()
             if records:
-                batch = LoggedBatch(
-                    [each.key for each in records],
-                    [each.value for each in records],
-                    [each.offset for each in records],
-                    records[-1].timestamp_ms,
-                    f"changelog/{number}",
-                )
-                load_batch(store, batch, IDENTITY)
+                load_batch(store, logged_batch(records, f"changelog/{number}"), IDENTITY)
             entries.update(store.all_entries())
         return entries
 
@@ -304,6 +244,5 @@ def _is_same(expected: ReceivedOutput, received: ReceivedOutput) -> bool:
     return False
 
 
-def packets_of(judge: LogJudge) -> int:
-    """Return how many packets count."""
+def packets_of(judge: Judge) -> int:
     return sum(len(each) for each in judge._counting.values())

@@ -32,7 +32,6 @@ class SimulatedReader:
     """A ``PartitionReader`` of partition 0 of a topic."""
 
     def __init__(self, host: Host, topic: str, *, batch_records: int = 500) -> None:
-        """Read nothing before ``seek``."""
         self._host = host
         self._topic = topic
         self._batch_records = batch_records
@@ -43,17 +42,14 @@ class SimulatedReader:
         self._batches: deque[LogRecords] = deque()
         self._news = asyncio.Event()
         self._closed = False
-        self.most_queued = 0
 
     def open(
         self, filled: Callable[[], object], failed: Callable[[FirstseenError], object]
     ) -> None:
-        """Begin."""
         self._filled, self._failed = filled, failed
         self._host.start(self._fetch())
 
     async def close(self) -> None:
-        """End; nothing is returned any more."""
         self._closed = True
         self._batches.clear()
         self._news.set()
@@ -66,23 +62,17 @@ class SimulatedReader:
         self._news.set()
 
     def take(self) -> LogRecords | None:
-        """Return the next records, None for nothing."""
         if not self._batches:
             return None
         self._news.set()
         return self._batches.popleft()
 
     async def offsets(self) -> tuple[int, int]:
-        """Return the offset of the first record, and the one after the last."""
         place = self._topic, 0
-
-        async def ask() -> tuple[int, int]:
-            return await self._host.ask_until(
-                "list offsets", lambda: self._host.cluster.offsets(place), _ANSWER_SECONDS
-            )
-
+        ends = partial(self._host.cluster.offsets, place)
         try:
-            return await self._host.in_client(ask())
+            asking = self._host.ask_until("list offsets", ends, _ANSWER_SECONDS)
+            return await self._host.in_client(asking)
         except (NoAnswerError, RefusedError) as error:
             raise UnansweredError(f"no offsets of {self._topic}: {error}") from error
 
@@ -122,7 +112,6 @@ class SimulatedReader:
                 if answer.records:
                     records = [(r.offset, r.value or b"", r.timestamp_ms) for r in answer.records]
                     self._batches.append(LogRecords(epoch, records))
-                    self.most_queued = max(self.most_queued, len(self._batches))
                     self._host.call(self._filled)
 
     def _stop_with(self, error: FirstseenError) -> None:
@@ -139,7 +128,6 @@ class SimulatedAppender:
     """A ``RecordAppender``; ``message_seconds``: how long it tries to send a record."""
 
     def __init__(self, host: Host, *, message_seconds: float = 30.0) -> None:
-        """Send nothing yet."""
         self._host = host
         self._message_seconds = message_seconds
         self._producer = host.cluster.transactions.new_producer()
@@ -151,11 +139,9 @@ class SimulatedAppender:
         self._closed = False
 
     def open(self) -> None:
-        """Begin."""
         self._host.start(self._send())
 
     async def close(self) -> None:
-        """Wait a limited time for what was appended; the rest is ``AppendUnknownError``."""
         self._takes_more = False
         if self._waiting:
             await asyncio.wait(self._waiting, timeout=_CLOSE_SECONDS)
@@ -165,7 +151,6 @@ class SimulatedAppender:
             future.set_exception(AppendUnknownError("the worker ends before the broker answers"))
 
     def append(self, topic: str, value: bytes) -> asyncio.Future[int]:
-        """Append a record; the result is its offset."""
         future: asyncio.Future[int] = self._host.loop.create_future()
         self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)

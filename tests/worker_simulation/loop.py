@@ -24,10 +24,12 @@ import uuid
 import warnings
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
-from heapq import heappop
+from contextlib import ExitStack, contextmanager
+from enum import Enum, auto
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from unittest.mock import patch
 
 import simhash_core
 import streams
@@ -67,21 +69,57 @@ class ThreadEndedError(BaseException):
     """The machine of a thread has ended: the thread ends wherever it is."""
 
 
+class _Handle:
+    __slots__ = ("arguments", "at", "context", "function", "is_cancelled")
+
+    def __init__(
+        self,
+        function: Callable[..., object],
+        arguments: tuple[Any, ...],
+        context: contextvars.Context,
+        at: float = 0.0,
+    ) -> None:
+        self.function, self.arguments, self.context = function, arguments, context
+        self.is_cancelled = False
+        self.at = at
+
+    def __lt__(self, other: object) -> bool:
+        """Timers of one time have no order of their own; the heap's is the same in each run."""
+        return False
+
+    def __repr__(self) -> str:
+        return f"<{self.function!r}{self.arguments!r}>"
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+        self.function, self.arguments = _nothing, ()
+
+    def cancelled(self) -> bool:
+        return self.is_cancelled
+
+    def when(self) -> float:
+        return self.at
+
+
+def _nothing() -> None:
+    """Do what a callback does that is cancelled."""
+
+
 class Part:
     """What of a machine stands still together: its event loop, or the threads of its clients."""
 
-    __slots__ = ("context", "ended", "machine", "standing", "waiting")
+    __slots__ = ("context", "ended", "holds_up", "machine", "standing", "waiting")
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.standing = False
         self.ended = False
-        self.waiting: deque[asyncio.Handle] = deque()
+        self.holds_up = False
+        self.waiting: deque[_Handle] = deque()
         self.context = contextvars.copy_context()
         self.context.run(_PART.set, self)
 
     def new_context(self) -> contextvars.Context:
-        """Return a context whose callbacks belong to this part."""
         return self.context.copy()
 
 
@@ -92,7 +130,6 @@ class Machine:
     """Where one worker runs. ``clock_seconds``: how far its clock is ahead of the brokers'."""
 
     def __init__(self, loop: SimulatedLoop, name: str, clock_seconds: float = 0.0) -> None:
-        """Run at once."""
         self.name = name
         self.clock_seconds = clock_seconds
         self.program = Part(self)
@@ -101,29 +138,26 @@ class Machine:
 
     @property
     def ended(self) -> bool:
-        """Whether it was killed."""
         return self.program.ended
 
     @property
     def stands_still(self) -> bool:
-        """Whether its program does nothing for a time."""
         return self.program.standing
 
     def stand_still(self, *, clients: bool) -> None:
         """Stop for a time; with its ``clients``: the whole process."""
-        self.program.standing = True
-        self.clients.standing = clients
+        for part in (self.program, self.clients) if clients else (self.program,):
+            part.standing = part.holds_up = True
 
     def go_on(self) -> None:
-        """Do all that has waited."""
         for part in (self.clients, self.program):
-            part.standing = False
+            part.standing, part.holds_up = False, part.ended
             self._loop.resume(part)
 
     def kill(self) -> None:
         """End at once: nothing is cleaned up, and nothing is called any more."""
         for part in (self.program, self.clients):
-            part.ended = True
+            part.ended = part.holds_up = True
             for handle in part.waiting:
                 self._loop.keep(handle)  # a task that is collected before it ends is an error
             part.waiting.clear()
@@ -135,35 +169,27 @@ class _Work:
     def __init__(self, function: Callable[[], Any], future: asyncio.Future[Any]) -> None:
         self.function = function
         self.future = future
+        self.thread: _Thread | None = None
         self.blocks_seconds: float | None = None
         self.ended = False
-        self._go = threading.Semaphore(0)
-        self._back = threading.Semaphore(0)
         self._result: Any = None
         self._error: BaseException | None = None
-        self._thread: threading.Thread | None = None
-
-    def run(self) -> bool:
-        """Go on until it blocks; return whether it is done."""
-        self.blocks_seconds = None
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, daemon=True)
-            self._thread.start()
-        else:
-            self._go.release()
-        self._back.acquire()
-        return self.blocks_seconds is None
 
     def block(self, seconds: float) -> None:
         """Let the loop go on for so long; in the thread."""
+        assert self.thread is not None
         self.blocks_seconds = seconds
-        self._back.release()
-        self._go.acquire()
+        self.thread.wait()
         if self.ended:
             raise ThreadEndedError
 
+    def call(self) -> None:
+        try:
+            self._result = self.function()
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller
+            self._error = error
+
     def resolve(self) -> None:
-        """Give the future what came of it."""
         if self.future.done():
             return
         if isinstance(self._error, Exception):
@@ -171,12 +197,35 @@ class _Work:
         elif self._error is None:
             self.future.set_result(self._result)
 
+
+class _Thread:
+    """A thread beside the loop: one of the two runs at a time."""
+
+    def __init__(self) -> None:
+        self.work: _Work | None = None
+        self._go = threading.Lock()
+        self._back = threading.Lock()
+        self._go.acquire()
+        self._back.acquire()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def go_on(self) -> None:
+        self._go.release()
+        self._back.acquire()
+
+    def wait(self) -> None:
+        """Let the loop go on, until it is the thread's turn again; in the thread."""
+        self._back.release()
+        self._go.acquire()
+
     def _run(self) -> None:
-        _OF_THREAD.work, _OF_THREAD.is_simulated = self, True
-        try:
-            self._result = self.function()
-        except BaseException as error:  # noqa: BLE001 - it belongs to the caller
-            self._error = error
+        _OF_THREAD.is_simulated = True
+        self._go.acquire()
+        while (work := self.work) is not None:
+            _OF_THREAD.work = work
+            work.call()
+            self.work = work = _OF_THREAD.work = None
+            self.wait()
         self._back.release()
 
 
@@ -194,7 +243,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     """One seed's loop; ``run`` sets the clocks of the program to it."""
 
     def __init__(self, seed: int) -> None:
-        """``random`` orders all that happens."""
         super().__init__()
         self.random = random.Random(seed)
         self.events = 0
@@ -208,14 +256,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._limits = (3_600.0, 10_000_000)
         self._blocked: set[_Work] = set()
         self._kept: list[object] = []
-        self._ready: deque[asyncio.Handle]
-        self._scheduled: list[asyncio.TimerHandle]
+        self._idle: list[_Thread] = []
+        self._handles: deque[_Handle] = deque()
+        self._timers: list[tuple[float, _Handle]] = []
         self.set_exception_handler(self._on_exception)
 
     # ---- time
 
     def time(self) -> float:
-        """Return the seconds since the run began."""
         return self._now
 
     def monotonic(self) -> float:
@@ -240,43 +288,81 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._limits = seconds, events
 
     def _run_once(self) -> None:
-        handle = self._next()
-        part: Part | None = handle._context.get(_PART)  # type: ignore[attr-defined]
-        if handle.cancelled():
-            return
-        if part is not None and part.ended:
-            self._kept.append(handle)
-            return
-        if part is not None and part.standing:
-            part.waiting.append(handle)
-            return
-        self.events += 1
-        if self.events > self._limits[1]:
-            raise LimitError(f"no end after {self.events} events: {self._waiting()}")
-        if self.step_seconds is None or part is None or part is not part.machine.program:
-            handle._run()
-        else:
-            self._run_counted(handle, self.step_seconds)
-
-    def _next(self) -> asyncio.Handle:
-        """Return the callback that is ready, if need be after a step in time."""
-        if self.unhandled:
-            raise UnhandledError("; ".join(self.unhandled))
-        ready, scheduled = self._ready, self._scheduled
-        while True:
+        """Call all that is ready, until the loop is to stop."""
+        ready, timers, unhandled = self._handles, self._timers, self.unhandled
+        counts = self.step_seconds is not None
+        while not self._stopping:
+            if unhandled:
+                raise UnhandledError("; ".join(unhandled))
             now = self._now + _RESOLUTION
-            while scheduled and (scheduled[0].cancelled() or scheduled[0].when() <= now):
-                ready.append(heappop(scheduled))
-            if ready:
-                break
-            if not scheduled:
-                raise StuckError(self._waiting())
-            self._now = scheduled[0].when()
-            if self._now > self._limits[0]:
-                raise LimitError(f"no end after {self._limits[0]:g} s: {self._waiting()}")
-        return ready.popleft()
+            while timers and (timers[0][0] <= now or timers[0][1].is_cancelled):
+                ready.append(heappop(timers)[1])
+            if not ready:
+                self._step_in_time()
+                continue
+            handle = ready.popleft()
+            if handle.is_cancelled:
+                continue
+            part: Part | None = handle.context.get(_PART)
+            if part is not None and part.holds_up:
+                (self._kept if part.ended else part.waiting).append(handle)
+                continue
+            self.events += 1
+            if self.events > self._limits[1]:
+                raise LimitError(f"no end after {self.events} events: {self._waiting()}")
+            if counts and part is not None and part is part.machine.program:
+                self._run_counted(handle)
+            else:
+                self._run_handle(handle)
 
-    def _run_counted(self, handle: asyncio.Handle, limit_seconds: float) -> None:
+    def _run_handle(self, handle: _Handle) -> None:
+        try:
+            handle.context.run(handle.function, *handle.arguments)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001 - it ends the run, whatever it is
+            self.unhandled.append(f"{handle!r} has raised an exception: {described(error)}")
+
+    def _step_in_time(self) -> None:
+        if not self._timers:
+            raise StuckError(self._waiting())
+        self._now = self._timers[0][0]
+        if self._now > self._limits[0]:
+            raise LimitError(f"no end after {self._limits[0]:g} s: {self._waiting()}")
+
+    def call_soon(  # type: ignore[override]
+        self,
+        callback: Callable[..., object],
+        *args: Any,  # noqa: ANN401 - of asyncio
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Handle:
+        handle = _Handle(callback, args, contextvars.copy_context() if context is None else context)
+        self._handles.append(handle)
+        return handle  # type: ignore[return-value]
+
+    def call_at(  # type: ignore[override]
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,  # noqa: ANN401 - of asyncio
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        if context is None:
+            context = contextvars.copy_context()
+        handle = _Handle(callback, args, context, when)
+        heappush(self._timers, (when, handle))
+        return handle  # type: ignore[return-value]
+
+    def call_later(  # type: ignore[override]
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,  # noqa: ANN401 - of asyncio
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def _run_counted(self, handle: _Handle) -> None:
         """Run a callback while the clock goes on with each function that it calls.
 
         What libraries and cached functions call does not count, because it depends on what earlier
@@ -287,29 +373,29 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
         def count(frame: types.FrameType, event: str, __: object) -> None:
             nonlocal inside
-            if inside is not None:
-                if frame is inside and event == "return":
-                    inside = None
-            elif event == "call" and frame.f_code in _CACHED:
-                inside = frame
-            elif event == "call" and frame.f_code.co_filename.startswith(_OWN_CODE):
-                self._now += CALL_SECONDS
+            if event == "call":
+                if inside is None:
+                    kind = _KINDS.get(id(frame.f_code)) or _kind_of(frame.f_code)
+                    if kind is _Kind.OWN:
+                        self._now += CALL_SECONDS
+                    elif kind is _Kind.CACHED:
+                        inside = frame
+            elif frame is inside and event == "return":
+                inside = None
 
         sys.setprofile(count)
         try:
-            handle._run()
+            self._run_handle(handle)
         finally:
             sys.setprofile(None)
-        step = self._now - began
+        step, limit = self._now - began, self.step_seconds
         self.longest_step = max(self.longest_step, step)
-        if step > limit_seconds:
-            raise LimitError(
-                f"a step of {step:.3f} s, the limit is {limit_seconds:g} s: {handle!r}"
-            )
+        if limit is not None and step > limit:
+            raise LimitError(f"a step of {step:.3f} s, the limit is {limit:g} s: {handle!r}")
 
     def resume(self, part: Part) -> None:
         """Let what has waited for a part be called, in its order."""
-        self._ready.extend(part.waiting)
+        self._handles.extend(part.waiting)
         part.waiting.clear()
 
     def _waiting(self) -> str:
@@ -336,13 +422,21 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # ---- tasks and threads
 
     def start(self, part: Part | None, work: Coroutine[Any, Any, _Result]) -> asyncio.Task[_Result]:
-        """Return a task that belongs to a part of a machine, or to none."""
         context = contextvars.Context() if part is None else part.new_context()
         task = self.create_task(work, context=context)
-        self.keep(task)
+        self._kept.append(task)
         if part is not None:
             task.add_done_callback(self._check)
         return task
+
+    def create_task(  # type: ignore[override]
+        self,
+        coro: Coroutine[Any, Any, _Result],
+        *,
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Task[_Result]:
+        return asyncio.Task(coro, loop=self, name=name, context=context)
 
     def keep(self, thing: object) -> None:
         """Keep something until the run is over: a coroutine that is collected runs its end."""
@@ -358,7 +452,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         func: Callable[..., _Result],
         *args: Any,  # noqa: ANN401 - of asyncio
     ) -> asyncio.Future[_Result]:
-        """Do something in a thread, which begins a little later."""
         future: asyncio.Future[_Result] = self.create_future()
         context = contextvars.copy_context()
         work = _Work(lambda: context.run(func, *args), future)
@@ -366,23 +459,33 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return future
 
     def _serve(self, work: _Work) -> None:
+        """Let a thread go on with a work until it blocks or is done."""
+        thread = work.thread
+        if thread is None:
+            thread = work.thread = self._idle.pop() if self._idle else _Thread()
+            thread.work = work
         self._blocked.discard(work)
-        if work.run():
+        work.blocks_seconds = None
+        thread.go_on()
+        if work.blocks_seconds is None:
+            self._idle.append(thread)
             work.resolve()
             return
         self._blocked.add(work)
-        assert work.blocks_seconds is not None
         self.call_later(work.blocks_seconds, self._serve, work)
 
     def finish(self) -> None:
-        """End threads and tasks that are left, and close the loop."""
         for work in self._blocked:
             work.ended = True
-            work.run()
+            assert work.thread is not None
+            work.thread.go_on()
+            self._idle.append(work.thread)
+        for thread in self._idle:
+            thread.go_on()
         for task in asyncio.all_tasks(self):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
-        self._ready.clear()
-        self._scheduled.clear()
+        self._handles.clear()
+        self._timers.clear()
         self._kept.clear()
         self._blocked.clear()
         self.close()
@@ -404,12 +507,10 @@ def block(seconds: float) -> None:
 
 
 def in_thread() -> bool:
-    """Return whether this is a thread beside the loop."""
     return _OF_THREAD.work is not None
 
 
 def current_machine() -> Machine | None:
-    """Return the machine whose callback or thread runs."""
     part = _PART.get()
     return None if part is None else part.machine
 
@@ -421,28 +522,37 @@ def simulated(loop: SimulatedLoop) -> Iterator[None]:
     Clocks that functions took as defaults when they were imported are replaced as well.
     """
     names = random.Random(loop.random.random())
-    before = time.monotonic, time.time, time.sleep, uuid.uuid4
-    replaced: dict[Callable[..., Any], Callable[..., Any]] = {
-        time.monotonic: _here(loop.monotonic, time.monotonic),
-        time.time: _here(loop.wall_seconds, time.time),
-        time.sleep: _here(block, time.sleep),
-        uuid.uuid4: _here(lambda: uuid.UUID(int=names.getrandbits(128)), uuid.uuid4),
+    clocks: dict[Callable[..., Any], Callable[..., Any]] = {
+        time.monotonic: loop.monotonic,
+        time.time: loop.wall_seconds,
+        time.sleep: block,
+        time.thread_time: loop.time,  # to ask the system takes long
+        uuid.uuid4: lambda: uuid.UUID(int=names.getrandbits(128)),
     }
-    _OF_THREAD.is_simulated = True
-    state = random.getstate()
-    random.seed(names.random())
-    time.monotonic, time.time, time.sleep, uuid.uuid4 = (replaced[each] for each in before)
-    bound = _bound_defaults(replaced)
-    for function, _, defaults in bound:
-        _set_defaults(function, defaults)
-    try:
-        yield
-    finally:
-        _OF_THREAD.is_simulated = False
-        time.monotonic, time.time, time.sleep, uuid.uuid4 = before
-        random.setstate(state)
-        for function, defaults, _ in bound:
-            _set_defaults(function, defaults)
+    replaced = {real: _here(other, real) for real, other in clocks.items()}
+
+    def other(default: Any) -> Any:  # noqa: ANN401 - any default
+        return replaced.get(default, default) if _is_function(default) else default
+
+    with ExitStack() as stack:
+        for real, function in replaced.items():
+            owner = uuid if real is uuid.uuid4 else time
+            stack.enter_context(patch.object(owner, real.__name__, function))
+        for each in _clocked_functions():
+            positional, named = each.__defaults__ or (), each.__kwdefaults__ or {}
+            stack.enter_context(patch.object(each, "__defaults__", tuple(map(other, positional))))
+            after = {name: other(default) for name, default in named.items()}
+            stack.enter_context(patch.object(each, "__kwdefaults__", after))
+        stack.callback(random.setstate, random.getstate())
+        random.seed(names.random())
+        if gc.isenabled():  # ``finish`` collects; what others have left would end in counted steps
+            gc.disable()
+            stack.callback(gc.enable)
+        _OF_THREAD.is_simulated = True
+        try:
+            yield
+        finally:
+            _OF_THREAD.is_simulated = False
 
 
 def _here(
@@ -465,26 +575,22 @@ def described(error: object) -> str:
     return f"{error!r} at {' '.join(places)}"
 
 
-_Defaults = tuple[tuple[Any, ...] | None, dict[str, Any] | None]
+class _Kind(Enum):
+    OWN = auto()
+    CACHED = auto()
+    OTHER = auto()
 
 
-def _bound_defaults(
-    replaced: dict[Callable[..., Any], Callable[..., Any]],
-) -> list[tuple[types.FunctionType, _Defaults, _Defaults]]:
-    """Return the functions of the product with a clock as a default: defaults before and after."""
+_KINDS: dict[int, _Kind] = {}
+"""By the id of the code, which ``_CODES`` keeps: to hash it takes longer than most calls."""
+_CODES: list[types.CodeType] = []
 
-    def other(value: Any) -> Any:  # noqa: ANN401 - any default
-        return replaced.get(value, value) if callable(value) else value
 
-    found = []
-    for function in _clocked_functions():
-        positional, named = function.__defaults__, function.__kwdefaults__
-        after = (
-            None if positional is None else tuple(map(other, positional)),
-            None if named is None else {name: other(value) for name, value in named.items()},
-        )
-        found.append((function, (positional, named), after))
-    return found
+def _kind_of(code: types.CodeType) -> _Kind:
+    kind = _Kind.OWN if code.co_filename.startswith(_OWN_CODE) else _Kind.OTHER
+    _KINDS[id(code)] = kind = _Kind.CACHED if code in _CACHED else kind
+    _CODES.append(code)
+    return kind
 
 
 _CLOCKED: list[types.FunctionType] = []
@@ -501,35 +607,15 @@ def _clocked_functions() -> list[types.FunctionType]:
         for value in list(vars(module).values()):
             if hasattr(value, "cache_clear"):
                 _CACHED.add(value.__wrapped__.__code__)
+                _KINDS.clear()
             owners = [value, *(vars(value).values() if isinstance(value, type) else ())]
             for each in owners:
                 if isinstance(each, types.FunctionType) and each.__module__ == name:
                     defaults = [*(each.__defaults__ or ()), *(each.__kwdefaults__ or {}).values()]
-                    if any(callable(d) and d in _CLOCKS for d in defaults if _hashable(d)):
+                    if any(_is_function(d) and d in _CLOCKS for d in defaults):
                         _CLOCKED.append(each)
     return _CLOCKED
 
 
-def _hashable(value: object) -> bool:
+def _is_function(value: object) -> bool:
     return isinstance(value, types.BuiltinFunctionType | types.FunctionType)
-
-
-def _set_defaults(function: types.FunctionType, defaults: _Defaults) -> None:
-    function.__defaults__, function.__kwdefaults__ = defaults
-
-
-def run(
-    seed: int,
-    program: Callable[[SimulatedLoop], Coroutine[Any, Any, _Result]],
-    *,
-    seconds: float = 3_600.0,
-    events: int = 10_000_000,
-) -> _Result:
-    """Run a program within a limit of virtual time and of events."""
-    loop = SimulatedLoop(seed)
-    loop.limit(seconds, events)
-    with simulated(loop):
-        try:
-            return loop.run_until_complete(loop.start(None, program(loop)))
-        finally:
-            loop.finish()

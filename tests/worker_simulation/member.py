@@ -47,43 +47,34 @@ class SimulatedMessage:
     __slots__ = ("_place", "_stored")
 
     def __init__(self, place: Place, stored: Stored) -> None:
-        """Show a record of a partition."""
         self._place = place
         self._stored = stored
 
     def __len__(self) -> int:
-        """Return the bytes of the value."""
         return len(self._stored.value or b"")
 
     def error(self) -> None:
         """Return None: it is a record."""
 
     def topic(self) -> str:
-        """Return the name of the topic."""
         return self._place[0]
 
     def partition(self) -> int:
-        """Return the number of the partition."""
         return self._place[1]
 
     def offset(self) -> int:
-        """Return the offset."""
         return self._stored.offset
 
     def key(self) -> bytes | None:
-        """Return the key."""
         return self._stored.key
 
     def value(self) -> bytes | None:
-        """Return the value."""
         return self._stored.value
 
     def timestamp(self) -> tuple[int, int]:
-        """Return the kind of the time, and the time in milliseconds."""
         return 1, self._stored.timestamp_ms
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
-        """Return names and values."""
         return list(self._stored.headers) or None
 
 
@@ -110,7 +101,6 @@ class SimulatedGroupMember:
         poll_seconds: float = 0.005,
         revoke_seconds: float = 10.0,
     ) -> None:
-        """Join nothing yet."""
         self._host = host
         self._group = host.cluster.group
         self._session_seconds = host.cluster.limits.session_seconds
@@ -141,7 +131,6 @@ class SimulatedGroupMember:
     # ---- on the loop of the worker
 
     def open(self, events: GroupEvents) -> None:
-        """Join the group."""
         self._events = events
         self._host.start(self._live())
         self._host.start(self._fetch())
@@ -156,26 +145,22 @@ class SimulatedGroupMember:
         self._fetched.clear()
 
     def read(self, partition: int, offset: int, reading: int) -> None:
-        """Read an owned partition from an offset."""
         if partition in self._owned:
             paused = False
             self._readings[partition] = _Reading(reading, offset, is_paused=paused)
             self._news.set()
 
     def stop(self, partition: int) -> None:
-        """Read a partition no more; it stays owned."""
         if partition in self._readings:
             self._readings[partition].is_stopped = True
 
     def pause(self, partitions: Iterable[int], *, paused: bool) -> None:
-        """Fetch no more of partitions, or go on."""
         for partition in partitions:
             if partition in self._readings:
                 self._readings[partition].is_paused = paused
         self._news.set()
 
     def take(self) -> Fetched | None:
-        """Return what was fetched next, None for nothing."""
         while self._fetched:
             fetched = self._fetched.popleft()
             self._news.set()
@@ -186,22 +171,18 @@ class SimulatedGroupMember:
         return None
 
     def gather(self, seconds: float) -> None:
-        """Ask for records no sooner than in so many seconds."""
         self._gather_until = self._host.loop.time() + seconds
 
     async def metadata(self) -> bytes:
-        """Return the group metadata as it is now."""
         return await self._host.in_client(self._metadata_soon())
 
     async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
-        """Return the group's offsets, -1 for none, without those that are not stable."""
         wanted = list(partitions)
         return await self._answered(
             "offset fetch", lambda: self._group.fetch_offsets(wanted), UnansweredError
         )
 
     async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:
-        """Commit offsets outside of a transaction."""
         kept = {partition: Committed(offset, note) for partition, offset in offsets.items()}
         metadata = self._named()
         try:
@@ -214,7 +195,6 @@ class SimulatedGroupMember:
             raise AbortedError(f"offsets are not committed: {error}") from error
 
     async def log_start(self, partition: int) -> int:
-        """Return the first offset that a partition has."""
         place = self._topic, partition
         try:
             start, _ = await self._answered(
@@ -525,6 +505,5 @@ class SimulatedGroupMember:
 
 
 def resolve(done: asyncio.Future[None]) -> None:
-    """Resolve a future, unless it is."""
     if not done.done():
         done.set_result(None)

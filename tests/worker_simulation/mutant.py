@@ -26,7 +26,6 @@ class WorkerMutant:
     seeds: int = 40
 
     def scenario(self, seed: int) -> WorkerScenario:
-        """Return what a seed stands for."""
         return changed(draw_worker_scenario(seed), self.changes)
 
 

@@ -50,8 +50,6 @@ from tests.worker_simulation.scenario import (
 
 
 def faults_of(theme: Theme) -> Callable[[WorkerScenario], list[Event]]:
-    """Return a change: the faults of a theme."""
-
     def events(scenario: WorkerScenario) -> list[Event]:
         rng = random.Random(scenario.seed)
         return sorted(draw_events(rng, theme, scenario.produced_seconds))
@@ -106,13 +104,10 @@ def zombies_of_positions(scenario: WorkerScenario) -> list[Event]:
 
 
 def nothing(_: object) -> Callable[..., None]:
-    """Replace a method by one that does nothing."""
     return lambda *_, **__: None
 
 
 def nothing_awaited(_: object) -> Callable[..., Any]:
-    """Replace a coroutine by one that does nothing."""
-
     async def nothing_(*_: object, **__: object) -> None:
         pass
 
@@ -120,12 +115,10 @@ def nothing_awaited(_: object) -> Callable[..., Any]:
 
 
 def always(value: object) -> Callable[[object], Callable[..., Any]]:
-    """Replace a method by one that returns a value."""
     return lambda _: lambda *_, **__: value
 
 
 def value(value_: object) -> Callable[[object], object]:
-    """Replace a value."""
     return lambda _: value_
 
 
@@ -409,6 +402,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "_check_member",
         nothing,
         _SLOW_COMMITS,
+        start=3,
     ),
     _mutant(
         "a store is taken as far as it can be read, not as far as the group has committed",
@@ -416,7 +410,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "catch_up",
         _as_far_as_it_is_read,
         _SLOW_MARKERS,
-        start=2,
+        start=4,
     ),
     _mutant("a store is not brought up", recovery, "catch_up", always(0), _KILLS),
     _mutant(
@@ -491,6 +485,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
                 Event(9.5, Fault.KILL, 0.0, 0.9, StoreFate.KEPT, "add offsets"),
             ],
         },
+        start=32,
     ),
     WorkerMutant(
         "a new shard reads the log from its beginning, beside control records that it lacks",
@@ -525,7 +520,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "_needs_new_epoch",
         always(False),
         _LOSSES,
-        start=24,
+        start=30,
     ),
     _mutant(
         "a commit that was fenced is taken for one that did not take place",
@@ -533,7 +528,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "_fenced_end_is_unknown",
         always(False),
         _LOSSES,
-        start=20,
+        start=40,
     ),
     _mutant(
         "at least once, a commit whose offsets are refused is made again",
@@ -548,7 +543,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
             "in_flight": 4_000,
             "batch_documents": 3,
         },
-        start=60,
+        start=89,
     ),
     WorkerMutant(
         "the log is trimmed to the furthest position, at once",

@@ -45,7 +45,6 @@ class RefusedError(Exception):
     """A broker has answered, and does not do it."""
 
     def __init__(self, code: Code) -> None:
-        """``code``: why."""
         super().__init__(code.value)
         self.code = code
 
@@ -82,7 +81,6 @@ class Network:
     """What is called once when a machine sends a request, before it is on its way."""
 
     def reaches(self, machine: Machine) -> bool:
-        """Return whether a machine and the brokers can speak to each other now."""
         return not self.away and machine.name not in self.cut
 
     def reached(self, machine: Machine, moment: str) -> None:
@@ -120,8 +118,6 @@ class Network:
 
 
 class _Request:
-    """One request on its way."""
-
     __slots__ = ("future", "name", "network", "part", "seconds", "timer", "work")
 
     def __init__(
@@ -149,7 +145,7 @@ class _Request:
             delay = draw.uniform(0.05, faults.late_seconds)
             network.tell(f"{part.machine.name}: request is {delay:.2f} s late: {name}")
             self._break()
-        loop.call_later(delay, self._arrive, context=_OF_BROKERS.copy())
+        loop.call_later(delay, self._arrive, context=_OF_BROKERS)
 
     def _may_be_late(self) -> bool:
         # A member has its id before it joins (KIP-394), so a late request to join has no effect.
@@ -171,7 +167,7 @@ class _Request:
             self._answer(error)
             return
         if isinstance(answer, asyncio.Future):
-            answer.add_done_callback(self._answered, context=_OF_BROKERS.copy())
+            answer.add_done_callback(self._answered, context=_OF_BROKERS)
         else:
             self._answer(answer)
 

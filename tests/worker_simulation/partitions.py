@@ -65,7 +65,6 @@ class Partition:
     """One partition. ``now_ms``: of the broker; ``changed``: something can be read that was not."""
 
     def __init__(self, now_ms: Callable[[], int], changed: Callable[[], object]) -> None:
-        """Begin empty."""
         self.records: list[Stored] = []
         self.start = 0
         self.end = 0
@@ -121,7 +120,6 @@ class Partition:
         return stored.offset
 
     def skip(self, offsets: int) -> None:
-        """Leave offsets without a record."""
         self.end += offsets
 
     def _known(self, producer: Producer) -> _Known:
@@ -133,7 +131,6 @@ class Partition:
         return known
 
     def mark(self, producer: Producer, *, committed: bool) -> None:
-        """End what a producer has open here."""
         known = self._producers.get(producer.id)
         if known is None or known.epoch < producer.epoch:
             self._producers[producer.id] = _Known(producer.epoch)
@@ -160,11 +157,9 @@ class Partition:
         return read, max(offset, end)
 
     def read_committed(self) -> list[Stored]:
-        """Return all records that a reader of committed ones sees."""
         return self.read(self.start, len(self.records) + 1, committed=True)[0]
 
     def trim(self, offset: int) -> None:
-        """Delete the records before an offset."""
         self.start = max(self.start, min(offset, self.end))
         del self.records[: bisect_left(self.records, self.start, key=_offset)]
 

@@ -134,7 +134,6 @@ class WorkerScenario:
 
 
 def draw_worker_scenario(seed: int) -> WorkerScenario:
-    """Return what a seed stands for."""
     rng = random.Random(seed)
     scheme = rng.choice(SCHEMES)
     verifier = rng.choice([None, None, TOY, TOY if scheme.bands else SHINGLES])
@@ -223,7 +222,6 @@ _COMMIT_MOMENTS: Final = (
 
 
 def draw_events(rng: random.Random, theme: Theme, produced_seconds: float) -> list[Event]:
-    """Return the faults of a run."""
     if theme is Theme.MIXED:
         return _mixed(rng, produced_seconds)
     early, late = 1.0, max(4.0, produced_seconds)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import wraps
+from typing import Any
 
 import pytest
 
@@ -66,13 +68,11 @@ class Worker:
         self._readings = 0
 
     def read(self, partition: int, offset: int) -> int:
-        """Read a partition; return the number of the reading."""
         self._readings += 1
         self.member.read(partition, offset, self._readings)
         return self._readings
 
     def assigned(self, partitions: frozenset[int], metadata: bytes) -> None:
-        """Read them, if ``is_eager``."""
         self._note("assigned", partitions, metadata)
         self.owned |= partitions
         if self.is_eager:
@@ -80,19 +80,16 @@ class Worker:
                 self.read(partition, 0)
 
     async def revoked(self, partitions: frozenset[int], metadata: bytes) -> None:
-        """Do what ``on_revoke`` says."""
         self._note("revoked", partitions, metadata)
         if self.on_revoke is not None:
             await self.on_revoke()
         self.owned -= partitions
 
     def lost(self, partitions: frozenset[int], metadata: bytes) -> None:
-        """Note it."""
         self._note("lost", partitions, metadata)
         self.owned -= partitions
 
     def fetched(self) -> None:
-        """Take what there is."""
         while (fetched := self.member.take()) is not None:
             self.ended |= fetched.ended
             for run in fetched.runs:
@@ -100,7 +97,6 @@ class Worker:
                 self.offsets[run.partition] += [each.offset() or 0 for each in run.messages]
 
     def failed(self, error: FirstseenError) -> None:
-        """Note it."""
         self.failure = error
 
     def _note(self, event: str, partitions: frozenset[int], metadata: bytes) -> None:
@@ -109,8 +105,6 @@ class Worker:
 
 
 class Log:
-    """What the owner of a ``PartitionReader`` takes from it."""
-
     def __init__(self, reader: PartitionReader) -> None:
         self.reader = reader
         self.records: list[tuple[int, bytes]] = []
@@ -122,146 +116,129 @@ class Log:
             self.records += [(offset, value) for offset, value, _ in batch.records]
 
 
+def on_bench(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test on the bench that it names."""
+
+    @wraps(test)
+    def run(**benches: Bench) -> None:
+        (bench,) = benches.values()
+        bench.run(test(**benches))
+
+    return run
+
+
+async def joined(bench: Bench) -> Worker:
+    """Return a worker that owns all partitions."""
+    worker = Worker(bench, "a")
+    worker.member.open(worker)
+    await until(lambda: len(worker.owned) == 3)
+    return worker
+
+
 def values(count: int, first: int = 0) -> list[bytes]:
-    """Values that differ."""
     return [b"%d" % number for number in range(first, first + count)]
 
 
 # ---- a reader of one partition
 
 
-def test_reader_reads_in_order_from_any_offset(bench: Bench) -> None:
-    """Given a log, when it is read from an offset, then all from there comes in order, and what is
-    appended later as well.
-    """
+@on_bench
+async def test_reader_reads_in_order_from_any_offset(bench: Bench) -> None:
     topic = bench.topic("log", 1)
     bench.produce(topic, 0, values(20))
-
-    async def program() -> None:
-        log = Log(bench.reader(topic))
-        log.reader.seek(5)
-        await until(lambda: len(log.records) == 15)
-        bench.produce(topic, 0, values(3, 20))
-        await until(lambda: len(log.records) == 18)
-        assert log.records == list(enumerate(values(23)))[5:]
-        assert await log.reader.offsets() == (0, 23)
-        await log.reader.close()
-
-    bench.run(program())
+    log = Log(bench.reader(topic))
+    log.reader.seek(5)
+    await until(lambda: len(log.records) == 15)
+    bench.produce(topic, 0, values(3, 20))
+    await until(lambda: len(log.records) == 18)
+    assert log.records == list(enumerate(values(23)))[5:]
+    assert await log.reader.offsets() == (0, 23)
+    await log.reader.close()
 
 
-def test_reader_returns_nothing_of_an_earlier_reading(bench: Bench) -> None:
-    """Given a reading whose records were fetched and not taken, when another begins, then what
-    comes is of that one alone.
-    """
+@on_bench
+async def test_reader_returns_nothing_of_an_earlier_reading(bench: Bench) -> None:
     topic = bench.topic("log", 1)
     bench.produce(topic, 0, values(30))
+    reader = bench.reader(topic)
+    filled = asyncio.Event()
+    reader.open(filled.set, lambda _: None)
+    reader.seek(0)
+    await filled.wait()
+    reader.seek(25)
+    offsets: list[int] = []
 
-    async def program() -> None:
-        reader = bench.reader(topic)
-        filled = asyncio.Event()
-        reader.open(filled.set, lambda _: None)
-        reader.seek(0)
-        await filled.wait()
-        reader.seek(25)
-        offsets: list[int] = []
+    def take() -> bool:
+        while (batch := reader.take()) is not None:
+            offsets.extend(offset for offset, _, _ in batch.records)
+        return len(offsets) >= 5
 
-        def take() -> bool:
-            while (batch := reader.take()) is not None:
-                offsets.extend(offset for offset, _, _ in batch.records)
-            return len(offsets) >= 5
-
-        await until(take)
-        assert offsets == [25, 26, 27, 28, 29]
-        await reader.close()
-
-    bench.run(program())
+    await until(take)
+    assert offsets == [25, 26, 27, 28, 29]
+    await reader.close()
 
 
-def test_reader_is_not_moved_over_a_gap(isolating: Bench) -> None:
-    """Given a log that was trimmed, when it is to be read from before that, then the owner learns
-    where it begins and ends, nothing is read, and another ``seek`` goes on.
-    """
+@on_bench
+async def test_reader_is_not_moved_over_a_gap(isolating: Bench) -> None:
     topic = isolating.topic("log", 1)
     isolating.produce(topic, 0, values(10))
     isolating.trim(topic, 6)
-
-    async def program() -> None:
-        log = Log(isolating.reader(topic))
-        log.reader.seek(2)
-        await until(lambda: log.failures)
-        (error,) = log.failures
-        assert isinstance(error, LogCutError)
-        assert (error.wanted, error.start, error.end) == (2, 6, 10)
-        assert not log.records
-        log.reader.seek(error.start)
-        await until(lambda: len(log.records) == 4)
-        assert [offset for offset, _ in log.records] == [6, 7, 8, 9]
-        await log.reader.close()
-
-    isolating.run(program())
+    log = Log(isolating.reader(topic))
+    log.reader.seek(2)
+    await until(lambda: log.failures)
+    (error,) = log.failures
+    assert isinstance(error, LogCutError)
+    assert (error.wanted, error.start, error.end) == (2, 6, 10)
+    assert not log.records
+    log.reader.seek(error.start)
+    await until(lambda: len(log.records) == 4)
+    assert [offset for offset, _ in log.records] == [6, 7, 8, 9]
+    await log.reader.close()
 
 
 # ---- an appender
 
 
-def test_appender_keeps_order_and_tells_offsets(bench: Bench) -> None:
-    """Given records that are appended without waiting, then they are in the topic in that order,
-    and the result of each is its offset.
-    """
+@on_bench
+async def test_appender_keeps_order_and_tells_offsets(bench: Bench) -> None:
     topic = bench.topic("log", 1)
-
-    async def program() -> None:
-        appender = bench.appender()
-        appender.open()
-        futures = [appender.append(topic, value) for value in values(20)]
-        assert await asyncio.gather(*futures) == list(range(20))
-        await appender.close()
-
-    bench.run(program())
+    appender = bench.appender()
+    appender.open()
+    futures = [appender.append(topic, value) for value in values(20)]
+    assert await asyncio.gather(*futures) == list(range(20))
+    await appender.close()
     assert bench.committed(topic, 0, 20) == values(20)
 
 
-def test_appender_names_a_record_that_is_too_large(isolating: Bench) -> None:
-    """Given a record that the topic refuses for its size, then its future says so, and records
-    before and after it are appended.
-    """
+@on_bench
+async def test_appender_names_a_record_that_is_too_large(isolating: Bench) -> None:
     topic = isolating.topic("log", 1)
-
-    async def program() -> None:
-        appender = isolating.appender()
-        appender.open()
-        assert await appender.append(topic, b"before") == 0
-        with pytest.raises(RecordTooLargeError):
-            await appender.append(topic, TOO_LARGE)
-        assert await appender.append(topic, b"after") == 1
-        await appender.close()
-
-    isolating.run(program())
+    appender = isolating.appender()
+    appender.open()
+    assert await appender.append(topic, b"before") == 0
+    with pytest.raises(RecordTooLargeError):
+        await appender.append(topic, TOO_LARGE)
+    assert await appender.append(topic, b"after") == 1
+    await appender.close()
 
 
-def test_appender_leaves_no_future_open(bench: Bench) -> None:
-    """Given an appender that is closed, then each future has a result, or it is not known whether
-    its record was appended. What comes while it closes is not sent.
-    """
+@on_bench
+async def test_appender_leaves_no_future_open(bench: Bench) -> None:
+    """What comes while it closes is not sent."""
     topic = bench.topic("log", 1)
-
-    async def program() -> int:
-        appender = bench.appender()
-        appender.open()
-        futures = [appender.append(topic, value) for value in values(50)]
-        closing = asyncio.ensure_future(appender.close())
-        await asyncio.sleep(0)
-        late = appender.append(topic, b"late")
-        late.add_done_callback(lambda future: future.exception())
-        await closing
-        for future in futures:
-            assert future.done()
-            error = future.exception()
-            assert error is None or isinstance(error, AppendUnknownError)
-        return sum(future.exception() is None for future in futures)
-
-    appended = bench.run(program())
+    appender = bench.appender()
+    appender.open()
+    futures = [appender.append(topic, value) for value in values(50)]
+    closing = asyncio.ensure_future(appender.close())
+    await asyncio.sleep(0)
+    late = appender.append(topic, b"late")
+    late.add_done_callback(lambda future: future.exception())
+    await closing
+    for future in futures:
+        assert future.done()
+        error = future.exception()
+        assert error is None or isinstance(error, AppendUnknownError)
+    appended = sum(future.exception() is None for future in futures)
     assert bench.committed(topic, 0, appended) == values(50)[:appended]
 
 
@@ -284,288 +261,223 @@ async def tried(commit: Callable[[], Awaitable[object]]) -> None:
     await commit()
 
 
-def test_commit_is_seen_whole(isolating: Bench) -> None:
-    """Given a commit of records and offsets, then both are there, and the end of the changelog is
-    returned.
-    """
+@on_bench
+async def test_commit_is_seen_whole(isolating: Bench) -> None:
     unique, changelog = isolating.topic("unique", 1), isolating.topic("changelog", 1)
-
-    async def program() -> None:
-        worker = Worker(isolating, "a")
-        worker.member.open(worker)
-        await until(lambda: len(worker.owned) == 3)
-        committer = isolating.transactions("a", changelog)
-        await committer.open()
-        records = outputs(unique, changelog, b"1", b"2")
-        ends = await committer.commit(records, {0: 7, 2: 9}, worker.metadata, "note")
-        assert ends == {0: 2}
-        committed: dict[int, int] = {}
-        while len(committed) < 3:
-            committed = await worker.member.committed([0, 1, 2])
-        assert committed == {0: 7, 1: -1, 2: 9}
-        await committer.close()
-        await worker.member.close()
-
-    isolating.run(program())
+    worker = await joined(isolating)
+    committer = isolating.transactions("a", changelog)
+    await committer.open()
+    records = outputs(unique, changelog, b"1", b"2")
+    ends = await committer.commit(records, {0: 7, 2: 9}, worker.metadata, "note")
+    assert ends == {0: 2}
+    committed: dict[int, int] = {}
+    while len(committed) < 3:
+        committed = await worker.member.committed([0, 1, 2])
+    assert committed == {0: 7, 1: -1, 2: 9}
+    await committer.close()
+    await worker.member.close()
     assert isolating.committed(unique, 0, 2) == [b"1", b"2"]
 
 
-def test_commit_of_another_generation_is_refused(isolating: Bench) -> None:
-    """Given a commit with the metadata of a generation that is over, then it is refused, nothing of
-    it is seen, and with those of the present one the next commit takes place.
-    """
+@on_bench
+async def test_commit_of_another_generation_is_refused(isolating: Bench) -> None:
     unique, changelog = isolating.topic("unique", 1), isolating.topic("changelog", 1)
-
-    async def program() -> None:
-        first = Worker(isolating, "a")
-        first.member.open(first)
-        await until(lambda: len(first.owned) == 3)
-        stale = first.metadata
-        committer = isolating.transactions("a", changelog)
-        await committer.open()
-        second = Worker(isolating, "b")
-        second.member.open(second)
-        await until(lambda: second.owned)
-        with pytest.raises(StaleGenerationError):
-            await committer.commit(outputs(unique, changelog, b"stale"), {0: 7}, stale)
-        metadata = await first.member.metadata()
-        await committer.commit(outputs(unique, changelog, b"fresh"), {0: 8}, metadata)
-        await committer.close()
-        await second.member.close()
-        await first.member.close()
-
-    isolating.run(program())
+    first = await joined(isolating)
+    stale = first.metadata
+    committer = isolating.transactions("a", changelog)
+    await committer.open()
+    second = Worker(isolating, "b")
+    second.member.open(second)
+    await until(lambda: second.owned)
+    with pytest.raises(StaleGenerationError):
+        await committer.commit(outputs(unique, changelog, b"stale"), {0: 7}, stale)
+    metadata = await first.member.metadata()
+    await committer.commit(outputs(unique, changelog, b"fresh"), {0: 8}, metadata)
+    await committer.close()
+    await second.member.close()
+    await first.member.close()
     assert isolating.committed(unique, 0, 1) == [b"fresh"]
 
 
-def test_second_committer_of_a_name_fences_the_first(isolating: Bench) -> None:
+@on_bench
+async def test_second_committer_of_a_name_fences_the_first(isolating: Bench) -> None:
     """Given two committers with one transactional id, then a commit of the first is refused; where
     only the end of a transaction finds the other one, it is unknown what is committed.
     """
     unique, changelog = isolating.topic("unique", 1), isolating.topic("changelog", 1)
-
-    async def program() -> None:
-        worker = Worker(isolating, "a")
-        worker.member.open(worker)
-        await until(lambda: len(worker.owned) == 3)
-        first, second = (isolating.transactions("a", changelog) for _ in range(2))
-        await first.open()
-        await first.commit(outputs(unique, changelog, b"1"), {0: 1}, worker.metadata)
-        await second.open()
-        with pytest.raises(FencedError):
-            await first.commit(outputs(unique, changelog, b"2"), {0: 2}, worker.metadata)
-        await second.commit(outputs(unique, changelog, b"3"), {0: 3}, worker.metadata)
-        await first.open()
-        with pytest.raises((FencedError, UnansweredError)):
-            await second.commit(outputs(unique, changelog, b"4"), {}, worker.metadata)
-        await first.commit(outputs(unique, changelog, b"5"), {0: 5}, worker.metadata)
-        await first.close()
-        await second.close()
-        await worker.member.close()
-
-    isolating.run(program())
+    worker = await joined(isolating)
+    first, second = (isolating.transactions("a", changelog) for _ in range(2))
+    await first.open()
+    await first.commit(outputs(unique, changelog, b"1"), {0: 1}, worker.metadata)
+    await second.open()
+    with pytest.raises(FencedError):
+        await first.commit(outputs(unique, changelog, b"2"), {0: 2}, worker.metadata)
+    await second.commit(outputs(unique, changelog, b"3"), {0: 3}, worker.metadata)
+    await first.open()
+    with pytest.raises((FencedError, UnansweredError)):
+        await second.commit(outputs(unique, changelog, b"4"), {}, worker.metadata)
+    await first.commit(outputs(unique, changelog, b"5"), {0: 5}, worker.metadata)
+    await first.close()
+    await second.close()
+    await worker.member.close()
     assert isolating.committed(unique, 0, 3) == [b"1", b"3", b"5"]
 
 
-def test_refused_record_aborts_a_commit(isolating: Bench) -> None:
+@on_bench
+async def test_refused_record_aborts_a_commit(isolating: Bench) -> None:
     """Given a commit with a record that a topic refuses for its size, then nothing of it is seen,
     the record is named, and the next commit takes place; each may be aborted first.
     """
     unique, changelog = isolating.topic("unique", 1), isolating.topic("changelog", 1)
-
-    async def program() -> None:
-        worker = Worker(isolating, "a")
-        worker.member.open(worker)
-        await until(lambda: len(worker.owned) == 3)
-        committer = isolating.transactions("a", changelog)
-        await committer.open()
-        large = [
-            *outputs(unique, changelog, b"1"),
-            ProducerRecord(unique, None, TOO_LARGE, 0),
-        ]
-        with pytest.raises(RecordTooLargeError):
-            await tried(lambda: committer.commit(large, {0: 5}, worker.metadata))
-        small = outputs(unique, changelog, b"2")
-        await tried(lambda: committer.commit(small, {0: 6}, worker.metadata))
-        await committer.close()
-        await worker.member.close()
-
-    isolating.run(program())
+    worker = await joined(isolating)
+    committer = isolating.transactions("a", changelog)
+    await committer.open()
+    large = [
+        *outputs(unique, changelog, b"1"),
+        ProducerRecord(unique, None, TOO_LARGE, 0),
+    ]
+    with pytest.raises(RecordTooLargeError):
+        await tried(lambda: committer.commit(large, {0: 5}, worker.metadata))
+    small = outputs(unique, changelog, b"2")
+    await tried(lambda: committer.commit(small, {0: 6}, worker.metadata))
+    await committer.close()
+    await worker.member.close()
     assert isolating.committed(unique, 0, 1) == [b"2"]
 
 
 # ---- a member of the group
 
 
-def test_member_reads_what_it_is_told_to(bench: Bench) -> None:
-    """Given a member that owns all partitions, then nothing is read before ``read``, and then each
-    from its offset, in order, with the number of the reading, until its end is known.
-    """
+@on_bench
+async def test_member_reads_what_it_is_told_to(bench: Bench) -> None:
     for partition in range(3):
         bench.produce(bench.raw, partition, values(20))
-
-    async def program() -> None:
-        worker = Worker(bench, "a")
-        worker.is_eager = False
-        worker.member.open(worker)
-        await until(lambda: len(worker.owned) == 3)
-        await asyncio.sleep(0.3)
-        assert not worker.offsets
-        number = worker.read(1, 12)
-        await until(lambda: len(worker.offsets[1]) == 8 and 1 in worker.ended)
-        assert worker.offsets == {1: list(range(12, 20))}
-        assert worker.readings == {1: {number}}
-        assert all(event == "assigned" for event, _ in worker.events)
-        await worker.member.close()
-
-    bench.run(program())
+    worker = Worker(bench, "a")
+    worker.is_eager = False
+    worker.member.open(worker)
+    await until(lambda: len(worker.owned) == 3)
+    await asyncio.sleep(0.3)
+    assert not worker.offsets
+    number = worker.read(1, 12)
+    await until(lambda: len(worker.offsets[1]) == 8 and 1 in worker.ended)
+    assert worker.offsets == {1: list(range(12, 20))}
+    assert worker.readings == {1: {number}}
+    assert all(event == "assigned" for event, _ in worker.events)
+    await worker.member.close()
 
 
-def test_reading_again_drops_what_was_fetched(bench: Bench) -> None:
+@on_bench
+async def test_reading_again_drops_what_was_fetched(bench: Bench) -> None:
     """Given records that were fetched and not taken, when the partition is read again, then all
     that is taken carries the new number, from the new offset.
     """
     bench.produce(bench.raw, 0, values(40))
+    worker = Worker(bench, "a")
+    worker.is_eager = False
+    take, fetched = worker.fetched, asyncio.Event()
+    worker.fetched = fetched.set  # type: ignore[method-assign]
+    worker.member.open(worker)
+    await until(lambda: 0 in worker.owned)
+    worker.read(0, 0)
+    await fetched.wait()
+    number = worker.read(0, 30)
+    worker.fetched = take  # type: ignore[method-assign]
 
-    async def program() -> None:
-        worker = Worker(bench, "a")
-        worker.is_eager = False
-        take, fetched = worker.fetched, asyncio.Event()
-        worker.fetched = fetched.set  # type: ignore[method-assign]
-        worker.member.open(worker)
-        await until(lambda: 0 in worker.owned)
-        worker.read(0, 0)
-        await fetched.wait()
-        number = worker.read(0, 30)
-        worker.fetched = take  # type: ignore[method-assign]
+    def is_read() -> bool:
+        take()
+        return len(worker.offsets[0]) >= 10 and worker.readings[0] >= {number}
 
-        def is_read() -> bool:
-            take()
-            return len(worker.offsets[0]) >= 10 and worker.readings[0] >= {number}
-
-        await until(is_read)
-        last = worker.offsets[0][-10:]
-        assert last == list(range(30, 40))
-        await worker.member.close()
-
-    bench.run(program())
+    await until(is_read)
+    last = worker.offsets[0][-10:]
+    assert last == list(range(30, 40))
+    await worker.member.close()
 
 
-def test_partition_that_is_stopped_or_paused_is_not_read(bench: Bench) -> None:
-    """Given partitions that are stopped and paused, then nothing more comes of them; the paused one
-    goes on when it may.
-    """
-
-    async def program() -> None:
-        worker = Worker(bench, "a")
-        worker.member.open(worker)
-        await until(lambda: len(worker.owned) == 3)
-        bench.produce(bench.raw, 0, values(2))
-        bench.produce(bench.raw, 1, values(2))
-        await until(lambda: len(worker.offsets[0]) == 2 and len(worker.offsets[1]) == 2)
-        worker.member.stop(0)
-        worker.member.pause([1], paused=True)
-        await asyncio.sleep(0.5)
-        for partition in range(3):
-            bench.produce(bench.raw, partition, values(3, 2))
-        await until(lambda: len(worker.offsets[2]) == 3)
-        await asyncio.sleep(0.3)
-        assert worker.offsets[0] == worker.offsets[1] == [0, 1]
-        worker.member.pause([1], paused=False)
-        await until(lambda: len(worker.offsets[1]) == 5)
-        assert worker.offsets[0] == [0, 1]
-        await worker.member.close()
-
-    bench.run(program())
+@on_bench
+async def test_partition_that_is_stopped_or_paused_is_not_read(bench: Bench) -> None:
+    worker = await joined(bench)
+    bench.produce(bench.raw, 0, values(2))
+    bench.produce(bench.raw, 1, values(2))
+    await until(lambda: len(worker.offsets[0]) == 2 and len(worker.offsets[1]) == 2)
+    worker.member.stop(0)
+    worker.member.pause([1], paused=True)
+    await asyncio.sleep(0.5)
+    for partition in range(3):
+        bench.produce(bench.raw, partition, values(3, 2))
+    await until(lambda: len(worker.offsets[2]) == 3)
+    await asyncio.sleep(0.3)
+    assert worker.offsets[0] == worker.offsets[1] == [0, 1]
+    worker.member.pause([1], paused=False)
+    await until(lambda: len(worker.offsets[1]) == 5)
+    assert worker.offsets[0] == [0, 1]
+    await worker.member.close()
 
 
-def test_partition_is_given_up_before_another_has_it(bench: Bench) -> None:
+@on_bench
+async def test_partition_is_given_up_before_another_has_it(bench: Bench) -> None:
     """Given a member with all partitions, when another joins, then what moves is revoked first, the
     group waits for that, and no partition has two owners.
     """
+    first, second = Worker(bench, "a"), Worker(bench, "b")
+    given_up_at: list[int] = []
 
-    async def program() -> None:
-        first, second = Worker(bench, "a"), Worker(bench, "b")
-        given_up_at: list[int] = []
+    async def give_up() -> None:
+        assert not second.owned
+        await asyncio.sleep(0.5)
+        assert not second.owned
+        given_up_at.append(len(first.events))
 
-        async def give_up() -> None:
-            assert not second.owned
-            await asyncio.sleep(0.5)
-            assert not second.owned
-            given_up_at.append(len(first.events))
-
-        first.on_revoke = give_up
-        first.member.open(first)
-        await until(lambda: len(first.owned) == 3)
-        second.member.open(second)
-        await until(lambda: second.owned)
-        assert len(given_up_at) == 1
-        assert first.owned | second.owned == {0, 1, 2}
-        assert not first.owned & second.owned
-        first.on_revoke = None
-        await first.member.close()
-        await until(lambda: len(second.owned) == 3)
-        assert first.events[-1][0] == "revoked"
-        await second.member.close()
-
-    bench.run(program())
+    first.on_revoke = give_up
+    first.member.open(first)
+    await until(lambda: len(first.owned) == 3)
+    second.member.open(second)
+    await until(lambda: second.owned)
+    assert len(given_up_at) == 1
+    assert first.owned | second.owned == {0, 1, 2}
+    assert not first.owned & second.owned
+    first.on_revoke = None
+    await first.member.close()
+    await until(lambda: len(second.owned) == 3)
+    assert first.events[-1][0] == "revoked"
+    await second.member.close()
 
 
-def test_each_generation_is_announced(bench: Bench) -> None:
-    """Given a member that keeps what it has while another comes and goes, then it learns of each
-    generation by other metadata.
-    """
-
-    async def program() -> None:
-        first, second = Worker(bench, "a"), Worker(bench, "b")
-        first.member.open(first)
-        await until(lambda: len(first.owned) == 3)
-        before = first.metadata
-        second.member.open(second)
-        await until(lambda: second.owned and first.metadata != before)
-        await until(lambda: first.events[-1][0] == "assigned")
-        assert await first.member.metadata() == first.metadata
-        await second.member.close()
-        await first.member.close()
-
-    bench.run(program())
+@on_bench
+async def test_each_generation_is_announced(bench: Bench) -> None:
+    first, second = Worker(bench, "a"), Worker(bench, "b")
+    first.member.open(first)
+    await until(lambda: len(first.owned) == 3)
+    before = first.metadata
+    second.member.open(second)
+    await until(lambda: second.owned and first.metadata != before)
+    await until(lambda: first.events[-1][0] == "assigned")
+    assert await first.member.metadata() == first.metadata
+    await second.member.close()
+    await first.member.close()
 
 
-def test_offsets_are_committed_outside_of_transactions(bench: Bench) -> None:
-    """Given offsets that a member commits, then it is returned those, and -1 for other partitions;
-    a member that has left commits no more.
-    """
-
-    async def program() -> None:
-        worker = Worker(bench, "a")
-        worker.member.open(worker)
-        await until(lambda: len(worker.owned) == 3)
-        await worker.member.commit({0: 4, 1: 2}, "note")
-        assert await worker.member.committed([0, 1, 2]) == {0: 4, 1: 2, 2: -1}
-        assert await worker.member.log_start(0) == 0
-        await worker.member.close()
-        with pytest.raises(FirstseenError):
-            await worker.member.commit({0: 5})
-
-    bench.run(program())
+@on_bench
+async def test_offsets_are_committed_outside_of_transactions(bench: Bench) -> None:
+    worker = await joined(bench)
+    await worker.member.commit({0: 4, 1: 2}, "note")
+    assert await worker.member.committed([0, 1, 2]) == {0: 4, 1: 2, 2: -1}
+    assert await worker.member.log_start(0) == 0
+    await worker.member.close()
+    with pytest.raises(FirstseenError):
+        await worker.member.commit({0: 5})
 
 
-def test_offset_in_an_open_transaction_is_left_out(isolating: Bench) -> None:
+@on_bench
+async def test_offset_in_an_open_transaction_is_left_out(isolating: Bench) -> None:
     """Given a transaction with an offset that is open, then the offset is not returned until the
     transaction has ended, and those of other partitions are.
     """
-
-    async def program() -> None:
-        worker = Worker(isolating, "a")
-        worker.member.open(worker)
-        await until(lambda: len(worker.owned) == 3)
-        commit = isolating.open_transaction(worker.metadata, 5)
-        assert await worker.member.committed([0, 1]) == {1: -1}
-        commit()
-        committed: dict[int, int] = {}
-        while 0 not in committed:
-            committed = await worker.member.committed([0, 1])
-        assert committed == {0: 5, 1: -1}
-        await worker.member.close()
-
-    isolating.run(program())
+    worker = await joined(isolating)
+    commit = isolating.open_transaction(worker.metadata, 5)
+    assert await worker.member.committed([0, 1]) == {1: -1}
+    commit()
+    committed: dict[int, int] = {}
+    while 0 not in committed:
+        committed = await worker.member.committed([0, 1])
+    assert committed == {0: 5, 1: -1}
+    await worker.member.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -34,7 +33,6 @@ def pool() -> Iterator[ProcessPoolExecutor]:
 
 @pytest.mark.slow
 def test_whole_workers_hold(pool: ProcessPoolExecutor) -> None:
-    """Given random faults, then all invariants hold, and something was decided."""
     total = WorkerRuns()
     for runs in pool.map(run_seeds, chunks(0, SEEDS)):
         total = total.joined(runs)
@@ -49,13 +47,8 @@ def test_a_seed_repeats() -> None:
     are filled by then.
     """
     stories: list[list[str]] = [[], []]
-    gc.collect()
-    gc.disable()  # what other tests have left would end in counted steps
-    try:
-        for story in stories:
-            simulate(draw_worker_scenario(COUNTED_SEED), story)
-    finally:
-        gc.enable()
+    for story in stories:
+        simulate(draw_worker_scenario(COUNTED_SEED), story)
 
     assert draw_worker_scenario(COUNTED_SEED).counted
     assert stories[0] == stories[1]
@@ -69,7 +62,6 @@ def test_there_are_mutants() -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_mutants_are_caught(pool: ProcessPoolExecutor, part: int) -> None:
-    """Given workers with one rule broken, then some seed breaks an invariant."""
     names = [each.name for each in MUTANTS[part::PARTS]]
     caught = pool.map(tell_caught, names)
 

@@ -26,8 +26,6 @@ WriteMarker = Callable[[Place, Producer, bool], None]
 
 
 class State(Enum):
-    """Of a transactional id."""
-
     EMPTY = auto()
     ONGOING = auto()
     COMMITTING = auto()
@@ -37,8 +35,6 @@ class State(Enum):
 
 
 class _Known:
-    """What the coordinator knows of a transactional id."""
-
     def __init__(self, producer: Producer) -> None:
         self.producer = producer
         self.state = State.EMPTY
@@ -64,7 +60,6 @@ class TransactionCoordinator:
         bumps_epochs: bool = False,
         is_away: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Know no producer."""
         self._later = later
         self._marker_seconds = marker_seconds
         self._write_marker = write_marker
@@ -75,7 +70,6 @@ class TransactionCoordinator:
         self._producers = 0
 
     def new_producer(self) -> Producer:
-        """Return a producer without a transactional id."""
         self._producers += 1
         return Producer(self._producers, 0)
 
@@ -138,15 +132,6 @@ class TransactionCoordinator:
         if known.state is done:
             return known.producer
         raise RefusedError(Code.INVALID_TXN_STATE)
-
-    def is_open(self, transactional_id: str) -> bool:
-        """Return whether a transaction has begun and its last marker is not there."""
-        known = self._ids.get(transactional_id)
-        return known is not None and known.state in {
-            State.ONGOING,
-            State.COMMITTING,
-            State.ABORTING,
-        }
 
     def _of(self, transactional_id: str, producer: Producer) -> _Known:
         known = self._ids.get(transactional_id)

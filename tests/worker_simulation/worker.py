@@ -21,6 +21,7 @@ from streams.settings.settings import (
     IntakeSettings,
     Settings,
 )
+from streams.store.rocksdb_store import MIB
 from streams.worker.clients import OutputCommitter, WorkerClients
 from streams.worker.commit import Observers
 from streams.worker.fingerprint import PendingRecord
@@ -49,7 +50,6 @@ Story = Callable[[str], None]
 
 
 def settings_of(scenario: WorkerScenario, instance_id: str | None = None) -> Settings:
-    """Return the settings of a worker."""
     return Settings(
         application_id="simulated",
         delivery=scenario.delivery,
@@ -58,6 +58,7 @@ def settings_of(scenario: WorkerScenario, instance_id: str | None = None) -> Set
         standbys=scenario.standbys,
         group_instance_id=instance_id,
         state_dir=STATE,
+        block_cache_bytes=MIB,
         fields=FieldSettings(scope="scope"),
         batch=BatchSettings(documents=scenario.batch_documents, bundles=scenario.batch_bundles),
         intake=IntakeSettings(idle_ms=20),
@@ -69,13 +70,15 @@ class _Channel:
     """Holds one event at most, as Faust's channels do for the stages."""
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[object] = asyncio.Queue(1)
+        self._event = asyncio.Event()
 
     async def send(self, *, value: object) -> None:
-        await self._queue.put(value)
+        del value  # it only wakes
+        self._event.set()
 
     async def get(self) -> None:
-        await self._queue.get()
+        await self._event.wait()
+        self._event.clear()
 
 
 class _Observer:
@@ -111,8 +114,6 @@ class Place:
 
 
 class Worker:
-    """One life of a worker."""
-
     def __init__(
         self,
         place: Place,
@@ -122,7 +123,6 @@ class Worker:
         fingerprinter: Fingerprinter,
         on_failure: Callable[[Worker, BaseException], None],
     ) -> None:
-        """Start."""
         self.place = place
         self.name = place.instance_id or f"{place.name}.{life}"
         self.machine = Machine(cluster.loop, self.name, place.clock_seconds)
@@ -131,7 +131,6 @@ class Worker:
         self._cluster = cluster
         self._on_failure = on_failure
         self._host = Host(self.machine, cluster)
-        self._stages: list[asyncio.Task[None]] = []
         self.machine.program.context.run(self._build, scenario, fingerprinter)
 
     def _build(self, scenario: WorkerScenario, fingerprinter: Fingerprinter) -> None:
@@ -211,7 +210,7 @@ class Worker:
         self._start(self._tick())
 
     def _start(self, work: Any) -> None:  # noqa: ANN401 - a coroutine
-        self._stages.append(self._cluster.loop.start(self.machine.program, work))
+        self._cluster.loop.start(self.machine.program, work)
 
     async def _open(self) -> None:
         await self.pipeline.open()

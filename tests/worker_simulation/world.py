@@ -61,10 +61,11 @@ _WITH_REQUESTS: Final = (Fault.KILL, Fault.PAUSE, Fault.LOOP_PAUSE, Fault.CUT)
 Story = Callable[[str], None]
 
 
-@dataclass(slots=True)
-class Summary:
-    """What a run did. ``seconds``: of virtual time."""
+@dataclass(frozen=True, slots=True)
+class WorkerRuns:
+    """What came of some seeds; ``failures``: those that do not hold, and why."""
 
+    seeds: int = 0
     documents: int = 0
     packets: int = 0
     lives: int = 0
@@ -72,18 +73,29 @@ class Summary:
     seconds: float = 0.0
     longest_step: float = 0.0
     faults: Counter[str] = field(default_factory=Counter)
+    failures: tuple[tuple[int, str], ...] = ()
+
+    def joined(self, other: WorkerRuns) -> WorkerRuns:
+        return WorkerRuns(
+            self.seeds + other.seeds,
+            self.documents + other.documents,
+            self.packets + other.packets,
+            self.lives + other.lives,
+            self.events + other.events,
+            self.seconds + other.seconds,
+            max(self.longest_step, other.longest_step),
+            self.faults + other.faults,
+            self.failures + other.failures,
+        )
 
 
 class World:
-    """One run of one scenario."""
-
     def __init__(
         self, scenario: WorkerScenario, loop: SimulatedLoop, story: list[str] | None
     ) -> None:
-        """``story`` gets a line for each thing that happens."""
         self.scenario = scenario
         self.loop = loop
-        self.summary = Summary()
+        self._faults: Counter[str] = Counter()
         self._story = story
         self._random = random.Random(scenario.seed + 1)
         settings = settings_of(scenario)
@@ -106,10 +118,8 @@ class World:
         self._back_at = -_BACK_SECONDS
         self.cluster.group.expired = self._session_expired
         self._under_way = 0
-        self._failure: BaseException | None = None
 
     def tell(self, line: str) -> None:
-        """Add to the story."""
         if self._story is not None:
             self._story.append(f"{self.loop.time():9.4f} {line}")
 
@@ -171,7 +181,6 @@ class World:
         return chains
 
     async def _produce(self, chains: list[RawChain], seconds: float) -> None:
-        """Let raw records come, at times that are drawn."""
         await asyncio.gather(*(self._produce_to(*each, seconds) for each in chains))
 
     async def _produce_to(self, chain: Chain, records: list[RawDocument], seconds: float) -> None:
@@ -189,8 +198,7 @@ class World:
 
     # ---- the run
 
-    async def run(self) -> Summary:
-        """Let everything happen; raises ``ViolationError``."""
+    async def run(self) -> WorkerRuns:
         scenario = self.scenario
         for number in range(scenario.workers):
             self._join(number * self._random.choice([0.0, 0.1, 1.0]))
@@ -210,14 +218,16 @@ class World:
         await asyncio.sleep(_QUIET_SECONDS)
         self.judge.at_the_end()
         self._check_workers()
-        summary = self.summary
-        summary.documents = sum(len(records) for _, records in self.judge.chains)
-        summary.packets = packets_of(self.judge.log)
-        summary.lives = self._lives
-        summary.events = self.loop.events
-        summary.seconds = self.loop.time()
-        summary.longest_step = self.loop.longest_step
-        return summary
+        return WorkerRuns(
+            1,
+            sum(len(records) for _, records in self.judge.chains),
+            packets_of(self.judge.log),
+            self._lives,
+            self.loop.events,
+            self.loop.time(),
+            self.loop.longest_step,
+            self._faults,
+        )
 
     async def _watch(self) -> None:
         """Judge at times what may not grow, and what may not wait."""
@@ -390,7 +400,7 @@ class World:
         self.tell(
             f"FAULT {event.fault}: {worker.name}, {event.seconds:.1f} s, {event.fate}{moment}"
         )
-        self.summary.faults[event.fault] += 1
+        self._faults[event.fault] += 1
         handlers[event.fault](event, worker)
 
     def _kill(self, event: Event, worker: Worker) -> None:
@@ -524,7 +534,7 @@ def _logged(tell: Story | None) -> Iterator[None]:
 
 def simulate(
     scenario: WorkerScenario, story: list[str] | None = None, *, counted: bool | None = None
-) -> Summary:
+) -> WorkerRuns:
     """Run a scenario; raises ``ViolationError`` where something does not hold.
 
     ``counted``: whether steps of event loops take time and are limited; None: as the seed says.

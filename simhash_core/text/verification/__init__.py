@@ -1,10 +1,9 @@
 """Verifications, which decide whether a candidate is near, by name.
 
-A bag of words cannot tell texts of one genre apart, which share their words. So each document has a
-*sketch*, some bytes that are stored and sent with it, and two sketches have a *similarity*. Two
-documents are near if their fingerprints are within the distance and the similarity reaches the
-threshold. This depends on the two stored documents alone and is symmetric, so all shards agree on a
-pair. Equal content is near without verification.
+A bag of words cannot tell texts of one genre apart. So each document has a *sketch*, some bytes
+that are stored and sent with it, and two sketches have a *similarity*. Two documents are near if
+their fingerprints are within the distance and the similarity reaches the threshold. This is
+symmetric, so all shards agree on a pair. Equal content is near without verification.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from numpy.typing import NDArray
 
 from simhash_core.documents import Content
 from simhash_core.errors import UnknownNameError, UsageError
-from simhash_core.text.features import FeatureBatch
 from simhash_core.text.verification import cosine, metadata, shingles
 
 
 class Sketched(NamedTuple):
-    """Documents to sketch, as they came and as weighted features."""
+    """Documents to sketch, as they came and as features; ``i`` has bounds[i] to bounds[i + 1]."""
 
     contents: Sequence[Content]
-    features: FeatureBatch
-    term_hashes: NDArray[np.uint32]  # of each feature of the batch
+    weights: NDArray[np.float64]  # of each feature, like the next one
+    term_hashes: NDArray[np.uint32]
+    bounds: NDArray[np.int64]
     bands: int = 0  # keys at the end of a sketch
     simplify: bool = False
 
@@ -56,9 +55,7 @@ _BY_NAME: Final[Mapping[str, Verification]] = {
     "cosine": Verification(
         cosine.IDENTITY,
         cosine.USUAL_THRESHOLD,
-        lambda batch: cosine.sketches(
-            batch.features.weights, batch.term_hashes, batch.features.bounds
-        ),
+        lambda batch: cosine.sketches(batch.weights, batch.term_hashes, batch.bounds),
         lambda _distance, a, b: cosine.similarity(a, b),
     ),
     "metadata": Verification(

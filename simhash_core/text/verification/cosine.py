@@ -1,13 +1,11 @@
 """Sketches of term vectors: the cosine of two texts from their heaviest terms.
 
-Wang, Wu & Li (2016) compare SimHash with the cosine of whole term vectors. SimHash estimates that
-angle from signs; here the angle itself, of the heaviest terms, verifies candidates. These terms
-carry most of a vector's length, in ``SKETCH_BYTES_MAX`` bytes or fewer.
+Wang, Wu & Li (2016) compare SimHash, which estimates this angle from signs, with the cosine of
+whole term vectors. The heaviest terms carry most of a vector's length.
 
 A sketch has the ``TERMS`` heaviest terms (of equals, those with the lower hash): their rising
 32-bit hashes, then their weights, 8 bits each as a share of the heaviest. Of two terms with one
-hash the lighter is dropped. The stored vectors are integers, so the cosine is the same on every
-machine and symmetric.
+hash the lighter is dropped. Integers make the cosine the same on every machine.
 """
 
 from __future__ import annotations

@@ -5,14 +5,11 @@ the keywords, tags and references that two documents share:
 
     sim(A, B) = μ · 1 / (Hamming(A, B) + 1) + (1 − μ) · minHash(A, B),    μ = 0.9
 
-*Reading of a lost formula.* Our copy lost its image; the text names μ, the two parts, and "+1 so
-that distance 0 is not infinite". It calls documents near *below* 0.25. In this formula larger is
-nearer, so near is 0.25 or more: always at distance 2 or less, at 3 if a quarter of the metadata is
-shared, at 4 if seven tenths are. These distances are of 64 bits.
+Near is 0.25 or more (docs/methods.md says why): always at distance 2 of 64 bits or less, at 3 if a
+quarter of the metadata is shared, at 4 if seven tenths are.
 
 Keywords, tags and references are one set: one publisher's keyword is another's tag. If one of two
-documents has none, the content decides alone, by 1 / (Hamming + 1): so 3 is near, as in classic
-SimHash.
+documents has none, the content decides alone, by 1 / (Hamming + 1).
 
 A sketch is 100 lowest hashes (``min_hash``) with 8 bits kept of each (b-bit minwise hashing, Li &
 König 2010): 100 bytes, none for a document without metadata. Two different hashes agree once in 256
@@ -30,17 +27,6 @@ from numpy.typing import NDArray
 
 from simhash_core.documents import Content
 from simhash_core.text.normalization import normalize_batch
-
-# ---- MinHash (Broder 1997): the Jaccard similarity of two sets from their lowest hashes.
-#
-# Under a random hash function the lowest hashes of two sets are equal with a chance of their
-# Jaccard similarity J. So the share of functions with equal ones estimates it, with a standard
-# error of sqrt(J (1 - J) / functions).
-#
-# Wang & Wang (2019) take h_i(x) = (x + i) mod 100, under which the order of elements is always
-# nearly the same. Here h_i(x) is the i-th number of SplitMix64 (Steele, Lea & Flood 2014) seeded
-# with the XXH3-64 of the element.
-
 
 Hashes = NDArray[np.uint64]
 # Elements, uint64 (elements,), to their hashes under each function, (elements, functions).
@@ -63,6 +49,10 @@ def element_hashes(elements: Collection[str]) -> Hashes:
 
 
 def splitmix_family(functions: int) -> Family:
+    """Return h_i(x), the i-th number of SplitMix64 (Steele, Lea & Flood 2014) seeded with x.
+
+    Under the (x + i) mod 100 of Wang & Wang (2019) elements have always nearly the same order.
+    """
     steps = np.arange(1, functions + 1, dtype=np.uint64) * _GAMMA
 
     def hashes(elements: Hashes) -> Hashes:
@@ -77,7 +67,10 @@ def splitmix_family(functions: int) -> Family:
 
 
 def min_hash(elements: Hashes, family: Family) -> Hashes:
-    """Return the lowest hash of a non-empty set under each function, uint64 (functions,)."""
+    """Return the lowest hash of a non-empty set under each function, uint64 (functions,).
+
+    Of two sets these are equal with a chance of their Jaccard similarity (MinHash, Broder 1997).
+    """
     lowest: Hashes = family(elements).min(axis=0)
     return lowest
 

@@ -1,10 +1,8 @@
 """Sketches of character shingles, which estimate how much of two texts is the same.
 
 A shingle is a run of 5 characters of the normalised text, without white space and with capitals
-kept. The Jaccard similarity of two texts is the share of their distinct shingles that both have.
-Unlike bags of words, it tells texts of one genre apart: they share words, but few runs.
-
-A sketch estimates it from 256 bytes (``SKETCH_BYTES``), whatever the length of the text:
+kept. The Jaccard similarity of two texts is the share of their distinct shingles that both have. A
+sketch estimates it from 256 bytes (``SKETCH_BYTES``), whatever the length of the text:
 
 - *One permutation hashing* (Li, Owen & Zhang 2012): each shingle is hashed once, to one of 512 bins
   and a value; a bin keeps its lowest value. A bin of two texts holds the same shingle with a chance
@@ -15,12 +13,11 @@ A sketch estimates it from 256 bytes (``SKETCH_BYTES``), whatever the length of 
   for each bin. Two different values agree once in 16 times, which the estimate subtracts.
 
 The standard error at a similarity of one half is 0.0235, by sqrt(p (1 - p) / 512) · 16/15 with
-p = 1/16 + 15/16 · 1/2. Equal texts have equal sketches.
+p = 1/16 + 15/16 · 1/2.
 
-Two bins of two texts hold the same two shingles with a chance of the square of their similarity.
-Such a pair of bins is a *band*: with 12 bands, pairs at a similarity of 0.5 share one with a chance
-of 97 %, pairs at 0.7 for certain. Its key, 4 bytes, is made of the whole values of its bins, of
-which the sketch keeps only 4 bits each; the keys stand at the end of the sketch.
+A pair of bins is a *band*: two texts share one with a chance of the square of their similarity,
+and one of 12 at a similarity of 0.5 with 97 %. Its key, 4 bytes, is made of the whole values of its
+bins; the keys stand at the end of the sketch.
 """
 
 from __future__ import annotations

@@ -19,9 +19,7 @@ from benchmarks.fingerprints import ContenderProcess
 from benchmarks.index import shards as index_shards
 from benchmarks.index.__main__ import MILLION, Measured, goals_of
 from benchmarks.index.__main__ import main as index_main
-from benchmarks.peers import environment
-from benchmarks.report import Spread, ratios
-from benchmarks.texts import generated_documents, with_copies
+from benchmarks.texts import generated_documents
 from simhash_core.text.profiles import PROFILES
 
 TINY = ["--count", "6", "--rounds", "2", "--characters", "300"]
@@ -63,20 +61,6 @@ def test_fingerprints_of_all_profiles_beside_segmentation_without_peers(
     assert all(name in shown for name in [*names, *steps])
 
 
-@pytest.mark.skipif(not environment.is_there(), reason="no .venv-peers: make bench makes it")
-def test_fingerprints_beside_the_peers_have_ratios(tmp_path: Path) -> None:
-    path = tmp_path / "figures.json"
-    fingerprints.main([*TINY, "--json", str(path)])
-    figures = figures_of(path)
-    assert len(figures["contenders"]) == len(PROFILES) + 3
-    goals = {each["against"]: each["goal"] for each in figures["ratios"]}
-    assert goals == {
-        "rjieba, no fingerprint": 0.5,
-        "simhash, jieba words": 8.0,
-        "simhash, 4-grams": None,
-    }
-
-
 @pytest.mark.parametrize("name", ["documents.jsonl", "documents.jsonl.gz"])
 def test_long_enough_texts_of_a_file_are_cut_and_standard_output_is_json(
     tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], name: str
@@ -92,26 +76,6 @@ def test_long_enough_texts_of_a_file_are_cut_and_standard_output_is_json(
     figures = json.loads(capsysbinary.readouterr().out)
     assert figures["documents"] == 2
     assert figures["source"] == name
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "No such file"),
-        ("{}", "'text'"),
-        ("not JSON", "JSON lines"),
-        ('{"text": "短"}', "no text of 300 characters"),
-    ],
-)
-def test_a_file_without_documents_is_refused_with_its_name(
-    tmp_path: Path, content: str | None, message: str
-) -> None:
-    path = tmp_path / "documents.jsonl"
-    if content is not None:
-        path.write_text(content, "utf-8")
-    with pytest.raises(SystemExit, match=message) as error:
-        fingerprints.main([*TINY, "--without-peers", "--documents", str(path)])
-    assert "documents.jsonl" in str(error.value)
 
 
 @pytest.mark.slow
@@ -158,21 +122,6 @@ def test_a_contender_that_dies_or_hangs_is_named(monkeypatch: pytest.MonkeyPatch
         pass
 
 
-def test_ratios_are_of_turns_of_one_round() -> None:
-    assert ratios([2.0, 20.0, 2.2], [1.0, 10.0, 1.0]) == Spread(2.0, 2.0, 2.2)
-
-
-def test_a_share_of_documents_copies_earlier_ones_and_keeps_its_length() -> None:
-    texts = generated_documents(200, 300)
-    mixed = with_copies(texts, 0.75)
-    fresh = set(texts)
-
-    assert mixed == with_copies(texts, 0.75)
-    assert {len(text) for text in mixed} == {300}
-    assert 0.1 < sum(text in fresh for text in mixed) / len(mixed) < 0.55
-    assert with_copies(texts, 0.0) == texts
-
-
 def test_recovery_from_records_finds_all_documents_and_leaves_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -189,11 +138,6 @@ def test_recovery_from_records_finds_all_documents_and_leaves_nothing(
     assert 8 + 16 + 20 < figures["classic"]["changelog_bytes"] < 60
     assert "600" in capsys.readouterr().out
     assert list(state_dir.iterdir()) == []
-
-
-def test_recovery_refuses_no_documents() -> None:
-    with pytest.raises(SystemExit):
-        recovery.main(["--documents", "0"])
 
 
 def test_every_case_of_the_loop_has_its_steps_in_json_and_table(

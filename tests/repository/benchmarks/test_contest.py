@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -15,15 +14,11 @@ import pytest
 from benchmarks.contest import __main__ as contest
 from benchmarks.contest import figures
 from benchmarks.contest.broker import ContestBroker
-from benchmarks.contest.feed import shuffled
 from benchmarks.contest.processor_time import cpu_seconds, descendants
 from benchmarks.contest.service import Observed, Waits
 from benchmarks.contest.shapes import SHAPES
 from benchmarks.contest.speed import Run
-from benchmarks.report import Goal, Spread, show
-from benchmarks.texts import generated_documents
-from simhash_core.text.fingerprinter import Fingerprinter
-from simhash_core.text.profiles import profile_named
+from benchmarks.report import Spread, show
 
 ASKED_FOR = {
     "wide_1_beside_ceiling",
@@ -95,27 +90,6 @@ def test_ratios_and_goals_are_of_shapes_that_there_are() -> None:
     assert set(figures.GOALS) <= set(figures.RATIOS)
 
 
-def test_a_figure_of_one_shape_is_for_ten_thousand_documents() -> None:
-    found = figures.measured(SHAPES[0], [run_of(0.5, broker=0.25, stored=10), run_of(0.5)])
-    assert found == {
-        "shape": SHAPES[0],
-        "cpu_seconds": Spread(5.0, 5.0, 5.0),
-        "broker_cpu_seconds": Spread(2.5, 6.25, 10.0),
-        "internal_bytes": Spread(0.0, 50.0, 100.0),
-        "documents_per_second": Spread(500.0, 500.0, 500.0),
-        "duplicates": 0.1,
-    }
-
-
-@pytest.mark.parametrize(
-    ("goal", "met", "missed"),
-    [(Goal(at_most=1.4), 1.4, 1.41), (Goal(at_least=12), 12, 11.9)],
-)
-def test_a_goal_is_met_on_its_side(goal: Goal, met: float, missed: float) -> None:
-    assert goal.is_met(met)
-    assert not goal.is_met(missed)
-
-
 def test_json_has_null_for_what_did_not_run_and_the_longest_stall(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -181,21 +155,6 @@ def test_bytes_of_internal_topics_and_of_their_deleted_segments(tmp_path: Path) 
         path.write_bytes(bytes(size))
     broker = ContestBroker("127.0.0.1:1", tmp_path, os.getpid())
     assert broker.bytes_beside({"x.raw"}) == 5 + 7 + 11
-
-
-def test_shuffled_documents_are_decidable_distinct_and_always_the_same() -> None:
-    texts = generated_documents(40, 500)
-    made = list(islice(shuffled(texts, 120), 200))
-    assert made == list(islice(shuffled(texts, 120), 200))
-    assert len(set(made)) == 200
-    fingerprints = Fingerprinter(profile_named("wide")).fingerprint_batch(made)
-    assert all(each.undecidable is None for each in fingerprints)
-
-
-@pytest.mark.parametrize("arguments", ["--documents 0", "--rounds 0", "--only nobody"])
-def test_sizes_and_names_that_cannot_be_are_refused(arguments: str) -> None:
-    with pytest.raises(SystemExit):
-        contest.main(arguments.split())
 
 
 @pytest.mark.slow

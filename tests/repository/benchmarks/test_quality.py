@@ -14,8 +14,6 @@ from benchmarks.quality import __main__ as quality
 from benchmarks.quality import experiments
 from benchmarks.quality.contest import Contest, Standing, best_of
 from benchmarks.quality.page import BEGIN, END, at_equal_false, at_one_threshold
-from benchmarks.quality.peer import grams, texts_in
-from benchmarks.quality.sets import sets_in
 from benchmarks.report import Spread
 from simhash_core.text.profiles import PROFILES
 from streams.evaluation.evaluation import Quality
@@ -76,22 +74,6 @@ def test_figures_go_into_the_page_between_its_marks_and_again_from_the_json(
     assert page.read_text("utf-8") == written
 
 
-def test_what_cannot_be_measured_is_refused_before(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("nothing")
-    for arguments, message in (
-        (["--data", str(tmp_path / "none")], "there are no labelled sets"),
-        (["--data", str(tmp_path)], "has no NAME/documents.jsonl.gz"),
-        (["--data", str(tmp_path), "--update", str(page)], "lacks the line"),
-    ):
-        with pytest.raises(SystemExit):
-            quality.main(arguments)
-        shown = capsys.readouterr().err
-        assert message in shown or "NAME/documents" in shown
-
-
 def test_the_best_threshold_has_at_most_two_percent_false_duplicates_or_the_fewest() -> None:
     tried = {0.4: made(0.99, 0.03), 0.5: made(0.97, 0.02), 0.6: made(0.9, 0.0)}
     assert best_of(tried, "f1") == 0.5
@@ -144,12 +126,3 @@ def made(f1: float, false: float) -> Quality:
     """Figures of which only these two matter."""
     numbers = dict.fromkeys(Quality.__struct_fields__, 0)
     return Quality(**{**numbers, "f1": f1, "false_duplicates": false})  # type: ignore[arg-type] # by name
-
-
-def test_peers_read_every_text_and_grams_as_the_labels_have_them(data: Path) -> None:
-    (found,) = sets_in(data)
-    texts = list(texts_in(str(found.documents)))
-    with gzip.open(found.documents, "rt", encoding="utf-8") as lines:
-        assert texts == [json.loads(line)["text"] for line in lines]
-    assert grams("a bcdef") == {"abcde", "bcdef"}
-    assert grams("雪") == {"雪"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -18,14 +17,12 @@ from tests.repository.deploy.shipped_files import (
     OURS,
     compose,
     image_environment,
-    of_image,
     parse_command,
     project,
     services,
 )
 from tests.repository.source_tree import ROOT
 
-OUR_SERVICES = sorted(name for name, each in services().items() if "build" in each)
 WORKER = services()["worker"]
 MOUNTS: list[tuple[str, str]] = [
     (name, mount)
@@ -33,23 +30,12 @@ MOUNTS: list[tuple[str, str]] = [
     for mount in each.get("volumes", [])
     if isinstance(mount, str)
 ]
-DECLARED = {
-    IMAGE: {path for text in of_image("VOLUME") for path in json.loads(text)},
-    "apache/kafka": {"/etc/kafka/secrets", "/var/lib/kafka/data", "/mnt/shared/config"},
-    "prom/prometheus": {"/prometheus"},
-}
-"""The volumes that images declare; a container gets one without a name where none is mounted."""
 POM = "{http://maven.apache.org/POM/4.0.0}"
 
 
 @pytest.fixture(params=sorted(services()))
 def service(request: pytest.FixtureRequest) -> dict[str, Any]:
     return services()[request.param]
-
-
-@pytest.fixture
-def worker_settings() -> Settings:
-    return load_settings(environ=environment("worker")).settings
 
 
 def environment(service: str) -> dict[str, str]:
@@ -70,12 +56,6 @@ def memory_limit(service: dict[str, Any]) -> int:
     limit = re.fullmatch(r"(\d+)([mg])", service["deploy"]["resources"]["limits"]["memory"])
     assert limit is not None
     return int(limit[1]) * (GIB if limit[2] == "g" else MIB)
-
-
-def test_the_project_has_a_name_and_no_version_which_compose_ignores() -> None:
-    assert compose()["name"] == "firstseen"
-    assert "version" not in compose()
-    assert OUR_SERVICES == ["cli", "load", "topics-init", "worker"]
 
 
 def test_images_are_pinned_to_the_releases_of_the_project(service: dict[str, Any]) -> None:
@@ -103,12 +83,6 @@ def test_mounts_are_directories_for_reading_or_volumes_of_one_service() -> None:
         else:
             volumes.append(source)
     assert sorted(compose()["volumes"]) == sorted(volumes)
-
-
-def test_no_container_leaves_a_volume_without_a_name(service: dict[str, Any]) -> None:
-    mounts = service.get("volumes", [])
-    targets = {each["target"] if isinstance(each, dict) else each.split(":")[1] for each in mounts}
-    assert DECLARED.get(service["image"].rpartition(":")[0], set()) <= targets
 
 
 def test_every_service_has_limits_and_no_rights(service: dict[str, Any]) -> None:
@@ -140,7 +114,7 @@ def test_commands_are_those_of_the_command_line(service: str, command: str) -> N
     assert parse_command(arguments(service)).command_path == f"firstseen {command}"
 
 
-@pytest.mark.parametrize("name", OUR_SERVICES)
+@pytest.mark.parametrize("name", ["cli", "load", "topics-init", "worker"])
 def test_variables_of_our_services_are_settings(name: str) -> None:
     settings = load_settings(environ=environment(name)).settings
     advertised = services()["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
@@ -149,28 +123,17 @@ def test_variables_of_our_services_are_settings(name: str) -> None:
     assert services()[name]["tmpfs"] == ["/tmp:size=64m"]  # noqa: S108 - in a container
 
 
-def test_the_worker_is_reached_where_it_listens(worker_settings: Settings) -> None:
-    web = worker_settings.web
+def test_the_worker_is_reached_where_it_listens_and_has_time_and_memory() -> None:
+    settings = load_settings(environ=environment("worker")).settings
+    web = settings.web
     assert WORKER["ports"] == [f"127.0.0.1:{web.port}:{web.port}"]
-    assert web.host == "0.0.0.0"  # noqa: S104 - in a container
+    assert (web.host, web.has_token, web.open_monitoring) == ("0.0.0.0", True, True)  # noqa: S104 - in a container
+    assert "${FIRSTSEEN_WEB__TOKEN:-" in (ROOT / "docker-compose.yml").read_text("utf-8")
     kind, program, *check = WORKER["healthcheck"]["test"]
     assert (kind, program) == ("CMD", "firstseen")
     assert parse_command(check).command_path == "firstseen health"
-    assert WORKER["volumes"] == [f"worker-state:{worker_settings.state_dir}"]
-
-
-def test_all_may_see_health_and_metrics_but_documents_need_a_token(
-    worker_settings: Settings,
-) -> None:
-    assert worker_settings.web.has_token
-    assert worker_settings.web.open_monitoring
-    assert "${FIRSTSEEN_WEB__TOKEN:-" in (ROOT / "docker-compose.yml").read_text("utf-8")
-
-
-def test_the_worker_has_memory_beside_its_cache_and_time_to_stop(
-    worker_settings: Settings,
-) -> None:
-    assert 3 * worker_settings.block_cache_bytes <= memory_limit(WORKER)
+    assert WORKER["volumes"] == [f"worker-state:{settings.state_dir}"]
+    assert 3 * settings.block_cache_bytes <= memory_limit(WORKER)
     grace = int(WORKER["stop_grace_period"].removesuffix("s"))
     assert grace >= 1.5 * Settings().send_timeout_seconds
 
@@ -187,33 +150,22 @@ def mounted(service: str, target: str) -> Path:
     raise AssertionError(f"nothing of the repository is mounted on {target}")
 
 
-def prometheus_options() -> dict[str, str]:
-    return dict(
-        option.removeprefix("--").split("=", 1) for option in services()["prometheus"]["command"]
-    )
-
-
-def prometheus_file() -> Path:
-    return mounted("prometheus", prometheus_options()["config.file"])
-
-
-def test_prometheus_finds_its_files_and_the_worker() -> None:
-    content = yaml.safe_load(prometheus_file().read_text("utf-8"))
-    assert any(list(prometheus_file().parent.glob(name)) for name in content["rule_files"])
+def test_prometheus_and_grafana_find_their_files_and_each_other() -> None:
+    prometheus = services()["prometheus"]
+    options = dict(each.removeprefix("--").split("=", 1) for each in prometheus["command"])
+    file = mounted("prometheus", options["config.file"])
+    content = yaml.safe_load(file.read_text("utf-8"))
+    assert any(list(file.parent.glob(name)) for name in content["rule_files"])
     (job,) = content["scrape_configs"]
     assert job["static_configs"] == [{"targets": [f"worker:{Settings().web.port}"]}]
-    data = prometheus_options()["storage.tsdb.path"]
-    assert f"prometheus-data:{data}" in services()["prometheus"]["volumes"]
+    assert f"prometheus-data:{options['storage.tsdb.path']}" in prometheus["volumes"]
 
-
-def test_grafana_finds_its_dashboards_and_prometheus() -> None:
     provisioning = mounted("grafana", "/etc/grafana/provisioning")
     (provider_file,) = (provisioning / "dashboards").iterdir()
     (source_file,) = (provisioning / "datasources").iterdir()
     (provider,) = yaml.safe_load(provider_file.read_text("utf-8"))["providers"]
     (source,) = yaml.safe_load(source_file.read_text("utf-8"))["datasources"]
-    (port,) = services()["prometheus"]["ports"]
+    (port,) = prometheus["ports"]
     assert list(mounted("grafana", provider["options"]["path"]).glob("*.json"))
     assert source["url"] == f"http://prometheus:{port.split(':')[-1]}"
-    scrapes = yaml.safe_load(prometheus_file().read_text("utf-8"))["global"]
-    assert source["jsonData"]["timeInterval"] == scrapes["scrape_interval"]
+    assert source["jsonData"]["timeInterval"] == content["global"]["scrape_interval"]

@@ -13,7 +13,6 @@ import sysconfig
 import tomllib
 from pathlib import Path
 
-import click
 import pytest
 from packaging.specifiers import SpecifierSet
 
@@ -30,10 +29,9 @@ from tests.repository.deploy.shipped_files import (
     project,
 )
 from tests.repository.source_tree import ROOT
-from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.loopback_ports import free_port
 from tests.rigs.waiting import await_that
-from tests.rigs.workers.stream_harness import Stream, Worker
+from tests.rigs.workers.stream_harness import Worker
 from tests.unit.cli.running import firstseen
 
 STATE_DIR = "/var/lib/firstseen"
@@ -47,11 +45,8 @@ def test_both_stages_have_one_pinned_python_that_the_project_allows() -> None:
     tag = re.fullmatch(r"python:(\d+\.\d+)(\.\d+)?-slim-\w+(@sha256:[0-9a-f]{64})?", base)
     assert tag is not None
     assert SpecifierSet(project()["requires-python"]).contains(tag[1])
-    assert f'base.name="docker.io/library/{base}"' in " ".join(of_image("LABEL"))
-
-
-def test_labels_have_the_version_and_the_licence() -> None:
     labels = " ".join(of_image("LABEL"))
+    assert f'base.name="docker.io/library/{base}"' in labels
     assert f'org.opencontainers.image.version="{project()["version"]}"' in labels
     assert 'org.opencontainers.image.licenses="Apache-2.0"' in labels
 
@@ -96,30 +91,16 @@ def test_the_standard_library_has_byte_code(tmp_path: Path) -> None:
     assert {path.parent.parent.name for path in there.rglob("*.pyc")} == {"json"}
 
 
-def test_the_user_is_a_number_and_owns_the_state() -> None:
-    (user,) = of_image("USER")
+def test_the_image_starts_a_worker_as_a_user_who_owns_the_state() -> None:
+    (user,), (entrypoint,), (command,) = map(of_image, ("USER", "ENTRYPOINT", "CMD"))
     *_, run = of_image("RUN")
     uid, gid = user.split(":")
     assert min(int(uid), int(gid)) >= 10_000
     assert f"--owner={uid} --group={gid}" in run
     assert run.endswith(STATE_DIR)
-
-
-def test_the_image_starts_a_worker() -> None:
-    (entrypoint,), (command,) = of_image("ENTRYPOINT"), of_image("CMD")
-    words: list[str] = json.loads(entrypoint) + json.loads(command)
-    program, *arguments = words
+    program, *arguments = json.loads(entrypoint) + json.loads(command)
     assert program == "firstseen"
     assert parse_command(arguments).command_path == "firstseen worker"
-
-
-@pytest.mark.parametrize("arguments", ["wroker", "topics make", "worker --prot", "load --rate=x"])
-def test_commands_that_do_not_exist_are_found(arguments: str) -> None:
-    with pytest.raises(click.UsageError):
-        parse_command(arguments.split())
-
-
-def test_variables_of_the_image_are_settings() -> None:
     ours = {name: value for name, value in image_environment().items() if name.startswith(OURS)}
     settings = load_settings(environ=ours).settings
     assert str(settings.state_dir) == STATE_DIR
@@ -137,7 +118,9 @@ def health_check() -> list[str]:
     return arguments
 
 
-def test_a_worker_is_well_while_its_broker_is_away(tmp_path: Path) -> None:
+def test_the_health_check_follows_the_worker_and_not_its_broker(
+    tmp_path: Path,
+) -> None:
     options = ["--broker", f"127.0.0.1:{free_port()}", "--set", f"state_dir={tmp_path}"]
     with Worker(options, tmp_path / "worker.log") as worker:
         environ = {"FIRSTSEEN_WEB__PORT": str(worker.port)}
@@ -152,19 +135,8 @@ def test_a_worker_is_well_while_its_broker_is_away(tmp_path: Path) -> None:
         ready = firstseen(*health_check(), "--ready", environ=environ)
         assert ready.returncode == ExitCode.RUNTIME
         assert "it waits for its broker" in ready.stderr
-
-
-def test_the_health_check_follows_the_worker(embedded_broker: Broker, tmp_path: Path) -> None:
-    arguments = health_check()
-    with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
-        worker = stream.started()
-        environ = {"FIRSTSEEN_WEB__PORT": str(worker.port)}
-        well = firstseen(*arguments, environ=environ)
-        assert well.returncode == ExitCode.OK, well.stderr
-
         worker.kill()
-
-        assert firstseen(*arguments, environ=environ).returncode != ExitCode.OK
+        assert firstseen(*health_check(), environ=environ).returncode != ExitCode.OK
 
 
 # ---- the unit

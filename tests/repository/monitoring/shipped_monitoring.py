@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from streams.monitoring.metric_definitions import DEFINITIONS, MetricKind
+from streams.monitoring.metrics import DEFINITIONS, MetricKind
 from tests.repository.source_tree import ROOT
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"

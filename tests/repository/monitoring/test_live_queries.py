@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from simhash_core.errors import ErrorReason
-from streams.monitoring.metric_labels import Stage
+from streams.monitoring.metrics import Stage
 from tests.repository.monitoring.loaded_worker import documents, loaded_worker
 from tests.repository.monitoring.shipped_monitoring import (
     RULE_FILES,

@@ -18,8 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 from simhash_core.documents import TopicPartition
 from streams.errors import BrokerUnavailableError
 from streams.kafka.clients import AdminClient, Producer
-from streams.topics.open_transactions import open_transactions
-from streams.topics.watermarks import BrokerWatermarks
+from streams.topics.watermarks import BrokerWatermarks, open_transactions
 from tests.rigs.brokers.kafka_broker import KafkaBroker, kafka_libs
 from tests.rigs.brokers.loopback_ports import free_port
 from tests.rigs.waiting import await_that

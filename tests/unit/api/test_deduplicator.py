@@ -57,12 +57,10 @@ def article(number: int) -> str:
 
 
 def original(verdict: object) -> str | None:
-    """The id that a duplicate names."""
     return verdict.original_id if isinstance(verdict, DuplicateOf) else None
 
 
 def output_of(*arguments: str) -> str:
-    """What Python prints."""
     command = [sys.executable, *arguments]
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=True
@@ -72,7 +70,6 @@ def output_of(*arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def few() -> Iterator[Deduplicator]:
-    """One to which nothing can be added."""
     with Deduplicator("quick") as made:
         yield made
 
@@ -99,6 +96,8 @@ def test_batch_gives_the_verdicts_of_one_by_one(texts: list[str]) -> None:
     with Deduplicator() as together, Deduplicator() as single:
         verdicts = together.add_batch(stream, times=[0] * len(stream))
         assert verdicts == [single.add(text, time=0) for text in stream]
+        with pytest.raises(ValueError, match="2 texts, 1 ids"):
+            single.add_batch(["a", "b"], ids=["1"])
     assert [original(each) for each in verdicts[20:30]] == [str(number) for number in range(5, 15)]
     assert isinstance(verdicts[30], Undecidable)
     assert isinstance(verdicts[31], DuplicateOf)
@@ -143,13 +142,6 @@ def test_text_repeats_within_the_window_only(texts: list[str]) -> None:
             seen.add(texts[1], time=datetime(2026, 1, 1))  # noqa: DTZ001 - which is the mistake
 
 
-def test_wrong_arguments_are_refused(seen: Deduplicator) -> None:
-    with pytest.raises(ValueError, match="2 texts, 1 ids"):
-        seen.add_batch(["a", "b"], ids=["1"])
-    with pytest.raises(FirstseenError, match="wide"):
-        Deduplicator("wode")
-
-
 WRONG_CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("add", {"text": None}, "text is None of type NoneType: give a str"),
     ("add", {"text": b"a"}, "text is b'a' of type bytes: give a str"),
@@ -186,14 +178,8 @@ def test_wrong_index_settings_are_named(made: Callable[..., object]) -> None:
         made(index={"window": "30d"})
     with pytest.raises(UsageError, match=r"index: .*window"):
         made(index=IndexSettings(window=30))  # type: ignore[arg-type] # the mistake
-
-
-def test_fingerprinter_names_what_is_no_text() -> None:
-    maker: Any = Fingerprinter("quick")
-    with pytest.raises(UsageError, match="text is None of type NoneType: give a str"):
-        maker.fingerprint(None)
-    with pytest.raises(UsageError, match=r"texts\[1\] is 3 of type int: give a str"):
-        maker.fingerprints(["a", 3])
+    with pytest.raises(FirstseenError, match="wide"):
+        made("wode")
 
 
 def test_fingerprint_of_an_edited_copy_is_near(texts: list[str]) -> None:
@@ -205,6 +191,10 @@ def test_fingerprint_of_an_edited_copy_is_near(texts: list[str]) -> None:
     assert short.undecidable is not None
     with pytest.raises(ValueError, match="too short"):
         maker.distance(a, short)
+    with pytest.raises(UsageError, match="text is None of type NoneType: give a str"):
+        maker.fingerprint(None)  # type: ignore[arg-type] # the mistake
+    with pytest.raises(UsageError, match=r"texts\[1\] is 3 of type int: give a str"):
+        maker.fingerprints(["a", 3])  # type: ignore[list-item] # the mistake
 
 
 def test_module_is_the_command() -> None:
@@ -223,7 +213,6 @@ def test_short_texts_pass_every_time_with_the_setting(tmp_path: Path, texts: lis
 
 
 def example(name: str) -> ModuleType:
-    """Import an example, without running it."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

@@ -1,8 +1,4 @@
-"""A file of documents for `firstseen dedup`, what is in it, and what must come out of it.
-
-The documents are those of the demo's generator, good and broken, so that every kind of edit and of
-damage is among them; each is one line.
-"""
+"""A file of generated documents for `firstseen dedup`, and what must come out of it."""
 
 from __future__ import annotations
 
@@ -31,8 +27,6 @@ OTHER = (
 
 
 class DedupOutput(NamedTuple):
-    """What a run has put out: lines of uniques, records of duplicates and of dead letters."""
-
     unique: bytes
     duplicates: list[dict[str, Any]]
     dead_letters: list[dict[str, Any]]
@@ -45,7 +39,7 @@ def corpus_lines(seed: int, documents: int) -> list[bytes]:
 
 
 def known_documents(lines: Sequence[bytes], fingerprinter: Fingerprinter) -> dict[str, Known]:
-    """The documents among lines, by the number of the line."""
+    """Return the documents among lines, by the number of the line."""
     reader = DocumentReader(FieldSettings())
     known = {}
     for number, line in enumerate(lines):
@@ -91,7 +85,6 @@ def expected_verdicts(known: dict[str, Known], near: Nearness) -> tuple[list[str
 
 
 def read_output(directory: Path, stem: str) -> DedupOutput:
-    """Read the outputs of a run that stand in `directory` under their default names."""
     return DedupOutput(
         (directory / f"{stem}.unique.jsonl").read_bytes(),
         json_lines(directory / f"{stem}.duplicates.jsonl"),
@@ -107,7 +100,6 @@ def json_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def repeats_in(records: Sequence[dict[str, Any]]) -> list[Repeat]:
-    """What records of duplicates of one file say, by the numbers of lines."""
     return [
         Repeat(
             str(record["source"]["offset"]),

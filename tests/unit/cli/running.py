@@ -19,8 +19,6 @@ SECONDS_MAX = 120.0
 
 
 class Run(NamedTuple):
-    """How a command ended, and what it wrote."""
-
     returncode: int
     stdout: str
     stderr: str
@@ -43,7 +41,7 @@ def firstseen(
 
 @contextmanager
 def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Start `firstseen` as a process, from any directory; it is gone at the end of the block."""
+    """Start `firstseen` as a process; it is killed at the end of the block."""
     process = subprocess.Popen(
         [sys.executable, "-m", "streams.cli.main", *arguments],
         env=clean_environment() | {"PYTHONPATH": str(ROOT)},

@@ -35,7 +35,6 @@ SOME_BATCHES_BYTES: Final = 200_000
 
 @pytest.fixture(scope="module")
 def lines() -> list[bytes]:
-    """Lines of a generated stream, good and broken."""
     return corpus_lines(seed=23, documents=2500)
 
 
@@ -44,7 +43,6 @@ def write(name: str, lines: list[bytes]) -> None:
 
 
 def run_alone(lines: list[bytes]) -> dict[str, Any]:
-    """Run the same lines elsewhere without an interruption."""
     Path("left alone").mkdir()
     write("left alone/f.jsonl", lines)
     return report_of("dedup", "left alone/f.jsonl", "--state", "other")
@@ -109,15 +107,9 @@ def test_the_same_file_again_is_all_repeats_of_the_first_run(lines: list[bytes])
     for record in json_lines(Path("d")):
         assert record["source"]["topic"] == "f.jsonl#2"
         assert record["original"]["source"]["topic"] == "f.jsonl#1"
-
-
-def test_written_outputs_are_not_begun_anew_unasked(lines: list[bytes]) -> None:
-    write("f.jsonl", lines[:50])
-    report_of(*F)
     before = read_output(Path(), "f")
-    message = message_of(ExitCode.USAGE, *F)
-    for part in ("run 1", "f.jsonl", "50 lines"):
-        assert part in message
+    message = message_of(ExitCode.USAGE, *F)  # its outputs exist
+    assert [part for part in ("run 1", "f.jsonl", "300 lines") if part not in message] == []
     assert read_output(Path(), "f") == before
 
 
@@ -202,24 +194,19 @@ def test_another_command_does_not_continue_an_interrupted_run(lines: list[bytes]
     assert kept.endswith(b"\n")
 
 
-def test_a_run_does_not_go_on_when_lines_that_it_has_read_changed(lines: list[bytes]) -> None:
+def test_a_run_does_not_go_on_when_its_input_or_an_output_has_changed(lines: list[bytes]) -> None:
     write("f.jsonl", lines[:1500])
     interrupted_run()
+    uniques = UNIQUES.read_bytes()
+    os.truncate(UNIQUES, 10)
+    message = message_of(ExitCode.RUNTIME, *F)
+    assert [part for part in (str(UNIQUES), "10 bytes") if part not in message] == []
+    UNIQUES.write_bytes(uniques)
     for changed in ([b'{"text": "another first line"}', *lines[1:1500]], []):
         write("f.jsonl", changed)
         assert "f.jsonl" in message_of(ExitCode.RUNTIME, *F)
     write("f.jsonl", lines[:1600])  # lines at the end are no change
     assert report_of(*F)["lines"] == 1600
-
-
-def test_a_run_does_not_go_on_when_an_output_has_lost_bytes(lines: list[bytes]) -> None:
-    write("f.jsonl", lines[:1500])
-    interrupted_run()
-    os.truncate(UNIQUES, 10)
-    message = message_of(ExitCode.RUNTIME, *F)
-    assert str(UNIQUES) in message
-    assert "10 bytes" in message
-    assert UNIQUES.stat().st_size == 10
 
 
 def test_a_state_of_another_profile_is_refused(lines: list[bytes]) -> None:

@@ -31,8 +31,6 @@ ESCAPE = "\x1b[2J\x9b31m\u202e雪"
 
 
 class Letters(NamedTuple):
-    """Topics of a test, and the options that name them."""
-
     broker: Broker
     raw: str
     dead: str
@@ -58,7 +56,6 @@ class Letters(NamedTuple):
         return run_here("dlq", arguments[0], *self.options, *arguments[1:])
 
     def replay(self, *arguments: str) -> dict[str, Any]:
-        """Replay, and return the account; it must end well."""
         return report_of("dlq", "replay", *self.options, *arguments)
 
     def sent(self) -> list[Message]:
@@ -75,7 +72,6 @@ class Letters(NamedTuple):
 
 
 def letters_on(broker: Broker) -> Letters:
-    """Topics without records, one partition of dead letters."""
     app = broker.unique("app")
     raw, dead = f"{app}.raw", f"{app}.dlq"
     any_time = {"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-1"}
@@ -99,7 +95,6 @@ def kafka_letters(kafka_broker: Broker) -> Letters:
 
 
 def some() -> Iterable[tuple[RejectionReason, RawRecord]]:
-    """Four: text that would draw on a terminal, no UTF-8, too large, one sent 3 times before."""
     trace = (("trace", b"\x1b[31m7f"),)
     three = (("firstseen-redeliveries", b"3"),)
     yield RejectionReason.NOT_JSON, RawRecord(b"snow", ESCAPE.encode(), TIME_MS, trace)

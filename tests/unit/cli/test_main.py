@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import signal
 import subprocess
@@ -28,56 +27,38 @@ from streams.errors import (
     report,
 )
 from tests.repository.source_tree import ROOT
-from tests.unit.cli.running import SECONDS_MAX, clean_environment, firstseen
+from tests.unit.cli.running import SECONDS_MAX, clean_environment, firstseen, report_of, run_here
 
 COMMANDS = cli.list_commands(click.Context(cli))
 
 
-def test_each_module_that_ends_in_command_is_one() -> None:
-    files = (ROOT / "streams" / "cli").glob("*_command.py")
-    found = {file.stem.removesuffix("_command").replace("_", "-") for file in files}
-    assert set(COMMANDS) == found
-    assert {"config", "topics", "version"} <= found
+@pytest.mark.parametrize("path", [[], *([name] for name in COMMANDS)])
+def test_each_command_has_help_that_fits_a_narrow_terminal_and_examples_that_can_be_pasted(
+    path: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
 
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_has_help_and_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command = cli.get_command(click.Context(cli), name)
-    assert command is not None
-
-    def explained(path: list[str], command: click.Command) -> None:
+    def look_at(path: list[str], command: click.Command | None) -> None:
         assert main([*path, "--help"]) == ExitCode.OK
         text = capsys.readouterr().out
-        if isinstance(command, click.Group):
-            for sub, inner in command.commands.items():
-                assert sub in text
-                explained([*path, sub], inner)
+        assert [line for line in text.splitlines() if cell_len(line) > 50] == []
+        if isinstance(command, click.Group) and path:
+            for name, inner in command.commands.items():
+                assert f"  {name} " in text
+                look_at([*path, name], inner)
         else:
-            assert "Example" in text, f"{path} shows no example"
+            assert "Example" in text, path
+        lines = text.partition("Examples:\n")[2].partition("\n\n")[0].splitlines()
+        for line, following in itertools.pairwise(lines):
+            if following.startswith("      "):
+                assert line.endswith(" \\")
 
-    explained([name], command)
-
-
-def test_help_lists_all_commands_and_imports_nothing_slow() -> None:
-    program = (
-        "import sys; from streams.cli.main import main; code = main(['--help']); "
-        "slow = {'faust', 'numpy', 'confluent_kafka', 'rocksdict', 'jieba', 'rjieba', 'msgspec'}; "
-        "print('slow:', sorted(slow & set(sys.modules)), code)"
-    )
-    output = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
-    ).stdout
-
-    assert output.endswith("slow: [] 0\n")
-    lines = output.partition("Commands:")[2].splitlines()
-    for name in COMMANDS:
-        (line,) = (line for line in lines if line.startswith(f"  {name} "))
-        assert len(line.split()) > 2
+    look_at(path, cli.get_command(click.Context(cli), path[0]) if path else cli)
 
 
 def test_version_names_firstseen_and_its_parts() -> None:
-    assert firstseen("--version").stdout == f"firstseen {version('firstseen')}\n"
-    versions = json.loads(firstseen("version", "--json").stdout)
+    assert run_here("--version").stdout == f"firstseen {version('firstseen')}\n"
+    versions = report_of("version")
     assert {"firstseen", "faust-streaming", "librdkafka", "python"} <= set(versions)
     assert all(versions.values())
 
@@ -89,26 +70,6 @@ def test_a_group_shows_its_help(arguments: list[str], capsys: pytest.CaptureFixt
     assert out.startswith(f"Usage: {' '.join(['firstseen', *arguments])}")
     assert "Commands:" in out
     assert err == ""
-
-
-@pytest.mark.parametrize("path", [[], *([name] for name in COMMANDS)])
-def test_help_fits_a_narrow_terminal_and_examples_can_be_pasted(
-    path: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "50")
-    assert main([*path, "--help"]) == ExitCode.OK
-    text = capsys.readouterr().out
-    assert [line for line in text.splitlines() if cell_len(line) > 50] == []
-    lines = text.partition("Examples:\n")[2].partition("\n\n")[0].splitlines()
-    for line, following in itertools.pairwise(lines):
-        if following.startswith("      "):
-            assert line.endswith(" \\")
-
-
-@pytest.mark.parametrize("name", ["dedup", "explain", "fingerprint", "check", "plan", "tune"])
-def test_offline_commands_know_no_broker(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([name, "--help"]) == ExitCode.OK
-    assert "--broker" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -156,20 +117,14 @@ def test_an_internal_error_says_how_to_see_more(capsys: pytest.CaptureFixture[st
     message = capsys.readouterr().err
     assert "ZeroDivisionError: by zero" in message
     assert "firstseen --debug" in message
-    try:
-        _ = 1 / 0
-    except ZeroDivisionError as error:
-        report(error, debug=True)
-    shown = capsys.readouterr().err
-    assert "Traceback" in shown
-    assert "test_main.py" in shown
 
 
-def test_debug_shows_the_traceback_before_the_message() -> None:
-    result = firstseen("--debug", "config", "validate", "--set", "web.port=0")
-    assert result.returncode == ExitCode.CONFIGURATION
-    assert "Traceback" in result.stderr
-    assert "web.port" in result.stderr.splitlines()[-1]
+def test_debug_shows_the_traceback_before_the_message(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["--debug", "config", "validate", "--set", "web.port=0"])
+    message = capsys.readouterr().err
+    assert code == ExitCode.CONFIGURATION
+    assert "Traceback" in message
+    assert "web.port" in message.splitlines()[-1]
 
 
 @pytest.mark.parametrize("command", ["config show", "dedup f.jsonl --unique -"])

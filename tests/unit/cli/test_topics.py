@@ -15,7 +15,15 @@ from confluent_kafka.cimpl import NewPartitions
 from streams.errors import ExitCode
 from streams.kafka.clients import AdminClient, Producer
 from streams.settings.settings import KIB, Settings, TopicSettings
-from streams.topics.admin import TopicsError, create, partitions_of, topic_configs
+from streams.topics.admin import (
+    TopicsError,
+    create,
+    grow_changelog,
+    partitions_of,
+    raw_topic,
+    refuse_lost_shards,
+    topic_configs,
+)
 from streams.topics.checking import TopicState, check, copy_notes, output_retentions, retention_text
 from streams.topics.plans import (
     MIN_IN_SYNC,
@@ -24,7 +32,6 @@ from streams.topics.plans import (
     TIMES_PAST,
     topic_plans,
 )
-from streams.topics.shard_topics import grow_changelog, raw_topic, refuse_lost_shards
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.waiting import await_that
 from tests.unit.cli.running import Run, run_here
@@ -34,7 +41,6 @@ CREATE = ("create", "--partitions", "1")
 
 
 def settings_for(broker: Broker) -> Settings:
-    """Settings with topics that no other test has."""
     application = broker.unique("app")
     names = ("raw", "unique", "duplicates", "dead_letters")
     topics = TopicSettings(**{name: f"{application}.{name}" for name in names})
@@ -52,7 +58,6 @@ def admin(kafka_broker: Broker) -> AdminClient:
 
 
 def shown(settings: Settings, *arguments: str) -> Run:
-    """Run `firstseen topics …` with these settings."""
     topics = msgspec.structs.asdict(settings.topics)
     sets = [part for name, topic in topics.items() for part in ("--set", f"topics.{name}={topic}")]
     named = ("--broker", settings.brokers, "--application-id", settings.application_id)
@@ -60,7 +65,6 @@ def shown(settings: Settings, *arguments: str) -> Run:
 
 
 def run(settings: Settings, *arguments: str) -> tuple[int, dict[str, Any]]:
-    """Run `firstseen topics …  --json`; return its code and what it wrote."""
     result = shown(settings, *arguments, "--json")
     found: dict[str, Any] = json.loads(result.stdout)
     return result.returncode, found
@@ -82,18 +86,15 @@ def differences(settings: Settings) -> dict[tuple[str, str], tuple[str, str]]:
 
 
 def column(found: dict[str, Any], name: str) -> dict[str, Any]:
-    """A column of the table, by topic."""
     return {row["topic"]: row[name] for row in found["topics"]}
 
 
 def add_partitions(admin: AdminClient, topic: str, total: int) -> None:
-    """Give a topic more partitions, as an operator would."""
     admin.create_partitions([NewPartitions(topic, total)])[topic].result(30)
     await_that(lambda: partitions_of(admin, [topic]).get(topic) == total)
 
 
 def alter(settings: Settings, topic: str, changes: Mapping[str, str]) -> None:
-    """Change the settings of a topic, as an operator would."""
     admin = AdminClient({"bootstrap.servers": settings.brokers})
     entries = [
         ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
@@ -108,9 +109,12 @@ def alter(settings: Settings, topic: str, changes: Mapping[str, str]) -> None:
 def test_topics_are_made_once(settings: Settings) -> None:
     topics = settings.topics
 
+    missing = shown(settings, "check")
     code, first = run(settings, "create", "--partitions", "3")
     again, second = run(settings, "create", "--partitions", "4")
 
+    assert missing.returncode == ExitCode.RUNTIME
+    assert missing.stderr.count("firstseen topics create") == 7
     assert (code, again) == (ExitCode.OK, ExitCode.OK)
     partitions = dict.fromkeys(msgspec.structs.astuple(topics), 3)
     del partitions[topics.tagged]
@@ -122,6 +126,10 @@ def test_topics_are_made_once(settings: Settings) -> None:
     assert found["notes"] == []
     kept = {topics.raw: 7 * DAY_MS, topics.reports: 3_600_000}
     assert column(found, "retention_ms") == dict.fromkeys(partitions, -1) | kept
+    text = shown(settings, "check")
+    assert text.stdout.splitlines()[-1].endswith(" 3 shards.")
+    assert (len(text.stdout.splitlines()), text.stderr) == (1 + 7 + 1, "")
+    assert "for ever" in text.stdout
 
 
 def test_outputs_that_delete_too_soon_are_notes(settings: Settings, admin: AdminClient) -> None:
@@ -148,26 +156,23 @@ def test_outputs_that_delete_too_soon_are_notes(settings: Settings, admin: Admin
     assert output_retentions(admin, topic_plans(settings)) == {}
 
 
-def test_a_raw_topic_that_admits_larger_records_than_are_read_is_a_note(
+def test_sizes_of_records_fit_from_raw_topic_to_dead_letters(
     settings: Settings, admin: AdminClient
 ) -> None:
     raw = settings.topics.raw
     run(settings, *CREATE)
     alter(settings, raw, {"max.message.bytes": "2000000"})
-
     (note,) = checked(settings)["notes"]
-    larger = msgspec.structs.replace(settings, max_record_bytes=2_000_000)
-
-    for part in (f"{raw} admits records of 2000000", "max_record_bytes is 1048576", "too_large"):
+    for part in (
+        f"{raw} admits records of 2000000",
+        "max_record_bytes is 1048576",
+        "too_large",
+        f"--topic {raw} --add-config max.message.bytes=1048576",
+    ):
         assert part in note
-    assert f"--topic {raw} --add-config max.message.bytes=1048576" in note
+    larger = msgspec.structs.replace(settings, max_record_bytes=2_000_000)
     assert check(admin, topic_plans(larger)[:1]).notes == []
 
-
-def test_the_topic_of_dead_letters_must_take_what_they_keep(
-    settings: Settings, admin: AdminClient
-) -> None:
-    run(settings, *CREATE)
     whole = msgspec.structs.replace(settings, dead_letter_bytes=5_000_000)
     (difference,) = check(admin, topic_plans(whole)).differences
     assert difference.topic == settings.topics.dead_letters
@@ -384,21 +389,12 @@ def test_transactions_that_stay_open_are_named(settings: Settings, kafka_broker:
     await_that(lambda: checked(settings)["open_transactions"] == [])
 
 
-def test_people_get_a_table_and_messages(settings: Settings) -> None:
-    missing = shown(settings, "check")
-    created = shown(settings, "create", "--partitions", "2")
-    fits = shown(settings, "check")
-    assert missing.returncode == ExitCode.RUNTIME
-    assert missing.stderr.count("firstseen topics create") == 7
-    assert created.stdout.count("created") == 7
-    assert fits.stdout.splitlines()[-1].endswith(" 2 shards.")
-    assert len(fits.stdout.splitlines()) == 1 + 7 + 1
-    assert "for ever" in fits.stdout
-    assert fits.stderr == ""
-
-
 def test_on_the_embedded_broker_topics_are_found_but_not_created(embedded_broker: Broker) -> None:
     settings = settings_for(embedded_broker)
+    admin = AdminClient({"bootstrap.servers": settings.brokers})
+    for _ in range(2):  # a look does not create them
+        found = check(admin, topic_plans(settings)).differences
+        assert [difference.what for difference in found] == ["missing"] * 7
     refused = shown(settings, "create", "--partitions", "4")
     single = {settings.topics.log: 1, settings.topics.reports: 1}
     names = msgspec.structs.astuple(settings.topics)
@@ -410,14 +406,6 @@ def test_on_the_embedded_broker_topics_are_found_but_not_created(embedded_broker
     assert fits.returncode == ExitCode.OK
     assert fits.stdout.splitlines()[-1].endswith(" 4 shards.")
     assert "settings of topics" in fits.stderr
-
-
-def test_asking_for_topics_does_not_make_them(broker: Broker) -> None:
-    settings = settings_for(broker)
-    admin = AdminClient({"bootstrap.servers": settings.brokers})
-    for _ in range(2):
-        found = check(admin, topic_plans(settings)).differences
-        assert [difference.what for difference in found] == ["missing"] * 7
 
 
 @pytest.mark.parametrize(

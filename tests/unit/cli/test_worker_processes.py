@@ -44,14 +44,6 @@ def test_auto_is_the_lowest_of_affinity_and_limits(
     assert available_cores(tmp_path / "groups", membership) == cores
 
 
-def test_auto_follows_the_affinity_of_this_process() -> None:
-    nowhere = Path("/nonexistent")
-    cores = os.cpu_count() or 1
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    assert available_cores(nowhere, nowhere) == cores
-
-
 @pytest.mark.parametrize("count", ["0", "257", "many", "-1", "1.5"])
 def test_other_numbers_are_refused(count: str) -> None:
     assert "--processes" in message_of(ExitCode.USAGE, "worker", "--processes", count)
@@ -66,20 +58,14 @@ def test_each_process_has_its_own_directory_port_name_and_address() -> None:
         group_instance_id="machine-1",
         web=WebSettings(port=7000, url="https://machine-1:7000/firstseen/"),
     )
-    found = [settings_of(machine, number) for number in range(3)]
-
-    assert [str(each.state_dir) for each in found] == [
-        f"/var/lib/firstseen/process-{number}" for number in range(3)
-    ]
-    assert [each.group_instance_id for each in found] == [
-        "machine-1-0",
-        "machine-1-1",
-        "machine-1-2",
-    ]
-    assert [each.web.port for each in found] == [7001, 7002, 7003]
-    assert found[2].web.url == "https://machine-1:7003/firstseen/"
-    same = {"state_dir": machine.state_dir, "group_instance_id": "machine-1", "web": machine.web}
-    assert replace(found[0], **same) == machine, "nothing else differs"
+    for number in range(3):
+        url = f"https://machine-1:{7001 + number}/firstseen/"
+        assert settings_of(machine, number) == replace(
+            machine,
+            state_dir=machine.state_dir / f"process-{number}",
+            group_instance_id=f"machine-1-{number}",
+            web=replace(machine.web, port=7001 + number, url=url),
+        )
 
 
 @pytest.mark.parametrize(
@@ -106,14 +92,18 @@ def test_a_port_with_too_few_after_it_is_refused() -> None:
 # ---- restarts and exit codes
 
 
-def test_waits_double_up_to_a_minute() -> None:
+@pytest.mark.parametrize(
+    ("seconds_run", "waits"),
+    [
+        ([2] * 8, [1, 2, 4, 8, 16, 32, 60, 60]),
+        ([0, 0, 59.9, 60, 0, 3600], [1, 2, 4, 1, 2, 1]),
+    ],
+)
+def test_waits_double_up_to_a_minute_and_begin_again_after_a_calm_one(
+    seconds_run: list[float], waits: list[float]
+) -> None:
     back_off = BackOff()
-    assert [back_off.seconds(2.0) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
-
-
-def test_waits_begin_again_after_a_calm_minute() -> None:
-    back_off = BackOff()
-    assert [back_off.seconds(ran) for ran in (0, 0, 59.9, 60, 0, 3600)] == [1, 2, 4, 1, 2, 1]
+    assert [back_off.seconds(ran) for ran in seconds_run] == waits
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from simhash_core.fingerprints.feature_hashes import feature_hash_named
 from simhash_core.fingerprints.fingerprint import votes_of
 from simhash_core.text.idf import IdfModel
-from simhash_core.text.lexicon import Lexicon
-from simhash_core.text.term_codes import NO_ROW, SEPARATOR, CodeIndex, Codes, encode
+from simhash_core.text.lexicon import NO_ROW, SEPARATOR, CodeIndex, Codes, Lexicon, encode
 
 BITS = 128
 HASH = feature_hash_named("xxh3")
@@ -85,15 +84,10 @@ def test_codes_are_equal_exactly_where_terms_are(texts: list[list[str]]) -> None
 
 
 def test_a_code_is_the_units_of_the_term() -> None:
+    assert encode([]).spelled(np.arange(0)) == []
     made = encode(["大桥\nbridge"])
     assert made.low.tolist() == [0x6865_5927, 0x0064_0069_0072_0062]
     assert made.high.tolist() == [0, 0x0065_0067]
-
-
-def test_no_terms_have_no_codes() -> None:
-    made = encode([])
-    assert made.low.size == made.high.size == made.starts.size == 0
-    assert made.spelled(np.arange(0)) == []
 
 
 # ---------------------------------------------------------------- the index of codes

@@ -21,6 +21,7 @@ from simhash_core.text.segmentation import (
     Segmenter,
     is_feature,
     load_segmenter,
+    word_of,
 )
 from simhash_core.text.segmentation_cache import (
     LONGEST_TRIAL,
@@ -31,7 +32,6 @@ from simhash_core.text.segmentation_cache import (
     RunSplitter,
     SegmentationCache,
 )
-from simhash_core.text.term_traits import word_of
 from simhash_core.text.word_lists import parse_user_dictionary
 
 TEXTS = [
@@ -157,24 +157,18 @@ def used(trials: CacheTrials, characters: int, share: float) -> int:
     return worked
 
 
-def test_a_memo_that_pays_stays_on() -> None:
-    assert used(CacheTrials(), 50 * SHORTEST_TRIAL, 0.5) == 50 * SHORTEST_TRIAL
-
-
 def test_a_memo_that_does_not_pay_works_on_every_17th_text() -> None:
     length = 40 * REST * LONGEST_TRIAL
     share = used(CacheTrials(), length, 0.25) / length
     assert 0.9 / (REST + 1) < share < 1.1 / (REST + 1)
 
 
-def test_what_counts_is_the_memo_once_it_is_filled() -> None:
+def test_trials_grow_until_one_pays_in_its_second_half() -> None:
+    assert used(CacheTrials(), 50 * SHORTEST_TRIAL, 0.5) == 50 * SHORTEST_TRIAL
     trials = CacheTrials()
     used(trials, SHORTEST_TRIAL // 2, 0.0)
     used(trials, SHORTEST_TRIAL // 2, 0.5)
     assert trials.is_on
-
-
-def test_trials_grow_until_one_pays() -> None:
     trials = CacheTrials()
     for doubling in range(3):
         trial = SHORTEST_TRIAL << doubling

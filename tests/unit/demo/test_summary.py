@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import time
 
@@ -13,9 +12,6 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from simhash_core.documents import SourcePosition
-from streams.corpus.corpus import generate
-from streams.corpus.example_file import EXAMPLE_LINES, example_lines
-from streams.corpus.generated import BROKEN, EditKind
 from streams.demo.live_view import LineView, LiveView, Progress, shown
 from streams.demo.summary import (
     PAIRS_MAX,
@@ -32,7 +28,6 @@ from streams.demo.summary import (
 from streams.documents.fields import FieldSettings
 from streams.documents.output_records import DeadLetterOutput, DuplicateOutput
 from streams.documents.raw_documents import DocumentReader
-from tests.repository.source_tree import ROOT
 from tests.unit.ops_page.browser import Watched, chromium
 
 # ---- What a copy changed.
@@ -52,36 +47,28 @@ from tests.unit.ops_page.browser import Watched, chromium
             "前面一句。今年的早稻长得很好。后面一句。",
             "−3 +2 characters; “冬小麦” → “早稻”",
         ),
+        (
+            "It rained. We left early. End.",
+            "It rained hard. We left early.",
+            "−5 +5 characters; + “hard”; − “End.”",
+        ),
+        (
+            f"开头。{'很长的话' * 50}。",
+            "开头。",
+            "−201 +0 characters; − “很长的话很长的话很长的…的话很长的话很长的话。”",
+        ),
     ],
 )
 def test_a_change_is_said_in_a_line(original: str, copy: str, said: str) -> None:
     assert describe_change(original, copy) == said
 
 
-def test_words_taken_away_and_put_in_are_shown_by_their_signs() -> None:
-    said = describe_change("It rained. We left early. End.", "It rained hard. We left early.")
-    assert said.startswith("−5 +5 characters; ")
-    assert "+ “hard”" in said
-    assert "− “End.”" in said
-
-
 def test_the_largest_changes_come_first_and_the_limit_is_kept() -> None:
-    original = "甲一。乙二。丙三。" * 5
-    copy = original.replace("甲", "戊己庚辛壬", 1).replace("丙", "子", 1)
-    said = describe_change(original, copy, limit=60)
-    assert len(said) <= 60
+    original = "甲一。乙二。丙三。" * 20
+    copy = original.replace("甲一", "戊己庚辛壬").replace("丙", "子")
+    said = describe_change(original, copy)
+    assert 140 < len(said) <= 160
     assert said.index("戊己庚辛壬") < said.index("子")
-
-
-def test_a_long_passage_is_clipped() -> None:
-    said = describe_change("开头。" + "很长的话" * 50 + "。", "开头。")
-    assert "很长的话很长的话很长的…" in said
-    assert len(said) <= 160
-
-
-def test_a_limit_that_holds_no_sentence_is_refused() -> None:
-    with pytest.raises(ValueError, match="10"):
-        describe_change("甲", "乙", limit=10)
 
 
 def test_only_the_beginnings_of_very_long_texts_are_compared() -> None:
@@ -109,25 +96,6 @@ def test_texts_made_to_be_slow_are_not(original: str, copy: str) -> None:
     assert time.process_time() - started < 0.5
 
 
-def test_each_kind_of_copy_gets_a_summary_that_fits() -> None:
-    records = list(generate(11, 600))
-    texts = {r.id: json.loads(r.value)["text"] for r in records if r.value and r.kind not in BROKEN}
-    said: dict[EditKind, set[str]] = {}
-    for record in records:
-        if record.parent is not None:
-            change = describe_change(texts[record.parent], texts[record.id])
-            assert 0 < len(change) <= 160
-            said.setdefault(record.kind, set()).add(change)
-    assert said[EditKind.EXACT_COPY] == {"no change"}
-    assert all(change.startswith("−0 +") for change in said[EditKind.REPOST])
-    assert all(change.startswith("−") for change in said[EditKind.EDIT_10_20])
-    assert said[EditKind.TYPOGRAPHIC] <= {
-        "no change",
-        "white space only",
-        "signs, widths, case or white space only",
-    }
-
-
 # ---- The live view.
 
 CHANGE = (
@@ -136,7 +104,6 @@ CHANGE = (
 
 
 def progress(share: float | None) -> Progress:
-    """A demo half-way; the ids of its latest duplicates are long and Chinese."""
     source = SourcePosition("raw-documents", 0, 0)
     ids = (f"新闻-第{number}篇-" + "很长的编号" * 10 for number in range(24))
     return Progress(
@@ -234,7 +201,6 @@ REPORT = DemoReport(
 
 
 def summary_lines(report: DemoReport) -> list[str]:
-    """The summary as it is written where there is no terminal."""
     written = io.StringIO()
     print_summary(Console(file=written, width=80, highlight=False), report)
     return [line.rstrip() for line in written.getvalue().splitlines()]
@@ -284,7 +250,6 @@ def duplicate(offset: int, distance: int) -> DuplicateOutput:
 
 @pytest.fixture
 def examples() -> Examples:
-    """Examples of a stream of hostile documents."""
     texts = TextMemory(DocumentReader(FieldSettings(), 1 << 20))
     for offset in range(4):
         value = f'{{"id": "d{offset}", "title": "<b>", "text": "{HOSTILE} {offset}"}}'
@@ -337,9 +302,3 @@ def test_the_page_shows_a_script_and_does_not_run_it(examples: Examples, width: 
         assert page.get_by_text("my.jsonl, line 5").count() == 1
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         context.close()
-
-
-def test_the_example_file_is_what_its_module_writes() -> None:
-    content = (ROOT / "examples" / "documents.jsonl").read_bytes()
-    assert content == b"".join(example_lines())
-    assert content.count(b"\n") == EXAMPLE_LINES

@@ -12,8 +12,7 @@ import pytest
 
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.index.memtable import Rows
-from simhash_core.index.prints import bare_prints
+from simhash_core.index.prints import Rows
 from simhash_core.index.segment import COLUMNS, build_segment
 from simhash_core.log.records import Bundle, LogRecord, Query
 from streams.store import row_codec
@@ -37,6 +36,7 @@ from streams.store.shard_segments import (
     write_segment,
 )
 from streams.worker.log_codec import LOG_VERSION, LogCodec
+from tests.unit.core.index.made_prints import bare_prints
 from tests.unit.formats.internal_samples import (
     BEGUN,
     BUNDLE,

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.index.memtable import Rows
-from simhash_core.index.prints import bare_prints
+from simhash_core.index.prints import Rows
 from streams.maintenance.verification import check_segments
 from streams.store.shard_segments import (
     FiledShard,
@@ -17,6 +16,7 @@ from streams.store.shard_segments import (
     WorkerSegments,
     segment_paths,
 )
+from tests.unit.core.index.made_prints import bare_prints
 
 SCHEME = BlockScheme(64, 4, 3)
 OWNER = SegmentOwner("the index identity", "news")

@@ -11,14 +11,15 @@ from simhash_core.documents import TopicPartition
 from streams.errors import BrokerUnavailableError
 from streams.kafka.clients import AdminClient, Producer
 from streams.monitoring.worker_watch import SAID_AFTER_SECONDS, TransactionWatch
-from streams.topics.open_transactions import (
+from streams.topics.watermarks import (
+    BrokerWatermarks,
     OpenTransaction,
+    Watermarks,
     _java_hash,
     lasting_transactions,
     open_transactions,
     partitions_to_check,
 )
-from streams.topics.watermarks import BrokerWatermarks, Watermarks
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.loopback_ports import free_port
 from tests.rigs.waiting import await_that
@@ -57,16 +58,10 @@ def test_partition_with_an_unreadable_end_has_a_transaction() -> None:
     assert "the 4 offsets from there on" in str(found)
 
 
-def test_partitions_without_a_transaction_take_no_time(
-    kafka_broker: Broker, places: list[TopicPartition]
-) -> None:
-    assert lasting_transactions(watermarks_of(kafka_broker), places, never) == []
-    assert lasting_transactions(watermarks_of(kafka_broker), [], never) == []
-
-
 def test_only_a_transaction_that_does_not_move_is_reported(
     kafka_broker: Broker, places: list[TopicPartition], producer: Producer
 ) -> None:
+    assert lasting_transactions(watermarks_of(kafka_broker), places, never) == []
     producer.begin_transaction()
     producer.produce(places[0].topic, b"first", partition=0)
     assert producer.flush(SECONDS) == 0
@@ -90,7 +85,8 @@ def test_embedded_broker_has_no_transactions(embedded_broker: Broker) -> None:
     assert producer.flush(SECONDS) == 0
     places = partitions_to_check(admin, [topic, "not-there"], "group")
     assert places == [TopicPartition(topic, 0), TopicPartition(topic, 1)]
-    assert lasting_transactions(watermarks_of(embedded_broker), places, never) == []
+    for each in (places, []):
+        assert lasting_transactions(watermarks_of(embedded_broker), each, never) == []
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from simhash_core.log.participant import Waiting
+from streams.errors import BrokerUnavailableError
 from streams.kafka.clients import Producer
 from streams.monitoring import worker_watch
 from streams.monitoring.health import Health
@@ -177,32 +178,39 @@ def test_unread_log_is_a_stall_until_it_is_read(embedded_broker: Broker, tmp_pat
     assert not watching.stall()
 
 
-def own(step: NextStep, *, is_full: bool = False) -> Waits:
-    """This worker is to act on shard 0; nothing undecided waits for another."""
-    return Waits(None, is_full, {0: step})
-
-
-def for_another(step: NextStep, *, is_full: bool = False) -> Waits:
-    """The next packet waits for another worker's shard."""
-    waiting = Waiting(17, None, {3: "firstseen.other.8c11"}, own_turn=False)
-    return Waits(waiting, is_full, {0: step})
+ON_SHARD = Waiting(17, None, {3: "firstseen.other.8c11"}, own_turn=False)
+ON_LEADER = Waiting(17, "firstseen.other.8c11", {}, own_turn=False)
+OWN_TURN = Waiting(17, None, {}, own_turn=True)
 
 
 @pytest.mark.parametrize(
-    "waits",
+    ("undecided", "is_full", "step", "if_ready", "if_not_ready"),
     [
-        for_another(NextStep.VERDICT),
-        for_another(NextStep.READ, is_full=True),
-        Waits(Waiting(17, "firstseen.other.8c11", {}, own_turn=False), steps={0: NextStep.VERDICT}),
-        Waits(Waiting(17, None, {}, own_turn=False), steps={0: NextStep.VERDICT}),
+        (None, False, NextStep.READ, True, False),
+        (None, True, NextStep.READ, False, False),
+        (None, False, NextStep.VERDICT, True, False),
+        (OWN_TURN, False, NextStep.VERDICT, True, False),
+        (ON_SHARD, False, NextStep.READ, True, False),
+        (ON_SHARD, True, NextStep.READ, False, False),
+        (ON_SHARD, False, NextStep.VERDICT, False, False),
+        (ON_LEADER, False, NextStep.VERDICT, False, False),
+        (ON_SHARD, True, NextStep.COMMIT, True, True),
     ],
-    ids=["shard", "full", "leader", "no leader"],
 )
+def test_whether_this_worker_must_act(
+    undecided: Waiting | None, is_full: bool, step: NextStep, if_ready: bool, if_not_ready: bool
+) -> None:
+    waits = Waits(undecided, is_full, {0: step})
+    assert waits.is_own_step(0, ready=True) is if_ready
+    assert waits.is_own_step(0, ready=False) is if_not_ready
+    assert waits.is_own_step(1, ready=True) is not is_full, "a shard without a step has to read"
+
+
 def test_waiting_for_another_worker_is_no_stall_and_is_logged_once(
-    watching: Watching, caplog: pytest.LogCaptureFixture, waits: Waits
+    watching: Watching, caplog: pytest.LogCaptureFixture
 ) -> None:
     watching.view.states = {0: OPEN._replace(waiting=RECORDS)}
-    watching.view.found = waits
+    watching.view.found = Waits(ON_SHARD, steps={0: NextStep.VERDICT})
     await_that(lambda: watching.checked_lag() == RECORDS)
     caplog.set_level(logging.WARNING)
     watching.check()
@@ -211,57 +219,15 @@ def test_waiting_for_another_worker_is_no_stall_and_is_logged_once(
     assert not watching.stall()
     assert watching.value("stalled_partitions") == 0
     why = watching.health.why_waiting() or ""
-    assert why.startswith("documents have waited 1 s for ")
-    whom = {
-        "shard 3 (last of worker firstseen.other) to report",
-        "the verdict of worker firstseen.other, which leads",
-        "a leader: the owner of shard 0 does not lead yet",
-    }
-    assert any(each in why for each in whom), why
+    whom = "shard 3 (last of worker firstseen.other) to report"
+    assert why.startswith(f"documents have waited 1 s for {whom}")
     assert caplog.text.count("this worker is well, but documents wait for ") == 1
 
-    watching.view.found = own(NextStep.VERDICT)
-    watching.check()
+    watching.view.found = Waits(steps={0: NextStep.COMMIT})
+    assert not watching.stall(), "timed from its own turn"
     assert watching.health.why_waiting() is None
     assert caplog.text.count("documents wait for no other worker any more") == 1
-
-
-@pytest.mark.parametrize(
-    "waits",
-    [
-        own(NextStep.READ),
-        own(NextStep.VERDICT),
-        own(NextStep.COMMIT, is_full=True),
-        Waits(Waiting(17, None, {}, own_turn=True), steps={0: NextStep.VERDICT}),
-        for_another(NextStep.READ),
-        for_another(NextStep.COMMIT),
-    ],
-    ids=["read", "send", "commit", "decide", "read beside", "commit beside"],
-)
-def test_work_that_this_worker_owes_is_always_a_stall(watching: Watching, waits: Waits) -> None:
-    watching.view.found = waits
-    await_that(lambda: watching.checked_lag() == RECORDS)
-    assert watching.health.why_dead() is None
     assert f"stalled: {watching.raw}/0: no progress" in watching.stall_after_the_limit()
-    assert watching.value("stalled_partitions") == 1
-
-
-def test_stall_is_timed_from_the_own_turn_of_this_worker(watching: Watching) -> None:
-    watching.view.found = for_another(NextStep.VERDICT)
-    await_that(lambda: watching.checked_lag() == RECORDS)
-    assert not watching.stall_after_the_limit()
-    watching.view.found = own(NextStep.COMMIT)
-    assert not watching.stall()
-
-
-def test_decided_documents_are_owed_while_shards_open_but_no_reads(watching: Watching) -> None:
-    watching.view.trouble = "1 of 2 shards are being opened: 1"
-    watching.view.found = own(NextStep.READ)
-    await_that(lambda: watching.checked_lag() == RECORDS)
-    assert not watching.stall_after_the_limit()
-    watching.view.found = own(NextStep.COMMIT)
-    watching.check()
-    assert f"{watching.raw}/0: no progress" in watching.stall_after_the_limit()
 
 
 def test_recovery_without_progress_is_a_stall(embedded_broker: Broker, tmp_path: Path) -> None:
@@ -303,17 +269,26 @@ def test_transaction_markers_are_no_stall_and_no_lag(kafka_broker: Broker, tmp_p
     assert watching.lag() == 3
 
 
-def test_no_broker_is_a_metric_and_one_line(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_no_broker_is_a_metric_and_one_line_until_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    watching = Watching(f"127.0.0.1:{free_port()}", tmp_path)
+    watching = Watching("127.0.0.1:1", tmp_path)
+    answers = iter([True, False, False, True, True])
+
+    def of(*_: object) -> dict[object, object]:
+        if next(answers):
+            return {}
+        raise BrokerUnavailableError("no answer")
+
+    monkeypatch.setattr(BrokerWatermarks, "of", of)
     with caplog.at_level(logging.WARNING):
-        watching.watch.check_lag()
-        watching.watch.check_lag()
-    assert watching.value("broker_up") == 0
+        up = [watching.checked_lag() or watching.value("broker_up") for _ in range(5)]
+    assert up == [1, 0, 0, 1, 1]
     assert watching.value("errors_total", stage="watch", reason="broker") == 2
     assert watching.health.why_dead() is None
-    assert caplog.text.count("the broker does not answer") == 1
+    away, back = caplog.messages
+    assert away.startswith("the broker does not answer (no answer)")
+    assert back == "the broker answers again"
 
 
 def test_failure_of_the_watch_is_logged_once_and_lag_is_still_measured(
@@ -403,13 +378,6 @@ def test_of_many_shards_the_first_five_are_named() -> None:
     whom = waits_for(shards=dict.fromkeys(range(1000))).whom({}) or ""
     assert whom.startswith("shard 0 (no worker known), shard 1 ")
     assert whom.endswith("shard 4 (no worker known) and 995 more to report")
-
-
-@pytest.mark.parametrize("ready", [True, False])
-def test_newly_opened_shard_is_read_if_the_worker_is_ready(*, ready: bool) -> None:
-    waits = Waits(steps={0: NextStep.COMMIT})
-    assert waits.is_own_step(1, ready=ready) is ready
-    assert waits.is_own_step(0, ready=ready)
 
 
 class ManualLoop(asyncio.SelectorEventLoop):

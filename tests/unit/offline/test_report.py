@@ -32,7 +32,6 @@ from streams.evaluation.report_page import (
     bars,
     histogram,
     lines,
-    report_content,
     report_page,
 )
 from streams.evaluation.tuning import (
@@ -48,8 +47,7 @@ from streams.offline.pages.text_differences import (
     PieceKind,
     side_by_side,
 )
-from streams.settings.index import IndexSettings
-from streams.settings.settings import Settings
+from streams.settings.settings import IndexSettings, Settings
 from tests.unit.offline.labelled_sample import labelled_sample
 from tests.unit.ops_page.browser import Watched, chromium
 
@@ -94,7 +92,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
         fields["group"] = f"{HOSTILE}{number}"
     Path(sample.documents).write_text("\n".join(map(json.dumps, documents)), "utf-8")
     settings = Settings(index=IndexSettings(distance=14))
-    return report_page(report_content((sample.documents, sample.pairs), settings))
+    return report_page((sample.documents, sample.pairs), settings)[0]
 
 
 class Outline(HTMLParser):
@@ -154,6 +152,7 @@ def test_report_has_charts_tables_and_cases(page: str) -> None:
     assert page.count("<desc ") == charts == outline.counts["table"]
     assert outline.counts["mark"] > 0
     assert "(in force)" in text
+    assert "of different groups" in text
     ids = [value for name, value in outline.attributes if name == "id"]
     assert len(ids) == len(set(ids))
     named = " ".join(value or "" for name, value in outline.attributes if "labelledby" in name)

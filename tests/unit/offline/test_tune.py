@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simhash_core.analysis.exact_similarity import exact_jaccard
-from streams.cli.evaluate_view import tuned_view
+from streams.cli.evaluation_commands import tuned_view
 from streams.cli.main import main
 from streams.errors import ExitCode
 from streams.evaluation.figures import POSITIVE

@@ -17,7 +17,7 @@ import pytest
 from simhash_core.errors import FirstseenError
 from simhash_core.verdicts import Answer
 from streams.cli.main import main
-from streams.cli.text_views import check_view, exit_code_of_answer
+from streams.cli.page_commands import check_view, exit_code_of_answer
 from streams.errors import ExitCode
 from streams.ops_page.text_check import CheckAnswer
 from tests.rigs.brokers.broker import Broker

@@ -9,8 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.errors import SettingsError
-from streams.settings.loader import FILE_BYTES_MAX, OTHER_VARIABLES, REMOVED, load_settings
-from streams.settings.setting_fields import environment_name
+from streams.settings.loader import (
+    FILE_BYTES_MAX,
+    OTHER_VARIABLES,
+    REMOVED,
+    environment_name,
+    load_settings,
+)
 from tests.unit.settings.sources import load, problems_of, settings_of
 
 SOURCES = ("--set", "environment", "kafka-config", "config")

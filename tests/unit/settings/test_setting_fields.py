@@ -16,10 +16,9 @@ from simhash_core.text.segmentation import SEGMENTERS
 from simhash_core.text.weighting import WEIGHTINGS
 from streams.documents.fields import FieldSettings
 from streams.errors import ExitCode
-from streams.settings.index import IndexSettings
+from streams.settings.loader import TEXT_LENGTH_MAX, SettingField, setting_fields, shown
 from streams.settings.reference import markdown_tables, with_tables
-from streams.settings.setting_fields import TEXT_LENGTH_MAX, SettingField, setting_fields, shown
-from streams.settings.settings import Mode, Settings, default_state_dir
+from streams.settings.settings import IndexSettings, Mode, Settings, default_state_dir
 from streams.topics.plans import topic_plans
 from streams.worker.index_on_kafka import reading_rules
 from tests.repository.source_tree import ROOT

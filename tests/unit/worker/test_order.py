@@ -31,22 +31,22 @@ def test_a_lone_bundle_leaves_at_once() -> None:
     pace = Paced()
     assert pace.wait_seconds() == 0
     for other in ("a", "b"):
-        pace.read(other)
+        pace.read(other, 1)
     assert pace.wait_seconds() == 0
     pace.sent()
-    pace.read("own")
-    assert pace.waits_after(0.004) == 0, "that was long ago"
+    pace.read("own", 1)
+    assert pace.waits_after(0.016) == 0, "that was long ago"
 
 
 def test_the_next_bundle_waits_until_all_before_it_are_read_back() -> None:
     pace = Paced()
     pace.sent()
     pace.sent()
-    pace.read("a")
+    pace.read("a", 1)
     assert pace.waits_after(0.1) == math.inf
-    pace.read("own")
+    pace.read("own", 1)
     assert pace.waits_after(0.1) == math.inf
-    pace.read("own")
+    pace.read("own", 1)
     assert pace.waits_after(0.1) == 0
 
 
@@ -58,7 +58,7 @@ def test_a_bundle_that_was_not_appended_and_those_before_a_session_are_not_await
     pace.sent()
     pace.begin()
     assert pace.wait_seconds() == 0
-    pace.read("own")  # of the session before
+    pace.read("own", 1)  # of the session before
     pace.sent()
     assert pace.wait_seconds() == math.inf
 
@@ -70,28 +70,35 @@ def test_a_bundle_without_answer_is_awaited_for_a_second() -> None:
     assert pace.waits_after(UNANSWERED_SECONDS * 0.02) == 0
 
 
-@pytest.mark.parametrize(("others", "seconds"), [(0, 0.001), (9, 0.01), (199, 0.2)])
-def test_workers_together_send_a_thousand_bundles_a_second(others: int, seconds: float) -> None:
+@pytest.mark.parametrize(
+    ("others", "documents", "seconds"),
+    [
+        pytest.param(0, 0, 0.001, id="nobody else reads its bundles"),
+        pytest.param(9, 0, 0.05, id="few documents: 200 bundles a second"),
+        pytest.param(9, 4_500, 0.02, id="a bundle for ten documents"),
+        pytest.param(199, 199_000, 0.2, id="many: 1,000 bundles a second"),
+    ],
+)
+def test_workers_that_send_share_the_log(others: int, documents: int, seconds: float) -> None:
     pace = Paced()
-    for _ in range(3):
-        for number in range(others):
-            pace.read(f"other-{number}")
+    for number in range(others):
+        pace.read(f"other-{number}", documents // others)
     pace.sent()
-    pace.read("own")
+    pace.read("own", 500 if documents else 1)
     assert pace.wait_seconds() == pytest.approx(seconds)
     assert pace.waits_after(seconds / 2) == pytest.approx(seconds / 2)
     assert pace.waits_after(seconds) == 0
 
 
-def test_a_worker_that_sends_no_more_is_counted_for_two_seconds_at_most() -> None:
+def test_what_is_sent_no_more_counts_for_two_seconds_at_most() -> None:
     pace = Paced()
     for number in range(99):
-        pace.read(f"other-{number}")
+        pace.read(f"other-{number}", 200)
     waits = []
     for _ in range(3):
         pace.clock.now += 1.01
         pace.sent()
-        pace.read("own")
+        pace.read("own", 1)
         waits.append(pace.wait_seconds())
     assert waits == pytest.approx([0.1, 0.001, 0.001])
 

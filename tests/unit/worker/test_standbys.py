@@ -13,7 +13,7 @@ from streams.worker.decide import SILENT_SECONDS, LeaderFailover
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.standbys import standby_plan
 from tests.rigs.manual_clock import ManualClock
-from tests.unit.core.log.log_of_records import FAR, NEARNESS, chain, control, packet
+from tests.unit.core.log.made_to_order import FAR, NEARNESS, chain, control, packet
 
 
 def test_each_shard_has_its_standbys_on_different_members_and_none_on_its_owner() -> None:

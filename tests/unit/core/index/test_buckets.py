@@ -13,64 +13,29 @@ from numpy.typing import NDArray
 from simhash_core.document_columns import BytesColumn
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index import bucket_columns, document_index, hot_buckets
-from simhash_core.index.bucket_columns import tag_bits_of_ranges
+from simhash_core.index.bucket_columns import ROWS_LIMIT, pack_rows, tag_bits_of_ranges, unpack_rows
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.hot_buckets import overload_threshold, slice_bits, slices
-from simhash_core.index.memtable import Rows
-from simhash_core.index.packed_columns import ROWS_LIMIT, SequenceColumn, pack_rows, unpack_rows
 from simhash_core.index.prints import (
-    NO_BAND,
     Prints,
+    Rows,
     band_keys,
-    bare_prints,
-    bucket_values,
     first_shared_bucket,
-    shared,
     shared_buckets,
 )
-from simhash_core.index.segment import build_segment
-from tests.unit.core.index.filed_segments import in_a_file
+from simhash_core.index.segment import SequenceColumn, build_segment
+from tests.unit.core.index.made_prints import (
+    Found,
+    bare_prints,
+    in_a_file,
+    random_prints,
+    scanned,
+)
 
 CLASSIC: Final = BlockScheme(64, 4, 3)
 WITH_BANDS: Final = BlockScheme(256, 16, 64, 16, bands=8)
 BANDS_ALONE: Final = BlockScheme(256, 0, 64, bands=8)
 SCHEMES: Final = [CLASSIC, BlockScheme(64, 4, 5), WITH_BANDS, BANDS_ALONE]
-
-Found = list[tuple[int, int, int]]
-
-
-def random_prints(scheme: BlockScheme, count: int, seed: int, originals: int = 40) -> Prints:
-    """Copies of few documents, each with some bits flipped and some bands changed.
-
-    Every tenth has no sketch.
-    """
-    random = np.random.default_rng([seed, 0])
-    drawn = np.random.default_rng(99)
-    bases = drawn.integers(0, 2**64, (originals, scheme.bits // 64), dtype=np.uint64)
-    keys = drawn.integers(1, 2**32, (originals, scheme.bands), dtype=np.uint32)
-    of = random.integers(0, originals, count)
-    flips = random.random((count, scheme.bits)) < random.choice([0.01, 0.05, 0.2], count)[:, None]
-    fingerprints = bases[of] ^ np.packbits(flips, axis=1).view(np.uint64)
-    bands = np.where(
-        random.random((count, scheme.bands)) < 0.7,
-        random.integers(1, 2**32, (count, scheme.bands), dtype=np.uint32),
-        keys[of],
-    ).astype(np.uint32)
-    bands[::10] = NO_BAND
-    return Prints(fingerprints, bands, random.integers(0, 100, count))
-
-
-def scanned(scheme: BlockScheme, asked: Prints, held: Prints) -> Found:
-    """Row, distance and sequence number of all near pairs, by comparing all with all."""
-    found = []
-    theirs = bucket_values(scheme, held)
-    for row, own in enumerate(bucket_values(scheme, asked)):
-        differing = held.fingerprints ^ asked.fingerprints[row]
-        distances = np.bitwise_count(differing).sum(axis=1, dtype=np.int64)
-        met = shared(scheme, np.broadcast_to(own, theirs.shape), theirs).any(axis=1)
-        near = np.flatnonzero(met & (distances <= scheme.distance))
-        found += [(row, int(distances[at]), at) for at in near.tolist()]
-    return sorted(found)
 
 
 def looked_up(index: DocumentIndex, asked: Prints) -> Found:
@@ -195,6 +160,7 @@ def test_the_published_sizes() -> None:
     assert slices(CLASSIC, 0, whole).shape == (1, 4)
     assert np.count_nonzero(slices(CLASSIC, 0, whole)) == 2
     assert slice_bits(BlockScheme(256, 16, 64, 16, 2), 0) == 0
+    assert BANDS_ALONE.expected_candidates(2**32) == BANDS_ALONE.all_buckets == 8
 
 
 @given(st.integers(0, 63), st.data())
@@ -310,8 +276,3 @@ def test_band_keys_stand_at_the_end_of_a_sketch() -> None:
     assert shared_buckets(scheme, bytes(8), bytes(8), b"\xff" * 8, bytes(8)) == []
     assert first_shared_bucket(scheme, bytes(8), a, b"\xff" * 8, b) == 5
     assert [scheme.bucket_name(each) for each in (3, 5)] == ["block 3", "band 1"]
-
-
-def test_bands_alone_are_buckets() -> None:
-    assert BANDS_ALONE.all_buckets == 8
-    assert BANDS_ALONE.expected_candidates(2**32) == 8

@@ -7,44 +7,27 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from simhash_core.documents import Entry
-from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import WHOLE, LookUp, Nearness, joined_answer
 from simhash_core.index.prints import prints_of
-from simhash_core.log.local_decider import MemoryEntries
+from simhash_core.log.local_decider import MemoryEntries, OneStore
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.text.verification import verifier_of
 from simhash_core.verdicts import Answer
-from tests.unit.core.log.made_to_order import A, Made, columns_of, flipped, packet_of
-
-NEARNESS = Nearness(BlockScheme(64, 4, 3), None)
-
-
-class Source:
-    """The entries of one shard, as a look-up asks for them."""
-
-    def __init__(self, new: NewEntries) -> None:
-        self._entries = MemoryEntries()
-        self._entries.add(new)
-
-    def entries(self, slot: int, sequences: Sequence[int]) -> list[Entry]:  # noqa: ARG002
-        return self._entries.entries(sequences)
-
-    def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
-        numbers = self._entries.by_content(digest)
-        return list(zip(numbers, self._entries.entries(numbers), strict=True))
+from tests.unit.core.log.made_to_order import NEARNESS, A, Made, columns_of, flipped, packet_of
 
 
 def look_up_in(held: Sequence[Made], nearness: Nearness = NEARNESS, offset: int = 0) -> LookUp:
     """A look-up in an index of the documents of a packet, all unique."""
     packet = packet_of(held)
     new = NewEntries(offset, packet, np.arange(len(held)))
+    store = MemoryEntries()
+    store.add(new)
     decidable = [row for row, each in enumerate(held) if each.fingerprint]
     index = DocumentIndex(nearness.scheme)
     prints = prints_of(nearness.scheme, packet.columns, decidable)
     index.add(index.open_slot(), new.sequences[decidable], prints)
-    return LookUp(index, nearness, Source(new))
+    return LookUp(index, nearness, OneStore(store))
 
 
 def answer(

@@ -1,18 +1,43 @@
-"""Packets of documents whose fingerprints a test chooses: 64 bits in 4 blocks of 16."""
+"""Documents, packets and logs that tests write by hand: 64 bits in 4 blocks of 16."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from simhash_core.document_columns import BytesColumn, DocumentColumns
-from simhash_core.documents import masked, scoped_digest
-from simhash_core.log.records import Chain, Packet, Sender
+from simhash_core.documents import SourcePosition, masked, scoped_digest
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.look_up import Nearness
+from simhash_core.log.local_decider import MemoryEntries
+from simhash_core.log.participant import Participant
+from simhash_core.log.records import (
+    NO_CONTROL,
+    Bundle,
+    Chain,
+    ChainHeads,
+    Control,
+    Decision,
+    Found,
+    LogRecord,
+    Packet,
+    Progress,
+    Removal,
+    Report,
+    Sender,
+)
+from simhash_core.log.replica import AcceptedControl, Replica
+from simhash_core.log.shard_stream import DecidedPacket, RawBatch
+from simhash_core.verdicts import Match
 
+SCHEME = BlockScheme(64, 4, 3)
+NEARNESS = Nearness(SCHEME, None)
 CHAIN = Chain("raw", "", 0)
+FIRST_SENDER = Sender("worker", 0)
 A = bytes.fromhex("00112233445566ff")
+T = TypeVar("T")
 
 
 class Made(NamedTuple):
@@ -31,7 +56,7 @@ class Made(NamedTuple):
 
 
 def flipped(fingerprint: bytes, *bits: int) -> bytes:
-    """Return the fingerprint with these bits changed, the first bit being 0."""
+    """Change bits, of which the first is 0."""
     number = int.from_bytes(fingerprint)
     for bit in bits:
         number ^= 1 << len(fingerprint) * 8 - 1 - bit
@@ -61,8 +86,117 @@ def columns_of(documents: Sequence[Made], first: int = 0, words: int = 1) -> Doc
     )
 
 
+FAR = [Made(bytes([n * 17] * 8)) for n in range(16)]
+"""Documents of which no two are near."""
+
+
+def present(value: T | None) -> T:
+    assert value is not None
+    return value
+
+
+def chain(partition: int) -> Chain:
+    return CHAIN._replace(partition=partition)
+
+
+def packet(
+    documents: Sequence[Made],
+    previous: int = -1,
+    partition: int = 0,
+    sender: Sender = FIRST_SENDER,
+    words: int = 1,
+) -> Packet:
+    columns = columns_of(documents, previous + 1, words)
+    return Packet(chain(partition), sender, previous, previous + len(documents), columns)
+
+
 def packet_of(documents: Sequence[Made], first: int = 0, words: int = 1) -> Packet:
     """Return a packet of documents at the raw offsets from ``first`` on."""
-    last = first + len(documents) - 1
-    columns = columns_of(documents, first, words)
-    return Packet(CHAIN, Sender("worker", 0), first - 1, last, columns)
+    return packet(documents, first - 1, words=words)
+
+
+def bundle(*packets: Packet) -> Bundle:
+    return Bundle.of(packets)
+
+
+def bundle_of(
+    documents: Sequence[Made], previous: int = -1, partition: int = 0, sender: Sender = FIRST_SENDER
+) -> Bundle:
+    return bundle(packet(documents, previous, partition, sender))
+
+
+def control(
+    previous: int,
+    decisions: Sequence[Decision] = (),
+    *,
+    leader: str = "leader.1",
+    leads: bool = False,
+    heads: Sequence[tuple[Chain, int]] = (),
+    following: int = 0,
+) -> Control:
+    end = decisions[-1].offset + 1 if decisions else following
+    return Control(previous, leader, leads, [*decisions], ChainHeads.of(heads), end)
+
+
+BEGINS = control(NO_CONTROL, leads=True)
+
+
+def worker_with(
+    *partitions: int, end: int = 0, position: int = 0, nearness: Nearness = NEARNESS
+) -> Participant[str]:
+    """A worker with shards without documents, whose session has begun."""
+    worker: Participant[str] = Participant("worker", nearness)
+    for partition in partitions:
+        progress = Progress(chain(partition), 0, position, NO_CONTROL)
+        worker.add_shard(progress, MemoryEntries())
+    worker.begin(end)
+    return worker
+
+
+def read(worker: Participant[str], *records: LogRecord) -> None:
+    for record in records:
+        worker.read(worker.replica.position, record, 0)
+
+
+def replica_of(records: Sequence[LogRecord]) -> tuple[Replica, list[AcceptedControl | None]]:
+    """A replica that has read a whole log, and what each record brought."""
+    replica = Replica(0, NO_CONTROL)
+    return replica, [replica.read(offset, record) for offset, record in enumerate(records)]
+
+
+def decided(
+    offset: int,
+    item: Packet,
+    matches: Sequence[Match] = (),
+    removals: Sequence[Removal] = (),
+) -> DecidedPacket:
+    return DecidedPacket.of(offset, item, Decision(offset, [*matches], None, [*removals]))
+
+
+def found(row: int, distance: int, sequence: int, original: str = "elsewhere") -> Match:
+    """Return the match of a row, with an entry of another shard."""
+    source = SourcePosition("raw", 1, 2)
+    return Match(row, distance, sequence, original, source, 0, 0, exact=False, similarity=None)
+
+
+def report(
+    shards: Sequence[int],
+    offset: int,
+    at: int,
+    matches: Sequence[Match] = (),
+    held: Sequence[Removal] = (),
+) -> Report:
+    """Return the report on one bundle; ``at`` is the control record that was applied."""
+    made = [Found(offset, [*matches], None, [*held])] if matches or held else []
+    return Report("w", [*shards], at, offset, offset + 1, made, dict.fromkeys(shards, 0))
+
+
+def batch(documents: Sequence[Made | None], first: int = 0) -> RawBatch[str]:
+    """Raw records named by their offsets; None is no document."""
+    count = len(documents)
+    columns = columns_of([each or FAR[0] for each in documents], first)
+    rows = [row for row, each in enumerate(documents) if each is not None]
+    offsets = list(range(first, first + count))
+    names = [f"record {offset}" for offset in offsets]
+    kept = columns.take(columns.offsets[rows].astype(int) - first)
+    return RawBatch(names, offsets, kept, first + count - 1, 100)

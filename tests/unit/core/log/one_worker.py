@@ -11,34 +11,29 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from simhash_core.document_columns import DocumentColumns
-from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import BundleLimit, Participant
 from simhash_core.log.records import NO_CONTROL, Control, LogRecord, Progress
 from simhash_core.log.shard_stream import Deleted, Output, RawBatch, Verdict
-from tests.unit.core.log import made_to_order
-from tests.unit.core.log.made_to_order import CHAIN, Made
+from tests.unit.core.log.made_to_order import CHAIN, Made, columns_of
 
-SCHEME = BlockScheme(64, 4, 3)
 LIMIT = BundleLimit(documents=1_000, size=1 << 20)
 
 
-class Doc(NamedTuple):
+def doc(name: str, text: str = "", time_ms: int = 0, scope: str = "") -> Made:
     """A document; with no ``text`` it is a delete of ``name``."""
+    digest = blake2b(text.encode(), digest_size=16).digest()
+    whole = int.from_bytes(blake2b(text[:-1].encode(), digest_size=8).digest())
+    near = (whole ^ ord(text[-1]) % 8).to_bytes(8) if text else b""
+    return Made(near, digest, b"", name.encode(), time_ms, scope, is_delete=not text)
 
-    name: str
-    text: str = ""
-    time_ms: int = 0
-    scope: str = ""
 
-
-def docs(text: str) -> list[Doc]:
+def docs(text: str) -> list[Made]:
     """Documents and deletes in words: ``name=text/scope@time_ms``, and ``-name``."""
     pattern = re.compile(r"-?(\w+)(?:=(\w+))?(?:/(\w+))?(?:@(\d+))?")
     return [
-        Doc(name, what, int(time_ms or 0), scope)
+        doc(name, what, int(time_ms or 0), scope)
         for name, what, scope, time_ms in pattern.findall(text)
     ]
 
@@ -68,31 +63,9 @@ class Story(NamedTuple):
         return self._replace(steps=[f"{' '.join(documents)}: {', '.join(said)}"])
 
 
-def fingerprint(text: str) -> bytes:
-    """Eight bytes: near where texts differ in their last character alone."""
-    whole = int.from_bytes(blake2b(text[:-1].encode(), digest_size=8).digest())
-    return (whole ^ ord(text[-1]) % 8).to_bytes(8) if text else b""
-
-
-def columns_of(documents: Sequence[Doc], first: int = 0) -> DocumentColumns:
-    """Documents and deletes as columns, at the raw offsets from ``first`` on."""
-    made = [
-        Made(
-            fingerprint(each.text),
-            blake2b(each.text.encode(), digest_size=16).digest(),
-            name=each.name.encode(),
-            time_ms=each.time_ms,
-            scope=each.scope,
-            is_delete=not each.text,
-        )
-        for each in documents
-    ]
-    return made_to_order.columns_of(made, first)
-
-
-def said_of(output: Output[Doc]) -> str:
+def said_of(output: Output[Made]) -> str:
     """What is put out, in a word or two."""
-    name, verdict = output.record.name, output.verdict
+    name, verdict = output.record.name.decode(), output.verdict
     if isinstance(verdict, Deleted):
         return f"{name} tombstone" if verdict.put_out else f"{name} nothing"
     assert isinstance(verdict, Verdict)
@@ -105,7 +78,7 @@ class OneWorker:
 
     def __init__(self, nearness: Nearness, *, now_ms: int = 1 << 40) -> None:
         """``now_ms``: when the log takes everything in."""
-        self.participant: Participant[Doc] = Participant("worker", nearness)
+        self.participant: Participant[Made] = Participant("worker", nearness)
         self.store = MemoryEntries()
         self.log: list[LogRecord] = []
         self.now_ms = now_ms
@@ -114,7 +87,7 @@ class OneWorker:
         self.participant.begin(0)
         self.expired_before = 0
 
-    def says(self, *documents: Doc) -> list[str]:
+    def says(self, *documents: Made) -> list[str]:
         """Read raw records, all of one packet; return what is put out."""
         first = self._read
         self._read += len(documents)

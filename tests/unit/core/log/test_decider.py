@@ -24,19 +24,22 @@ from simhash_core.log.records import (
 from simhash_core.log.replica import Replica
 from simhash_core.log.unique_documents import RecentUniques
 from simhash_core.verdicts import Match
-from tests.unit.core.log.log_of_records import (
+from tests.unit.core.log.made_to_order import (
     FAR,
     NEARNESS,
+    A,
+    Made,
     bundle,
     bundle_of,
     chain,
+    columns_of,
     control,
+    flipped,
     found,
     packet,
     present,
     report,
 )
-from tests.unit.core.log.made_to_order import A, Made, columns_of, flipped
 
 MANY = 100
 
@@ -121,16 +124,18 @@ def test_term_begins_when_its_first_record_is_read() -> None:
 
 def test_bundle_waits_for_all_shards() -> None:
     led = Led((chain(0), -1), (chain(1), 4))
-    sent = led.append(bundle_of(FAR[:1]))
+    sent, later = led.append(bundle_of(FAR[:1])), led.append(bundle_of(FAR[1:2], 0))
     led.begin()
+    led.report([0, 1], later)
+    assert led.decide() is None
     led.report([0], sent)
     assert led.decider.waits_for(led.replica) == {1}
     assert led.decide() is None
     led.report([1], sent)
     record = present(led.decide())
-    assert [each.offset for each in record.decisions] == [sent]
-    assert [*record.heads.items()] == [(chain(0), 0), (chain(1), 4)]
-    assert record.next == sent + 1
+    assert [each.offset for each in record.decisions] == [sent, later]
+    assert [*record.heads.items()] == [(chain(0), 1), (chain(1), 4)]
+    assert record.next == later + 1
     assert led.decider.waits_for(led.replica) == set()
 
 
@@ -142,16 +147,6 @@ def test_first_bundle_of_a_shard_needs_no_report_of_it(led: Led) -> None:
     led.report([0], second)
     assert led.matches() == []
     assert led.decider.shards == {0, 1}
-
-
-def test_bundles_are_decided_in_the_order_of_the_log() -> None:
-    led = Led((chain(0), -1))
-    first, second = led.append(bundle_of(FAR[:1])), led.append(bundle_of(FAR[1:2], 0))
-    led.begin()
-    led.report([0], second)
-    assert led.decide() is None
-    led.report([0], first)
-    assert led.decides() == [first, second]
 
 
 def test_reports_from_before_the_term_do_not_count() -> None:
@@ -302,24 +297,19 @@ def test_a_record_decides_no_more_than_it_may(
 
 
 @pytest.mark.parametrize("leads", [True, False])
-def test_record_of_another_leader_ends_the_term(led: Led, leads: bool) -> None:
-    led.append(control(led.began, leader="other.1", leads=leads))
-    assert led.decider.succeeded
-    assert not led.decider.leads
-
-
-def test_record_before_the_term_ends_it_only_if_it_was_asked_for() -> None:
-    led = Led()
-    led.append(control(0, leader="other.1", leads=True))
-    assert not led.decider.succeeded
-
-
-def test_repeated_record_does_no_harm_but_a_wrong_link_does(led: Led) -> None:
+def test_a_record_of_another_leader_or_a_wrong_link_ends_the_term(led: Led, leads: bool) -> None:
     led.append(bundle_of(FAR[:1]))
     repeat = led.append(present(led.decide()))
-    assert led.decider.leads
-    led.append(control(repeat, leader="leader.2", following=4))
+    assert led.decider.leads, "a repeat does no harm"
+    if leads:
+        led.append(control(repeat - 1, leader="other.1", leads=leads))
+    else:
+        led.append(control(repeat, leader="leader.2", following=4))
     assert led.decider.succeeded
+    assert not led.decider.leads
+    early = Led()
+    early.append(control(0, leader="other.1", leads=True))
+    assert not early.decider.succeeded, "its first record was not asked for yet"
 
 
 # ---------------------------------------------------------------- recent unique documents
@@ -339,15 +329,11 @@ def kept(recent: RecentUniques, documents: range) -> list[int]:
     return [number for number in documents if near(recent, FAR[number])]
 
 
-def test_document_is_found_from_when_it_is_decided(recent: RecentUniques) -> None:
-    recent.add(7, bundle_of([FAR[1], FAR[2]]), np.array([1]))
-    assert near(recent, FAR[1]) == []
-    assert near(recent, Made(flipped(FAR[2].fingerprint, 0, 9))) == [(2, sequence_number(7, 1))]
-    assert len(recent) == 1
-
-
 def test_document_is_kept_until_its_record_is_known(recent: RecentUniques) -> None:
     """What is not appended yet is never forgotten."""
+    recent.add(6, bundle_of([FAR[1], FAR[2]]), np.array([1]))
+    assert near(recent, FAR[1]) == []
+    assert near(recent, Made(flipped(FAR[2].fingerprint, 0, 9))) == [(2, sequence_number(6, 1))]
     for offset, record in ((7, 20), (8, 30)):
         recent.add(offset, bundle_of([FAR[offset]]), np.arange(1))
         recent.appended(record)

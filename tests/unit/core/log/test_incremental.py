@@ -38,8 +38,7 @@ from simhash_core.log.removals import UndecidedRemovals, removing_rows
 from simhash_core.log.replica import Replica
 from simhash_core.log.shard_stream import RawBatch
 from tests.simulation.broker import StoredEntries
-from tests.unit.core.log.log_of_records import FAR, NEARNESS, bundle, chain, packet
-from tests.unit.core.log.made_to_order import columns_of
+from tests.unit.core.log.made_to_order import FAR, NEARNESS, bundle, chain, columns_of, packet
 
 OWNED = (1, 2)
 PARTITIONS = (1, 2, 3)

@@ -18,9 +18,7 @@ from simhash_core.index.prints import prints_of
 from simhash_core.log.local_decider import LocalDecider, MemoryEntries
 from simhash_core.text.verification import verifier_of
 from simhash_core.verdicts import Match
-from tests.unit.core.log.made_to_order import A, Made, flipped, packet_of
-
-SCHEME = BlockScheme(64, 4, 3)
+from tests.unit.core.log.made_to_order import NEARNESS, SCHEME, A, Made, flipped, packet_of
 
 
 def decide(
@@ -28,7 +26,7 @@ def decide(
 ) -> dict[int, Match]:
     """Decide documents in packets of these sizes, the rest one by one; matches by offset."""
     store = MemoryEntries()
-    nearness = nearness or Nearness(SCHEME, None)
+    nearness = nearness or NEARNESS
     words = nearness.scheme.bits // 64
     decider = LocalDecider(nearness, store)
     matches: dict[int, Match] = {}
@@ -54,16 +52,13 @@ def test_a_duplicate_names_its_original() -> None:
         assert (match.exact, match.similarity) == (False, None)
 
 
-def test_equal_content_is_exact() -> None:
-    match = decide([Made(A, b"same"), Made(A, b"same")])[1]
-    assert (match.exact, match.distance, match.block) == (True, 0, 0)
-
-
-def test_undecidable_documents_meet_by_content_alone() -> None:
-    documents = [Made(b"", b"0"), Made(b"", b"0"), Made(b"", b"1"), Made(A, b"0")]
-    ((row, match),) = decide(documents).items()
-    assert (row, match.source.offset) == (1, 0)
-    assert (match.distance, match.block, match.exact) == (0, None, True)
+def test_equal_content_is_exact_and_all_that_undecidable_documents_match_by() -> None:
+    documents = [Made(b"", b"0"), Made(b"", b"0"), Made(b"", b"1"), Made(A, b"0"), Made(A, b"0")]
+    found = {
+        row: (match.source.offset, match.distance, match.block, match.exact)
+        for row, match in decide(documents).items()
+    }
+    assert found == {1: (0, 0, None, True), 4: (3, 0, 0, True)}
 
 
 def test_sketches_that_do_not_agree_are_not_near() -> None:

@@ -18,14 +18,16 @@ from simhash_core.log.participant import (
 )
 from simhash_core.log.records import NO_CONTROL, Bundle, Decision, Progress, Query, Report
 from simhash_core.log.shard_stream import ShardStream
-from tests.unit.core.log.log_of_records import (
+from tests.unit.core.log.made_to_order import (
     BEGINS,
     FAR,
     NEARNESS,
+    Made,
     batch,
     bundle,
     bundle_of,
     chain,
+    columns_of,
     control,
     found,
     packet,
@@ -34,7 +36,6 @@ from tests.unit.core.log.log_of_records import (
     report,
     worker_with,
 )
-from tests.unit.core.log.made_to_order import Made, columns_of
 
 LIMIT = BundleLimit(documents=100, size=1 << 20)
 
@@ -100,14 +101,6 @@ def test_nothing_is_sent_before_the_log_is_read() -> None:
     assert worker.control(9) is not None
 
 
-def test_nothing_is_looked_up_before_the_heads_are_known() -> None:
-    worker = worker_with(1, end=6, position=3)
-    read(worker, control(NO_CONTROL, leads=True, following=1), bundle_of(FAR[:1], 4))
-    assert looked_up(worker) == []
-    read(worker, control(3, heads=[(chain(0), 4)], following=3))
-    assert looked_up(worker) == [4]
-
-
 def test_a_worker_knows_what_its_documents_wait_for() -> None:
     worker = worker_with(1)
     read(worker, control(NO_CONTROL, leads=True, leader="first.of.names.7"))
@@ -116,6 +109,9 @@ def test_a_worker_knows_what_its_documents_wait_for() -> None:
     assert is_waiting(worker, 1, "first.of.names", {})
     looked_up(worker)
     assert not is_waiting(worker, 1, "first.of.names", {})
+    worker.report_again(1)
+    assert is_waiting(worker, 1, "first.of.names", {})
+    looked_up(worker)
     read(worker, control(0, [Decision(1, [])], leader="first.of.names.7"))
     assert worker.waits_for() is None
 
@@ -163,18 +159,6 @@ def test_whoever_led_before_is_not_waited_for() -> None:
     assert not is_waiting(worker, 1, "next", {})
 
 
-def test_a_report_is_on_few_documents_and_one_bundle_at_least() -> None:
-    worker = worker_with(1)
-    sizes = [50, 50, 101, 1]
-    far = [Made(n.to_bytes(2) * 4) for n in range(101)]
-    read(worker, BEGINS)
-    read(worker, *(bundle_of(far[:size], sum(sizes[:n]) - 1) for n, size in enumerate(sizes)))
-    steps = []
-    while worker.has_to_report:
-        steps.append(looked_up(worker, 100))
-    assert steps == [[1, 2], [3], [4]]
-
-
 def test_a_report_covers_a_range_and_names_what_was_found() -> None:
     worker = worker_with(1)
     read(worker, bundle_of(FAR[:2], partition=1), control(NO_CONTROL, [Decision(0, [])]))
@@ -191,41 +175,6 @@ def test_a_report_covers_a_range_and_names_what_was_found() -> None:
     assert (made.first, made.end, [each.offset for each in made.found]) == (6, 7, [6])
     positions = worker.positions()
     assert (positions.first, positions.end, positions.positions) == (0, 0, {1: 0})
-
-
-def test_what_is_reported_again_comes_first() -> None:
-    worker = worker_with(1)
-    read(worker, BEGINS, *(bundle_of(FAR[:1], n - 1) for n in range(6)))
-    assert [looked_up(worker, 2), looked_up(worker, 2)] == [[1, 2], [3, 4]]
-    assert worker.report_again(3) == 3
-    assert looked_up(worker, 2) == [1, 2]
-    assert is_waiting(worker, 1, "leader", {}) is False
-    assert worker.report_again(1) == 1
-    assert is_waiting(worker, 1, "leader", {})
-    assert looked_up(worker) == [1, 2, 3], "all up to the last one that was to come again"
-    assert [looked_up(worker), looked_up(worker)] == [[5, 6], []]
-    assert worker.report_again(0) == 0
-    assert worker.report_again(1) == 1
-    assert looked_up(worker) == [1], "no more than was to come again this time"
-    assert worker.report_again(9) == 6
-    assert worker.report_again(9) == 0, "they come already"
-    read(worker, control(0, [Decision(offset, []) for offset in range(1, 5)]))
-    assert looked_up(worker) == [5, 6]
-    worker.look_up_again()
-    assert [looked_up(worker, 1), looked_up(worker)] == [[5], [6]]
-    assert worker.report_again(1) == 1
-    worker.look_up_again()
-    assert looked_up(worker) == [5, 6]
-
-
-def test_reporting_goes_on_if_what_was_to_come_again_is_decided() -> None:
-    worker = worker_with(1)
-    read(worker, BEGINS, *(bundle_of(FAR[:1], n - 1) for n in range(3)))
-    assert looked_up(worker, 2) == [1, 2]
-    assert worker.report_again(2) == 2
-    read(worker, control(0, [Decision(1, []), Decision(2, [])]))
-    made = present(worker.report(9))
-    assert (made.first, made.end) == (3, 4)
 
 
 def test_a_bundle_has_a_packet_of_each_shard_that_has_anything() -> None:
@@ -393,12 +342,6 @@ def test_undecidable_text_is_met_before_it_is_committed() -> None:
     read(worker, bundle_of(text, partition=1), control(NO_CONTROL, [Decision(0, [])]))
     read(worker, bundle_of(text, 0, partition=1))
     assert originals(present(worker.report(9))) == [[0]]
-
-
-def test_a_query_is_looked_up_as_a_bundle_is() -> None:
-    worker = worker_with(1)
-    read(worker, BEGINS, Query("q", 3, columns_of(FAR[:1])))
-    assert present(present(worker.report(9)).found[0].answer).match is None
 
 
 def test_commit_of_a_shard_that_was_let_go_is_an_error() -> None:

@@ -1,4 +1,4 @@
-"""Bundles and their packets, and the heads of chains."""
+"""Bundles and their packets, the heads of chains, and which records count for a reader."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import pytest
 
 from simhash_core.documents import SourcePosition
 from simhash_core.log.records import (
+    NO_CONTROL,
     NO_OFFSET,
     ChainHeads,
+    Decision,
     Heads,
     Sender,
     entry_of,
@@ -17,7 +19,17 @@ from simhash_core.log.records import (
     sequence_number,
     sequence_numbers,
 )
-from tests.unit.core.log.log_of_records import FAR, bundle, chain, packet
+from simhash_core.log.replica import Replica, Undecided
+from tests.unit.core.log.made_to_order import (
+    BEGINS,
+    FAR,
+    bundle,
+    bundle_of,
+    chain,
+    control,
+    packet,
+    replica_of,
+)
 
 
 def test_sequence_numbers_rise_with_offset_and_row() -> None:
@@ -48,11 +60,6 @@ def test_packets_come_back_out_of_their_bundle() -> None:
     assert [each.first for each in (joined.packet(2), joined)] == [3, 0]
 
 
-def test_a_bundle_of_one_packet_has_its_columns() -> None:
-    made = packet(FAR[:2], partition=3)
-    assert bundle(made).packet(0).columns is made.columns
-
-
 def test_rows_without_those_of_some_packets() -> None:
     joined = bundle(packet(FAR[:2]), packet(FAR[:1], partition=1), packet(FAR[:2], partition=2))
     rows = {skipped: joined.rows_without(skipped).tolist() for skipped in ((), (1,), (0, 2))}
@@ -78,10 +85,12 @@ def test_packets_of_a_bundle_count_each_by_itself() -> None:
     )
     assert heads.take(sent) == [1, 3]
     after = [(chain(0), 0), (chain(1), 3), (chain(2), 7)]
-    assert [*heads.columns().items()] == after
+    before, again = ChainHeads.of(after), heads.columns()
+    assert [*again.items()] == after
     assert heads.take(sent) == [0, 1, 2, 3]
     assert heads.columns() == ChainHeads.of(reversed(after))
     assert heads.take(bundle(packet(FAR[:1], 0), packet(FAR[:1], 3, 1))) == []
+    assert again == before, "columns of heads do not change with them"
 
 
 def test_chains_are_apart() -> None:
@@ -93,11 +102,68 @@ def test_chains_are_apart() -> None:
     assert [*heads.columns().items()] == [(chain(0), 3), (chain(1), 7), (again, 2)]
 
 
-def test_columns_of_heads_do_not_change_with_them() -> None:
-    begins = ChainHeads.of([(chain(1), 7)])
-    heads = Heads(begins)
-    before = heads.columns()
-    assert heads.take(bundle(packet(FAR[:1], 7, 1), packet(FAR[:1]))) == []
-    assert begins == before == ChainHeads.of([(chain(1), 7)])
-    assert heads.columns() == ChainHeads.of([(chain(0), 0), (chain(1), 8)])
-    assert heads.partitions == {0, 1}
+def test_record_of_a_succeeded_leader_is_not_accepted() -> None:
+    replica, accepted = replica_of(
+        [
+            control(NO_CONTROL, leader="a.1", leads=True),
+            bundle_of(FAR[:1]),
+            control(0, leader="b.1", leads=True),
+            control(0, [Decision(1, [])], leader="a.1"),
+            control(3, leader="a.1"),
+        ]
+    )
+    assert [each is not None for each in accepted] == [True, False, True, False, False]
+    assert replica.control == 2
+    assert [*replica.undecided] == [1]
+
+
+def test_repeated_record_is_accepted_once() -> None:
+    decision = control(0, [Decision(1, [])])
+    _, accepted = replica_of([BEGINS, bundle_of(FAR[:1]), decision, decision])
+    assert [each is not None for each in accepted] == [True, False, True, False]
+
+
+def test_reading_begins_with_the_record_in_force() -> None:
+    replica = Replica(position=9, control=5)
+    assert replica.start == replica.position == 5
+    assert replica.read(5, control(2, following=4)) is not None
+    assert replica.read(6, bundle_of(FAR[:1])) is None
+    assert replica.read(7, control(3)) is None
+    assert replica.read(8, control(5, [Decision(4, []), Decision(6, [])])) is not None
+    assert replica.undecided == {}
+    assert replica.control == 8
+
+
+@pytest.mark.parametrize(("position", "expected"), [(0, -1), (1, 0), (3, 0), (4, 3), (9, 3)])
+def test_control_record_before_a_position(position: int, expected: int) -> None:
+    replica, _ = replica_of(
+        [control(NO_CONTROL), bundle_of(FAR[:1]), control(7), control(0, [Decision(1, [])])]
+    )
+    assert replica.control_before(position) == expected
+
+
+def test_forgotten_records_are_those_that_nothing_needs() -> None:
+    replica, _ = replica_of([control(n - 1) for n in range(6)])
+    replica.forget_before(4)
+    assert [replica.control_before(position) for position in (4, 5, 6)] == [3, 4, 5]
+
+
+def test_foreign_record_is_passed_over() -> None:
+    replica, _ = replica_of([control(NO_CONTROL)])
+    replica.skip(1)
+    assert replica.position == 2
+    assert replica.read(2, control(0)) is not None
+
+
+def test_the_next_undecided_is_known_whatever_was_decided() -> None:
+    undecided = Undecided()
+    sent = bundle_of(FAR[:1])
+    for offset in range(5_000):
+        undecided.add(offset, sent)
+        if offset % 2:
+            assert undecided.pop(offset // 2) is sent
+            assert undecided.first == offset // 2 + 1
+    assert len(undecided) == 2_500
+    assert [*undecided] == [*range(2_500, 5_000)]
+    assert [*undecided.starting_at(4_998)] == [4_998, 4_999]
+    assert undecided.pop(0) is None

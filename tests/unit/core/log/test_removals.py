@@ -7,7 +7,8 @@ import pytest
 from simhash_core.documents import masked, scoped_digest
 from simhash_core.index.look_up import Nearness, View
 from simhash_core.log.records import Bundle, Control
-from tests.unit.core.log.one_worker import SCHEME, OneWorker, Story, docs
+from tests.unit.core.log.made_to_order import SCHEME
+from tests.unit.core.log.one_worker import OneWorker, Story, docs
 
 NEAR = Nearness(SCHEME, None)
 REPLACES = Nearness(SCHEME, None, replaces=True)
@@ -113,21 +114,26 @@ def test_a_view_hides_what_is_gone_for_a_row() -> None:
     assert [view.hides(row, 103, "own") for row in (4, 5)] == [False, True]  # after row 2
 
 
-A, B = bytes(range(32)), bytes(range(1, 33))
+A = bytes(range(32))
 
 
 @pytest.mark.parametrize("size", [8, 16, 32, 64])
-def test_a_mask_is_taken_off_by_itself(size: int) -> None:
-    print_ = bytes(range(size))
-    assert masked(print_, "tenant") != print_
-    assert masked(masked(print_, "tenant"), "tenant") == print_
+def test_a_mask_is_taken_off_by_itself_and_leaves_distances(size: int) -> None:
+    prints = bytes(range(size)), bytes(range(1, size + 1))
+    one, other = (masked(each, "tenant") for each in prints)
+    assert one != prints[0]
+    assert masked(one, "tenant") == prints[0]
+    assert int.from_bytes(one) ^ int.from_bytes(other) == (
+        int.from_bytes(prints[0]) ^ int.from_bytes(prints[1])
+    )
 
 
-def test_within_a_scope_distances_stay() -> None:
-    def differing(scope: str) -> int:
-        return int.from_bytes(masked(A, scope)) ^ int.from_bytes(masked(B, scope))
-
-    assert differing("x") == differing("y") == differing("")
+def test_digests_are_those_of_a_scope_if_there_is_one() -> None:
+    digests = [scoped_digest(A[:16], scope) for scope in ("x", "y", "a name " * 50)]
+    assert len({*digests, A[:16]}) == 4
+    assert {len(each) for each in digests} == {16}
+    assert digests[0] == scoped_digest(A[:16], "x")
+    assert (masked(A, ""), masked(b"", "x"), scoped_digest(A[:16], "")) == (A, b"", A[:16])
 
 
 def test_across_scopes_equal_texts_are_far() -> None:
@@ -135,15 +141,3 @@ def test_across_scopes_equal_texts_are_far() -> None:
     distances = [(a ^ b).bit_count() for at, a in enumerate(prints) for b in prints[:at]]
     assert min(distances) > 80
     assert 127 < sum(distances) / len(distances) < 129
-
-
-def test_without_a_scope_nothing_changes() -> None:
-    assert masked(A, "") == A
-    assert masked(b"", "tenant") == b""
-    assert scoped_digest(A[:16], "") == A[:16]
-
-
-def test_digests_are_those_of_a_scope() -> None:
-    assert scoped_digest(A[:16], "x") != scoped_digest(A[:16], "y")
-    assert scoped_digest(A[:16], "x") == scoped_digest(A[:16], "x")
-    assert len(scoped_digest(A[:16], "a name " * 50)) == 16

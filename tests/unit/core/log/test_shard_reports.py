@@ -43,39 +43,6 @@ def found_on(reports: ShardReports, offsets: range = range(12)) -> list[int]:
     return [offset for offset in offsets if reports.on(offset)]
 
 
-def test_bundle_waits_for_all_shards_with_documents() -> None:
-    reports = begun(1, 7)
-    assert reports.missing(3) == {1, 7}
-    reports.add(report_of("a", [1, 5], 3, 5))
-    assert (reports.missing(3), complete(reports)) == ({7}, [])
-    reports.add(report_of("b", [7], 2, 4))
-    assert (reports.missing(4), complete(reports)) == ({7}, [3])
-    reports.require([5])
-    assert complete(reports) == [3]
-    reports.require([5, 6])
-    assert (reports.missing(3), complete(reports)) == ({6}, [])
-
-
-def test_without_documents_no_shard_has_to_report() -> None:
-    assert complete(begun()) == [*range(12)]
-
-
-def test_reports_of_a_worker_go_on_where_it_stopped() -> None:
-    reports = begun(1, 2)
-    for first, end in ((0, 2), (2, 5), (8, 10)):
-        reports.add(report_of("a", [1], first, end))
-    for first, end in ((9, 12), (3, 4), (1, 3), (4, 6)):
-        reports.add(report_of("b", [2], first, end))
-    assert complete(reports) == [1, 2, 3, 4, 9]
-
-
-def test_a_worker_reports_on_other_shards_after_it_got_some() -> None:
-    reports = begun(1, 2)
-    reports.add(report_of("a", [1], 0, 9))
-    reports.add(report_of("a", [1, 2], 4, 9))
-    assert complete(reports) == [4, 5, 6, 7, 8]
-
-
 def test_second_finding_of_a_shard_counts_only_for_another_shard() -> None:
     reports = begun(1, 2)
     made = [report_of(worker, shards, 3, 4, [3]) for worker, shards in (("a", [1]), ("b", [1]))]
@@ -128,20 +95,12 @@ def test_of_early_reports_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -
     """A report takes the room of its findings and one more; one without a range takes none."""
     monkeypatch.setattr(decider, "KEPT_FOUND_MAX", 5)
     reports = ShardReports()
+    reports.add(report_of("a", [1], 0, 12, range(12)))  # too many to be kept
     for first in range(0, 10, 2):
         reports.add(report_of("a", [1], first, first + 2, [first]))
         reports.add(report_of("a", [1]))
     reports.begin(BEGAN, 0, [1])
     assert (complete(reports), found_on(reports)) == ([6, 7, 8, 9], [6, 8])
-
-
-def test_an_early_report_with_too_many_findings_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decider, "KEPT_FOUND_MAX", 2)
-    reports = ShardReports()
-    reports.add(report_of("a", [1], 0, 2, [0, 1]))
-    reports.add(report_of("a", [1], 2, 4, [2]))
-    reports.begin(BEGAN, 0, [1])
-    assert (complete(reports), found_on(reports)) == ([2, 3], [2])
 
 
 def test_who_reported_last_on_a_shard(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,15 +129,38 @@ def test_workers_that_reported_on_nothing_undecided_are_forgotten(
     assert not reports._found
 
 
-def test_sets_of_shards_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decider, "_KNOWN_SETS_MAX", 2)
-    reports = begun(1, 2, 3)
-    for shards in ([1], [2], [1, 2], [3]):
-        reports.add(report_of("a", shards, 5, 6))
-    assert complete(reports) == [5]
-
-
+SHARDS = st.sets(st.integers(1, 4), max_size=3)
 ENDS = st.integers(0, 12)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), SHARDS, ENDS, ENDS) | SHARDS | st.none()))
+def test_a_bundle_waits_for_each_shard_that_nobody_reported_on(
+    steps: list[tuple[str, set[int], int, int] | set[int] | None],
+) -> None:
+    """A step is a report on a range, shards that have documents now, or a decision."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(decider, "_DROPPED_AT_MIN", 3)
+        patched.setattr(decider, "_KNOWN_SETS_MAX", 2)
+        reports, required = begun(1), {1}
+        reported: set[tuple[int, int]] = set()
+        following = 0
+        for step in steps:
+            if step is None:
+                reports.forget(following)
+                following += 1
+            elif isinstance(step, set):
+                reports.require(step)
+                required |= step
+            else:
+                worker, shards, first, end = step
+                reports.add(report_of(worker, sorted(shards), first, end))
+                reported |= {(shard, at) for shard in shards for at in range(first, end)}
+            for offset in range(following, 14):
+                missing = {shard for shard in required if (shard, offset) not in reported}
+                assert reports.missing(offset) == missing
+                assert reports.are_complete(offset) == (not missing)
+
+
 STEPS = st.lists(
     st.tuples(ENDS, ENDS).map(sorted).filter(lambda each: each[0] < each[1])
     | ENDS.map(lambda offset: [offset])

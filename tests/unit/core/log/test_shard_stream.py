@@ -25,7 +25,7 @@ from simhash_core.log.shard_stream import (
     ShardStream,
     Verdict,
 )
-from tests.unit.core.log.log_of_records import (
+from tests.unit.core.log.made_to_order import (
     BEGINS,
     FAR,
     batch,
@@ -216,6 +216,7 @@ def test_outputs_wait_for_the_first_without_a_verdict(stream: ShardStream[str]) 
     (first,) = sent(stream)
     stream.add(batch([FAR[2], FAR[3]], 2))
     (second,) = sent(stream)
+    stream.heads_known(-1)
     assert stream.ready(10) == Ready([], [], 0, [])
     stream.decided(decided(4, first))
     stream.decided(decided(5, second, [found(1, 1, 5, "original")]))
@@ -263,12 +264,6 @@ def test_record_waits_that_an_undecided_packet_may_have_as_a_document(
     assert verdicts(stream.ready(10)) == ["NO_DOCUMENT"] * 3
     stream.decided(decided(4, former))
     assert verdicts(stream.ready(10)) == ["unique", "unique", "NO_DOCUMENT"]
-
-
-def test_document_beyond_the_head_has_to_wait(stream: ShardStream[str]) -> None:
-    stream.add(batch(FAR[:1]))
-    stream.heads_known(-1)
-    assert stream.ready(10).outputs == []
 
 
 @pytest.mark.parametrize(("following", "position"), [(0, 1), (1, 1), (2, 2), (4, 3)])

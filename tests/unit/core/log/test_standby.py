@@ -21,7 +21,7 @@ from simhash_core.log.records import (
 )
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.log.shards import ShardCopy, Standby
-from tests.unit.core.log.log_of_records import (
+from tests.unit.core.log.made_to_order import (
     BEGINS,
     FAR,
     NEARNESS,
@@ -130,13 +130,18 @@ def test_a_level_standby_becomes_the_shard(worker: StandsBy) -> None:
     assert worker.documents() == 2
 
 
-def test_a_standby_that_is_behind_does_not_become_the_shard() -> None:
+NEW_TOPIC = Progress(chain(1)._replace(topic_id="new"), 0, 0, NO_CONTROL)
+
+
+@pytest.mark.parametrize("progress", [progress_at(2, 2), NEW_TOPIC], ids=["behind", "outdated"])
+def test_a_standby_that_is_not_level_does_not_become_the_shard(progress: Progress) -> None:
     worker = StandsBy()
     worker.read(BEGINS)
-    worker.standby.owner_committed(progress_at(2, 2), [])
-    assert worker.participant.promote(progress_at(2, 2)) is None
+    worker.standby.owner_committed(progress, [])
+    assert worker.standby.is_outdated == (progress == NEW_TOPIC)
+    assert worker.participant.promote(progress) is None
     assert worker.participant.held.standbys == {}
-    assert worker.participant.promote(progress_at(2, 2)) is None
+    assert worker.participant.promote(progress) is None
 
 
 def test_a_session_reads_from_where_the_standby_has_read(worker: StandsBy) -> None:
@@ -170,14 +175,6 @@ def test_what_comes_to_a_topic_that_was_created_again_is_taken_in(
     worker = StandsBy(log_end=log_end)
     worker.read(BEGINS, bundle(other), control(0, [Decision(1, [])], heads=[(other.chain, 0)]))
     assert worker.documents() == documents
-
-
-def test_a_standby_is_opened_again_with_its_topic() -> None:
-    worker = StandsBy()
-    progress = Progress(chain(1)._replace(topic_id="new"), 0, 0, NO_CONTROL)
-    worker.standby.owner_committed(progress, [])
-    assert worker.standby.is_outdated
-    assert worker.participant.promote(progress) is None
 
 
 def test_what_the_owner_has_let_go_of_is_passed_over(worker: StandsBy) -> None:
@@ -230,19 +227,16 @@ def test_a_standby_of_the_leading_shard_leads_for_its_owner(leading: StandsBy) -
     assert [each.offset for each in present(participant.control(9)).decisions] == [1, 2]
 
 
-def test_who_stands_in_gives_way_to_the_owner(leading: StandsBy) -> None:
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_who_stands_in_gives_way_to_the_owner(leading: StandsBy, has_begun: bool) -> None:
     leading.participant.lead_for_owner()
-    leading.begin_to_lead()
-    leading.read(control(3, leader="leader.2", leads=True))
-    assert leading.participant.decider is None
-    assert leading.reported() == [1, 2]
-
-
-def test_who_could_not_stand_in_reports_to_the_owner(leading: StandsBy) -> None:
-    leading.participant.lead_for_owner()
-    leading.participant.control(9)
-    leading.participant.report(9)
-    leading.read(control(0, leader="leader.1"))
+    if has_begun:
+        leading.begin_to_lead()
+        leading.read(control(3, leader="leader.2", leads=True))
+    else:
+        leading.participant.control(9)
+        leading.participant.report(9)
+        leading.read(control(0, leader="leader.1"))
     assert leading.participant.decider is None
     assert leading.reported() == [1, 2]
 

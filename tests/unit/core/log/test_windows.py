@@ -24,8 +24,8 @@ from simhash_core.log.records import (
     sequence_number,
 )
 from simhash_core.window import DURATION_MS_MAX, SLICES, Window, format_duration, parse_duration
-from tests.unit.core.log.made_to_order import CHAIN
-from tests.unit.core.log.one_worker import SCHEME, Doc, OneWorker, Story, columns_of
+from tests.unit.core.log.made_to_order import CHAIN, SCHEME, Made, columns_of
+from tests.unit.core.log.one_worker import OneWorker, Story, doc
 
 WIDE = Nearness(SCHEME, None, 100, 1_000)
 NARROW = Nearness(SCHEME, None, 100)
@@ -76,7 +76,7 @@ def test_stories_of_windows(story: Story) -> None:
 def test_what_has_expired_is_forgotten_and_not_before() -> None:
     worker = OneWorker(Nearness(SCHEME, None, 1_200, 400))
     for number in range(40):
-        worker.says(Doc(f"d{number}", f"text {number} long", 100 * number))
+        worker.says(doc(f"d{number}", f"text {number} long", 100 * number))
         oldest = max(0, 100 * number - 1_600 - 200)
         kept = [100 * each for each in range(number + 1)]
         expected = sum(each >= oldest for each in kept)
@@ -84,25 +84,26 @@ def test_what_has_expired_is_forgotten_and_not_before() -> None:
     assert worker.expired_before > sequence_number(0, 0)
 
 
-@pytest.mark.parametrize(
-    ("window", "slice_ms"),
-    [(Window(1_000, 600), 100), (Window(1_000, 601), 101), (Window(0, 0), 1)],
-)
-def test_slices_are_a_sixteenth_of_window_and_lateness(window: Window, slice_ms: int) -> None:
-    assert window.slice_ms == slice_ms
-
-
 def read_into(horizons: Horizons, times_ms: list[int], first: int = 0) -> Horizons:
     """Let bundles of one document each follow."""
     for offset, time_ms in enumerate(times_ms, first):
-        horizons.bundle(offset, columns_of([Doc("a", "text", time_ms)]), 1 << 40)
+        horizons.bundle(offset, columns_of([doc("a", "text", time_ms)]), 1 << 40)
     return horizons
 
 
 def test_horizon_is_the_first_bundle_that_is_sixteen_slices_back() -> None:
+    slices = [window.slice_ms for window in (Window(1_000, 600), Window(1_000, 601), Window(0, 0))]
+    assert slices == [100, 101, 1]
     horizons = read_into(Horizons(Window(16, 0)), [*range(40)])
+    horizons.bundle(40, columns_of([doc("a", time_ms=500)]), 1 << 40)  # deletes do not count
     assert [horizons.at(each) for each in (0, SLICES, SLICES + 1, 39)] == [0, 0, 1, 39 - SLICES]
     assert horizons.before(20) == LogClock(19, [(each, each) for each in range(3, 20)])
+    before = [horizons.before(each) for each in range(20, 42)]
+    assert before[-1] == before[-2]
+    horizons.forget_before(20)
+    assert [horizons.before(each) for each in range(20, 42)] == before
+    with pytest.raises(ProtocolError, match="forgotten"):
+        horizons.before(19)
 
 
 def test_reading_goes_on_from_a_clock() -> None:
@@ -114,29 +115,14 @@ def test_reading_goes_on_from_a_clock() -> None:
     assert resumed.before(25) == whole.before(25)
 
 
-def test_deletes_and_queries_move_no_watermark() -> None:
-    horizons = Horizons(Window(16, 0))
-    horizons.bundle(0, columns_of([Doc("a", time_ms=500)]), 1 << 40)
-    assert horizons.before(1) is None
-
-
-def test_what_is_forgotten_is_not_asked_for() -> None:
-    horizons = read_into(Horizons(Window(16, 0)), [*range(40)])
-    before = [horizons.before(each) for each in range(20, 40)]
-    horizons.forget_before(20)
-    assert [horizons.before(each) for each in range(20, 40)] == before
-    with pytest.raises(ProtocolError, match="forgotten"):
-        horizons.before(19)
-
-
 def test_worker_without_shards_lets_nothing_expire_too_early() -> None:
-    participant: Participant[Doc] = Participant("worker", Nearness(SCHEME, None, 16, 0))
+    participant: Participant[Made] = Participant("worker", Nearness(SCHEME, None, 16, 0))
     participant.add_shard(Progress(CHAIN, 0, 0, NO_CONTROL), MemoryEntries())
     participant.begin(0)
     participant.drop_shard(0)
     bundles = 40
     for offset in range(bundles):
-        columns = columns_of([Doc(f"d{offset}", "text", offset)], offset)
+        columns = columns_of([doc(f"d{offset}", "text", offset)], offset)
         packet = Packet(CHAIN, Sender("other", offset), offset - 1, offset, columns)
         participant.read(offset, Bundle.of([packet]), 1 << 40)
     for decided in range(20):
@@ -154,6 +140,8 @@ def test_worker_without_shards_lets_nothing_expire_too_early() -> None:
 )
 def test_units_of_durations(text: str, duration_ms: int) -> None:
     assert parse_duration(text) == duration_ms
+    told = [format_duration(parse_duration(each)) for each in ("48h", "36h", "0s")]
+    assert told == ["2d", "36h", "0d"]
 
 
 @pytest.mark.parametrize(
@@ -169,8 +157,3 @@ def test_a_duration_has_one_text(duration_ms: int) -> None:
     text = format_duration(duration_ms)
     assert parse_duration(text) == duration_ms
     assert format_duration(parse_duration(f"{duration_ms}ms")) == text
-
-
-@pytest.mark.parametrize(("text", "told"), [("48h", "2d"), ("36h", "36h"), ("0s", "0d")])
-def test_a_duration_is_told_in_its_longest_unit(text: str, told: str) -> None:
-    assert format_duration(parse_duration(text)) == told

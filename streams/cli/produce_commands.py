@@ -1,7 +1,8 @@
-"""``firstseen produce``: send files, folders or standard input to the raw topic."""
+"""``firstseen produce`` and ``load``: send files, or generated documents, to the raw topic."""
 
 from __future__ import annotations
 
+import sys
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
     from streams.kafka.document_sender import DocumentSender
 
 _SHOWN_MAX = 3
+_NUMBER_MAX = 100_000_000
 
 
-@click.command(short_help="Send files, folders or standard input to the raw topic.")
+@click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
 @click.option("--topic", metavar="NAME", help="Target topic. [default: topics.raw]")
 @options.number_option("--rate", click.FloatRange(0.001, 1e6), "Maximum documents per second.")
@@ -27,7 +29,7 @@ _SHOWN_MAX = 3
 @options.timeout_option
 @options.json_option
 @options.with_settings
-def command(
+def produce(
     settings: options.Settings,
     *,
     files: tuple[str, ...],
@@ -55,7 +57,7 @@ def command(
       firstseen produce articles/ --rate 100
       zcat *.gz | firstseen produce - --set fields.text=body --set fields.id=url
       firstseen produce news.jsonl --topic other-topic --limit 10 --json
-    """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    """
     from streams.files.document_files import InputDocuments
     from streams.kafka.document_sender import longest_value_bytes
     from streams.terminal.layout import counted, progress_bar
@@ -65,7 +67,7 @@ def command(
     too_large: list[str] = []
     value_bytes = count = 0
     with (
-        raw_sender(settings, topic, rate, timeout_seconds) as (sender, began),
+        _raw_sender(settings, topic, rate, timeout_seconds) as (sender, began),
         progress_bar() as move,
     ):
         for record in documents:
@@ -102,8 +104,67 @@ def command(
         click.get_current_context().exit(1)
 
 
+@click.command()
+@options.number_option("--documents", click.IntRange(1, _NUMBER_MAX), "How many.", default=3_000)
+@options.number_option("--rate", click.FloatRange(0.001, 1e6), "Maximum documents per second.")
+@options.number_option(
+    "--seed", click.IntRange(0), "Seed of the generated documents.", default=1, metavar="S"
+)
+@options.timeout_option
+@options.json_option
+@options.with_settings
+def load(
+    settings: options.Settings,
+    *,
+    documents: int,
+    rate: float | None,
+    seed: int,
+    timeout_seconds: float,
+    as_json: bool,
+) -> None:
+    """Send generated documents to the raw topic, to try out an installation.
+
+    They are those of the demo: articles in Chinese and English, their copies, short posts, and a
+    few broken records, of which dead letters are made.
+
+    Exit code 0 when all is acknowledged, 1 when the raw topic is missing, 69 without a broker.
+
+    \b
+    Examples:
+      firstseen load
+      firstseen load --documents 100000 --rate 500 --seed 2 --broker kafka-1:9092
+    """
+    from streams.corpus.corpus import generate
+
+    topic = settings.topics.raw
+    with _raw_sender(settings, topic, rate, timeout_seconds) as (sender, began):
+        left = documents
+        for record in generate(seed, sys.maxsize):
+            if not left:
+                break
+            # A record without a value would be a tombstone, not a document.
+            if record.value is not None:
+                sender.send(record.key, record.value, record.id or "a record without a key")
+                left -= 1
+        sender.finish()
+    seconds = time.monotonic() - began
+    per_second = sender.acknowledged / max(seconds, 1e-3)
+    summary = {
+        "topic": topic,
+        "documents": sender.acknowledged,
+        "seconds": round(seconds, 3),
+        "documents_per_second": round(per_second, 1),
+        "seed": seed,
+    }
+    text = (
+        f"{sender.acknowledged:,} generated documents sent to {topic} in {seconds:.1f} s "
+        f"({per_second:,.0f} a second)"
+    )
+    options.write_answer("load", summary, text, as_json=as_json)
+
+
 @contextmanager
-def raw_sender(
+def _raw_sender(
     settings: options.Settings, topic: str, rate: float | None, timeout_seconds: float
 ) -> Iterator[tuple[DocumentSender, float]]:
     """Yield a sender to an existing topic, and the time at which sending begins."""

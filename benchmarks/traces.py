@@ -1,0 +1,88 @@
+"""What traces cost a document: CPU time of its spans, at several shares of sampled documents.
+
+Every record has a ``traceparent``. Spans are encoded for a collector and sent nowhere. The share is
+of the CPU time that a worker takes for a document by ``python -m benchmarks.contest``.
+
+    python -m benchmarks.traces [--documents N] [--rounds R] [--json -]
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
+from rich.table import Table
+
+from benchmarks.command import add_rounds, new_parser, positive
+from benchmarks.report import publish
+from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.verdicts import Unique
+from streams.monitoring.traces import PARENT, DocumentTraces
+from streams.worker.fingerprint import PendingRecord
+
+DOCUMENT_US: Final = 175.0
+"""CPU µs of a worker for a document of ``wide`` without traces (docs/scale.md, row a)."""
+_SHARES: Final = (0.0, 0.01, 0.1)
+_BATCH: Final = 500
+_PARENT: Final = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-"
+
+
+class _Encoding(SpanExporter):
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        encode_spans(spans).SerializeToString()
+        return SpanExportResult.SUCCESS
+
+
+def seconds(documents: int, share: float, *, traced: bool = True) -> float:
+    """Return the CPU time of the process for so many documents; without spans if not traced."""
+    provider = TracerProvider(sampler=ParentBased(ALWAYS_OFF), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(_Encoding()))
+    traces = DocumentTraces(provider)
+    every = round(1 / share) if share else documents + 1
+    began = time.process_time()
+    for first in range(0, documents, _BATCH):
+        batch = []
+        for offset in range(first, first + _BATCH):
+            flags = b"00" if (offset + 1) % every else b"01"
+            source = SourcePosition("raw-documents", 0, offset)
+            record = RawRecord(b"", b"", 0, ((PARENT, _PARENT + flags),))
+            if traced:
+                record = traces.begin(source, record)
+            batch.append(PendingRecord(source, record, verdict=Unique()))
+        if traced:
+            last = [(0, first + _BATCH - 1)]
+            for passed in (traces.bundled, traces.logged, traces.decided):
+                passed(last)
+            traces.committed(batch, [], [(0, first + _BATCH)])
+    provider.force_flush()
+    return time.process_time() - began
+
+
+def main() -> None:
+    parser = new_parser("benchmarks.traces", __doc__)
+    parser.add_argument("--documents", type=positive, default=20_000)
+    add_rounds(parser, 5)
+    chosen = parser.parse_args()
+    documents = chosen.documents
+    costs = {
+        share: statistics.median(
+            (seconds(documents, share) - seconds(documents, 0.0, traced=False)) / documents * 1e6
+            for _ in range(chosen.rounds)
+        )
+        for share in _SHARES
+    }
+    table = Table("sampled", "µs a document", "of a worker's CPU time", title="Traces")
+    for share, cost in costs.items():
+        table.add_row(f"{share:.0%}", f"{cost:.1f}", f"{cost / DOCUMENT_US:.1%}")
+    figures = {f"us_at_{share:.0%}": round(cost, 2) for share, cost in costs.items()}
+    publish(figures, [table], chosen.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,275 @@
+"""``firstseen evaluate`` and ``tune``: recall and precision on documents, measured and chosen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from simhash_core.errors import UsageError
+from streams.cli import options
+from streams.terminal.layout import Block, table
+
+if TYPE_CHECKING:
+    from streams.evaluation.evaluation import Quality
+    from streams.evaluation.injected_edits import InjectedSample
+    from streams.evaluation.tuning import Tuned
+
+_MARK: Final = "*"
+
+
+@click.command(cls=options.ProfileCommand)
+@click.option(
+    "--documents",
+    required=True,
+    metavar="FILE",
+    help="JSON lines with id, text and, optional, title and group; gzip if it ends in .gz.",
+)
+@click.option(
+    "--pairs",
+    required=True,
+    metavar="FILE",
+    help="Tab-separated, under a header: id1, id2, label (1, 0, -1: do not score), and jaccard.",
+)
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="PAGE",
+    help="Write a page with distances, thresholds, misses and false joins: one HTML file.",
+)
+@options.json_option
+@options.with_profile_settings
+def evaluate(
+    settings: options.Settings, *, documents: str, pairs: str, report: Path | None, as_json: bool
+) -> None:
+    """Deduplicate labelled documents in file order, and compare the result with the labels.
+
+    Two documents are joined when they have the same original. recall: labelled positives that are
+    joined. caught: those whose later document is a duplicate of anything. precision: joined pairs
+    of one group, of all joined pairs (without groups: by label). false_duplicates: duplicates
+    that share less than half of their character 5-grams with the original that they name.
+
+    \b
+    Examples:
+      firstseen evaluate --documents news.jsonl.gz --pairs news.tsv
+      firstseen evaluate --documents news.jsonl --pairs news.tsv --profile classic --json
+      firstseen evaluate --documents news.jsonl --pairs news.tsv --distance 40 --report page.html
+    """
+    from streams.evaluation.evaluation import evaluate, read_labelled
+    from streams.evaluation.report_page import report_page
+    from streams.terminal.layout import progress_bar
+
+    with progress_bar() as watch:
+        if report is None:
+            labelled = read_labelled(documents, pairs, settings)
+            quality = evaluate(labelled, settings, watch=watch).quality
+        else:
+            with options.open_page(report, "w") as page:
+                text, quality = report_page((documents, pairs), settings, watch)
+                page.write(text)
+    options.write_blocks("evaluate", quality, _evaluation_view(quality, documents), as_json=as_json)
+
+
+def _evaluation_view(quality: Quality, file: str) -> list[Block]:
+    head = (
+        f"{file}: {quality.documents:,} documents in {quality.seconds:.1f} s "
+        f"({quality.documents_per_second:,.0f} a second), {quality.uniques:,} uniques"
+    )
+    rows = [
+        (
+            "recall",
+            _percent(quality.recall),
+            f"of {quality.positives:,} labelled positives have the same original",
+        ),
+        *(
+            (f"  jaccard {band}", _percent(value), f"of {quality.positives_by_jaccard[band]:,}")
+            for band, value in quality.recall_by_jaccard.items()
+            if value is not None
+        ),
+        (
+            "caught",
+            _percent(quality.caught),
+            "of their later documents are duplicates of something",
+        ),
+        (
+            "precision",
+            _percent(quality.precision),
+            f"of {quality.joined_pairs:,} joined pairs that can be judged are right",
+        ),
+        ("f1", _percent(quality.f1), "harmonic mean of recall and precision"),
+        (
+            "false duplicates",
+            _percent(quality.false_duplicates),
+            f"of {quality.duplicates:,} share less than half with the original they name",
+        ),
+    ]
+    if quality.negatives:
+        joined = f"{quality.negatives_joined:,}"
+        rows.append(("negatives joined", joined, f"of {quality.negatives:,} labelled 0"))
+    if quality.undecidable:
+        rows.append(("undecidable", f"{quality.undecidable:,}", "too short to compare"))
+    return [head, table(rows, "<><", "  "), f"index: {quality.index}"]
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2%}"
+
+
+@click.command(cls=options.ProfileCommand)
+@click.option(
+    "--documents",
+    required=True,
+    metavar="FILE",
+    help="JSON lines as for 'firstseen evaluate'; without --pairs, a sample of your stream.",
+)
+@click.option(
+    "--pairs", metavar="FILE", help="Labelled pairs. Without them, the command makes edited copies."
+)
+@options.number_option(
+    "--precision",
+    click.FloatRange(0.5, 0.9999),
+    "Share of joined pairs that must be right.",
+    default=0.99,
+    metavar="P",
+)
+@options.number_option(
+    "--sample",
+    click.IntRange(10, 20_000),
+    "Number of documents to draw if there are no pairs.",
+    default=1_000,
+)
+@click.option(
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Seed of the draw and the edits.",
+)
+@options.json_option
+@options.with_profile_settings
+def tune(
+    settings: options.Settings,
+    *,
+    documents: str,
+    pairs: str | None,
+    precision: float,
+    sample: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Try profiles and thresholds on documents, and recommend one for the precision that you want.
+
+    With --pairs it uses documents that you have labelled. Without, it draws documents from your own
+    and makes edited copies: words and sentences replaced, inserted, removed or reordered, texts
+    cut, boilerplate added, typography changed. It tries all profiles, or only that of --profile,
+    each with your other settings.
+
+    \b
+    Examples:
+      firstseen tune --documents news.jsonl.gz
+      firstseen tune --documents news.jsonl.gz --pairs news.tsv --precision 0.995
+      firstseen tune --documents news.jsonl --profile wide --sample 3000 --json
+    """
+    import tempfile
+
+    import msgspec
+
+    from simhash_core.text.profiles import PROFILES
+    from streams.evaluation.evaluation import read_labelled
+    from streams.evaluation.injected_edits import inject
+    from streams.evaluation.tuning import DOCUMENTS_MAX, tune
+    from streams.terminal.layout import progress_bar
+
+    profile_flag = click.get_current_context().params.get("profile")
+    names = list(PROFILES) if profile_flag is None else [settings.profile]
+    with progress_bar() as watch, tempfile.TemporaryDirectory(prefix="firstseen-") as directory:
+        injected = None
+        if pairs is None:
+            watch("drawing a sample", 0, 1)
+            injected = inject(
+                documents, settings, Path(directory), size=sample, copies=1, seed=seed
+            )
+            labelled = injected.labelled
+            settings = msgspec.structs.replace(settings, fields=type(settings.fields)())
+        else:
+            labelled = read_labelled(documents, pairs, settings)
+        if len(labelled.documents.ids) > DOCUMENTS_MAX:
+            raise UsageError(
+                f"{documents} has {len(labelled.documents.ids):,} documents, {DOCUMENTS_MAX:,} can "
+                "be tuned on: give a part of them, with the pairs of that part"
+            )
+        tried = [(name, msgspec.structs.replace(settings, profile=name)) for name in names]
+        tuned = tune(labelled, tried, precision, watch)
+    counts = None if injected is None else injected._asdict()
+    if counts is not None:
+        del counts["labelled"]
+    content = {**msgspec.structs.asdict(tuned), "injected": counts}
+    options.write_blocks("tune", content, tuned_view(tuned, injected), as_json=as_json)
+
+
+def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
+    lines: list[Block]
+    if sample is None:
+        lines = [f"{tuned.documents:,} documents, {tuned.positives:,} labelled positives"]
+    else:
+        drawn = f"{sample.drawn:,} documents drawn, {sample.repeats:,} repeats among them left out"
+        lines = [
+            f"{drawn}; {sample.copies:,} edited copies of {sample.originals:,},",
+            f"{tuned.positives:,} of which share half or more with their original.",
+            "These edits only imitate real ones: labelled pairs are better evidence.",
+        ]
+    lines += ["", _curve(tuned), ""]
+    wanted = f"{tuned.precision_wanted:.2%}"
+    point = tuned.recommended
+    if point is None:
+        lines.append(f"No threshold that was tried reaches a precision of {wanted}.")
+        lines.append("Try others with --distance or --verify-at, or a lower --precision.")
+        return lines
+    lines.append(
+        f"For a precision of {wanted} take ({_MARK}): recall {_percent(point.recall)} "
+        f"(likely {_percent(point.recall_low)} or more)"
+    )
+    lines += ["", f'  profile = "{point.profile}"', "  [index]", f"  distance = {point.distance}"]
+    if point.verify_at is not None:
+        lines.append(f"  verify_at = {point.verify_at:g}")
+    lines.append("")
+    found = (
+        f"Of the {point.joined_pairs:,} pairs that it joined, {_percent(point.precision)} are "
+        f"right. So a precision of {_percent(point.precision_low)} or more is likely"
+    )
+    if tuned.enough:
+        lines.append(f"{found}.")
+    elif tuned.pairs_needed is None:
+        lines.append(
+            f"{found}, which does not show {wanted}; nor would more pairs with this share. Ask for "
+            "less with --precision."
+        )
+    else:
+        lines.append(
+            f"{found}, which does not show {wanted} yet: the sample is too small. If the share "
+            f"stays the same, {tuned.pairs_needed:,} joined pairs show it: take a sample that is "
+            f"about {tuned.pairs_needed / point.joined_pairs:.1f} times as large."
+        )
+    return lines
+
+
+def _curve(tuned: Tuned) -> Block:
+    head = ("", "profile", "distance", "verify_at", "recall", "precision", "likely ≥", "F1")
+    rows = [
+        (
+            _MARK if point == tuned.recommended else "",
+            point.profile,
+            str(point.distance),
+            "-" if point.verify_at is None else f"{point.verify_at:g}",
+            _percent(point.recall),
+            _percent(point.precision),
+            _percent(point.precision_low),
+            _percent(point.f1),
+        )
+        for point in sorted(
+            tuned.curve, key=lambda each: (each.profile, each.verify_at or 0.0, each.distance)
+        )
+    ]
+    return table([head, *rows], "<<>>>>>>")

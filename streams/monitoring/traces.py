@@ -1,0 +1,223 @@
+"""Traces: a span for each document whose producer sampled it, from the raw record to its output.
+
+A raw record belongs to a trace if it has the header ``traceparent`` (W3C Trace Context, level 1)
+with the flag "sampled". Its outputs and dead letters get the ``traceparent`` of the span, so that
+the trace goes on behind them. Other records cost a look at their headers.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from enum import IntEnum
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
+from opentelemetry.trace import Span, SpanKind, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from simhash_core.verdicts import DuplicateOf, Rejection, verdict_name
+from streams.settings.settings import Settings, TraceExport
+
+if TYPE_CHECKING:
+    from simhash_core.documents import Headers, RawRecord, SourcePosition
+    from streams.worker.fingerprint import PendingRecord
+
+PARENT: Final = "traceparent"
+_STATE: Final = "tracestate"
+_SAMPLED: Final = 1
+_FLAGS: Final = slice(-2, None)  # of a traceparent: two hexadecimal digits
+_FLUSH_SECONDS: Final = 2.0
+_OPEN_MAX: Final = 10_000  # documents under way that have a span; others go on without one
+
+
+class SpanStage(IntEnum):
+    """What a document goes through; each is a child span."""
+
+    INTAKE = 0  # read, fingerprinted, waiting for its bundle
+    LOG = 1  # until the broker has the bundle
+    DECISION = 2  # looked up by all workers and decided
+    COMMIT = 3  # written, with its offset, in one transaction
+
+
+class _Open:
+    """A document under way."""
+
+    def __init__(self, span: Span, began: int) -> None:
+        self.span = span
+        self.stage = SpanStage.INTAKE
+        self.since = began
+
+
+class DocumentTraces:
+    """The spans of one worker's documents, on its event loop; ``now_ns`` is the time of day."""
+
+    def __init__(self, provider: TracerProvider, now_ns: Callable[[], int] = time.time_ns) -> None:
+        self._provider = provider
+        self._tracer = provider.get_tracer("firstseen", version("firstseen"))
+        self._context = TraceContextTextMapPropagator()
+        self._now_ns = now_ns
+        self._open: dict[int, dict[int, _Open]] = {}
+        self._count = 0
+
+    def begin(self, source: SourcePosition, record: RawRecord) -> RawRecord:
+        """Return the record, with the span as ``traceparent`` if its producer sampled it."""
+        at = next((n for n, (name, _) in enumerate(record.headers) if name == PARENT), None)
+        if at is None or self._count >= _OPEN_MAX or not _is_sampled(record.headers[at][1]):
+            return record
+        parent = self._context.extract(
+            {
+                name: value.decode("ascii", "replace")
+                for name, value in record.headers
+                if name in (PARENT, _STATE) and value is not None
+            }
+        )
+        now = self._now_ns()
+        span = self._tracer.start_span("firstseen", parent, SpanKind.CONSUMER, start_time=now)
+        if not span.is_recording():  # no valid traceparent
+            return record
+        span.set_attributes(
+            {
+                "messaging.system": "kafka",
+                "messaging.destination.name": source.topic,
+                "messaging.destination.partition.id": str(source.partition),
+                "messaging.kafka.offset": source.offset,
+                "firstseen.shard": source.partition,
+            }
+        )
+        self.drop_one(source.partition, source.offset)
+        self._open.setdefault(source.partition, {})[source.offset] = _Open(span, now)
+        self._count += 1
+        return msgspec.structs.replace(record, headers=self._headers(record.headers, at, span))
+
+    def bundled(self, ends: Iterable[tuple[int, int]]) -> None:
+        """Note that a bundle leaves; ``ends`` are partitions and the last offset of each in it."""
+        self._passed(SpanStage.INTAKE, ends)
+
+    def logged(self, ends: Iterable[tuple[int, int]]) -> None:
+        self._passed(SpanStage.LOG, ends)
+
+    def decided(self, ends: Iterable[tuple[int, int]]) -> None:
+        self._passed(SpanStage.DECISION, ends)
+
+    def _passed(self, stage: SpanStage, ends: Iterable[tuple[int, int]]) -> None:
+        if not self._count:
+            return
+        now = self._now_ns()
+        for partition, last in ends:
+            for offset, each in self._open.get(partition, {}).items():
+                if offset <= last and each.stage <= stage:
+                    self._end_stage(each, now)
+                    each.stage = SpanStage(stage + 1)
+
+    def committed(
+        self,
+        outputs: Sequence[PendingRecord],
+        rejections: Sequence[Rejection],
+        nexts: Iterable[tuple[int, int]],
+    ) -> None:
+        """End the spans of documents before the next offset of each partition."""
+        if not self._count:
+            return
+        for pending in outputs:
+            each = self._open.get(pending.source.partition, {}).get(pending.source.offset)
+            if each is not None:
+                _describe(each.span, pending)
+        for rejection in rejections:
+            each = self._open.get(rejection.source.partition, {}).get(rejection.source.offset)
+            if each is not None:
+                each.span.set_attribute("firstseen.dead_letter", rejection.reason.value)
+        now = self._now_ns()
+        for partition, following in nexts:
+            there = self._open.get(partition, {})
+            for offset in [each for each in there if each < following]:
+                self._end_stage(there[offset], now)
+                self._end(partition, offset, now)
+
+    def drop(self, partition: int) -> None:
+        """End the spans of a shard that is closed; its next owner begins others."""
+        for offset in [*self._open.get(partition, {})]:
+            self.drop_one(partition, offset)
+
+    def drop_one(self, partition: int, offset: int) -> None:
+        """End the span of a document that will be read again, if it has one."""
+        each = self._open.get(partition, {}).get(offset)
+        if each is not None:
+            each.span.set_attribute("firstseen.read_again", value=True)
+            self._end(partition, offset, self._now_ns())
+
+    def close(self) -> None:
+        """Send what was not sent yet, if that takes no longer than two seconds."""
+        flush = threading.Thread(target=self._provider.force_flush, name="traces", daemon=True)
+        flush.start()
+        flush.join(_FLUSH_SECONDS)
+
+    def _end(self, partition: int, offset: int, now: int) -> None:
+        there = self._open[partition]
+        there.pop(offset).span.end(now)
+        self._count -= 1
+        if not there:
+            del self._open[partition]
+
+    def _end_stage(self, each: _Open, now: int) -> None:
+        span = self._tracer.start_span(
+            each.stage.name.lower(), set_span_in_context(each.span), start_time=each.since
+        )
+        span.end(now)
+        each.since = now
+
+    def _headers(self, headers: Headers, at: int, span: Span) -> Headers:
+        carrier: dict[str, str] = {}
+        self._context.inject(carrier, set_span_in_context(span))
+        return (*headers[:at], (PARENT, carrier[PARENT].encode()), *headers[at + 1 :])
+
+
+def document_traces(settings: Settings, writer: str) -> DocumentTraces:
+    """Return the spans of a worker, exported as ``settings.traces`` says.
+
+    OpenTelemetry's variables ``OTEL_EXPORTER_OTLP_…`` say where to.
+    """
+    own = {"service.instance.id": writer}
+    if "OTEL_SERVICE_NAME" not in os.environ:
+        own["service.name"] = settings.application_id
+    provider = TracerProvider(
+        # Only what a producer has sampled: otherwise each document would be a trace.
+        sampler=ParentBased(ALWAYS_OFF),
+        resource=Resource.create(own),
+        shutdown_on_exit=False,  # it could hold up the end of the process
+    )
+    is_console = settings.traces is TraceExport.CONSOLE
+    exporter = ConsoleSpanExporter() if is_console else OTLPSpanExporter()
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return DocumentTraces(provider)
+
+
+def _is_sampled(traceparent: bytes | None) -> bool:
+    try:
+        return bool(int((traceparent or b"0")[_FLAGS], 16) & _SAMPLED)
+    except ValueError:
+        return False
+
+
+def _describe(span: Span, pending: PendingRecord) -> None:
+    if pending.verdict is None:
+        return
+    span.set_attributes(
+        {"firstseen.id": pending.document_id, "firstseen.verdict": verdict_name(pending.verdict)}
+    )
+    if isinstance(pending.verdict, DuplicateOf):
+        span.set_attributes(
+            {
+                "firstseen.original": pending.verdict.original_id,
+                "firstseen.distance": pending.verdict.distance,
+                "firstseen.method": pending.verdict.method.value,
+            }
+        )
