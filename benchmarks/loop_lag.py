@@ -62,7 +62,7 @@ from streams.ops_page.duplicates import RecentDocuments
 from streams.settings.loader import load_settings
 from streams.store.rocksdb_store import block_cache
 from streams.store.row_codec import StoreIdentity
-from streams.store.shard_directory import open_shard_store
+from streams.store.shard_directory import RocksDisk, open_shard
 from streams.store.shard_store import ShardStore
 from streams.worker.clients import ChangelogClient, Deliver, WorkerClients
 from streams.worker.commit import Observers
@@ -149,7 +149,7 @@ class _Stores(hand_driven.Stores):
     def open(self, partition: int, *_: object) -> ShardStore:
         owner = StoreIdentity(self._identity, "benchmark", partition)
         path = self._directory / f"shard-{partition}"
-        return open_shard_store(path, owner, self._bits, self._cache)
+        return open_shard(path, owner, self._bits, RocksDisk(self._cache))
 
 
 def _follow(_: Deliver) -> ChangelogClient:

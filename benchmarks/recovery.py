@@ -36,7 +36,7 @@ from simhash_core.text.profiles import PROFILES, profile_named
 from streams.store.changelog_codec import LoggedProgress, decode_record
 from streams.store.rocksdb_store import block_cache
 from streams.store.row_codec import EntryBlock, ProgressRow, StoreIdentity
-from streams.store.shard_directory import open_shard_store
+from streams.store.shard_directory import RocksDisk, open_shard
 from streams.store.shard_store import ShardStore
 from streams.worker.log_codec import LogCodec
 
@@ -79,7 +79,7 @@ def _measured(path: Path, profile: str, documents: int) -> Figures:
     recovering, filling, looking, reading = (Stopwatch() for _ in range(4))
     opening = Stopwatch(time.perf_counter)
     with recovering:
-        store = open_shard_store(path, owner, scheme.bits, block_cache())
+        store = open_shard(path, owner, scheme.bits, RocksDisk(block_cache()))
         records, making = from_records(store, profile, documents)
     recovered = recovering.seconds - making
     with closing(store):
@@ -98,7 +98,7 @@ def _measured(path: Path, profile: str, documents: int) -> Figures:
         candidates = index.candidates_seen - candidates
         del index
     with reading, opening:
-        store = open_shard_store(path, owner, scheme.bits, block_cache())
+        store = open_shard(path, owner, scheme.bits, RocksDisk(block_cache()))
         for _ in store.prints(scheme.bands):
             pass
     store.close()

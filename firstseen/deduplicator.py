@@ -34,7 +34,7 @@ from streams.offline.local_dedup import LocalStore, MemoryStore
 from streams.settings.settings import IndexSettings, Settings
 from streams.store.rocksdb_store import block_cache
 from streams.store.row_codec import StoredProgress, StoreIdentity
-from streams.store.shard_directory import open_shard_store
+from streams.store.shard_directory import RocksDisk, open_shard
 
 _STREAM: Final = "stream"
 _APPLICATION: Final = "python"  # owner of the state, so that neither worker nor command opens it
@@ -205,7 +205,7 @@ class Deduplicator:
             return MemoryStore()
         owner = StoreIdentity(self._fingerprinter.identity, _APPLICATION, 0)
         cache = block_cache(settings.block_cache_bytes)
-        return open_shard_store(Path(state), owner, self._fingerprinter.scheme.bits, cache)
+        return open_shard(Path(state), owner, self._fingerprinter.scheme.bits, RocksDisk(cache))
 
 
 def _checked_id(name: str, value: object) -> str:

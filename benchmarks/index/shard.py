@@ -49,7 +49,7 @@ from streams.store.changelog_codec import encode_block
 from streams.store.recovery import fill_index, make_missing_files
 from streams.store.rocksdb_store import MIB, block_cache
 from streams.store.row_codec import EntryBlock, ProgressRow, StoreIdentity
-from streams.store.shard_directory import open_shard_store
+from streams.store.shard_directory import RocksDisk, open_shard
 from streams.store.shard_segments import (
     SegmentOwner,
     ShardSegments,
@@ -92,7 +92,9 @@ def opened(
         shards = []
         for partition, path in enumerate(paths):
             owner = StoreIdentity(IDENTITY, "benchmark", partition)
-            store = stack.enter_context(closing(open_shard_store(path, owner, scheme.bits, cache)))
+            store = stack.enter_context(
+                closing(open_shard(path, owner, scheme.bits, RocksDisk(cache)))
+            )
             store.segments = segments = ShardSegments(worker, partition)
             shards.append((store, segments))
         yield shards

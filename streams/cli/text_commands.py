@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from simhash_core.fingerprints.blocks import BlockScheme
     from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter, WeightedTerm
-    from streams.offline.comparison import Comparison
-    from streams.offline.explanation import Explanation
+    from streams.offline.explanation import Comparison, Explanation
 
 CLOSE_CALL: Final = 0.02
 """A margin below this share of the weights: a small edit would flip the bit."""
@@ -45,7 +44,7 @@ def compare(settings: options.Settings, *, a: str, b: str, as_json: bool) -> Non
       firstseen compare a.txt b.txt --weighting tf --json
     """
     from streams.files.text_files import read_text
-    from streams.offline.comparison import compare
+    from streams.offline.explanation import compare
 
     if a == b == "-":
         raise UsageError("A and B cannot both be standard input: name a file for one")

@@ -13,8 +13,9 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -48,7 +49,7 @@ class InputRows(LineSource):
         size: int,
         *,
         position: Callable[[], int],
-        close: Callable[[], object],
+        close: Callable[[], object] = lambda: None,
     ) -> None:
         """``rows`` yields lines without ends; ``position`` returns how much of ``size`` is read."""
         super().__init__()
@@ -76,10 +77,7 @@ class InputRows(LineSource):
 
 
 def csv_rows(file: str, name: str, longest_bytes: int, column: str) -> InputRows:
-    """Return the rows of a CSV file (``.tsv``: tab-separated) with a header.
-
-    Raises ``UsageError`` if it cannot be opened or its header lacks ``column``.
-    """
+    """Open a CSV file (``.tsv``: tab-separated); raise ``UsageError`` if it lacks ``column``."""
     raw = open_raw(file)
     content = unpacked(raw, file)
     delimiter = "\t" if unpacked_name(file).endswith(".tsv") else ","
@@ -87,26 +85,16 @@ def csv_rows(file: str, name: str, longest_bytes: int, column: str) -> InputRows
     text = io.TextIOWrapper(content, "utf-8-sig", errors="surrogateescape", newline="")
     reader = csv.DictReader(text, restkey=SURPLUS_COLUMN, delimiter=delimiter)
 
-    def close() -> None:
-        text.close()
-        raw.close()
-
-    try:
-        _check_column(file, list(reader.fieldnames or ()), column)
-    except (*DAMAGED_ERRORS, csv.Error, OSError) as error:
-        close()
-        raise UsageError(f"cannot read {file}: {error}") from None
-    except UsageError:
-        close()
-        raise
-    return InputRows(
-        name,
-        _csv_lines(file, reader),
-        longest_bytes,
-        Path(file).stat().st_size,
-        position=raw.tell,
-        close=close,
-    )
+    with ExitStack() as opened:
+        opened.callback(raw.close)
+        opened.callback(text.close)
+        try:
+            _check_column(file, list(reader.fieldnames or ()), column)
+        except (*DAMAGED_ERRORS, csv.Error, OSError) as error:
+            raise UsageError(f"cannot read {file}: {error}") from None
+        lines, size = _csv_lines(file, reader), Path(file).stat().st_size
+        close = opened.pop_all().close
+    return InputRows(name, lines, longest_bytes, size, position=raw.tell, close=close)
 
 
 def _check_column(file: str, columns: list[str], column: str) -> None:
@@ -132,10 +120,7 @@ def _csv_lines(file: str, reader: csv.DictReader[str]) -> Iterator[bytes]:
 
 
 def parquet_rows(file: str, name: str, longest_bytes: int, column: str) -> InputRows:
-    """Return the rows of a Parquet file.
-
-    Raises ``UsageError`` if it cannot be opened, lacks ``column``, or pyarrow is not installed.
-    """
+    """Open a Parquet file; raise ``UsageError`` if it lacks ``column``, or without pyarrow."""
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra
         from pyarrow import parquet  # noqa: PLC0415
@@ -147,34 +132,29 @@ def parquet_rows(file: str, name: str, longest_bytes: int, column: str) -> Input
         table: Any = parquet.ParquetFile(file)
     except (OSError, pa.ArrowException) as error:
         raise UsageError(f"cannot read {file}: {error}") from None
-    try:
+    with ExitStack() as opened:
+        opened.callback(table.close)
         _check_column(file, list(table.schema_arrow.names), column)
-    except UsageError:
-        table.close()
-        raise
+        opened.pop_all()
     size = Path(file).stat().st_size
-    done = [0]
+    total = max(1, table.metadata.num_rows)
+    done = 0
 
     def lines() -> Iterator[bytes]:
+        nonlocal done
         encode = msgspec.json.Encoder(enc_hook=str).encode
-        rows = max(1, table.metadata.num_rows)
         try:
             for batch in table.iter_batches(batch_size=_PARQUET_ROWS):
-                for row in batch.to_pylist():
-                    yield encode(row)
-                done[0] += batch.num_rows
+                yield from map(encode, batch.to_pylist())
+                done += batch.num_rows
         except (OSError, pa.ArrowException) as error:
-            raise InputFileError(f"{file}: {error}, after row {done[0]}") from None
-        done[0] = rows
+            raise InputFileError(f"{file}: {error}, after row {done}") from None
+        done = total
 
-    return InputRows(
-        name,
-        lines(),
-        longest_bytes,
-        size,
-        position=lambda: size * done[0] // max(1, table.metadata.num_rows),
-        close=table.close,
-    )
+    def position() -> int:
+        return size * done // total
+
+    return InputRows(name, lines(), longest_bytes, size, position=position, close=table.close)
 
 
 def text_rows(
@@ -182,17 +162,17 @@ def text_rows(
 ) -> InputRows:
     """Return text files of a folder as objects; ``fields`` names the fields of id and text."""
     id_field, text_field = fields
-    done = [0]
+    done = 0
 
     def lines() -> Iterator[bytes]:
+        nonlocal done
         for file in files:
-            opened: BinaryIO
             try:
                 with file.open("rb") as opened:
                     content = opened.read(longest_bytes + 1)
             except OSError as error:
                 raise InputFileError(f"cannot read {file}: {error.strerror}") from None
-            done[0] += len(content)
+            done += len(content)
             name = file.relative_to(folder).as_posix()
             # Keep bytes that are not UTF-8, as from a file of lines.
             text = content.decode("utf-8-sig", "surrogateescape")
@@ -201,9 +181,7 @@ def text_rows(
 
     name = Path(folder).resolve().name
     size = sum(file.stat().st_size for file in files)
-    return InputRows(
-        name, lines(), longest_bytes, size, position=lambda: done[0], close=lambda: None
-    )
+    return InputRows(name, lines(), longest_bytes, size, position=lambda: done)
 
 
 # ---- Records to be sent, from files, folders and standard input.
@@ -215,12 +193,10 @@ _LINE_SUFFIXES: Final = (".jsonl", ".ndjson")
 
 
 class InputRecord(NamedTuple):
-    """``where`` is the record's origin, for people; ``value`` is None if it is too long."""
-
-    where: str
+    where: str  # its origin, for people
     size_bytes: int
     key: bytes | None
-    value: bytes | None
+    value: bytes | None  # None: it is too long
 
 
 class InputDocuments:
@@ -239,8 +215,7 @@ class InputDocuments:
         self._longest_bytes = longest_bytes
         self._done_bytes = 0
         self._lines: InputLines | None = None
-        if list(paths).count(STANDARD_INPUT) > 1:
-            raise UsageError("standard input (-) is named twice, but can be read only once")
+        _check_standard_input(paths)
         self._sources: list[str | tuple[Path, list[Path]]] = [
             (Path(path), _texts_in(Path(path))) if Path(path).is_dir() else path for path in paths
         ]
@@ -328,6 +303,11 @@ class InputDocuments:
         return total if is_known else None
 
 
+def _check_standard_input(paths: Sequence[str]) -> None:
+    if list(paths).count(STANDARD_INPUT) > 1:
+        raise UsageError("standard input (-) is named twice, but can be read only once")
+
+
 def _texts_in(folder: Path) -> list[Path]:
     """Return the files under a folder, each a document; raise ``UsageError`` for files of lines."""
     files = files_in(folder)
@@ -341,15 +321,12 @@ def _texts_in(folder: Path) -> list[Path]:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Return the files under a folder, sorted, without hidden ones.
-
-    Raises ``UsageError`` if there is none.
-    """
+    """Return the visible files under a folder, sorted; raise ``UsageError`` for none."""
     paths: list[Path] = []
     for directory, names, files in os.walk(folder):
-        names[:] = sorted(name for name in names if not name.startswith("."))
-        paths += [Path(directory, name) for name in files if not name.startswith(".")]
-    paths = [file for file in paths if file.is_file()]
+        names[:] = [name for name in names if not name.startswith(".")]
+        visible = (Path(directory, name) for name in files if not name.startswith("."))
+        paths += [file for file in visible if file.is_file()]
     if not paths:
         raise UsageError(f"there are no files in the folder {folder}")
     return sorted(paths)
@@ -372,9 +349,9 @@ _OTHER_FORMATS: Final[tuple[tuple[bytes, str], ...]] = (
 
 
 class DocumentFile(NamedTuple):
-    """A file of documents, or the text files of a folder; ``name`` is for source positions."""
+    """A file of documents, or the text files of a folder."""
 
-    name: str
+    name: str  # for source positions
     path: str
     texts: tuple[Path, ...] = ()  # the text files of a folder, each a document
 
@@ -384,13 +361,15 @@ def document_files(paths: Sequence[str], fields: FieldSettings) -> list[Document
 
     Raises ``UsageError`` for anything unreadable, before work begins.
     """
-    if list(paths).count(STANDARD_INPUT) > 1:
-        raise UsageError("standard input (-) is named twice, but can be read only once")
+    _check_standard_input(paths)
     files: list[DocumentFile] = []
     for path in paths:
-        files += (
-            _in_folder(path) if path != STANDARD_INPUT and Path(path).is_dir() else [_file(path)]
-        )
+        if path == STANDARD_INPUT:
+            files.append(DocumentFile("stdin", path))
+        elif Path(path).is_dir():
+            files += _in_folder(path)
+        else:
+            files.append(DocumentFile(_encodable(Path(path).name), path))
     for each in files:
         if fields.format == "text" and (
             each.texts or unpacked_name(each.path).endswith((*_CSV, _PARQUET))
@@ -401,7 +380,11 @@ def document_files(paths: Sequence[str], fields: FieldSettings) -> list[Document
             )
         if each.path != STANDARD_INPUT and not each.texts:
             _check_content(each.path)
-    return _distinct(files)
+    names = [file.name for file in files]
+    return [
+        file._replace(name=_encodable(file.path)) if names.count(file.name) > 1 else file
+        for file in files
+    ]
 
 
 def open_documents(file: DocumentFile, fields: FieldSettings, longest_bytes: int) -> LineSource:
@@ -419,12 +402,6 @@ def open_documents(file: DocumentFile, fields: FieldSettings, longest_bytes: int
     return lines
 
 
-def _file(path: str) -> DocumentFile:
-    if path == STANDARD_INPUT:
-        return DocumentFile("stdin", path)
-    return DocumentFile(_encodable(Path(path).name), path)
-
-
 def _in_folder(folder: str) -> list[DocumentFile]:
     tables, texts = [], []
     for file in files_in(Path(folder)):
@@ -436,14 +413,6 @@ def _in_folder(folder: str) -> list[DocumentFile]:
     if texts:
         tables.append(DocumentFile(_encodable(Path(folder).resolve().name), folder, tuple(texts)))
     return tables
-
-
-def _distinct(files: list[DocumentFile]) -> list[DocumentFile]:
-    names = [file.name for file in files]
-    return [
-        file._replace(name=_encodable(file.path)) if names.count(file.name) > 1 else file
-        for file in files
-    ]
 
 
 def _check_content(path: str) -> None:

@@ -14,6 +14,7 @@ import sys
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Self, cast
 
@@ -87,7 +88,6 @@ class _ZstandardReader(io.RawIOBase):
 
 
 STANDARD_INPUT: Final = "-"
-_STANDARD_INPUT_NAME: Final = "stdin"
 _READ_BYTES: Final = 1 << 16
 _BLOCK_BYTES: Final = 2 << 20
 
@@ -97,14 +97,11 @@ class InputFileError(FirstseenError):
 
 
 class Line(NamedTuple):
-    """A line without its end; ``content`` is None if it is longer than the limit.
+    """A line without its end."""
 
-    ``number`` counts from 0; ``size`` is in bytes.
-    """
-
-    number: int
-    content: bytes | None
-    size: int
+    number: int  # from 0
+    content: bytes | None  # None: it is longer than the limit
+    size: int  # in bytes
 
     @property
     def is_blank(self) -> bool:
@@ -160,7 +157,7 @@ class InputLines(LineSource):
         self._shown = "standard input" if file == STANDARD_INPUT else file
         self._raw: BinaryIO
         if file == STANDARD_INPUT:
-            self.name, self._raw = _STANDARD_INPUT_NAME, sys.stdin.buffer
+            self.name, self._raw = "stdin", sys.stdin.buffer
         else:
             self.name = os.fsencode(Path(file).name).decode(errors="replace")
             self._raw = open_raw(file)
@@ -173,22 +170,20 @@ class InputLines(LineSource):
         return self._raw.tell() if self.total_bytes is not None else 0
 
     def __iter__(self) -> Iterator[Line]:
-        while (line := self._next()) is not None:
-            yield line
+        with self._errors_named():
+            while (line := self._read()) is not None:
+                self._number += 1
+                yield line
 
     def block(self) -> bytes:
         r"""Return the next lines, about 2 MiB, each ended by ``\n``; empty at the end.
 
         Faster than one by one. Raises ``InputFileError``, also for a line over the limit.
         """
-        try:
+        with self._errors_named():
             content = self._lines.read(_BLOCK_BYTES)
             if content and not content.endswith(b"\n"):
                 content += self._lines.readline(self._longest_bytes + 1)
-        except DAMAGED_ERRORS as error:
-            raise self._broken(f"the packed data is damaged or cut off ({error})") from None
-        except OSError as error:
-            raise self._broken(error.strerror or str(error)) from None
         if content and not content.endswith(b"\n"):
             if len(content) - content.rfind(b"\n") - 1 > self._longest_bytes:
                 self._number += content.count(b"\n")
@@ -210,16 +205,14 @@ class InputLines(LineSource):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _next(self) -> Line | None:
+    @contextmanager
+    def _errors_named(self) -> Iterator[None]:
         try:
-            line = self._read()
+            yield
         except DAMAGED_ERRORS as error:
             raise self._broken(f"the packed data is damaged or truncated ({error})") from None
         except OSError as error:
             raise self._broken(error.strerror or str(error)) from None
-        if line is not None:
-            self._number += 1
-        return line
 
     def _read(self) -> Line | None:
         content = self._lines.readline(self._longest_bytes + 1)
@@ -229,20 +222,14 @@ class InputLines(LineSource):
         if content.endswith(b"\n"):
             return Line(self._number, content[:-1], len(content) - 1)
         size = len(content)
-        ended = False
-        if size <= self._longest_bytes:
-            return self._ended(Line(self._number, content, size))
-        while not ended and (part := self._lines.readline(_READ_BYTES)):
+        is_long = size > self._longest_bytes
+        while is_long and (part := self._lines.readline(_READ_BYTES)):
             self._seen.update(part)
-            ended = part.endswith(b"\n")
-            size += len(part) - ended
-        long_line = Line(self._number, None, size)
-        return long_line if ended else self._ended(long_line)
-
-    def _ended(self, line: Line) -> Line:
-        """Add the missing end of the last line to the digest, so that the file may grow."""
-        self._seen.update(b"\n")
-        return line
+            size += len(part)
+            if part.endswith(b"\n"):
+                return Line(self._number, None, size - 1)
+        self._seen.update(b"\n")  # the missing end of the last line, so that the file may grow
+        return Line(self._number, None if is_long else content, size)
 
     def _broken(self, reason: str) -> InputFileError:
         return InputFileError(

@@ -145,10 +145,7 @@ class Stream(OutputFile):
 
 @contextmanager
 def new_output(name: str) -> Iterator[OutputFile]:
-    """Open standard output (``-``) or a ``NewFile``.
-
-    Raises ``UsageError`` if the file exists, ``OutputFileError`` if it cannot be written.
-    """
+    """Open standard output (``-``) or a ``NewFile``; raise ``UsageError`` if the file exists."""
     if name != STANDARD_OUTPUT and Path(name).exists():
         raise UsageError(f"{name} exists: name another file, or delete it")
     output = Stream(None) if name == STANDARD_OUTPUT else NewFile(Path(name))
@@ -178,13 +175,10 @@ def _open_locked(path: Path) -> BinaryIO:
 
 @contextmanager
 def _errors_named(path: Path) -> Iterator[None]:
-    """Turn ``OSError`` into ``OutputFileError``.
-
-    ``BrokenPipeError`` passes, because the command ends quietly when its reader is gone.
-    """
+    """Turn ``OSError`` into ``OutputFileError``."""
     try:
         yield
-    except BrokenPipeError:
+    except BrokenPipeError:  # the command ends quietly when its reader is gone
         raise
     except OSError as error:
         raise OutputFileError(f"cannot write {path}: {error.strerror or error}") from error

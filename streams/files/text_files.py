@@ -30,7 +30,11 @@ def read_text(file: str, longest_bytes: int) -> str:
     """
     shown = "standard input" if file == STANDARD_INPUT else file
     try:
-        content = _content(file, longest_bytes + 1)
+        if file == STANDARD_INPUT:
+            content = sys.stdin.buffer.read(longest_bytes + 1)
+        else:
+            with Path(file).open("rb") as raw:
+                content = unpacked(raw, file).read(longest_bytes + 1)
     except DAMAGED_ERRORS as error:
         raise UsageError(f"cannot read {shown}: the packed data is damaged ({error})") from None
     except OSError as error:
@@ -48,10 +52,7 @@ def read_text(file: str, longest_bytes: int) -> str:
 def find_documents(
     files: Iterable[str], wanted: Iterable[str], settings: Settings
 ) -> dict[str, Document]:
-    """Return the first document with each of the ids ``wanted``.
-
-    Raises ``UsageError`` for an id that is missing.
-    """
+    """Return the first document with each wanted id; raise ``UsageError`` for a missing one."""
     files, missing = list(files), set(wanted)
     documents: dict[str, Document] = {}
     looked_at = 0
@@ -88,10 +89,3 @@ def documents_in(file: str, settings: Settings) -> Iterator[Document | Unreadabl
                     yield item
                 elif isinstance(item, Rejection):
                     yield Unreadable(line.number, f"{item.reason}: {item.detail}")
-
-
-def _content(file: str, limit: int) -> bytes:
-    if file == STANDARD_INPUT:
-        return sys.stdin.buffer.read(limit)
-    with Path(file).open("rb") as raw:
-        return unpacked(raw, file).read(limit)

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -22,15 +22,9 @@ from typing import Final
 import msgspec
 
 from simhash_core.errors import FirstseenError, UsageError
-from streams.store.rocksdb_store import (
-    CACHE_BYTES_MIN,
-    RocksStore,
-    StoreSettings,
-    block_cache,
-    store_options,
-    write_options,
-)
-from streams.store.row_codec import ENTRY_TAG, after
+from streams.maintenance import Report
+from streams.store.rocksdb_store import CACHE_BYTES_MIN, RocksStore, block_cache
+from streams.store.row_codec import ENTRIES
 from streams.store.row_store import StoreCorruptError, StoreLockedError
 from streams.store.shard_directory import (
     LocalShard,
@@ -40,16 +34,12 @@ from streams.store.shard_directory import (
     shard_view,
 )
 
-Report = Callable[[str, int, int], None]
-
 CHECKPOINT_SCHEMA: Final = "firstseen.index-checkpoint/1"
 
 _SCANNED_ROWS: Final = 8_192
 _READ_BYTES: Final = 1 << 20
 _PARTIAL: Final = ".partial"
-_BELOW_ENTRIES: Final = b"\x00", ENTRY_TAG
-_ENTRIES: Final = ENTRY_TAG, after(ENTRY_TAG)
-_ABOVE_ENTRIES: Final = after(ENTRY_TAG), b"\xff"
+_RANGES: Final = ((b"\x00", ENTRIES.tag), ENTRIES.bounds, (ENTRIES.bounds[1], b"\xff"))
 
 
 class CheckpointError(FirstseenError):
@@ -65,28 +55,21 @@ class CheckpointFile(msgspec.Struct, frozen=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """What a checkpoint is a copy of.
-
-    ``log_position``, ``next_raw`` and ``changelog_offset``: where reading resumes; the first two
-    are None for a store without progress.
-    """
+    """What a checkpoint is a copy of."""
 
     schema: str
     application: str
     partition: int
     index: str
     documents: int
-    log_position: int | None
+    log_position: int | None  # where reading resumes; None for a store without progress
     next_raw: int | None
     changelog_offset: int
     files: list[CheckpointFile]
 
 
 def make_checkpoint(shard: LocalShard, directory: Path, report: Report) -> Checkpoint:
-    """Copy the store of a shard into ``directory``.
-
-    Raises ``CheckpointError`` if it is already there, and ``StoreError``.
-    """
+    """Copy a store; raise ``StoreError``, or ``CheckpointError`` if a copy is already there."""
     target = directory / f"shard-{shard.partition}"
     if target.exists():
         raise CheckpointError(f"{directory} already has a checkpoint of shard {shard.partition}")
@@ -134,10 +117,7 @@ def read_checkpoint(directory: Path, partition: int) -> Checkpoint:
 
 
 def checkpoints_in(directory: Path, wanted: Sequence[int]) -> list[int]:
-    """Return the ``wanted`` shards, or all that have a checkpoint.
-
-    Raises ``UsageError`` if one is missing.
-    """
+    """Return the ``wanted`` shards, or all with a checkpoint; raise ``UsageError``."""
     there = {
         int(each.name.removeprefix("shard-"))
         for each in directory.glob("shard-*")
@@ -199,24 +179,17 @@ def restore_checkpoint(
 
 def refuse_open(shard: LocalShard) -> None:
     """Raise ``StoreLockedError`` if a process has the store open."""
-    try:
-        with closing(_opened(shard)):
-            return
-    except StoreLockedError:
-        raise
-    except StoreCorruptError:
-        return  # then no process has it open
+    with suppress(StoreCorruptError), closing(_opened(shard)):  # no process has a damaged one open
+        return
 
 
 def _copy_files(shard: LocalShard, target: Path) -> bool:
-    """Copy a store that is not open; return False if it is.
-
-    RocksDB makes hard links; copy them, because damage to a file would affect all its links.
-    """
+    """Copy a store that is not open; return False if it is."""
     try:
         store = _opened(shard)
     except StoreLockedError:
         return False
+    # RocksDB makes hard links: damage to a file would affect all of them, so copy these.
     links = target.with_name(target.name + ".links")
     shutil.rmtree(links, ignore_errors=True)
     with closing(store):
@@ -229,20 +202,16 @@ def _copy_files(shard: LocalShard, target: Path) -> bool:
 def _opened(shard: LocalShard) -> RocksStore:
     if not holds_a_store(shard.path):
         raise CheckpointError(f"there is no store in {shard.path}")
-    settings = StoreSettings()
-    options = store_options(settings, block_cache(CACHE_BYTES_MIN), create=False)
-    return RocksStore(shard.path, options, write_options(settings))
+    return RocksStore(shard.path, block_cache(CACHE_BYTES_MIN))
 
 
 def _copy_rows(view: ShardView, target: Path, report: Report) -> None:
-    settings = StoreSettings()
-    options = store_options(settings, block_cache(CACHE_BYTES_MIN), create=True)
     total, done = len(view.store), 0
-    with closing(RocksStore(target, options, write_options(settings))) as copy:
-        for bounds in (_BELOW_ENTRIES, _ENTRIES, _ABOVE_ENTRIES):
+    with closing(RocksStore(target, block_cache(CACHE_BYTES_MIN), create=True)) as copy:
+        for bounds in _RANGES:
             for keys, values in view.rows.scan(*bounds, _SCANNED_ROWS):
                 batch = copy.batch()
-                if bounds is _ENTRIES:
+                if bounds == ENTRIES.bounds:
                     batch.put_entries(keys, values)
                     done += len(keys)
                 else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from streams.kafka.clients import AdminClient
 from streams.kafka.errors import becomes_true
+from streams.maintenance import Report
 from streams.maintenance.checkpoints import refuse_open
 from streams.maintenance.index_topics import refuse_running_workers
 from streams.settings.settings import Settings
@@ -19,8 +20,6 @@ from streams.store.shard_directory import LocalShard, discard_store
 from streams.store.shard_segments import DIRECTORY
 from streams.topics.admin import TopicsError, create, partitions_of
 from streams.topics.plans import topic_plans
-
-Report = Callable[[str, int, int], None]
 
 _ANSWER_SECONDS: Final = 30.0
 _AGAIN_SECONDS: Final = 0.2
@@ -69,7 +68,8 @@ def drop_index(
         refuse_open(shard)
     names = [settings.topics.log, settings.topics.reports, settings.topics.changelog]
     there = partitions_of(admin, names)
-    copies = _copies(admin, there)
+    known: Any = admin.list_topics(timeout=_ANSWER_SECONDS).topics
+    copies = [len(each.replicas) for name in there for each in known[name].partitions.values()]
     raw = partitions_of(admin, [settings.topics.raw]).get(settings.topics.raw)
     report("deleting topics", 0, 0)
     _delete_topics(admin, list(there))
@@ -80,23 +80,15 @@ def drop_index(
         for plan in topic_plans(settings, raw or there.get(settings.topics.changelog, 1), raw)
         if plan.name in there
     ]
-    create(admin, plans, replication_factor=copies)
+    create(admin, plans, replication_factor=max(copies, default=-1))  # -1: the broker's default
     return _dropped(settings, shards, sorted(there))
-
-
-def _copies(admin: AdminClient, topics: Iterable[str]) -> int:
-    """Return the replication factor of the topics, or -1 for the broker's default."""
-    known: Any = admin.list_topics(timeout=_ANSWER_SECONDS).topics
-    counts = [len(each.replicas) for name in topics for each in known[name].partitions.values()]
-    return max(counts, default=-1)
 
 
 def _delete_topics(admin: AdminClient, names: list[str]) -> None:
     if not names:
         return
     for name, future in admin.delete_topics(names, operation_timeout=_ANSWER_SECONDS).items():
-        error = _failure(future, KafkaError.UNKNOWN_TOPIC_OR_PART)
-        if error is not None:
+        if (error := _failure(future, KafkaError.UNKNOWN_TOPIC_OR_PART)) is not None:
             raise TopicsError(
                 f"{name} cannot be deleted: {error.args[0].str()}. Grant the ACL operation Delete "
                 "on it, or start another index with another application_id"
@@ -107,8 +99,7 @@ def _delete_topics(admin: AdminClient, names: list[str]) -> None:
 
 def _delete_group(admin: AdminClient, group: str) -> None:
     for future in admin.delete_consumer_groups([group], request_timeout=_ANSWER_SECONDS).values():
-        error = _failure(future, KafkaError.GROUP_ID_NOT_FOUND)
-        if error is not None:
+        if (error := _failure(future, KafkaError.GROUP_ID_NOT_FOUND)) is not None:
             raise TopicsError(
                 f"the offsets of the group {group} cannot be deleted: {error.args[0].str()}"
             ) from error

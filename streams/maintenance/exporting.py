@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from hashlib import blake2b
-from itertools import islice
+from itertools import islice, repeat
 from typing import Final
 
 import msgspec
@@ -18,7 +18,8 @@ from simhash_core.documents import Entry, TopicPartition, masked
 from simhash_core.errors import IndexMismatchError, UsageError
 from streams.documents.timestamps import TimestampError, format_rfc3339, times_ms
 from streams.files.output_files import OutputFile
-from streams.store.row_codec import entry_key
+from streams.maintenance import Report
+from streams.store.row_codec import ENTRIES
 from streams.store.shard_directory import LocalShard, ShardView, shard_view
 
 # ---- The lines, which ``index load`` reads too.
@@ -54,22 +55,17 @@ class SourceFields(msgspec.Struct, frozen=True, gc=False):
 
 
 class EntryLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One entry. ``gc=False``, because thousands are read and they have no cycles.
-
-    ``fingerprint`` and ``content`` (digest of the normalised content, in its scope) are
-    hexadecimal, ``sketch`` is base64. ``undecidable``: why there is no fingerprint. ``sequence``:
-    place in the log.
-    """
+    """One entry. ``gc=False``, because thousands are read and they have no cycles."""
 
     id: str
     source: SourceFields | None = None
     time: str | None = None
-    fingerprint: str = ""
-    undecidable: str = ""
-    content: str = ""
-    sketch: bytes = b""
+    fingerprint: str = ""  # hexadecimal
+    undecidable: str = ""  # why there is no fingerprint
+    content: str = ""  # digest of the normalised content, in its scope; hexadecimal
+    sketch: bytes = b""  # base64
     scope: str = ""
-    sequence: int | None = None
+    sequence: int | None = None  # place in the log
 
 
 _encode = msgspec.json.Encoder().encode
@@ -123,15 +119,18 @@ class EntryLines:
         """
         numbers, lines = self._decoded(first, content, name)
         scopes = None
-        if {line.scope for line in lines} - {""}:
+        if any(line.scope for line in lines):
             scopes = BytesColumn.of([line.scope.encode() for line in lines])
+        numbered = zip(numbers, lines, strict=True)
+        offsets = [line.source.offset if line.source else number for number, line in numbered]
+        reasons = [_REASONS.get(line.undecidable, 0) for line in lines]
         columns = DocumentColumns(
-            offsets=_offsets(lines, numbers),
+            offsets=np.array(offsets, dtype=np.int64),
             times_ms=_times_ms(lines, numbers, name),
             ids=BytesColumn.of([line.id.encode() for line in lines]),
             digests=np.frombuffer(_digests(lines), np.uint8).reshape(len(lines), _DIGEST_BYTES),
             fingerprints=self._fingerprints(lines),
-            undecidable=_codes(lines),
+            undecidable=np.array(reasons, dtype=np.uint8),
             sketches=BytesColumn.of([line.sketch for line in lines]),
             scopes=scopes,
         )
@@ -229,17 +228,6 @@ def _digests(lines: Sequence[EntryLine]) -> bytes:
     return bytes.fromhex("".join(contents))
 
 
-def _offsets(lines: Sequence[EntryLine], numbers: Sequence[int]) -> NDArray[np.int64]:
-    """Return the offsets of lines in their sources, or their numbers in the file."""
-    return np.array(
-        [
-            number if line.source is None else line.source.offset
-            for number, line in zip(numbers, lines, strict=True)
-        ],
-        dtype=np.int64,
-    )
-
-
 def _sources(lines: Sequence[EntryLine], name: str) -> list[TopicPartition]:
     """Return the source of each line; equal sources are the same object."""
     sources = [
@@ -252,23 +240,14 @@ def _sources(lines: Sequence[EntryLine], name: str) -> list[TopicPartition]:
     return [named[each] for each in sources]
 
 
-def _codes(lines: Sequence[EntryLine]) -> NDArray[np.uint8]:
-    """Return the reasons as numbers of ``REASON_CODES``, 0 for none."""
-    return np.array(
-        [_REASONS[line.undecidable] if line.undecidable else 0 for line in lines], dtype=np.uint8
-    )
-
-
 def _times_ms(lines: Sequence[EntryLine], numbers: Sequence[int], name: str) -> NDArray[np.int64]:
     """Return the times of entries; raise ``UsageError``, which names the line."""
-    texts = [line.time for line in lines]
-    rows = [row for row, text in enumerate(texts) if text is not None]
-    present = [text for text in texts if text is not None]
+    known = {row: line.time for row, line in enumerate(lines) if line.time is not None}
     times = np.zeros(len(lines), dtype=np.int64)
     try:
-        times[rows] = times_ms(present)
+        times[[*known]] = times_ms([*known.values()])
     except TimestampError:
-        for row, text in zip(rows, present, strict=True):
+        for row, text in known.items():
             try:
                 times_ms([text])
             except TimestampError as error:
@@ -279,8 +258,6 @@ def _times_ms(lines: Sequence[EntryLine], numbers: Sequence[int], name: str) -> 
 def _wrong(name: str, number: int, what: str) -> UsageError:
     return UsageError(f"{name}, line {number + 1}: {what}")
 
-
-Report = Callable[[str, int, int], None]
 
 _REASON_MASK = 0x7F
 _LINES_AT_ONCE = 2_000
@@ -300,20 +277,20 @@ def export_entries(
         for shard, view in zip(stores, views, strict=True):
             if view.owner.index_identity != identity:
                 raise IndexMismatchError(str(shard.path), view.owner.index_identity, identity)
-        shards = [shard.partition for shard in stores]
-        output.write(
-            encode_header(
-                ExportHeader(
-                    schema=EXPORT_SCHEMA, index=identity, application=application, shards=shards
-                )
-            )
+        header = ExportHeader(
+            schema=EXPORT_SCHEMA,
+            index=identity,
+            application=application,
+            shards=[shard.partition for shard in stores],
         )
+        output.write(encode_header(header))
         total = sum(len(view.store) for view in views)
         count = 0
-        merged = heapq.merge(*(_numbered(view) for view in views), key=lambda each: each[0])
+        numbered = [zip(view.store.all_entries(), repeat(view)) for view in views]
+        merged = heapq.merge(*numbered, key=lambda each: each[0][0])
         while lines := [
             encode_entry(sequence, entry, _reason(view, sequence, entry))
-            for sequence, entry, view in islice(merged, _LINES_AT_ONCE)
+            for (sequence, entry), view in islice(merged, _LINES_AT_ONCE)
         ]:
             output.write(b"".join(lines))
             count += len(lines)
@@ -321,13 +298,8 @@ def export_entries(
     return count
 
 
-def _numbered(view: ShardView) -> Iterator[tuple[int, Entry, ShardView]]:
-    for sequence, entry in view.store.all_entries():
-        yield sequence, entry, view
-
-
 def _reason(view: ShardView, sequence: int, entry: Entry) -> str:
     if entry.fingerprint:
         return ""
-    row = view.rows.get(entry_key(sequence)) or b""
+    row = view.rows.get(ENTRIES.key(sequence)) or b""
     return str(REASON_CODES[row[2] & _REASON_MASK])

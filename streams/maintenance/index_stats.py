@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.prints import Prints, bucket_values, joined_prints
 from simhash_core.log.records import log_offset_of
 from simhash_core.text.profiles import index_digest
 from streams.documents.timestamps import format_rfc3339
-from streams.store.row_codec import ENTRY_TAG, after, entry_key
+from streams.maintenance import Report
+from streams.store.row_codec import ENTRIES
 from streams.store.shard_directory import LocalShard, ShardView, shard_view
-
-Report = Callable[[str, int, int], None]
 
 _FULLEST: Final = 5
 
@@ -30,12 +28,7 @@ class BucketStats(msgspec.Struct, frozen=True):
 
 
 class ShardStats(msgspec.Struct, frozen=True, kw_only=True):
-    """A shard on disk. ``oldest``, ``newest``: times of its documents.
-
-    ``first_log_offset``, ``last_log_offset``: log offsets of its entries. ``next_raw``: the next
-    raw offset to output. ``log_position``: where reading the log resumes after a restart.
-    ``changelog_offset``: how far the store has read its changelog.
-    """
+    """A shard on disk."""
 
     partition: int
     path: str
@@ -43,21 +36,17 @@ class ShardStats(msgspec.Struct, frozen=True, kw_only=True):
     documents: int
     undecidable: int
     bytes: int
-    oldest: str | None
+    oldest: str | None  # time of a document
     newest: str | None
-    first_log_offset: int | None
+    first_log_offset: int | None  # of its entries
     last_log_offset: int | None
-    next_raw: int | None
-    log_position: int | None
-    changelog_offset: int
+    next_raw: int | None  # the raw offset to output next
+    log_position: int | None  # where reading the log resumes after a restart
+    changelog_offset: int  # the store has read up to there
 
 
 class IndexStats(msgspec.Struct, frozen=True, kw_only=True):
-    """All shards together; ``mean_documents`` is per bucket.
-
-    ``buckets`` and ``mean_documents`` are None if the shards belong to an index with other
-    settings.
-    """
+    """All shards together."""
 
     application: str
     documents: int
@@ -65,8 +54,8 @@ class IndexStats(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     bytes_per_document: float | None
     window: str | None
-    buckets: int | None
-    mean_documents: float | None
+    buckets: int | None  # None: the shards belong to an index with other settings
+    mean_documents: float | None  # per bucket
     fullest: list[BucketStats]
     shards: list[ShardStats]
 
@@ -79,10 +68,7 @@ def index_stats(
     window: str | None,
     report: Report,
 ) -> IndexStats:
-    """Return the figures; ``scheme`` and ``identity`` are those of the settings. Blocking.
-
-    Raises ``StoreError`` for an unreadable store.
-    """
+    """Return the figures, by ``scheme`` and ``identity`` of the settings; raise ``StoreError``."""
     shards: list[ShardStats] = []
     parts: list[Prints] = []
     for done, shard in enumerate(stores):
@@ -115,24 +101,21 @@ def index_stats(
 def _shard(shard: LocalShard, view: ShardView, prints: Sequence[Prints]) -> ShardStats:
     store, stored = view.store, view.store.progress()
     documents = len(store)
-    times = [each.times_ms for each in prints if each.documents]
-    decidable = sum(each.documents for each in prints)
-    first = next(
-        (keys for keys, _ in view.rows.scan(entry_key(store.expired_before), after(ENTRY_TAG), 1)),
-        None,
-    )
-    last = view.rows.last_key_between(entry_key(store.expired_before), after(ENTRY_TAG))
+    times = np.concatenate([each.times_ms for each in prints] or [np.empty(0, dtype=np.int64)])
+    live = ENTRIES.key(store.expired_before), ENTRIES.bounds[1]
+    first = next((keys[0] for keys, _ in view.rows.scan(*live, 1)), None)
+    last = view.rows.last_key_between(*live)
     return ShardStats(
         partition=shard.partition,
         path=str(shard.path),
         index=index_digest(view.owner.index_identity),
         documents=documents,
-        undecidable=documents - decidable if prints or not documents else 0,
+        undecidable=documents - len(times) if prints or not documents else 0,
         bytes=_size(shard.path),
-        oldest=_time(times, min),
-        newest=_time(times, max),
-        first_log_offset=None if first is None else _log_offset(first[0]),
-        last_log_offset=None if last is None else _log_offset(last),
+        oldest=format_rfc3339(int(times.min())) if len(times) else None,
+        newest=format_rfc3339(int(times.max())) if len(times) else None,
+        first_log_offset=_log_offset(first),
+        last_log_offset=_log_offset(last),
         next_raw=None if stored is None else stored.progress.next,
         log_position=None if stored is None else stored.progress.position,
         changelog_offset=store.changelog_offset,
@@ -165,10 +148,5 @@ def _size(path: Path) -> int:
     return total
 
 
-def _time(times: Sequence[NDArray[np.int64]], choose: Callable[..., int]) -> str | None:
-    chosen = [int(choose(each)) for each in times]
-    return format_rfc3339(choose(chosen)) if chosen else None
-
-
-def _log_offset(key: bytes) -> int:
-    return log_offset_of(int.from_bytes(key[1:], "big"))
+def _log_offset(key: bytes | None) -> int | None:
+    return None if key is None else log_offset_of(ENTRIES.number(key))

@@ -34,9 +34,7 @@ from streams.topics.watermarks import BrokerWatermarks, Watermarks
 from streams.worker.index_on_kafka import Claim, refuse_other_settings
 from streams.worker.log_codec import LogCodec, OtherIndexError
 
-# ---- A command that changes an index joins its group alone and owns all partitions meanwhile.
-#
-# The coordinator then refuses its transaction as soon as another member has joined.
+# ---- The group.
 
 _POLL_SECONDS: Final = 0.2
 _JOIN_SECONDS: Final = 60.0
@@ -61,10 +59,13 @@ def refuse_running_workers(admin: AdminClient, settings: Settings) -> None:
 
 
 class ExclusiveMember:
-    """The only member of a group, until ``metadata`` raises."""
+    """The only member of a group, which owns all partitions, until ``metadata`` raises.
+
+    The coordinator refuses its transaction as soon as another member has joined.
+    """
 
     def __init__(self, settings: Settings, partitions: int, name: str) -> None:
-        """``partitions``: of the raw topic. ``name``: this member's name in the group."""
+        """``partitions``: of the raw topic; ``name``: of this member."""
         self._topic = settings.topics.raw
         self._wanted = frozenset(range(partitions))
         self._owned: set[int] = set()
@@ -84,14 +85,11 @@ class ExclusiveMember:
             _POLL_SECONDS,
             pause=self._consumer.poll,
         ):
-            self.close()
+            self._consumer.close()
             raise self._disturbed()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         self._consumer.close()
 
     def keep(self) -> None:
@@ -146,17 +144,11 @@ NOTHING: Final = -1
 
 
 class ShardHead(NamedTuple):
-    """The end of the changelog of a shard.
-
-    ``progress``: the last committed. ``latest_entry``: the highest log offset of an entry, or
-    ``NOTHING``. ``start``, ``end``: offsets of the changelog.
-    """
+    """The end of the changelog of a shard."""
 
     partition: int
-    progress: LoggedProgress | None
-    latest_entry: int
-    start: int
-    end: int
+    progress: LoggedProgress | None  # the last committed
+    latest_entry: int  # the highest log offset of an entry, or ``NOTHING``
 
     @property
     def is_empty(self) -> bool:
@@ -164,25 +156,24 @@ class ShardHead(NamedTuple):
 
 
 def changelog_of(settings: Settings, partition: int) -> Changelog:
-    may_be_cut = settings.delivery is Delivery.AT_LEAST_ONCE
-    return _reader(settings, settings.topics.changelog, partition, may_be_cut=may_be_cut)
+    return _reader(settings, settings.topics.changelog, partition)
 
 
 def log_of(settings: Settings) -> Changelog:
     return _reader(settings, settings.topics.log, 0, may_be_cut=True)
 
 
-def _reader(settings: Settings, topic: str, partition: int, *, may_be_cut: bool) -> Changelog:
+def _reader(
+    settings: Settings, topic: str, partition: int, *, may_be_cut: bool = False
+) -> Changelog:
+    may_be_cut |= settings.delivery is Delivery.AT_LEAST_ONCE
     config = {**consumer_config(settings, group_id=changelog_group(settings)), "check.crcs": True}
     seconds = settings.send_timeout_seconds
     return Changelog(topic, partition, config, seconds, threading.Event(), may_be_cut=may_be_cut)
 
 
 def shard_heads(settings: Settings, partitions: Sequence[int]) -> list[ShardHead]:
-    """Return the heads of shards. Blocking.
-
-    Raises ``RecoveryError``, ``ChangelogFormatError`` and ``UnansweredError``.
-    """
+    """Raises ``RecoveryError``, ``ChangelogFormatError`` and ``UnansweredError``."""
     return [_head(changelog_of(settings, each)) for each in partitions]
 
 
@@ -202,7 +193,7 @@ def _head(log: Changelog) -> ShardHead:
             latest = max(offsets, default=latest)
         if progress is not None and latest != NOTHING:
             break
-    return ShardHead(log.partition, progress, latest, low, high)
+    return ShardHead(log.partition, progress, latest)
 
 
 # ---- The log as a new worker would read it.
@@ -215,18 +206,12 @@ class LogCutError(FirstseenError):
 
 
 class LogState(NamedTuple):
-    """The log from the lowest position of the shards to its end.
+    """The log from the lowest position of the shards to its end."""
 
-    ``start`` and ``end``: offsets of the topic. ``needed``: the lowest offset that a shard needs.
-    ``foreign``: records of other indexes. ``damaged``: messages about unreadable records.
-    """
-
-    start: int
+    start: int  # offset of the topic
     end: int
-    needed: int
     replica: Replica
-    foreign: int
-    damaged: list[str]
+    damaged: list[str]  # messages about unreadable records
 
     @property
     def heads(self) -> list[tuple[Chain, int]]:
@@ -256,7 +241,7 @@ def read_log(settings: Settings, identity: str, shards: list[ShardHead]) -> LogS
     known = [each.progress.progress for each in shards if each.progress is not None]
     first = min(known, key=lambda each: each.position, default=None)
     if first is None:
-        return LogState(start, end, end, Replica(end, NO_CONTROL), 0, [])
+        return LogState(start, end, Replica(end, NO_CONTROL), [])
     needed = min(each.needed for each in known)
     if needed < start or first.position > end:
         raise LogCutError(
@@ -267,20 +252,18 @@ def read_log(settings: Settings, identity: str, shards: list[ShardHead]) -> LogS
         )
     replica = Replica(first.position, first.control)
     codec = LogCodec(identity)
-    foreign = 0
     damaged: list[str] = []
     for batch in log.read(replica.start, lambda _left: None):
         for offset, value in zip(batch.offsets, batch.values, strict=True):
             try:
                 replica.read(offset, codec.decode(value, f"{settings.topics.log}/0@{offset}"))
             except OtherIndexError:
-                foreign += 1
                 replica.skip(offset)
             except ProtocolError as error:
                 replica.skip(offset)
                 if len(damaged) < _DAMAGES_NAMED:
                     damaged.append(str(error))
-    return LogState(start, end, needed, replica, foreign, damaged)
+    return LogState(start, end, replica, damaged)
 
 
 _ANSWER_SECONDS = 30.0
@@ -336,10 +319,7 @@ def raw_watermarks(settings: Settings, raw: RawTopic) -> dict[int, Watermarks]:
 
 
 def committed_by(settings: Settings, application: str, raw: RawTopic) -> dict[int, int]:
-    """Return the raw offsets that an application's group has committed, by partition.
-
-    Blocking. Raises ``BrokerUnavailableError``.
-    """
+    """Return the raw offsets that a group has committed; raise ``BrokerUnavailableError``."""
     consumer = Consumer(consumer_config(settings, group_id=application))
     wanted = [ClientPartition(raw.name, partition) for partition in range(raw.partitions)]
     try:

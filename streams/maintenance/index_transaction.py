@@ -35,10 +35,7 @@ FILLER: Final = b"\x00"  # a record that only takes up an offset; readers skip i
 
 
 class LogReservations:
-    """Appends to the log, continuing from the end of ``replica``.
-
-    Methods raise ``UnansweredError`` and ``DeliveryError``.
-    """
+    """Appends to the log; methods raise ``UnansweredError`` and ``DeliveryError``."""
 
     def __init__(
         self,
@@ -49,7 +46,7 @@ class LogReservations:
         *,
         begins: bool,
     ) -> None:
-        """``heads`` of all chains go into each control record.
+        """Continue from the end of ``replica``; ``heads`` of all chains are in each control record.
 
         ``begins``: the records start a new chain, before which nothing is undecided.
         """
@@ -73,19 +70,16 @@ class LogReservations:
     def take(self) -> int:
         """Append a control record without decisions; return its offset."""
         while True:
-            offset = self._append()
+            control = Control(self._previous, self._name, True, [], self._heads, self._next)
+            value = self._codec.encode(control)
+            sent = self._producer.send([ProducerRecord(self._topic, None, value, 0)])
+            offset = self._previous = sent[0] - 1
             # A reader that starts at a record must learn from it everything before it.
             known = not self._begins or self._next >= offset
             if self._begins:
                 self._next = offset + 1
             if known:
                 return offset
-
-    def _append(self) -> int:
-        control = Control(self._previous, self._name, True, [], self._heads, self._next)
-        value = self._codec.encode(control)
-        self._previous = self._producer.send([ProducerRecord(self._topic, None, value, 0)])[0] - 1
-        return self._previous
 
     def begin_at(self, offset: int) -> None:
         """Start the chain at ``offset`` or later, after the fillers."""
@@ -161,8 +155,7 @@ class IndexTransaction:
     def commit(self, offsets: Mapping[int, int], metadata: bytes) -> None:
         """Commit everything, with the group's offsets by raw partition.
 
-        Raises ``IndexChangeError`` if it was aborted, for example because the group has another
-        member.
+        Raises ``IndexChangeError`` if it was aborted, as when the group has another member.
         """
         self._flush()
         partitions = [TopicPartition(self._topics.raw, *each) for each in sorted(offsets.items())]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -43,6 +43,7 @@ from streams.documents.output_records import source_position
 from streams.files.input_lines import InputLines, Line
 from streams.kafka.clients import AdminClient
 from streams.kafka.topic_follower import ReadRecord, TopicFollower
+from streams.maintenance import Report
 from streams.maintenance.exporting import EntryLines, ExportHeader, header_in
 from streams.maintenance.index_topics import (
     ExclusiveMember,
@@ -83,14 +84,16 @@ class _Run(msgspec.Struct, frozen=True, array_like=True):
     columns: EncodedColumns
 
 
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Run).decode
+
+
 class LoadSpool:
     """Runs in a temporary file, first written, then read; deleted at the end of the block."""
 
     def __init__(self) -> None:
         self.documents = 0
         self._file = tempfile.TemporaryFile(prefix="firstseen-load-")  # noqa: SIM115 - closed by __exit__
-        self._encode = msgspec.msgpack.Encoder().encode
-        self._decode = msgspec.msgpack.Decoder(_Run).decode
 
     def __enter__(self) -> Self:
         return self
@@ -99,7 +102,7 @@ class LoadSpool:
         self._file.close()
 
     def write(self, run: LoadedRun) -> None:
-        value = self._encode(_Run(run.topic, run.partition, encode_columns(run.columns)))
+        value = _encode(_Run(run.topic, run.partition, encode_columns(run.columns)))
         self._file.write(len(value).to_bytes(_LENGTH_BYTES, "big"))
         self._file.write(value)
         self.documents += len(run.columns)
@@ -107,7 +110,7 @@ class LoadSpool:
     def read(self) -> Iterator[LoadedRun]:
         self._file.seek(0)
         while head := self._file.read(_LENGTH_BYTES):
-            run = self._decode(self._file.read(int.from_bytes(head, "big")))
+            run = _decode(self._file.read(int.from_bytes(head, "big")))
             yield LoadedRun(run.topic, run.partition, decode_columns([run.columns]))
 
 
@@ -120,7 +123,8 @@ _RUN_BYTES: Final = 512 * 1024  # a run is one record of the changelog: well bel
 def loaded_runs(sources: Sequence[TopicPartition], columns: DocumentColumns) -> Iterator[LoadedRun]:
     """Yield documents in runs; ``sources`` has the source of each document."""
     for (topic, partition), rows in _rows_by_source(sources).items():
-        for part in _rising(columns, rows):
+        falls = np.flatnonzero(np.diff(columns.offsets[rows]) <= 0) + 1
+        for part in np.split(rows, falls):
             for each in _small(columns, part):
                 is_all = len(each) == len(columns)
                 yield LoadedRun(topic, partition, columns if is_all else columns.take(each))
@@ -133,13 +137,6 @@ def _rows_by_source(sources: Sequence[TopicPartition]) -> dict[TopicPartition, N
     for row, source in enumerate(sources):
         rows.setdefault(source, []).append(row)
     return {source: np.array(own, dtype=np.intp) for source, own in rows.items()}
-
-
-def _rising(columns: DocumentColumns, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """Split rows where their offsets do not ascend."""
-    offsets = columns.offsets[rows]
-    falls = np.flatnonzero(offsets[1:] <= offsets[:-1]) + 1
-    return np.split(rows, falls)
 
 
 def _small(columns: DocumentColumns, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
@@ -158,9 +155,6 @@ def _small(columns: DocumentColumns, rows: NDArray[np.intp]) -> list[NDArray[np.
 # ---- Sources: files of texts or fingerprints, exports, and topics.
 
 Form = Literal["auto", "texts", "fingerprints"]
-Report = Callable[[str, int, int], None]
-"""Called with a step in words, the amount done, and the total (0: unknown)."""
-
 _LONGEST_LINE_BYTES: Final = 64 << 20
 _TEXTS_TOGETHER: Final = 1024
 _COMPARED_LATER: Final = frozenset({"index.blocks, index.block_bits, index.cuts", "index.distance"})
@@ -185,11 +179,7 @@ class FileSource:
         self._jobs = jobs
 
     def runs(self, report: Report) -> Iterator[LoadedRun]:
-        """Yield all runs.
-
-        Raises ``UsageError``, ``InputFileError``, and ``IndexMismatchError`` for an export with
-        other fingerprints.
-        """
+        """Raises ``UsageError``, ``InputFileError``, and ``IndexMismatchError`` for an export."""
         with InputLines(self._file, _LONGEST_LINE_BYTES) as opened:
             lines = iter(opened)
             ahead = list(islice((line for line in lines if not line.is_blank), 1))
@@ -199,8 +189,7 @@ class FileSource:
             if header is not None:
                 self._check(header)
                 ahead = []
-            has_prints = header is not None or self._has_prints(ahead)
-            if has_prints:
+            if header is not None or self._has_prints(ahead):
                 loaded = self._of_prints(ahead, opened)
             else:
                 rest = chain(ahead, (line for line in lines if not line.is_blank))
@@ -325,12 +314,12 @@ class IndexNotEmptyError(FirstseenError):
 
 @dataclass(slots=True)
 class LoadAccount:
-    """What was loaded; ``begins``: the first raw offset that each shard will read."""
+    """What was loaded."""
 
     documents: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     shards: dict[int, int] = field(default_factory=dict)
-    begins: dict[int, int] = field(default_factory=dict)
+    begins: dict[int, int] = field(default_factory=dict)  # the raw offset that a shard reads first
     log_offset: int = NO_CONTROL
     seconds: float = 0.0
 
@@ -347,9 +336,9 @@ class Loading:
     ) -> None:
         """Inspect the index and refuse an impossible load. Blocking.
 
-        Args: adds: The index may already have documents. begin: Where workers start to read raw
-        records: ``EARLIEST``, ``LATEST``, or the application whose offsets to continue from. None:
-        the index has progress, or the raw topic is empty.
+        ``adds``: the index may already have documents. ``begin``: where workers start to read raw
+        records: ``EARLIEST``, ``LATEST``, or the application whose offsets to continue from; None
+        if the index has progress, or the raw topic is empty.
 
         Raises ``IndexNotEmptyError``, ``WorkersRunError``, ``UsageError`` and others.
         """
@@ -364,7 +353,6 @@ class Loading:
                 "another"
             )
         self._begins = self._begin_offsets(begin)
-        self._clock: LogClock | None = None
 
     def run(self, source: LoadSource, report: Report) -> LoadAccount:
         """Load all of a source, or nothing. Blocking.
@@ -400,9 +388,9 @@ class Loading:
                     ) as reservations,
                     IndexTransaction(self._settings, _NAME) as transaction,
                 ):
-                    self._send(spool, reservations, transaction, member, account, report)
+                    clock = self._send(spool, reservations, transaction, member, account, report)
                     if self._topics.is_empty:
-                        self._begin(account.log_offset, transaction)
+                        self._begin(account.log_offset, clock, transaction)
                         account.begins = self._begins
                     offsets = self._offsets(shards, committed)
                     report("committing", spool.documents, spool.documents)
@@ -418,8 +406,8 @@ class Loading:
         member: ExclusiveMember,
         account: LoadAccount,
         report: Report,
-    ) -> None:
-        """Send each run to the shard with the fewest entries.
+    ) -> LogClock | None:
+        """Send each run to the shard with the fewest entries; return the clock after them.
 
         As in a packet, a log offset has at most one record of each shard.
         """
@@ -451,40 +439,29 @@ class Loading:
                 member.keep()
                 report("loading", said, spool.documents)
         account.shards = counts
-        self._clock = horizons.before(account.log_offset + 1)
+        return horizons.before(account.log_offset + 1)
 
     def _heads(self, shards: list[ShardHead], log: LogState) -> list[tuple[Chain, int]]:
-        """Return the heads of all chains, also of shards without documents in the log.
-
-        A leader waits only for the reports of shards that the log names.
-        """
+        """Return the heads of all chains: a leader waits only for shards that the log names."""
         known = {chain.partition for chain, _ in log.heads}
         raw = self._topics.raw
-        return [
-            *log.heads,
-            *(
-                (Chain(raw.name, raw.identifier, each.partition), NO_OFFSET)
-                for each in shards
-                if each.partition not in known
-            ),
-        ]
+        missing = [each.partition for each in shards if each.partition not in known]
+        return log.heads + [(Chain(raw.name, raw.identifier, each), NO_OFFSET) for each in missing]
 
-    def _begin(self, control: int, transaction: IndexTransaction) -> None:
+    def _begin(self, control: int, clock: LogClock | None, transaction: IndexTransaction) -> None:
         raw, reading = self._topics.raw, reading_rules(self._settings)
         for partition, first in self._begins.items():
             chain = Chain(raw.name, raw.identifier, partition)
-            progress = Progress(chain, first, control + 1, control, self._clock)
+            progress = Progress(chain, first, control + 1, control, clock)
             transaction.change(partition, encode_progress(progress, self._identity, reading))
 
     def _offsets(self, shards: list[ShardHead], committed: Mapping[int, int]) -> dict[int, int]:
         """Return the new group offsets: as before, or where the shards begin."""
-        offsets: dict[int, int] = {}
-        for each in shards:
-            had = 0 if each.progress is None else each.progress.progress.next
-            offsets[each.partition] = self._begins.get(
-                each.partition, committed.get(each.partition, had)
-            )
-        return offsets
+        had = {
+            each.partition: 0 if each.progress is None else each.progress.progress.next
+            for each in shards
+        }
+        return {**had, **{each: committed[each] for each in had.keys() & committed}, **self._begins}
 
     def _begin_offsets(self, begin: str | None) -> dict[int, int]:
         """Return the raw offsets to begin at; empty for an index that already has progress."""

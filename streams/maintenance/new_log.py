@@ -7,7 +7,6 @@ topic is filled up to there with empty records, which nobody reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -16,6 +15,7 @@ from simhash_core.errors import FirstseenError, UsageError
 from simhash_core.log.records import NO_CONTROL, NO_OFFSET, Chain, LogClock, Progress, log_offset_of
 from simhash_core.log.replica import Replica
 from streams.kafka.clients import AdminClient
+from streams.maintenance import Report
 from streams.maintenance.index_topics import (
     ExclusiveMember,
     LogCutError,
@@ -31,8 +31,6 @@ from streams.maintenance.index_transaction import IndexTransaction, LogReservati
 from streams.settings.settings import Settings
 from streams.store.changelog_codec import encode_progress
 
-Report = Callable[[str, int, int], None]
-
 _NAME: Final = "index-new-log"
 
 
@@ -41,16 +39,11 @@ class LogNotNeededError(FirstseenError):
 
 
 class NewLog(msgspec.Struct, frozen=True, kw_only=True):
-    """A new log. ``log_offset``: its start. ``filled``: empty records before it.
-
-    ``shards``: the next raw offset by partition. ``read_again``: raw records from there on.
-    """
-
     application: str
-    log_offset: int
-    filled: int
-    shards: dict[str, int]
-    read_again: int
+    log_offset: int  # its start
+    filled: int  # empty records before it
+    shards: dict[str, int]  # the next raw offset by partition
+    read_again: int  # raw records from there on
 
 
 def begin_new_log(

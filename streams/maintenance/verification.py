@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -14,6 +14,7 @@ from xxhash import xxh3_64_intdigest
 from simhash_core.errors import FirstseenError
 from simhash_core.text.profiles import index_digest
 from streams.kafka.clients import AdminClient
+from streams.maintenance import Report
 from streams.maintenance.index_topics import (
     IndexTopics,
     LogCutError,
@@ -28,15 +29,13 @@ from streams.settings.settings import Settings
 from streams.store.changelog import LoggedBatch
 from streams.store.changelog_codec import LoggedProgress, furthest
 from streams.store.row_codec import (
-    ENTRY_TAG,
-    SOURCE_TAG,
-    after,
+    ENTRIES,
+    SOURCES,
     decode_source,
     encode_entry_rows,
-    entry_key,
-    source_number,
+    sequences_in,
 )
-from streams.store.row_store import StoreCorruptError, StoreError
+from streams.store.row_store import SCANNED_ROWS, StoreCorruptError, StoreError, each_row
 from streams.store.shard_directory import LocalShard, ShardView, shard_view
 from streams.store.shard_segments import (
     SegmentDamagedError,
@@ -58,14 +57,11 @@ Where = Literal["disk", "changelog", "log", "group"]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """An inconsistency; ``shard`` is None if it concerns the whole index.
-
-    ``what`` names the file, record or document; ``fix`` says what to do.
-    """
+    """An inconsistency."""
 
     where: Where
-    shard: int | None
-    what: str
+    shard: int | None  # None: it concerns the whole index
+    what: str  # names the file, record or document
     fix: str
 
     def __str__(self) -> str:
@@ -73,10 +69,8 @@ class Finding(msgspec.Struct, frozen=True):
         return f"{self.where}{shard}: {self.what}. {self.fix}"
 
 
-Report = Callable[[str, int, int], None]
-
-_SCANNED_ROWS: Final = 16_384
 _NAMED: Final = 10
+_NONE: Final = np.empty(0, dtype=np.uint64)
 _RESTORE: Final = (
     "Stop the worker and restore a checkpoint ('firstseen index restore'), or delete the store "
     "('firstseen index drop --shard'): the worker rebuilds it from the changelog"
@@ -99,34 +93,21 @@ class Entries(NamedTuple):
 
 
 class ChangelogContent(NamedTuple):
-    """The content of a changelog; ``entries`` are those live at its end.
-
-    ``before``: sequence numbers of entries before the offset up to which the store has read.
-    ``records_behind``: number of records after that offset. ``progress``: the last.
-    """
-
-    entries: Entries
-    before: NDArray[np.uint64]
-    records_behind: int
-    progress: LoggedProgress | None
+    entries: Entries  # live at its end
+    before: NDArray[np.uint64]  # entries before the offset up to which the store has read
+    records_behind: int  # after that offset
     findings: list[Finding]
 
 
 def compare_shard(
     settings: Settings, view: ShardView, report: Report
 ) -> tuple[ChangelogContent, list[Finding]]:
-    """Return the content of a shard's changelog, and its differences from the store. Blocking.
-
-    Raises ``UnansweredError``.
-    """
-    partition = view.owner.partition
+    """Return the content of a shard's changelog, and its differences from the store."""
     findings: list[Finding] = []
     try:
-        stored = _stored(
-            view, lambda done: report(f"shard {partition}: disk", done, len(view.store))
-        )
+        stored = _stored(view, report)
     except FirstseenError as error:
-        findings.append(Finding("disk", partition, _short(error), _RESTORE))
+        findings.append(Finding("disk", view.owner.partition, _short(error), _RESTORE))
         stored = None
     logged = read_changelog(settings, view, report)
     findings += logged.findings
@@ -135,27 +116,27 @@ def compare_shard(
     return logged, findings
 
 
-def _stored(view: ShardView, report: Callable[[int], None]) -> Entries:
-    sequences: list[NDArray[np.uint64]] = []
-    digests: list[NDArray[np.uint64]] = []
+def _stored(view: ShardView, report: Report) -> Entries:
+    parts: list[Entries] = []
+    bounds = ENTRIES.key(view.store.expired_before), ENTRIES.bounds[1]
     done = 0
-    lower = entry_key(view.store.expired_before)
-    for keys, values in view.rows.scan(lower, after(ENTRY_TAG), _SCANNED_ROWS):
-        sequences.append(_numbers(keys))
-        digests.append(np.fromiter(map(xxh3_64_intdigest, values), np.uint64, len(values)))
+    for keys, values in view.rows.scan(*bounds, SCANNED_ROWS):
+        parts.append(Entries(sequences_in(keys), _digests(values)))
         done += len(keys)
-        report(done)
-    return _joined(sequences, digests)
+        report(f"shard {view.owner.partition}: disk", done, len(view.store))
+    return _joined(parts)
 
 
 def read_changelog(settings: Settings, view: ShardView, report: Report) -> ChangelogContent:
     """Read the changelog of a shard as a worker without a store would. Blocking."""
     partition = view.owner.partition
     log = changelog_of(settings, partition)
-    numbers = _source_numbers(view)
+    numbers: dict[tuple[str, int], int] = {
+        decode_source(value): SOURCES.number(key)
+        for key, value in each_row(view.rows, SOURCES.bounds)
+    }
     reached = view.store.changelog_offset
-    sequences: list[NDArray[np.uint64]] = []
-    digests: list[NDArray[np.uint64]] = []
+    entries: list[Entries] = []
     before: list[NDArray[np.uint64]] = []
     deleted: set[int] = set()
     progress: LoggedProgress | None = None
@@ -179,19 +160,14 @@ def read_changelog(settings: Settings, view: ShardView, report: Report) -> Chang
                 for block in decoded.blocks:
                     name = (block.chain.topic, block.chain.partition)
                     _, values = encode_entry_rows(block, numbers.setdefault(name, len(numbers)))
-                    sequences.append(block.sequences)
-                    digests.append(
-                        np.fromiter(map(xxh3_64_intdigest, values), np.uint64, len(block))
-                    )
+                    entries.append(Entries(block.sequences, _digests(values)))
                     if not is_behind:
                         before.append(block.sequences)
     except FirstseenError as error:
         finding = Finding("changelog", partition, _short(error), _LOST)
-        none = np.empty(0, dtype=np.uint64)
-        return ChangelogContent(Entries(none, none), none, behind, progress, [finding])
-    entries = _live(_joined(sequences, digests), deleted, progress)
-    known = np.unique(np.concatenate([*before, np.empty(0, dtype=np.uint64)]))
-    return ChangelogContent(entries, known, behind, progress, [])
+        return ChangelogContent(_joined([]), _NONE, behind, [finding])
+    known = np.unique(np.concatenate([*before, _NONE]))
+    return ChangelogContent(_live(_joined(entries), deleted, progress), known, behind, [])
 
 
 def _differences(view: ShardView, stored: Entries, logged: ChangelogContent) -> Iterator[Finding]:
@@ -253,25 +229,13 @@ def _split(batch: LoggedBatch, offset: int) -> Iterator[LoggedBatch]:
             )
 
 
-def _source_numbers(view: ShardView) -> dict[tuple[str, int], int]:
-    numbers: dict[tuple[str, int], int] = {}
-    for keys, values in view.rows.scan(SOURCE_TAG, after(SOURCE_TAG), _SCANNED_ROWS):
-        for key, value in zip(keys, values, strict=True):
-            name = decode_source(value)
-            numbers[name.topic, name.partition] = source_number(key)
-    return numbers
+def _digests(rows: Sequence[bytes]) -> NDArray[np.uint64]:
+    return np.fromiter(map(xxh3_64_intdigest, rows), np.uint64, len(rows))
 
 
-def _numbers(keys: Sequence[bytes]) -> NDArray[np.uint64]:
-    joined = b"".join([key[1:] for key in keys])
-    return np.frombuffer(joined, dtype=">u8").astype(np.uint64)
-
-
-def _joined(
-    sequences: Sequence[NDArray[np.uint64]], digests: Sequence[NDArray[np.uint64]]
-) -> Entries:
-    none = np.empty(0, dtype=np.uint64)
-    return Entries(np.concatenate([*sequences, none]), np.concatenate([*digests, none]))
+def _joined(parts: Sequence[Entries]) -> Entries:
+    parts = [Entries(_NONE, _NONE), *parts]
+    return Entries(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _short(error: FirstseenError) -> str:
@@ -285,22 +249,18 @@ _NEW_LOG: Final = "Stop the workers and run 'firstseen index new-log'"
 
 
 class VerifiedShard(msgspec.Struct, frozen=True):
-    """A compared shard; ``records_behind``: changelog records that its store has not read."""
-
     partition: int
     documents: int
-    records_behind: int
+    records_behind: int  # changelog records that its store has not read
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
-    """The result; ``undecided``: documents in the log without a verdict."""
-
     application: str
     index: str
     shards: list[VerifiedShard]
     log_start: int | None
     log_end: int | None
-    undecided: int | None
+    undecided: int | None  # documents in the log without a verdict
     findings: list[Finding]
 
 
@@ -322,10 +282,8 @@ def verify_index(
     for shard in stores:
         try:
             with shard_view(shard.path) as view:
-                where = str(shard.path)
-                refuse_other_settings(
-                    Claim(view.owner.index_identity, "", 0, 0), identity, "", where
-                )
+                claim = Claim(view.owner.index_identity, "", 0, 0)
+                refuse_other_settings(claim, identity, "", str(shard.path))
                 logged, findings_of_shard = compare_shard(settings, view, report)
                 findings += findings_of_shard
                 sequences.append(logged.entries.sequences)
@@ -377,7 +335,7 @@ def _of_log(state: LogState, topics: IndexTopics) -> Iterator[Finding]:
 
 
 def _in_two_shards(sequences: Sequence[NDArray[np.uint64]]) -> list[Finding]:
-    whole = np.concatenate([*sequences, np.empty(0, dtype=np.uint64)])
+    whole = np.concatenate([*sequences, _NONE])
     numbers, counts = np.unique(whole, return_counts=True)
     twice = int((counts > 1).sum())
     if not twice:

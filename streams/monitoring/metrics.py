@@ -274,7 +274,7 @@ STORE_FIGURES: Final[Mapping[str, str]] = {
     "cache_pinned_bytes": "rocksdb_block_cache_pinned_bytes",
     "cache_capacity_bytes": "rocksdb_block_cache_capacity_bytes",
 }
-"""Metrics by the fields of ``streams.store.rocksdb_store.StoreStatistics``."""
+"""Metrics by the figures of ``streams.store.rocksdb_store.statistics_of``."""
 
 _MILLISECONDS: Final = 1000
 _BITS_LIMIT: Final = 512

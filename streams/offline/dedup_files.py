@@ -26,20 +26,7 @@ from streams.files.output_files import (
 )
 from streams.settings.settings import Settings
 
-# ---- The progress of a run, committed together with the index.
-#
-# ``StoredProgress.run`` holds it as JSON::
-#
-#     run            number of the run in this state, from 1
-#     finished       whether all files have been read to their ends
-#     inputs         the names of the files
-#     file           number of the file being read, from 0
-#     lines          lines of it that are done
-#     lines_xxh3     XXH3-64 of those lines, each ended by a line feed
-#     lines_before   lines of the files before it
-#     outputs        by kind: "path", absolute and percent-encoded, and "bytes", its length at this
-#                    commit
-#     counts         counts so far by name: see ``BLANK``
+# ---- The progress of a run, committed together with the index: JSON in ``StoredProgress.run``.
 
 Kind = Literal["unique", "duplicates", "dead_letters"]
 KINDS: Final[tuple[Kind, ...]] = ("unique", "duplicates", "dead_letters")
@@ -50,24 +37,22 @@ DEAD_LETTER: Final = "dead_letter/"
 
 
 class OutputState(msgspec.Struct, frozen=True, rename={"length": "bytes"}):
-    """An output, with its length in bytes at the last commit."""
-
-    path: Path
-    length: int = 0
+    path: Path  # absolute; percent-encoded in the JSON
+    length: int = 0  # in bytes at the last commit
 
 
 class RunProgress(msgspec.Struct, frozen=True, kw_only=True, rename={"digest": "lines_xxh3"}):
-    """See above; the order of the fields is that of the JSON. ``run`` is 0 without a state."""
+    """The order of the fields is that of the JSON."""
 
-    run: int
-    finished: bool = False
-    inputs: tuple[str, ...]
-    file: int = 0
-    lines: int = 0
-    digest: int = 0
-    lines_before: int = 0
+    run: int  # number of the run in this state, from 1; 0 without a state
+    finished: bool = False  # all files have been read to their ends
+    inputs: tuple[str, ...]  # names of the files
+    file: int = 0  # number of the file being read, from 0
+    lines: int = 0  # lines of it that are done
+    digest: int = 0  # XXH3-64 of those lines, each ended by a line feed
+    lines_before: int = 0  # lines of the files before it
     outputs: Mapping[Kind, OutputState]
-    counts: Mapping[str, int] = {}
+    counts: Mapping[str, int] = {}  # by name: see ``BLANK``
 
     @property
     def all_lines(self) -> int:
@@ -114,10 +99,9 @@ class DedupInputs:
         self._open: dict[int, LineSource] = {}
         self._done_bytes = 0
         # Open each once now, to notice a table without the column before the work begins.
-        for number, file in enumerate(self.files):
+        for file in self.files:
             if file.path != STANDARD_INPUT and not file.texts:
-                self._source(number).close()
-                del self._open[number]
+                open_documents(file, self._fields, self._longest_bytes).close()
         self.total_bytes: Final = _total_bytes(self.files)
 
     @property
@@ -210,7 +194,10 @@ def output_paths(files: Sequence[str], chosen: Mapping[Kind, str | None]) -> dic
             )
         if path.is_file() and any(file != STANDARD_INPUT and path.samefile(file) for file in files):
             raise UsageError(f"{FLAGS[kind]} is {path}, an input itself: name another file")
-    _check_distinct(paths)
+    for kind, path in paths.items():
+        first = next(each for each in KINDS if paths[each] == path)
+        if first != kind and not _is_stream(path):  # /dev/null takes any number
+            raise UsageError(f"{FLAGS[first]} and {FLAGS[kind]} are both {path}: name two files")
     return paths
 
 
@@ -248,10 +235,8 @@ def open_outputs(run: RunProgress, *, with_state: bool) -> dict[Kind, OutputFile
             state = run.outputs[kind]
             if with_state:
                 opened[kind] = ContinuedFile(state.path, state.length)
-            elif state.path == _STANDARD_OUTPUT_PATH:
-                opened[kind] = Stream(None)
-            elif _is_stream(state.path):
-                opened[kind] = Stream(state.path)
+            elif state.path == _STANDARD_OUTPUT_PATH or _is_stream(state.path):
+                opened[kind] = Stream(None if state.path == _STANDARD_OUTPUT_PATH else state.path)
             else:
                 opened[kind] = NewFile(state.path)
     except BaseException:
@@ -298,17 +283,6 @@ def _is_stream(path: Path) -> bool:
     return path.exists() and not path.is_file()
 
 
-def _check_distinct(paths: Mapping[Kind, Path]) -> None:
-    """Raise ``UsageError`` for two outputs in one file; /dev/null takes any number."""
-    seen: dict[Path, Kind] = {}
-    for kind, path in paths.items():
-        if path in seen and not _is_stream(path):
-            raise UsageError(
-                f"{FLAGS[seen[path]]} and {FLAGS[kind]} are both {path}: name two files"
-            )
-        seen[path] = kind
-
-
 # ---- Runs with a state: start, resume, abandon.
 
 
@@ -339,16 +313,12 @@ def check_same_command(
 
 
 def new_run(number: int, inputs: tuple[str, ...], outputs: Mapping[Kind, Path]) -> RunProgress:
-    """Return a run at its beginning; ``number`` is 0 without a state."""
     states = {kind: OutputState(path) for kind, path in outputs.items()}
     return RunProgress(run=number, inputs=inputs, outputs=states)
 
 
 def abandon(run: RunProgress) -> None:
-    """Truncate the outputs of an interrupted run to what is in the index.
-
-    An output that is missing or shorter is left as it is. Raises ``OutputFileError``.
-    """
+    """Truncate the outputs of an interrupted run to what is in the index, if they are longer."""
     for output in run.outputs.values():
         try:
             if output.path.is_file() and output.path.stat().st_size > output.length:

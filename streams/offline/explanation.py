@@ -1,4 +1,4 @@
-"""Why two texts are near or not: bits, blocks, and the features that differ."""
+"""Two texts compared: why they are near or not, and what other measures say."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from simhash_core.analysis.exact_similarity import vector_cosine
 from simhash_core.documents import Document, SourcePosition
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.fingerprints.feature_hashes import feature_hash_named
@@ -19,7 +21,10 @@ from simhash_core.log.columns import document_columns, verdict_of
 from simhash_core.log.local_decider import LocalDecider, MemoryEntries
 from simhash_core.log.records import NO_OFFSET, Chain, Packet, Sender
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
+from simhash_core.text.profiles import Profile, profile_named
 from simhash_core.verdicts import Verdict
+
+# ---- Bits, blocks, and the features that differ.
 
 _EXPLAINED: Final = Chain("explain", "", 0)
 _ROUNDING: Final = 1e-18
@@ -29,47 +34,40 @@ _ROUNDING: Final = 1e-18
 class TermDifference(NamedTuple):
     """A feature with its weights in A and B (0 if absent).
 
-    ``share``, 0 to 1, is its part of the squared distance of the two vectors, scaled to length 1: a
-    SimHash estimates their angle, so the lengths of the texts do not matter.
+    The vectors are scaled to length 1, because a SimHash estimates their angle.
     """
 
     term: str
     weight_a: float
     weight_b: float
-    share: float
+    share: float  # of the squared distance of the two vectors, 0 to 1
 
 
 class DifferingBit(NamedTuple):
-    """A bit in which the fingerprints differ; ``block`` is None if no block covers it.
+    """A bit in which the fingerprints differ.
 
     A margin is the sum of the votes over the sum of all weights, −1 to 1: the bit is 1 above 0, and
     near 0 it was a close call.
     """
 
     bit: int
-    block: int | None
+    block: int | None  # None: no block covers it
     margin_a: float
     margin_b: float
 
 
 class Explanation(NamedTuple):
-    """A comparison of two texts; the last three fields need fingerprints of both.
-
-    ``verdict`` is on B after A. ``cosine`` is of the weighted features. ``agreement`` is of the
-    sketches, None if the profile confirms no candidates. ``terms`` and ``differing`` are sorted by
-    weight in the difference, descending.
-    """
-
     a: Fingerprinted
     b: Fingerprinted
     scheme: BlockScheme
-    verdict: Verdict
-    cosine: float
-    terms: list[TermDifference]
-    agreement: float | None
+    verdict: Verdict  # on B after A
+    cosine: float  # of the weighted features
+    terms: list[TermDifference]  # by share, descending
+    # These need fingerprints of both.
+    agreement: float | None  # of the sketches; None if the profile confirms no candidates
     distance: int | None
     shared_buckets: list[int]
-    differing: list[DifferingBit]
+    differing: list[DifferingBit]  # by the difference of the margins, descending
 
     @property
     def expected_distance(self) -> float:
@@ -88,7 +86,7 @@ def explain(fingerprinter: Fingerprinter, text_a: str, text_b: str) -> Explanati
         b=b,
         scheme=scheme,
         verdict=_verdict_on_second(fingerprinter, a, b),
-        cosine=_cosine(weights_a, weights_b),
+        cosine=vector_cosine(weights_a, weights_b),
         terms=_term_differences(weights_a, weights_b),
         agreement=_agreement(fingerprinter, a, b) if comparable else None,
         distance=distance_bits(a.fingerprint, b.fingerprint) if comparable else None,
@@ -135,18 +133,8 @@ def _agreement(fingerprinter: Fingerprinter, a: Fingerprinted, b: Fingerprinted)
     return verification.similarity(distance, a.sketch, b.sketch)
 
 
-def _cosine(a: Mapping[str, float], b: Mapping[str, float]) -> float:
-    norms = _norm(a) * _norm(b)
-    inner = sum(weight * b.get(term, 0.0) for term, weight in a.items())
-    return min(1.0, inner / norms) if norms else 0.0
-
-
-def _norm(weights: Mapping[str, float]) -> float:
-    return math.sqrt(sum(weight * weight for weight in weights.values()))
-
-
 def _term_differences(a: Mapping[str, float], b: Mapping[str, float]) -> list[TermDifference]:
-    norm_a, norm_b = _norm(a) or 1.0, _norm(b) or 1.0
+    norm_a, norm_b = math.hypot(*a.values()) or 1.0, math.hypot(*b.values()) or 1.0
     squares = {
         term: (a.get(term, 0.0) / norm_a - b.get(term, 0.0) / norm_b) ** 2 for term in {**a, **b}
     }
@@ -173,3 +161,84 @@ def _differing_bits(
         for bit in np.flatnonzero((margins_a > 0) != (margins_b > 0)).tolist()
     ]
     return sorted(bits, key=lambda each: (-abs(each.margin_a - each.margin_b), each.bit))
+
+
+# ---- SimHash of 64 and of 128 bits, and the cosine of the vector space model.
+#
+# As in Wang, Wu and Li (2016): more bits follow the cosine more closely. The fingerprints use the
+# profile's segmenter, weighting and feature hash; the vectors hold term frequencies.
+
+WIDTHS: Final = (64, 128)
+
+_TERM_FREQUENCY: Final = "tf"
+_DIGITS: Final = 6
+
+
+class FingerprintComparison(msgspec.Struct, frozen=True):
+    """Two fingerprints; what a text without a fingerprint lacks is None."""
+
+    bits: int
+    fingerprint_a: str | None
+    fingerprint_b: str | None
+    distance: int | None
+    similarity: float | None  # 1 − distance / bits
+    cosine: float | None  # of the weighted features, estimated as cos(π · distance / bits)
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    features_a: int  # distinct terms of the text
+    features_b: int
+    simhash: list[FingerprintComparison]
+    vsm_cosine: float  # of term frequencies
+    weighting: str
+    segmenter: str
+
+
+def compare(profile: Profile, text_a: str, text_b: str) -> Comparison:
+    compared = [_compared(_of_width(profile, bits), text_a, text_b) for bits in WIDTHS]
+    frequencies = Fingerprinter(
+        msgspec.structs.replace(_of_width(profile, WIDTHS[0]), weighting=_TERM_FREQUENCY)
+    )
+    vectors = [dict(frequencies.weighted_terms(text)) for text in (text_a, text_b)]
+    return Comparison(
+        features_a=len(vectors[0]),
+        features_b=len(vectors[1]),
+        simhash=compared,
+        vsm_cosine=round(vector_cosine(*vectors), _DIGITS),
+        weighting=profile.weighting,
+        segmenter=profile.segmenter,
+    )
+
+
+def _of_width(profile: Profile, bits: int) -> Profile:
+    """Return a profile of ``bits`` bits that fingerprints texts of any length."""
+    classic = profile_named("classic")
+    return msgspec.structs.replace(
+        profile,
+        bits=bits,
+        blocks=classic.blocks,
+        block_bits=classic.block_bits,
+        distance=classic.distance,
+        cuts=classic.cuts,
+        bands=classic.bands,
+        fingerprint=classic.fingerprint,
+        verify=classic.verify,
+        verify_at=classic.verify_at,
+        min_features=1,
+    )
+
+
+def _compared(profile: Profile, text_a: str, text_b: str) -> FingerprintComparison:
+    a, b = Fingerprinter(profile).fingerprint_batch([text_a, text_b])
+    if not (a.fingerprint and b.fingerprint):
+        prints = [each.fingerprint.hex() or None for each in (a, b)]
+        return FingerprintComparison(profile.bits, *prints, None, None, None)
+    distance = distance_bits(a.fingerprint, b.fingerprint)
+    return FingerprintComparison(
+        bits=profile.bits,
+        fingerprint_a=a.fingerprint.hex(),
+        fingerprint_b=b.fingerprint.hex(),
+        distance=distance,
+        similarity=round(1 - distance / profile.bits, _DIGITS),
+        cosine=round(math.cos(math.pi * distance / profile.bits), _DIGITS),
+    )

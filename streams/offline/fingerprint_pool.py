@@ -1,7 +1,6 @@
 """Fingerprints batches of lines, in this process or in a pool.
 
-Reading and fingerprinting take nearly all the time of a run, and batches are independent. They come
-back in order, so verdicts do not depend on the number of processes.
+Batches come back in order, so verdicts do not depend on the number of processes.
 """
 
 from __future__ import annotations
@@ -123,10 +122,7 @@ def prepared_by(
     jobs: int,
     topics: Callable[[Batch], str],
 ) -> PreparedBatches:
-    """Return the function that prepares batches in order, in ``pool`` or in this process.
-
-    ``topics`` returns the topic name of a batch.
-    """
+    """Return the function that prepares batches in order; ``topics`` names the topic of a batch."""
     if pool is not None:
         return lambda batches: _through_pool(pool, jobs * _AHEAD, batches, topics)
     preparer = Preparer(settings, fingerprinter)
@@ -142,10 +138,7 @@ def _begin_all(pool: ProcessPoolExecutor, jobs: int) -> None:
 
 
 def jobs_for(jobs: int | None, total_bytes: int | None) -> int:
-    """Return ``jobs``, else one process for each usable core.
-
-    Small inputs get 1, because a process takes a second to start.
-    """
+    """Return ``jobs``, else one for each usable core, or 1 for small inputs: starting is slow."""
     if jobs is not None:
         return jobs
     if total_bytes is not None and total_bytes < _WORTH_A_POOL_BYTES:
@@ -163,8 +156,7 @@ def _through_pool(
             if len(waiting) > ahead:
                 oldest, future = waiting.popleft()
                 yield oldest, future.result()
-        while waiting:
-            oldest, future = waiting.popleft()
+        for oldest, future in waiting:
             yield oldest, future.result()
     except BrokenProcessPool:
         raise WorkerLostError(

@@ -38,22 +38,16 @@ class IdfCorpus:
 
     def __init__(self, files: Sequence[str], settings: Settings) -> None:
         self.size = CorpusSize()
-        self._settings = settings
         by_kind: dict[bool, list[str]] = {}
         for file in files:
             by_kind.setdefault(file.endswith(TEXT_SUFFIXES), []).append(file)
-        self._inputs = [
-            (
-                InputDocuments(paths, fields, settings.max_record_bytes),
-                DocumentReader(fields, settings.max_record_bytes),
-            )
-            for is_text, paths in by_kind.items()
-            for fields in [
-                msgspec.structs.replace(settings.fields, format="text")
-                if is_text
-                else settings.fields
-            ]
-        ]
+        self._inputs: list[tuple[InputDocuments, DocumentReader]] = []
+        for is_text, paths in by_kind.items():
+            fields = settings.fields
+            if is_text:
+                fields = msgspec.structs.replace(fields, format="text")
+            documents = InputDocuments(paths, fields, settings.max_record_bytes)
+            self._inputs.append((documents, DocumentReader(fields, settings.max_record_bytes)))
         totals = [documents.total_bytes for documents, _ in self._inputs]
         self.total_bytes = None if None in totals else sum(total or 0 for total in totals)
 
@@ -77,11 +71,10 @@ class IdfCorpus:
     def _texts(self) -> Iterator[str]:
         for documents, reader in self._inputs:
             for number, record in enumerate(documents):
-                source = SourcePosition("idf", 0, number)
-                if record.value is None:
-                    self.size.unreadable += 1
-                    continue
-                item = reader.read(source, RawRecord(None, record.value, 0))
+                item = None
+                if record.value is not None:
+                    source = SourcePosition("idf", 0, number)
+                    item = reader.read(source, RawRecord(None, record.value, 0))
                 if isinstance(item, Document):
                     self.size.documents += 1
                     yield item.text
@@ -112,10 +105,7 @@ def train_idf(
 
 
 def checked_name(name: str | None, output: Path) -> str:
-    """Return the model's name: the given one, or that of its file without suffixes.
-
-    Raises ``UsageError`` for a name that is invalid in an index identity.
-    """
+    """Return the given name, or the file's without suffixes; raise ``UsageError`` if invalid."""
     name = output.name.partition(".")[0] if name is None else name
     if not re.fullmatch(NAME, name):
         raise UsageError(

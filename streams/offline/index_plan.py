@@ -23,11 +23,7 @@ from simhash_core.text.fingerprinter import CONTENT_DIGEST_SIZE
 from simhash_core.text.profiles import Profile
 from streams.store.row_codec import EntryBlock, encode_entry_rows
 
-# ---- Bytes of a document in an index: its row and its place in the buckets.
-#
-# A document has one row in the store of its shard (docs/formats.md, State on disk), to which
-# RocksDB adds its own data. Its buckets are in a segment (``simhash_core.index.segment``), a file
-# beside the store, read through the page cache.
+# ---- Bytes of a document in an index: its row in RocksDB, and its place in a segment.
 
 ROCKSDB_OVERHEAD: Final = 1.06
 """File bytes per byte of rows. Measured with 66,000 random entries: 1.06 for ``classic``, 1.05 for
@@ -114,34 +110,23 @@ JACCARDS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 class DistanceRecall(msgspec.Struct, frozen=True):
-    """The chance that a pair at this distance, in bits, shares a block."""
-
-    distance: int
-    recall: float
+    distance: int  # in bits
+    recall: float  # the chance that a pair at this distance shares a block
 
 
 class JaccardRecall(msgspec.Struct, frozen=True):
-    """The chance that a pair with this Jaccard is found (``simhash_core.analysis.plan``)."""
-
     jaccard: float
-    recall: float
+    recall: float  # the chance that such a pair is found (``simhash_core.analysis.plan``)
 
 
 class IndexPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan; candidates are those of random fingerprints, real texts have more.
-
-    ``bands``: of the sketch. ``guaranteed``: any two documents within the distance share a block.
-    ``memory_bytes``: the buckets, part of the state on disk, which should fit the page cache.
-    ``partitions``: given, else suggested. ``wire_bytes_per_document``: log and changelog together,
-    uncompressed. ``lookup_us``: CPU time on each worker, for a document of any worker. ``advice``:
-    what to change if there are too many candidates.
-    """
+    """A plan; candidates are those of random fingerprints, real texts have more."""
 
     documents: int
     bits: int
     blocks: int
     block_bits: int
-    bands: int
+    bands: int  # of the sketch
     buckets_per_document: int
     distance: int
     verify: str
@@ -149,36 +134,34 @@ class IndexPlan(msgspec.Struct, frozen=True, kw_only=True):
     candidates_per_block: int | float
     candidates_per_lookup: int | float
     candidates_per_worker: int | float
-    guaranteed: bool
+    guaranteed: bool  # any two documents within the distance share a block
     recall_by_distance: list[DistanceRecall]
     recall_by_jaccard: list[JaccardRecall]
     sketch_bytes: int
     state_bytes_per_document: int
     state_bytes: int
-    partitions: int
+    partitions: int  # given, else suggested
     partitions_suggested: int
     state_bytes_per_partition: int
     memory_bytes_per_document: int
-    memory_bytes: int
+    memory_bytes: int  # the buckets, part of the state on disk, which should fit the page cache
     workers: int
     memory_bytes_per_worker: int
-    wire_bytes_per_document: int
-    lookup_us: float
-    advice: str | None
+    wire_bytes_per_document: int  # log and changelog together, uncompressed
+    lookup_us: float  # CPU time on each worker, for a document of any worker
+    advice: str | None  # what to change if there are too many candidates
 
 
 def plan_index(
     documents: int, profile: Profile, partitions: int | None = None, workers: int = 1
 ) -> IndexPlan:
-    """Return the plan of an index of ``documents`` unique documents.
-
-    Raises ``UsageError`` for an invalid number of partitions or workers.
-    """
+    """Plan an index of ``documents`` unique documents; raise ``UsageError`` for invalid numbers."""
     if partitions is not None and not 1 <= partitions <= PARTITIONS_MAX:
         raise UsageError(f"partitions is {partitions}: it must be from 1 to {PARTITIONS_MAX}")
     scheme = profile.scheme()
     sketch = sketch_bytes(profile)
-    state_bytes = documents * state_bytes_per_document(scheme, sketch)
+    state_bytes_each = state_bytes_per_document(scheme, sketch)
+    state_bytes = documents * state_bytes_each
     suggested = max(partitions_for(state_bytes), workers)
     shards = partitions or suggested
     if not 1 <= workers <= shards:
@@ -187,6 +170,7 @@ def plan_index(
         )
     candidates = scheme.expected_candidates(documents)
     memory_bytes = documents * segment_bytes_per_document(scheme)
+    lookup_us = _lookup_us(scheme, candidates / workers)
     return IndexPlan(
         documents=documents,
         bits=scheme.bits,
@@ -198,8 +182,8 @@ def plan_index(
         verify=profile.verify,
         verify_at=profile.verify_at,
         candidates_per_block=_whole(candidates_per_block(scheme, documents)),
-        candidates_per_lookup=_whole(scheme.expected_candidates(documents)),
-        candidates_per_worker=_whole(scheme.expected_candidates(documents) / workers),
+        candidates_per_lookup=_whole(candidates),
+        candidates_per_worker=_whole(candidates / workers),
         guaranteed=scheme.guaranteed,
         recall_by_distance=[
             DistanceRecall(int(recall.at), round(recall.recall, 6))
@@ -210,7 +194,7 @@ def plan_index(
             for recall in recall_by_jaccard(scheme, JACCARDS)
         ],
         sketch_bytes=sketch,
-        state_bytes_per_document=state_bytes_per_document(scheme, sketch),
+        state_bytes_per_document=state_bytes_each,
         state_bytes=state_bytes,
         partitions=shards,
         partitions_suggested=suggested,
@@ -220,8 +204,8 @@ def plan_index(
         workers=workers,
         memory_bytes_per_worker=-(-memory_bytes // workers),
         wire_bytes_per_document=2 * packet_bytes_per_document(scheme, sketch),
-        lookup_us=round(_lookup_us(scheme, candidates / workers), 1),
-        advice=_advice(scheme, documents, candidates / workers),
+        lookup_us=round(lookup_us, 1),
+        advice=_advice(scheme, documents) if lookup_us > LOOKUP_US_WANTED else None,
     )
 
 
@@ -230,9 +214,7 @@ def _lookup_us(scheme: BlockScheme, candidates: float) -> float:
     return LOOKUP_US + (CANDIDATE_IN_RANGES_US if in_ranges else CANDIDATE_US) * candidates
 
 
-def _advice(scheme: BlockScheme, documents: int, candidates: float) -> str | None:
-    if _lookup_us(scheme, candidates) <= LOOKUP_US_WANTED:
-        return None
+def _advice(scheme: BlockScheme, documents: int) -> str:
     if not scheme.guaranteed:
         return "use bands only: index.blocks = 0, index.bands = 12"
     return (

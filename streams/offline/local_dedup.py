@@ -64,7 +64,7 @@ from streams.offline.fingerprint_pool import (
 from streams.settings.settings import Settings
 from streams.store.rocksdb_store import block_cache
 from streams.store.row_codec import StoredProgress, StoreIdentity
-from streams.store.shard_directory import open_shard_store
+from streams.store.shard_directory import RocksDisk, open_shard
 from streams.store.shard_store import ShardStore
 
 # ---- The index: one shard, in memory or on disk.
@@ -75,13 +75,14 @@ _PARTITION: Final = 0
 
 
 class MemoryStore(MemoryEntries):
+    """A new store, which has no entries."""
+
     def __init__(self) -> None:
         super().__init__()
         self._progress: StoredProgress | None = None
 
-    def prints(self, bands: int = 0) -> Iterator[tuple[NDArray[np.uint64], Prints]]:
-        del bands
-        return iter(())  # a new store has no entries
+    def prints(self, _bands: int = 0) -> Iterator[tuple[NDArray[np.uint64], Prints]]:
+        return iter(())
 
     def progress(self) -> StoredProgress | None:
         return self._progress
@@ -109,15 +110,17 @@ LocalStore = MemoryStore | ShardStore
 def open_local_index(
     settings: Settings, identity: str, bits: int, state: Path | None
 ) -> AbstractContextManager[LocalStore]:
-    """Open the index in the directory ``state``, created if missing, or one in memory.
+    """Open the index in the directory ``state``, created if missing; None: one in memory.
 
-    ``bits``: of a fingerprint. Raises ``IndexMismatchError`` for a state of another index, and
+    Raises ``IndexMismatchError`` for a state of another index, and
     ``StoreError`` for one that is in use, damaged, of another format, or unreachable.
     """
     if state is None:
         return closing(MemoryStore())
     owner = StoreIdentity(identity, LOCAL_APPLICATION, _PARTITION)
-    return closing(open_shard_store(state, owner, bits, block_cache(settings.block_cache_bytes)))
+    return closing(
+        open_shard(state, owner, bits, RocksDisk(block_cache(settings.block_cache_bytes)))
+    )
 
 
 UNREADABLE_LINE_SCHEMA: Final = "firstseen.unreadable-line/1"
@@ -201,8 +204,7 @@ class LocalDedup:
             if line.is_blank:
                 counts[BLANK] += 1
                 continue
-            refused = prepared.refused.get(number)
-            if refused is not None:
+            if (refused := prepared.refused.get(number)) is not None:
                 written["dead_letters"].append(unreadable_line(chain.topic, line, refused))
                 counts[DEAD_LETTER + refused.reason] += 1
                 continue
@@ -272,28 +274,21 @@ def chain_of(progress: RunProgress) -> Chain:
 
 
 def topic_of(progress: RunProgress, file: int) -> str:
-    """Return the topic name of a file of a run, for source positions.
-
-    It contains the run, because documents of a file that is run again are new arrivals.
-    """
+    """Return a file's topic in source positions: documents of another run are new arrivals."""
     name = progress.inputs[file]
     return f"{name}#{progress.run}" if progress.run else name
 
 
 def unreadable_line(topic: str, line: Line, refused: Refused) -> bytes:
-    return (
-        _encode(
-            {
-                "schema": UNREADABLE_LINE_SCHEMA,
-                "source": {"topic": topic, "partition": PARTITION, "offset": line.number},
-                "line": line.number + 1,
-                "reason": refused.reason,
-                "detail": refused.detail.encode(errors="replace").decode(),
-                "value": bytes_view(line.content),
-            }
-        )
-        + b"\n"
-    )
+    fields = {
+        "schema": UNREADABLE_LINE_SCHEMA,
+        "source": {"topic": topic, "partition": PARTITION, "offset": line.number},
+        "line": line.number + 1,
+        "reason": refused.reason,
+        "detail": refused.detail.encode(errors="replace").decode(),
+        "value": bytes_view(line.content),
+    }
+    return _encode(fields) + b"\n"
 
 
 def _check_readable(batch: Batch, prepared: Prepared, name: str) -> None:
@@ -319,17 +314,13 @@ class DedupRequest(NamedTuple):
 
 
 class Launched(NamedTuple):
-    """A prepared run, for ``dedup.run(inputs)``.
-
-    ``resumed_after``: lines done before an interruption, None for a new run; ``documents_before``:
-    the documents in them.
-    """
+    """A prepared run, for ``dedup.run(inputs)``."""
 
     dedup: LocalDedup
     inputs: DedupInputs
     identity: str
-    resumed_after: int | None
-    documents_before: int
+    resumed_after: int | None  # lines done before an interruption; None: a new run
+    documents_before: int  # in those lines
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The changelog: reads a partition to its end, finds its last progress, follows partitions."""
+"""Reads the changelog: a partition to its end, its last progress, partitions as they grow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from streams.kafka.log_reader import ReaderThread
 from streams.store.changelog_codec import Decoded, LoggedProgress, decode_records, furthest
 from streams.topics.watermarks import HUNG_ADVICE
 
-# ---- One partition of the changelog, read from an offset to its committed end.
+# ---- One partition, from an offset to its committed end.
 
 logger = logging.getLogger(__name__)
 
@@ -162,18 +162,17 @@ class Changelog:
         return low, high
 
     def _too_short(self, start: int, high: int) -> RecoveryError:
+        what = f"the store has read the changelog {self} up to offset {start}, but "
         if start <= self._end_of_all():
-            return RecoveryError(
-                f"the store has read the changelog {self} up to offset {start}, but committed "
-                f"records can be read up to {high} only: {self._hung()}"
+            what += f"committed records can be read up to {high} only: {self._hung()}"
+        else:
+            what += (
+                f"it ends at {high}: the topic was deleted or created again, so committed entries "
+                "are lost. If this is another Kafka than before, delete the directory of this "
+                "application id in state_dir ('firstseen config show' has both). Else start a new "
+                "index with a new application id"
             )
-        return RecoveryError(
-            f"the store has read the changelog {self} up to offset {start}, but it ends at "
-            f"{high}: the topic was deleted or created again, so committed entries are lost. "
-            f"If this is another Kafka than before, delete the directory of this application id "
-            f"in state_dir ('firstseen config show' has both). Else start a new index with a new "
-            f"application id"
-        )
+        return RecoveryError(what)
 
     def _end_of_all(self) -> int:
         with self._consumer("read_uncommitted") as consumer:
@@ -294,11 +293,8 @@ def last_progress(
     """Return the last committed progress that does not go back; None where there is none.
 
     Each transaction ends with a progress record, so the first step back nearly always finds it.
-    ``config`` is librdkafka's, with a ``group.id``. ``timeout_seconds`` bounds each wait for the
-    broker.
-
-    Blocking. Raises ``RecoveryError`` or ``ChangelogFormatError`` for what cannot be read, and
-    ``UnansweredError`` where the broker is silent.
+    ``config`` is librdkafka's, with a ``group.id``; ``timeout_seconds`` bounds each wait. Blocking.
+    Raises ``RecoveryError``, ``ChangelogFormatError`` and ``UnansweredError``.
     """
     log = Changelog(topic, partition, config, timeout_seconds, threading.Event(), may_be_cut=True)
     low, high = log.ends()
@@ -329,15 +325,11 @@ _QUEUED_BATCHES: Final = 4
 _FOLLOWED_EMPTY_FETCH_MS: Final = 100  # see ``_EMPTY_FETCH_MS``
 _LOOK_SECONDS: Final = 0.01
 
-_partition_of = methodcaller("partition")
-
 
 class _Read(NamedTuple):
-    """Records, None where only the end was seen; ``number`` is that of the ``follow`` call."""
-
     partition: int
-    number: int
-    records: LoggedBatch | None
+    number: int  # of the ``follow`` call
+    records: LoggedBatch | None  # None: only the end was seen
     next: int
 
 
@@ -441,7 +433,7 @@ class ChangelogFollower(ReaderThread[_Read]):
         return bool(self._reading)
 
     def _take(self, messages: list[Message]) -> None:
-        for partition, group in groupby(messages, _partition_of):
+        for partition, group in groupby(messages, methodcaller("partition")):
             self._take_partition(partition, group)
 
     def _take_partition(self, partition: int, messages: Iterable[Message]) -> None:

@@ -130,9 +130,9 @@ class Decoded(NamedTuple):
     """The contents of records. A deletion holds wherever the record of its entry stands."""
 
     blocks: list[EntryBlock]
-    progress: Sequence[LoggedProgress]
-    deletions: Sequence[LoggedDeletions] = ()
-    ends: Sequence[LoggedEnd] = ()
+    progress: list[LoggedProgress]
+    deletions: list[LoggedDeletions]
+    ends: list[LoggedEnd]
 
 
 _VERSION: Final = bytes((CHANGELOG_VERSION,))
@@ -200,7 +200,7 @@ def encode_end(first: int) -> list[ChangelogRecord]:
 def encode_progress(
     progress: Progress, identity: str, reading: str, writer: str = "", expired_before: int = 0
 ) -> ChangelogRecord:
-    """Encode the progress, the last record of a transaction."""
+    """Encode the last record of a transaction."""
     logged = LoggedProgress(progress, identity, reading, writer, expired_before)
     return ChangelogRecord(PROGRESS_KEY, _VERSION + _encode(logged))
 
@@ -231,32 +231,28 @@ def decode_records(
     be small. Records with tombstones are skipped; other records of their packet may follow, and
     stay.
     """
-    progress: list[LoggedProgress] = []
-    deletions: list[LoggedDeletions] = []
-    ends: list[LoggedEnd] = []
+    decoded = Decoded([], [], [], [])
     runs: list[list[_Entries]] = []
     documents = 0
     ended = {key for key, value in zip(keys, values, strict=True) if value is None}
     for index, (key, value) in enumerate(zip(keys, values, strict=True)):
         if value is not None and key in ended:
             continue
-        opened = _opened(key, value, partial(where, index))
-        if not isinstance(opened, _Entries):
-            match opened:
-                case LoggedProgress():
-                    progress.append(opened)
-                case LoggedDeletions():
-                    deletions.append(opened)
-                case LoggedEnd():
-                    ends.append(opened)
-            continue
-        if not runs or documents > _JOINED_ENTRIES or not opened.follows(runs[-1][-1]):
-            runs.append([])
-            documents = 0
-        runs[-1].append(opened)
-        documents += opened.columns.documents
+        match _opened(key, value, partial(where, index)):
+            case LoggedProgress() as progress:
+                decoded.progress.append(progress)
+            case LoggedDeletions() as deletions:
+                decoded.deletions.append(deletions)
+            case LoggedEnd() as end:
+                decoded.ends.append(end)
+            case _Entries() as entries:
+                if not runs or documents > _JOINED_ENTRIES or not entries.follows(runs[-1][-1]):
+                    runs.append([])
+                    documents = 0
+                runs[-1].append(entries)
+                documents += entries.columns.documents
     try:
-        return Decoded([_block(run) for run in runs], progress, deletions, ends)
+        return decoded._replace(blocks=[_block(run) for run in runs])
     except ColumnsError:
         for index, (key, value) in enumerate(zip(keys, values, strict=True)):
             decode_record(key, value, where(index))  # one of them raises, and names its record

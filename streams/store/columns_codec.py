@@ -56,7 +56,7 @@ _ZEROS: Final = EncodedNumbers(0, 0, b"")
 
 class _PlainColumns(msgspec.Struct, frozen=True, array_like=True):
     documents: int
-    words: int
+    words: int  # of 64 bits, in a fingerprint
     offsets: EncodedNumbers
     times_ms: EncodedNumbers
     undecidable: EncodedNumbers
@@ -69,7 +69,7 @@ class _PlainColumns(msgspec.Struct, frozen=True, array_like=True):
 
 
 class EncodedColumns(_PlainColumns, frozen=True, array_like=True):
-    """``words`` are the 64-bit words of a fingerprint; these fields are left out if unused."""
+    """These fields are left out if unused."""
 
     operations: EncodedNumbers = _ZEROS
     scope_bytes: EncodedNumbers = _ZEROS

@@ -1,9 +1,8 @@
-"""Merges segments, and makes segment files, while the worker runs: one step at a time, in a thread.
+"""Merges segments, and makes segment files, while the worker runs.
 
-New documents of all shards are in memory, in segments that are merged as they become many; enough
-of them become a file, and files of similar size are merged. The event loop marks the rows, which
-takes milliseconds; a thread copies, sorts and writes them; then the index replaces them, the stores
-of the shards name the new file, and the old ones are deleted.
+Enough new documents in memory become a file, and files of similar size are merged. The event loop
+marks the rows, which takes milliseconds; a thread copies, sorts and writes them; then the index
+replaces them, the stores of the shards name the new file, and the old ones are deleted.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ class KeptShard(NamedTuple):
     slot: int
     store: ShardStore
     segments: ShardSegments
-    # None for an owned shard. For a standby, the sequence number up to which the index has what the
-    # store has; the store may be ahead.
+    # For a standby: the index has entries below it, the store may have more. None: an owned shard.
     standby_before: int | None = None
 
     @property
@@ -47,18 +45,18 @@ class KeptShard(NamedTuple):
             return self.store.highest
         return min(self.store.highest, self.standby_before - 1)
 
-    def gone(self, first: int, last: int) -> Sequence[int]:
-        """Return the removed sequence numbers that a new file does not have."""
-        return self.store.gone(first, last) if self.standby_before is None else ()
+    def gone(self, ranges: Iterable[tuple[int, int]]) -> list[int]:
+        """Return the removed entries that a new file does not have."""
+        if self.standby_before is not None:
+            return []
+        return [sequence for each in ranges for sequence in self.store.gone(*each)]
 
 
 class _Work(NamedTuple):
-    """What becomes one file: ranges of each shard, without the removed entries, ``gone``."""
+    """What becomes one file, which replaces others: ranges of each shard."""
 
     filing: Filing
-    shards: Sequence[KeptShard]
-    ranges: Sequence[list[tuple[int, int]]]
-    gone: Sequence[Sequence[int]]
+    shards: Sequence[tuple[KeptShard, list[tuple[int, int]]]]
     replaced: Sequence[SegmentFile] = ()
 
 
@@ -104,16 +102,18 @@ class SegmentKeeper:
     async def _made(
         self, work: _Work, files: WorkerSegments, shards: Callable[[], Iterable[KeptShard]]
     ) -> bool:
-        filed = [
-            FiledShard(each.segments.partition, ranges)
-            for each, ranges in zip(work.shards, work.ranges, strict=True)
-        ]
-        numbers = {each.slot: number for number, each in enumerate(work.shards)}
+        filed = [FiledShard(each.segments.partition, ranges) for each, ranges in work.shards]
+        gone = [each.gone(ranges) for each, ranges in work.shards]
+        numbers = {each.slot: number for number, (each, _) in enumerate(work.shards)}
         file = await asyncio.to_thread(_write, files, work.filing, filed, numbers)
         here = {id(each.store): each for each in shards() if not each.store.closed}
-        all_of = zip(work.shards, work.ranges, work.gone, strict=True)
-        having = [each for each in all_of if id(each[0].store) in here]
-        free = (self._is_free(each, work.shards, [*here.values()]) for each in work.replaced)
+        claiming = [each for each, _ in work.shards]
+        free = (self._is_free(each, claiming, [*here.values()]) for each in work.replaced)
+        having = [
+            (each, ranges, left)
+            for (each, ranges), left in zip(work.shards, gone, strict=True)
+            if id(each.store) in here
+        ]
         if not having or not all(free):
             files.delete(file)
             return False
@@ -121,9 +121,9 @@ class SegmentKeeper:
         for shard, ranges, _ in having:
             shard.segments.let_go(work.replaced)
             shard.segments.taken(file, ranges)
-        for shard, _, gone in having:
+        for shard, _, left in having:
             with contextlib.suppress(StoreClosedError):
-                shard.store.set_filed(shard.segments.filed(), gone)
+                shard.store.set_filed(shard.segments.filed(), left)
         for each in work.replaced:
             files.delete(each)
         return True
@@ -138,9 +138,14 @@ class SegmentKeeper:
         if filing is None or filing.last is None:
             return None  # some are not committed yet
         last = filing.last
-        having = [each for each in shards if each.slot in filing.documents]
-        taken = [[(each.segments.next, int(last[each.slot]))] for each in having]
-        return _Work(filing, having, taken, _gone(having, taken))
+        return _Work(
+            filing,
+            [
+                (each, [(each.segments.next, int(last[each.slot]))])
+                for each in shards
+                if each.slot in filing.documents
+            ],
+        )
 
     def _merged_file(self, shards: Sequence[KeptShard], files: WorkerSegments) -> _Work | None:
         """Return files that should become one, after those that hold nothing are deleted."""
@@ -159,11 +164,9 @@ class SegmentKeeper:
         merged = files.to_merge(documents)
         if not merged:
             return None
-        taken = [each.segments.ranges_in(merged, expired) for each in shards]
-        having = [each for each, ranges in zip(shards, taken, strict=True) if ranges]
-        taken = [ranges for ranges in taken if ranges]
+        taken = [(each, each.segments.ranges_in(merged, expired)) for each in shards]
         filing = self._index.file_merge(each.segment for each in merged)
-        return _Work(filing, having, taken, _gone(having, taken), merged)
+        return _Work(filing, [each for each in taken if each[1]], merged)
 
     def _is_free(
         self, file: SegmentFile, claiming: Sequence[KeptShard], here: Sequence[KeptShard]
@@ -174,15 +177,6 @@ class SegmentKeeper:
             return False
         partitions = {each.segments.partition for each in here}
         return here[0].segments.files.is_settled(file, partitions)
-
-
-def _gone(
-    shards: Sequence[KeptShard], ranges: Sequence[list[tuple[int, int]]]
-) -> list[Sequence[int]]:
-    return [
-        [sequence for each in own for sequence in shard.gone(*each)]
-        for shard, own in zip(shards, ranges, strict=True)
-    ]
 
 
 def _write(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import chain, groupby, islice
 from typing import Final, NamedTuple
 
@@ -21,13 +21,16 @@ from streams.store.changelog_codec import (
     encode_end,
 )
 from streams.store.row_codec import (
+    DELETIONS,
+    ENTRIES,
+    GONE,
     EntryBlock,
     SourceName,
     decode_entry,
     encode_entry_rows,
     is_undecidable,
 )
-from streams.store.row_store import RowBatch, Rows, RowStore
+from streams.store.row_store import SCANNED_ROWS, RowBatch, Rows, RowStore, each_row
 
 # ---- Rows that lead to entries, by content and by id.
 #
@@ -39,24 +42,26 @@ ReadNumbers = Callable[[list[bytes]], list[list[int]]]
 
 
 class ReferenceChanges:
-    """Changes of such rows in one batch; each row is read once and written once."""
+    """Changes of such rows in one batch; each is read once and written once."""
 
     def __init__(self, numbers: ReadNumbers) -> None:
         self._numbers = numbers
         self._changed: dict[bytes, list[int]] = {}
 
-    def add(self, key: bytes, sequence: int) -> None:
-        _insert(self._row(key), sequence)
-
-    def add_all(self, keys: Iterable[bytes], sequences: Sequence[int]) -> None:
+    def add(self, keys: Iterable[bytes], sequences: Sequence[int]) -> None:
         listed = list(keys)
-        unread = [*{key for key in listed if key not in self._changed}]
-        self._changed.update(zip(unread, self._numbers(unread), strict=True))
+        self._read({key for key in listed if key not in self._changed})
         for key, sequence in zip(listed, sequences, strict=True):
-            _insert(self._changed[key], sequence)
+            numbers = self._changed[key]
+            if not numbers or sequence > numbers[-1]:
+                numbers.append(sequence)
+            elif sequence not in numbers:
+                insort(numbers, sequence)
 
     def remove(self, key: bytes, sequence: int) -> None:
-        numbers = self._row(key)
+        if key not in self._changed:
+            self._read({key})
+        numbers = self._changed[key]
         if sequence in numbers:
             numbers.remove(sequence)
 
@@ -68,17 +73,9 @@ class ReferenceChanges:
             else:
                 batch.delete(key)
 
-    def _row(self, key: bytes) -> list[int]:
-        if key not in self._changed:
-            self._changed[key] = self._numbers([key])[0]
-        return self._changed[key]
-
-
-def _insert(numbers: list[int], sequence: int) -> None:
-    if not numbers or sequence > numbers[-1]:
-        numbers.append(sequence)
-    elif sequence not in numbers:
-        insort(numbers, sequence)
+    def _read(self, keys: Iterable[bytes]) -> None:
+        unread = [*keys]
+        self._changed.update(zip(unread, self._numbers(unread), strict=True))
 
 
 # ---- The changelog records of entries, so that removed entries leave the changelog as well.
@@ -89,8 +86,6 @@ def _insert(numbers: list[int], sequence: int) -> None:
 # commit in parts, there is a row ``r``.
 
 EXPIRED_ROWS: Final = 4096  # roughly the entries that expire in one commit, to keep commits small
-
-_ROWS: Final = 1024
 
 
 class Removal(NamedTuple):
@@ -118,10 +113,9 @@ def deletions_between(store: RowStore, low: int, high: int) -> dict[int, list[in
     ``StateDecodeError``.
     """
     deletions: dict[int, list[int]] = {}
-    for keys, values in store.scan(codec.deletions_key(low), codec.deletions_key(high), _ROWS):
-        for key, value in zip(keys, values, strict=True):
-            first = codec.deletions_first(key)
-            deletions[first] = [first + each for each in codec.decode_deletions(value)]
+    for key, value in each_row(store, (DELETIONS.key(low), DELETIONS.key(high))):
+        first = DELETIONS.number(key)
+        deletions[first] = [first + each for each in codec.decode_deletions(value)]
     return deletions
 
 
@@ -133,10 +127,11 @@ def removal_of(store: RowStore, sequences: Iterable[int], more: Container[int] =
         removed = set(group)
         low, high = packet_range(min(removed))
         records = deletions_between(store, low, high)
-        scan = store.scan(codec.entry_key(low), codec.entry_key(high), len(removed) + 1)
+        scan = store.scan(ENTRIES.key(low), ENTRIES.key(high), len(removed) + 1)
         keys, _ = next(scan, ([], []))
-        left = [codec.entry_sequence(key) for key in keys]
-        firsts = _firsts(records, left[0])
+        left = [ENTRIES.number(key) for key in keys]
+        # Only a first record without deletions has no row.
+        firsts = sorted({*records, min([left[0], *records])})
         if set(left) <= removed and packet not in more:
             ends += map(LoggedEnd, firsts)
             continue
@@ -150,38 +145,27 @@ def removal_of(store: RowStore, sequences: Iterable[int], more: Container[int] =
 
 def expiry_of(store: RowStore, after: int, before: int) -> Expiry:
     """Return what expires next of the entries from ``after`` up to, not including, ``before``."""
-    scan = store.scan(codec.entry_key(after), codec.entry_key(before), EXPIRED_ROWS)
+    scan = store.scan(ENTRIES.key(after), ENTRIES.key(before), EXPIRED_ROWS)
     keys, values = next(scan, ([], []))
     whole = next(scan, None) is None
     if not whole:
         # Stop at the end of a packet: the last packet may have more entries than were read.
-        before = packet_range(codec.entry_sequence(keys[-1]))[0]
-        if before <= codec.entry_sequence(keys[0]):  # it is one large packet
-            low, before = packet_range(codec.entry_sequence(keys[-1]))
-            bounds = codec.entry_key(low), codec.entry_key(before)
+        before = packet_range(ENTRIES.number(keys[-1]))[0]
+        if before <= ENTRIES.number(keys[0]):  # it is one large packet
+            low, before = packet_range(ENTRIES.number(keys[-1]))
+            bounds = ENTRIES.key(low), ENTRIES.key(before)
             keys, values = next(store.scan(*bounds, BUNDLE_DOCUMENTS_LIMIT), ([], []))
         else:
-            kept = sum(codec.entry_sequence(key) < before for key in keys)
+            kept = sum(ENTRIES.number(key) < before for key in keys)
             keys, values = keys[:kept], values[:kept]
     records = deletions_between(store, after, before)
-    ends = [LoggedEnd(first) for first in _all_firsts(keys, records)]
-    return Expiry(before, ends, (keys, values), whole)
-
-
-def _all_firsts(keys: Sequence[bytes], records: Mapping[int, Sequence[int]]) -> Iterator[int]:
-    yield from records
+    firsts = [*records]
     with_rows = {log_offset_of(first): first for first in sorted(records, reverse=True)}
-    for packet, group in groupby(map(codec.entry_sequence, keys), log_offset_of):
-        first = next(iter(group))
+    for packet, group in groupby(map(ENTRIES.number, keys), log_offset_of):
+        first = next(group)
         if first < with_rows.get(packet, first + 1):
-            yield first
-
-
-def _firsts(records: Mapping[int, Sequence[int]], first_left: int) -> list[int]:
-    known = set(records)
-    if first_left < min(known, default=first_left + 1):
-        known.add(first_left)
-    return sorted(known)
+            firsts.append(first)
+    return Expiry(before, [*map(LoggedEnd, firsts)], (keys, values), whole)
 
 
 # ---- The changes of one commit, for the store and for the changelog.
@@ -219,7 +203,6 @@ def records_of(change: StoreChange) -> list[ChangelogRecord]:
     return records
 
 
-SCANNED_ROWS: Final = 16_384
 _LAST: Final = (1 << 64) - 1
 
 
@@ -274,18 +257,22 @@ class EntryBatch:
             name = SourceName(block.chain.topic, block.chain.partition)
             number = named.setdefault(name, len(named))
             if name not in self._named_before:
-                self.batch.put(codec.source_key(number), codec.encode_source(name))
+                self.batch.put(codec.SOURCES.key(number), codec.encode_source(name))
             packet = log_offset_of(record)
             if packet <= log_offset_of(max(highest, 0)) or firsts.get(packet, record) < record:
                 # The packet already has a record, so this one needs a row of its own.
                 deleted = deletions_between(self._store, record, record + 1).get(record, [])
                 added = [sequence - record for sequence in deleted]
-                self.batch.put(codec.deletions_key(record), codec.encode_deletions(added))
+                self.batch.put(DELETIONS.key(record), codec.encode_deletions(added))
             self.batch.put_entries(*encode_entry_rows(block, number))
             for row in np.flatnonzero(block.columns.undecidable).tolist():
                 key = codec.content_key(block.columns.digest(row))
-                self._references.add(key, int(block.sequences[row]))
-            self._add_ids(block)
+                self._references.add([key], [int(block.sequences[row])])
+            # Rows by id of entries from ``ids_before`` on are made later.
+            before = np.uint64(min(self._state.ids_before, _LAST))
+            rows = int(np.count_nonzero(block.sequences < before))
+            ids = map(codec.id_key, islice(block.columns.ids, rows))
+            self._references.add(ids, block.sequences[:rows].tolist())
             written.append(block)
             highest = max(highest, int(block.sequences[-1]))
         self.highest = highest
@@ -295,22 +282,21 @@ class EntryBatch:
         deleted: set[int] = set()
         for deletions in removal.deletions:
             added = [sequence - deletions.first for sequence in deletions.sequences]
-            self.batch.put(codec.deletions_key(deletions.first), codec.encode_deletions(added))
+            self.batch.put(DELETIONS.key(deletions.first), codec.encode_deletions(added))
             deleted.update(deletions.sequences)
         for end in removal.ends:
             low, high = packet_range(end.first)
             for first in deletions_between(self._store, low, high):
-                self.batch.delete(codec.deletions_key(first))
-            scanned = self._store.scan(codec.entry_key(low), codec.entry_key(high), SCANNED_ROWS)
-            for keys, _ in scanned:
-                deleted.update(codec.entry_sequence(key) for key in keys)
+                self.batch.delete(DELETIONS.key(first))
+            rows = each_row(self._store, (ENTRIES.key(low), ENTRIES.key(high)))
+            deleted.update(ENTRIES.number(key) for key, _ in rows)
         count = 0
         for sequence in deleted:
-            key = codec.entry_key(sequence)
+            key = ENTRIES.key(sequence)
             value = self._store.get(key)
             if value is not None and sequence >= self._state.expired_before:
-                self.batch.delete_entry(key)
-                self.batch.put(codec.gone_key(sequence), b"")
+                self.batch.delete(key)
+                self.batch.put(GONE.key(sequence), b"")
                 self._remove_references(sequence, value)
                 self._deleted.add(key)
                 count += 1
@@ -318,34 +304,24 @@ class EntryBatch:
 
     def expire(self, expiry: Expiry | None, before: int) -> int:
         """Delete expired entries; return how many. Without ``expiry``, find them."""
-        after, upper = codec.entry_key(self._state.expired_before), codec.entry_key(before)
+        after, upper = ENTRIES.key(self._state.expired_before), ENTRIES.key(before)
         parts: Iterable[Rows]
         parts = [expiry.rows] if expiry else self._store.scan(after, upper, SCANNED_ROWS)
         count = 0
         for keys, values in parts:
             count += len(keys) - sum(key in self._deleted for key in keys)
             for key, value in zip(keys, values, strict=True):
-                sequence = codec.entry_sequence(key)
+                sequence = ENTRIES.number(key)
                 if sequence < self._state.ids_before or is_undecidable(value):
                     self._remove_references(sequence, value)
         for first in deletions_between(self._store, self._state.expired_before, before):
-            self.batch.delete(codec.deletions_key(first))
-        bounds = codec.gone_key(0), codec.gone_key(before)
-        for keys, _ in self._store.scan(*bounds, SCANNED_ROWS):
-            for key in keys:
-                self.batch.delete(key)
+            self.batch.delete(DELETIONS.key(first))
+        for key, _ in each_row(self._store, (GONE.key(0), GONE.key(before))):
+            self.batch.delete(key)
         if expiry is None or expiry.whole:
             # One range delete for all of them: many range deletes would make reading slow.
-            self.batch.delete_entries(codec.entry_key(0), upper)
+            self.batch.delete_entries(ENTRIES.key(0), upper)
         return count
-
-    def _add_ids(self, block: EntryBlock) -> None:
-        """Add the rows by id; those of entries from ``ids_before`` on are made later."""
-        before = np.uint64(min(self._state.ids_before, _LAST))
-        rows = int(np.count_nonzero(block.sequences < before))
-        if rows:
-            keys = map(codec.id_key, islice(block.columns.ids, rows))
-            self._references.add_all(keys, block.sequences[:rows].tolist())
 
     def _remove_references(self, sequence: int, value: bytes) -> None:
         entry = decode_entry(value, self._sources)
@@ -359,7 +335,7 @@ class EntryBatch:
         new = ~np.isin(block.sequences, in_batch)
         stored = block.sequences <= max(self._state.highest, 0)
         for row in np.flatnonzero(new & stored).tolist():
-            key = codec.entry_key(int(block.sequences[row]))
+            key = ENTRIES.key(int(block.sequences[row]))
             new[row] = self._store.get(key) is None
         low, _ = packet_range(int(block.sequences[0]))
         _, high = packet_range(int(block.sequences[-1]))

@@ -1,9 +1,7 @@
-"""Recovery: a shard's store is brought up to the end of its changelog.
+"""Opens the stores of a worker's shards, and brings each up to the end of its changelog.
 
 The store is written after the commit, so it is never ahead of the changelog: only the tail, from
-the offset in the store, is missing. For an empty store the tail is the whole changelog. A store
-that was away for longer than the changelog keeps tombstones may have deleted entries, so it begins
-empty.
+the offset in the store, is missing. For an empty store the tail is the whole changelog.
 
 **Progress never goes back.** Without transactions, a paused worker may write an older progress
 record after that of the next owner. The reader keeps the further one, and takes the entries all the
@@ -61,7 +59,7 @@ _FILLED_TOGETHER: Final = 2048  # documents added to an index in one step, which
 def make_missing_files(
     store: ShardStore, segments: ShardSegments, interrupted: threading.Event | None = None
 ) -> None:
-    """Write segment files for rows that no file covers; rows too few for a file are the ``tail``.
+    """Write segment files for rows that are in none; rows too few for a file are the ``tail``.
 
     Blocking. Raises ``StoreError`` for unreadable rows, and ``InterruptedError`` soon after
     ``interrupted`` is set. Where no file can be written, all is tail: the index is complete, but
@@ -136,9 +134,7 @@ def _written(store: ShardStore, segments: ShardSegments, part: EntryPrints) -> b
     return True
 
 
-class Recovery(NamedTuple):
-    remaining: int
-    total: int
+# ---- Reads the changelog.
 
 
 def catch_up(
@@ -186,37 +182,48 @@ def load_batch(store: ShardStore, batch: LoggedBatch, identity: str) -> Removal:
             raise IndexMismatchError(f"the changelog {batch.log}", read.identity, identity)
         expired = max(read.expired_before, 0 if logged is None else logged.expired_before)
         if logged is not None and goes_back(read, logged.progress):
-            _note_refused(store, read, logged, batch.log)
+            store.progress_refused += 1
+            if store.progress_refused == 1:
+                logger.warning(
+                    "the changelog %s: %s has written progress that goes back, raw offset %d after "
+                    "%d: a worker that was paused and has lost the shard meanwhile. The further "
+                    "one counts",
+                    batch.log,
+                    read.writer,
+                    read.progress.next,
+                    logged.progress.next,
+                )
             read = logged  # noqa: PLW2901 - it takes the place of what was read
         logged = replace(read, expired_before=expired)
     row = ProgressRow(None, batch.next_offset, batch.time_ms)
     if logged is not None:
-        row = ProgressRow(
-            logged.progress,
-            batch.next_offset,
-            batch.time_ms,
-            logged.identity,
-            logged.reading,
+        row = replace(
+            row,
+            progress=logged.progress,
+            identity=logged.identity,
+            reading=logged.reading,
             expired_before=logged.expired_before,
         )
     store.load(decoded.blocks, row, removal)
     return removal
 
 
-def _note_refused(store: ShardStore, read: LoggedProgress, known: LoggedProgress, log: str) -> None:
-    store.progress_refused += 1
-    if store.progress_refused == 1:
-        logger.warning(
-            "the changelog %s: %s has written progress that goes back, raw offset %d after %d: a "
-            "worker that was paused and has lost the shard meanwhile. The further one counts",
-            log,
-            read.writer,
-            read.progress.next,
-            known.progress.next,
-        )
+def _make_ids(store: ShardStore, interrupted: threading.Event) -> None:
+    """Make the rows by id, which the first packet needs where documents replace others."""
+    while not store.make_ids():
+        if interrupted.is_set():
+            raise InterruptedError(f"the ids of {store.path} are not made yet")
 
 
-# ---- Opens the stores of a worker's shards, caught up with their changelogs.
+# ---- The stores of a worker's shards.
+
+
+class Recovery(NamedTuple):
+    """Changelog records that are left to read, and their number at the beginning."""
+
+    remaining: int
+    total: int
+
 
 _SAY_SECONDS: Final = 5.0
 _MILLISECONDS: Final = 1000
@@ -251,11 +258,11 @@ class ShardStores:
     @cached_property
     def _segments(self) -> WorkerSegments:
         settings = self._settings
-        shard = shard_directory(settings.state_dir, settings.application_id, 0)
-        owner = SegmentOwner(self._identity, settings.application_id)
-        with_times = self._profile.window is not None
         return WorkerSegments(
-            segments_directory(shard), owner, self._profile.scheme(), with_times=with_times
+            segments_directory(shard_directory(settings.state_dir, settings.application_id, 0)),
+            SegmentOwner(self._identity, settings.application_id),
+            self._profile.scheme(),
+            with_times=self._profile.window is not None,
         )
 
     def measure(self) -> None:
@@ -264,7 +271,7 @@ class ShardStores:
             if store.closed:
                 del self._open[partition]
         figures = statistics_of(self._open.values(), self._cache, self._settings.block_cache_bytes)
-        self._metrics.store(figures._asdict())
+        self._metrics.store(figures)
 
     def recoveries(self) -> dict[int, Recovery]:
         """Return the recovery of each shard that was opened here; thread-safe."""
@@ -283,8 +290,10 @@ class ShardStores:
             try:
                 self._catch_up(store, partition, committed_next, log)
                 if self._profile.same_id == REPLACE:
-                    self._make_ids(store, interrupted)
-                self._make_files(store, partition, interrupted)
+                    _make_ids(store, interrupted)
+                segments = ShardSegments(self._segments, partition)
+                make_missing_files(store, segments, interrupted)
+                store.segments = segments
             except BaseException:
                 store.close()
                 raise
@@ -336,18 +345,6 @@ class ShardStores:
             interrupted,
             may_be_cut=settings.delivery is Delivery.AT_LEAST_ONCE,
         )
-
-    @staticmethod
-    def _make_ids(store: ShardStore, interrupted: threading.Event) -> None:
-        """Make the rows by id, which the first packet needs where documents replace others."""
-        while not store.make_ids():
-            if interrupted.is_set():
-                raise InterruptedError(f"the ids of {store.path} are not made yet")
-
-    def _make_files(self, store: ShardStore, partition: int, interrupted: threading.Event) -> None:
-        segments = ShardSegments(self._segments, partition)
-        make_missing_files(store, segments, interrupted)
-        store.segments = segments
 
     def _catch_up(
         self, store: ShardStore, partition: int, committed_next: int, log: Changelog

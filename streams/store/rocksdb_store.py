@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 from rocksdict import (
     AccessType,
@@ -25,6 +24,7 @@ from rocksdict import (
     Cache,
     Checkpoint,
     ColumnFamily,
+    DbClosedError,
     DBCompressionType,
     DBRecoveryMode,
     Options,
@@ -32,18 +32,19 @@ from rocksdict import (
     RdictIter,
     ReadOptions,
     WriteBatch,
-    WriteOptions,
 )
 
 from simhash_core.errors import UsageError
-from streams.store.row_codec import ENTRY_TAG
+from streams.store.row_codec import ENTRIES
 from streams.store.row_store import (
     Rows,
+    StoreAccessError,
     StoreClosedError,
     StoreCorruptError,
     StoreError,
-    is_of_rocksdb,
-    store_error,
+    StoreFullError,
+    StoreLockedError,
+    StoreMissingError,
 )
 from streams.store.shard_store import ShardStore
 
@@ -60,8 +61,9 @@ from streams.store.shard_store import ShardStore
 # - **No memory mapping** of RocksDB's files: it reads a few entries per document.
 # - **Write-ahead logs of two write buffers at most.** A log is kept while any column family has
 #   rows that are in no file, and the few rows beside the entries fill no buffer for days.
-# - **Write-ahead log, up to the first damaged record.** A commit is one record. After a power loss
-#   the store is as after some earlier commit, never between two.
+# - **Write-ahead log, not synchronised, read up to the first damaged record.** A commit is one
+#   record. The operating system has it, so it survives kill -9. After a power loss the store is as
+#   after an earlier commit, never between two; the rest is read again from changelog or input.
 # - **All column families are flushed together.** Otherwise a lost log removes rows of only one
 #   family: contents led to entries that had expired.
 
@@ -69,34 +71,12 @@ MIB: Final = 1024 * 1024
 BLOCK_CACHE_BYTES: Final = 256 * MIB
 CACHE_BYTES_MIN: Final = MIB
 _BLOCK_BYTES: Final = 8192
+WRITE_BUFFER_BYTES: Final = 8 * MIB  # for rows in no file yet; twice while it is written
 _BLOOM_BITS_PER_KEY: Final = 10
 _COMPACT_AT_FILES: Final = 2
 _WAL_BUFFERS: Final = 2
 _INFO_LOGS_KEPT: Final = 3
 _INFO_LOG_BYTES: Final = 4 * MIB
-
-
-@dataclass(frozen=True, slots=True)
-class StoreSettings:
-    """How a store writes. Raises ``UsageError`` for a value out of range.
-
-    ``sync`` makes each commit wait for the disk. Without it a commit survives the death of the
-    process, even kill -9, because the operating system has it. A power loss then takes the last
-    commits, whole, and they are read again from the changelog or from the input.
-
-    ``write_buffer_bytes`` is the memory for rows that are in no sorted file yet; twice as much is
-    used while they are written.
-    """
-
-    sync: bool = False
-    write_buffer_bytes: int = 8 * MIB
-
-    def __post_init__(self) -> None:
-        if not MIB <= self.write_buffer_bytes <= 1024 * MIB:
-            raise UsageError(
-                f"write_buffer_bytes is {self.write_buffer_bytes}: it must be from {MIB} "
-                f"to {1024 * MIB}"
-            )
 
 
 def block_cache(capacity_bytes: int = BLOCK_CACHE_BYTES) -> Cache:
@@ -108,7 +88,7 @@ def block_cache(capacity_bytes: int = BLOCK_CACHE_BYTES) -> Cache:
     return Cache.new_hyper_clock_cache(capacity_bytes, _BLOCK_BYTES)
 
 
-def store_options(settings: StoreSettings, cache: Cache, *, create: bool) -> Options:
+def store_options(cache: Cache, write_buffer_bytes: int, *, create: bool) -> Options:
     table = BlockBasedOptions()
     table.set_block_size(_BLOCK_BYTES)
     table.set_block_cache(cache)
@@ -117,8 +97,8 @@ def store_options(settings: StoreSettings, cache: Cache, *, create: bool) -> Opt
     options.set_block_based_table_factory(table)  # a copy: nothing may be set on it after this
     options.create_if_missing(create)
     options.create_missing_column_families(True)
-    options.set_write_buffer_size(settings.write_buffer_bytes)
-    options.set_max_total_wal_size(_WAL_BUFFERS * settings.write_buffer_bytes)
+    options.set_write_buffer_size(write_buffer_bytes)
+    options.set_max_total_wal_size(_WAL_BUFFERS * write_buffer_bytes)
     options.set_level_zero_file_num_compaction_trigger(_COMPACT_AT_FILES)
     options.set_compression_type(DBCompressionType.none())
     options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
@@ -138,30 +118,7 @@ def ordered_read_options(lower: bytes, upper: bytes) -> ReadOptions:
     return options
 
 
-def write_options(settings: StoreSettings) -> WriteOptions:
-    options = WriteOptions()
-    options.sync = settings.sync
-    return options
-
-
-# ---- RocksDB's own figures, summed over the shards of a worker.
-
-
-class StoreStatistics(NamedTuple):
-    """Figures of all open shards; ``streams.monitoring.metrics`` has a metric of each."""
-
-    files_bytes: int
-    memtable_bytes: int
-    table_reader_bytes: int
-    pending_compaction_bytes: int
-    running_compactions: int
-    level0_files: int
-    stopped_shards: int
-    background_errors: int
-    cache_bytes: int
-    cache_pinned_bytes: int
-    cache_capacity_bytes: int
-
+# ---- RocksDB's own figures.
 
 _PROPERTIES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -178,18 +135,20 @@ _PROPERTIES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def statistics_of(
-    tables: Collection[ShardStore], cache: Cache, cache_capacity_bytes: int
-) -> StoreStatistics:
+    shards: Collection[ShardStore], cache: Cache, cache_capacity_bytes: int
+) -> dict[str, int]:
+    """Sum the figures of a worker's shards; ``monitoring.metrics`` has a metric of each."""
     sums = {
-        figure: sum(table.number(name) for table in tables) for figure, name in _PROPERTIES.items()
+        figure: sum(each.number(name) for each in shards) for figure, name in _PROPERTIES.items()
     }
-    return StoreStatistics(
-        **sums,
-        cache_bytes=cache.get_usage(),
-        cache_pinned_bytes=cache.get_pinned_usage(),
-        cache_capacity_bytes=cache_capacity_bytes,
-    )
+    return sums | {
+        "cache_bytes": cache.get_usage(),
+        "cache_pinned_bytes": cache.get_pinned_usage(),
+        "cache_capacity_bytes": cache_capacity_bytes,
+    }
 
+
+# ---- The database.
 
 logger = logging.getLogger(__name__)
 
@@ -208,22 +167,18 @@ class RocksBatch:
         self._batch = WriteBatch(raw_mode=True)
 
     def put(self, key: bytes, value: bytes) -> None:
-        self._batch.put(key, value)
+        self._batch.put(key, value, self._store.family_of(key))
 
     def delete(self, key: bytes) -> None:
-        self._batch.delete(key)
+        self._batch.delete(key, self._store.family_of(key))
 
     def put_entries(self, keys: Iterable[bytes], values: Iterable[bytes]) -> None:
-        put, entries = self._batch.put, self._store.entries_family
+        put, entries = self._batch.put, self._store.family_of(ENTRIES.tag)
         for key, value in zip(keys, values, strict=True):
             put(key, value, entries)
 
-    def delete_entry(self, key: bytes) -> None:
-        self._batch.delete(key, self._store.entries_family)
-
     def delete_entries(self, lower: bytes, upper: bytes) -> None:
-        """Delete all entries from ``lower`` up to, not including, ``upper``, with one row."""
-        self._batch.delete_range(lower, upper, self._store.entries_family)
+        self._batch.delete_range(lower, upper, self._store.family_of(ENTRIES.tag))
 
     def write(self) -> None:
         self._store.write(self._batch)
@@ -233,8 +188,10 @@ class RocksStore:
     def __init__(
         self,
         path: Path,
-        options: Options,
-        write_options: WriteOptions,
+        cache: Cache,
+        *,
+        create: bool = False,
+        write_buffer_bytes: int = WRITE_BUFFER_BYTES,
         view_directory: Path | None = None,
     ) -> None:
         """Open the database at ``path``.
@@ -246,7 +203,7 @@ class RocksStore:
         self.path = path
         self.closed = False
         self._errors = _Translation(path)
-        self._write_options = write_options
+        options = store_options(cache, write_buffer_bytes, create=create)
         with self._errors:
             # Options are given for each column family. Otherwise RocksDB takes those in the
             # database's files: no filters, and a separate cache.
@@ -305,17 +262,17 @@ class RocksStore:
         with self._errors:
             return sum(each.property_int_value(name) or 0 for each in (self._db, self._entries))
 
-    @property
-    def entries_family(self) -> ColumnFamily:
-        """The column family of entries; do not keep it, it keeps the lock."""
-        handle = self._entries_handle
-        if handle is None:
+    def family_of(self, key: bytes) -> ColumnFamily | None:
+        """Return a key's column family, None for the default; keep none, it keeps the lock."""
+        if key[:1] != ENTRIES.tag:
+            return None
+        if self._entries_handle is None:
             raise StoreClosedError(self.path, "the store was closed")
-        return handle
+        return self._entries_handle
 
     def write(self, batch: WriteBatch) -> None:
         with self._errors:
-            self._db.write(batch, self._write_options)
+            self._db.write(batch)
 
     def checkpoint(self, path: Path) -> None:
         """Copy the present state to a new database at ``path``; files are shared by hard links."""
@@ -344,7 +301,7 @@ class RocksStore:
                 logger.warning("closed without writing to files: %s", error)
 
     def _of(self, key: bytes) -> Rdict:
-        return self._entries if key[:1] == ENTRY_TAG else self._db
+        return self._entries if key[:1] == ENTRIES.tag else self._db
 
 
 def mark_damaged(error: StoreCorruptError) -> None:
@@ -355,7 +312,7 @@ def mark_damaged(error: StoreCorruptError) -> None:
 
 
 class _Translation:
-    """Context manager that turns RocksDB's errors into those of ``streams.store.row_store``."""
+    """Context manager that turns RocksDB's errors into ``StoreError``s."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -371,11 +328,46 @@ class _Translation:
         trace: TracebackType | None,
     ) -> None:
         del trace  # its frames hold iterators, and the new error will hold this frame
-        if isinstance(error, Exception) and is_of_rocksdb(error):
-            translated = store_error(self._path, error)
+        if isinstance(error, Exception) and _is_of_rocksdb(error):
+            translated = _store_error(self._path, error)
             if self.marks_damage and isinstance(translated, StoreCorruptError):
                 mark_damaged(translated)
             raise translated from error.with_traceback(None)
+
+
+# RocksDB raises plain ``Exception``s with a text. The first phrase found in the text decides.
+# "Corruption" comes before "No such file", because a missing file of the store is damage.
+_CLASS_BY_PHRASE: Final[tuple[tuple[str, type[StoreError]], ...]] = (
+    ("lock hold by current process", StoreLockedError),
+    ("While lock file", StoreLockedError),
+    ("No space left on device", StoreFullError),
+    ("Disk quota exceeded", StoreFullError),
+    ("File too large", StoreFullError),
+    ("Corruption", StoreCorruptError),
+    ("No such file or directory", StoreCorruptError),
+    ("does not exist (create_if_missing", StoreMissingError),
+)
+
+
+def _is_of_rocksdb(error: Exception) -> bool:
+    return type(error) is Exception or isinstance(error, OSError) or _is_of_closing(error)
+
+
+def _is_of_closing(error: Exception) -> bool:
+    """Whether the database is closed, or another thread is closing it, which may take seconds."""
+    return isinstance(error, DbClosedError) or (
+        isinstance(error, RuntimeError) and str(error) == "Already mutably borrowed"
+    )
+
+
+def _store_error(path: Path, error: Exception) -> StoreError:
+    if _is_of_closing(error):
+        return StoreClosedError(path, "the store was closed")
+    text = str(error).rstrip(". \n")
+    for phrase, error_class in _CLASS_BY_PHRASE:
+        if phrase in text:
+            return error_class(path, text)
+    return StoreAccessError(path, text)
 
 
 def _next_rows(rows: RdictIter, limit: int) -> Rows:

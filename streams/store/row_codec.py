@@ -21,7 +21,7 @@ from simhash_core.log.records import Chain, Progress
 from simhash_core.log.shard_stream import NewEntries
 from streams.store.columns_codec import DIGEST_BYTES, WORD_BYTES
 
-# ---- State as rows: keys and values of a shard's store (docs/formats.md).
+# ---- Keys and values.
 #
 # A key is a tag byte and the name of a thing; numbers in brackets are sizes in bytes::
 #
@@ -50,24 +50,17 @@ from streams.store.columns_codec import DIGEST_BYTES, WORD_BYTES
 
 FORMAT_VERSION: Final = 4
 
-ENTRY_TAG: Final = b"e"
 CONTENT_TAG: Final = b"c"
 ID_TAG: Final = b"i"
-DELETIONS_TAG: Final = b"r"
-GONE_TAG: Final = b"g"
-FILED_TAG: Final = b"f"
-SOURCE_TAG: Final = b"s"
 PROGRESS_KEY: Final = b"x"
 COUNT_KEY: Final = b"n"
 IDS_KEY: Final = b"I"
-COMMIT_TAG: Final = b"w"
 IDS_BEFORE_KEY: Final = b"J"
 IDENTITY_KEY: Final = b"M"
 """The key is the same in all formats, so that each version recognises the others."""
 
 NUMBER_BYTES: Final = 8
-_SOURCE_BYTES: Final = 4
-ID_DIGEST_BYTES: Final = 4
+_ID_DIGEST_BYTES: Final = 4
 _VERSION_BYTES: Final = 2
 _FILED_NUMBERS: Final = 2
 _BYTES_SHOWN: Final = 24
@@ -77,6 +70,35 @@ _Decoded = TypeVar("_Decoded")
 
 class StateDecodeError(FirstseenError, ValueError):
     reason = ErrorReason.FORMAT
+
+
+class NumberKeys(NamedTuple):
+    """The keys of one tag, each with a number."""
+
+    tag: bytes
+    what: str
+    number_bytes: int = NUMBER_BYTES
+
+    @property
+    def bounds(self) -> tuple[bytes, bytes]:
+        return self.tag, after(self.tag)
+
+    def key(self, number: int) -> bytes:
+        return self.tag + number.to_bytes(self.number_bytes, "big")
+
+    def number(self, key: bytes) -> int:
+        """Return the number in a key; raise ``StateDecodeError``."""
+        if len(key) != 1 + self.number_bytes or key[:1] != self.tag:
+            raise StateDecodeError(f"{shown(key)} is no key of {self.what}")
+        return int.from_bytes(key[1:], "big")
+
+
+ENTRIES: Final = NumberKeys(b"e", "an entry")
+DELETIONS: Final = NumberKeys(b"r", "deletions")
+GONE: Final = NumberKeys(b"g", "a deleted entry")
+FILED: Final = NumberKeys(b"f", "a range in a file")
+COMMITS: Final = NumberKeys(b"w", "a commit")
+SOURCES: Final = NumberKeys(b"s", "a raw partition", 4)
 
 
 class StoreIdentity(msgspec.Struct, frozen=True, array_like=True):
@@ -121,33 +143,13 @@ def after(tag: bytes) -> bytes:
     return bytes((tag[0] + 1,))
 
 
-def entry_key(sequence: int) -> bytes:
-    return ENTRY_TAG + encode_number(sequence)
-
-
-def entry_sequence(key: bytes) -> int:
-    return _number_in(key, ENTRY_TAG, NUMBER_BYTES, "an entry")
-
-
-def gone_key(sequence: int) -> bytes:
-    return GONE_TAG + encode_number(sequence)
-
-
-def gone_sequence(key: bytes) -> int:
-    return _number_in(key, GONE_TAG, NUMBER_BYTES, "a deleted entry")
-
-
-def filed_key(first: int) -> bytes:
-    return FILED_TAG + encode_number(first)
-
-
 def encode_filed(last: int, checksum: int) -> bytes:
     return encode_number(last) + encode_number(checksum)
 
 
 def decode_filed(key: bytes, value: bytes) -> tuple[int, int, int]:
     """Return the first and the last sequence number, and the checksum of the file."""
-    first = _number_in(key, FILED_TAG, NUMBER_BYTES, "a range in a file")
+    first = FILED.number(key)
     numbers = decode_numbers(value)
     if len(numbers) != _FILED_NUMBERS:
         raise StateDecodeError(f"{len(value)} bytes are no range in a segment file")
@@ -160,42 +162,7 @@ def content_key(digest: bytes) -> bytes:
 
 def id_key(document_id: bytes) -> bytes:
     """Return the key for all ids with the same digest."""
-    return ID_TAG + id_digest(document_id)
-
-
-def id_digest(document_id: bytes) -> bytes:
-    return xxh3_64_digest(document_id)[:ID_DIGEST_BYTES]
-
-
-def deletions_key(first: int) -> bytes:
-    """Return the key for the changelog record whose entries begin with ``first``."""
-    return DELETIONS_TAG + encode_number(first)
-
-
-def deletions_first(key: bytes) -> int:
-    return _number_in(key, DELETIONS_TAG, NUMBER_BYTES, "deletions")
-
-
-def commit_key(number: int) -> bytes:
-    return COMMIT_TAG + encode_number(number)
-
-
-def commit_number(key: bytes) -> int:
-    return _number_in(key, COMMIT_TAG, NUMBER_BYTES, "a commit")
-
-
-def source_key(number: int) -> bytes:
-    return SOURCE_TAG + number.to_bytes(_SOURCE_BYTES, "big")
-
-
-def source_number(key: bytes) -> int:
-    return _number_in(key, SOURCE_TAG, _SOURCE_BYTES, "a raw partition")
-
-
-def _number_in(key: bytes, tag: bytes, number_bytes: int, what: str) -> int:
-    if len(key) != 1 + number_bytes or key[:1] != tag:
-        raise StateDecodeError(f"{shown(key)} is no key of {what}")
-    return int.from_bytes(key[1:], "big")
+    return ID_TAG + xxh3_64_digest(document_id)[:_ID_DIGEST_BYTES]
 
 
 def encode_number(number: int) -> bytes:
@@ -236,7 +203,7 @@ def encode_source(name: SourceName) -> bytes:
 
 
 def decode_source(value: bytes) -> SourceName:
-    return decoded(_decode_source, "raw partition", value)
+    return _decoded(_decode_source, "raw partition", value)
 
 
 def encode_progress(progress: ProgressRow) -> bytes:
@@ -246,7 +213,7 @@ def encode_progress(progress: ProgressRow) -> bytes:
 def decode_progress(value: bytes) -> ProgressRow:
     if value[:1] != _VERSION:
         raise StateDecodeError(f"the progress in {shown(value)} is not of version {FORMAT_VERSION}")
-    return decoded(_decode_progress, "progress", value, 1)
+    return _decoded(_decode_progress, "progress", value, 1)
 
 
 def encode_identity(identity: StoreIdentity) -> bytes:
@@ -260,10 +227,10 @@ def format_version(value: bytes) -> int:
 
 
 def decode_identity(value: bytes) -> StoreIdentity:
-    return decoded(_decode_identity, "identity of the store", value, _VERSION_BYTES)
+    return _decoded(_decode_identity, "identity of the store", value, _VERSION_BYTES)
 
 
-def decoded(
+def _decoded(
     decode: Callable[[memoryview], _Decoded], kind: str, value: bytes, start: int = 0
 ) -> _Decoded:
     """Decode MessagePack; raise ``StateDecodeError``, which names ``kind``."""
@@ -306,7 +273,7 @@ def entry_block(new: NewEntries) -> EntryBlock:
     return EntryBlock(new.packet.chain, new.sequences, columns)
 
 
-# ---- Rows of entries: written a packet at a time, read one at a time or by thousands.
+# ---- Rows of entries.
 #
 # The value of an entry begins with fields of fixed size; sizes in bytes::
 #
@@ -323,7 +290,6 @@ _KEY: Final = np.dtype([("tag", "S1"), ("sequence", ">u8")])
 _HEAD_BYTES: Final = 3
 _HAS_SCOPE: Final = 0x80
 _LENGTH_BYTES: Final = 2
-SOURCES_LIMIT: Final = 1 << 16
 
 
 class EntryPrints(NamedTuple):
@@ -367,7 +333,7 @@ def encode_entry_rows(block: EntryBlock, source: int) -> tuple[list[bytes], list
     columns = block.columns
     count, words = columns.fingerprints.shape
     keys = np.empty(count, dtype=_KEY)
-    keys["tag"] = ENTRY_TAG
+    keys["tag"] = ENTRIES.tag
     keys["sequence"] = block.sequences
     fixed = np.zeros(count, dtype=_fixed(words))
     fixed["version"] = FORMAT_VERSION
@@ -440,14 +406,18 @@ def read_prints(
     joined = b"".join([value[:size] for value in values])
     # No slice is longer than its size, so a right sum means that each slice is right.
     if len(joined) != size * len(values) or sum(map(len, keys)) != _KEY.itemsize * len(keys):
-        _refuse(keys, values, size)
+        for key, value in zip(keys, values, strict=True):
+            ENTRIES.number(key)
+            _check_head(value)
+            if len(value) < size:
+                raise StateDecodeError(f"the entry in {shown(value)} ends early")
     rows = np.frombuffer(joined, dtype=fixed)
     wrong = np.flatnonzero((rows["version"] != FORMAT_VERSION) | (rows["words"] != words))
     if len(wrong):
         at = int(wrong[0])
         _check_head(values[at])
         raise StateDecodeError(
-            f"entry {entry_sequence(keys[at])} has a fingerprint of {values[at][1] * 64} bits, and "
+            f"entry {ENTRIES.number(keys[at])} has a fingerprint of {values[at][1] * 64} bits, and "
             f"here they have {words * 64}"
         )
     decidable = np.flatnonzero(rows["undecidable"] & ~np.uint8(_HAS_SCOPE) == 0)
@@ -478,15 +448,6 @@ def _bands(rows: NDArray[np.void], values: Sequence[bytes], bands: int) -> NDArr
         if end - size >= start:
             keys[row] = np.frombuffer(value, dtype="<u4", count=bands, offset=end - size)
     return keys
-
-
-def _refuse(keys: Sequence[bytes], values: Sequence[bytes], size: int) -> None:
-    """Raise ``StateDecodeError`` for the first row that is too short or has no entry key."""
-    for key, value in zip(keys, values, strict=True):
-        entry_sequence(key)
-        _check_head(value)
-        if len(value) < size:
-            raise StateDecodeError(f"the entry in {shown(value)} ends early")
 
 
 def sequences_in(keys: Sequence[bytes]) -> NDArray[np.uint64]:

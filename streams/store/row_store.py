@@ -1,7 +1,6 @@
-"""The database interface of a shard's store: rows in key order, and batches of them.
+"""The database interface of a shard's store, and its errors.
 
-Workers use ``RocksStore``. Simulations and models use one in memory (``tests.rigs.memory_rows``);
-one contract suite tests both.
+Workers use ``RocksStore``, simulations ``tests.rigs.memory_rows``; one contract suite tests both.
 """
 
 from __future__ import annotations
@@ -10,13 +9,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
-from rocksdict import DbClosedError
-
 from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import StateMismatchError
 
-# ---- The errors of a shard's store, and the meaning of RocksDB's messages.
-#
 # ::
 #
 #     FirstseenError
@@ -116,57 +111,19 @@ class StoreClosedError(StoreError):
     """The store was used after ``close``."""
 
 
-# RocksDB raises plain ``Exception``s with a text. The first phrase found in the text decides.
-# "Corruption" comes before "No such file", because a missing file of the store is damage.
-_CLASS_BY_PHRASE: Final[tuple[tuple[str, type[StoreError]], ...]] = (
-    ("lock hold by current process", StoreLockedError),
-    ("While lock file", StoreLockedError),
-    ("No space left on device", StoreFullError),
-    ("Disk quota exceeded", StoreFullError),
-    ("File too large", StoreFullError),
-    ("Corruption", StoreCorruptError),
-    ("No such file or directory", StoreCorruptError),
-    ("does not exist (create_if_missing", StoreMissingError),
-)
-
-
-def is_of_rocksdb(error: Exception) -> bool:
-    return (
-        type(error) is Exception
-        or isinstance(error, (DbClosedError, OSError))
-        or _is_of_closing(error)
-    )
-
-
-def _is_of_closing(error: Exception) -> bool:
-    """Return whether another thread is closing the database, which may take seconds."""
-    return isinstance(error, RuntimeError) and str(error) == "Already mutably borrowed"
-
-
-def store_error(path: Path, error: Exception) -> StoreError:
-    """Translate RocksDB's ``error`` about the store at ``path``."""
-    if isinstance(error, DbClosedError) or _is_of_closing(error):
-        return StoreClosedError(path, "the store was closed")
-    text = str(error)
-    for phrase, error_class in _CLASS_BY_PHRASE:
-        if phrase in text:
-            return error_class(path, text.rstrip(". \n"))
-    return StoreAccessError(path, text.rstrip(". \n"))
-
+SCANNED_ROWS: Final = 16_384
 
 Rows = tuple[list[bytes], list[bytes]]
 
 
 class RowBatch(Protocol):
-    """Changes written together. ``put`` and ``delete`` are for all rows but entries."""
+    """Changes that are written together."""
 
     def put(self, key: bytes, value: bytes) -> None: ...
 
     def delete(self, key: bytes) -> None: ...
 
     def put_entries(self, keys: Iterable[bytes], values: Iterable[bytes]) -> None: ...
-
-    def delete_entry(self, key: bytes) -> None: ...
 
     def delete_entries(self, lower: bytes, upper: bytes) -> None:
         """Delete all entries from ``lower`` up to, not including, ``upper``."""
@@ -216,6 +173,12 @@ class RowStore(Protocol):
     def close(self) -> None:
         """Release the files and the lock; a second call does nothing."""
         ...
+
+
+def each_row(store: RowStore, bounds: tuple[bytes, bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """Yield single rows from the first of ``bounds`` up to, not including, the second."""
+    for keys, values in store.scan(*bounds, SCANNED_ROWS):
+        yield from zip(keys, values, strict=True)
 
 
 class StoreDisk(Protocol):

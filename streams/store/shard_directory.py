@@ -28,20 +28,17 @@ from streams.settings.settings import Settings
 from streams.store.rocksdb_store import (
     CACHE_BYTES_MIN,
     DAMAGE_MARK,
+    WRITE_BUFFER_BYTES,
     RocksStore,
-    StoreSettings,
     block_cache,
-    store_options,
-    write_options,
 )
 from streams.store.row_codec import (
-    ENTRY_TAG,
+    COMMITS,
+    ENTRIES,
     FORMAT_VERSION,
     IDENTITY_KEY,
     StateDecodeError,
     StoreIdentity,
-    after,
-    commit_key,
     decode_identity,
     encode_identity,
     format_version,
@@ -64,7 +61,6 @@ _CURRENT: Final = "CURRENT"
 _DATA_FILES: Final = ("*.sst", "*.log")
 _DISCARDED: Final = ".discarded"
 _ALL_ROWS: Final = (b"\x00", b"\xff")
-_ALL_ENTRIES: Final = (ENTRY_TAG, after(ENTRY_TAG))
 
 
 def shard_directory(state_dir: Path, application_id: str, partition: int) -> Path:
@@ -97,10 +93,11 @@ def make_state_directory(settings: Settings) -> None:
 
 
 class RocksDisk:
-    def __init__(self, cache: Cache, settings: StoreSettings | None = None) -> None:
-        """``cache`` is for all stores of the process (``rocksdb_store.block_cache``)."""
+    """The databases of a process; ``cache`` is for all of them (``rocksdb_store.block_cache``)."""
+
+    def __init__(self, cache: Cache, write_buffer_bytes: int = WRITE_BUFFER_BYTES) -> None:
         self._cache = cache
-        self._settings = settings or StoreSettings()
+        self._write_buffer_bytes = write_buffer_bytes
 
     def holds(self, path: Path) -> bool:
         return holds_a_store(path)
@@ -111,24 +108,11 @@ class RocksDisk:
                 path.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise StoreAccessError(path, f"the directory cannot be made: {error}") from error
-        options = store_options(self._settings, self._cache, create=create)
-        return RocksStore(path, options, write_options(self._settings))
+        buffer = self._write_buffer_bytes
+        return RocksStore(path, self._cache, create=create, write_buffer_bytes=buffer)
 
     def discard(self, path: Path) -> None:
         discard_store(path)
-
-
-def open_shard_store(
-    path: Path,
-    identity: StoreIdentity,
-    bits: int,
-    cache: Cache,
-    settings: StoreSettings | None = None,
-    *,
-    must_exist: bool = False,
-) -> ShardStore:
-    disk = RocksDisk(cache, settings)
-    return open_shard(path, identity, bits, disk, must_exist=must_exist)
 
 
 def open_shard(
@@ -189,7 +173,7 @@ def _check_identity(store: RowStore, ours: StoreIdentity, *, may_be_new: bool) -
     value = store.get(IDENTITY_KEY)
     if value is None:
         # The first commit of a store writes its identity: without one, the store must be empty.
-        last = [store.last_key_between(*each) for each in (_ALL_ROWS, _ALL_ENTRIES)]
+        last = [store.last_key_between(*each) for each in (_ALL_ROWS, ENTRIES.bounds)]
         if not may_be_new or any(last):
             raise StoreCorruptError(store.path, "it does not name its index")
         _write_identity(store, ours, is_new=True)
@@ -203,7 +187,15 @@ def _check_identity(store: RowStore, ours: StoreIdentity, *, may_be_new: bool) -
             )
     if theirs.index_identity != ours.index_identity:
         raise IndexMismatchError(str(store.path), theirs.index_identity, ours.index_identity)
-    _check_changelog(store, theirs, ours)
+    # Store the id of the topic that filled the store where it was unknown.
+    if ours.changelog_id and not theirs.changelog_id:
+        _write_identity(store, ours)
+    elif ours.changelog_id and theirs.changelog_id != ours.changelog_id:
+        raise OtherChangelogError(
+            store.path,
+            f"it was filled from another changelog topic (id {theirs.changelog_id}, here "
+            f"{ours.changelog_id}): that of another cluster, or one that was deleted since",
+        )
 
 
 def _identity_in(path: Path, value: bytes) -> StoreIdentity:
@@ -218,32 +210,15 @@ def _identity_in(path: Path, value: bytes) -> StoreIdentity:
         raise StoreCorruptError(path, str(error)) from error
 
 
-def _check_changelog(store: RowStore, theirs: StoreIdentity, ours: StoreIdentity) -> None:
-    """Check which topic filled the store; store the id where it was unknown."""
-    if not ours.changelog_id:
-        return
-    if not theirs.changelog_id:
-        _write_identity(store, ours)
-    elif theirs.changelog_id != ours.changelog_id:
-        raise OtherChangelogError(
-            store.path,
-            f"it was filled from another changelog topic (id {theirs.changelog_id}, here "
-            f"{ours.changelog_id}): that of another cluster, or one that was deleted since",
-        )
-
-
 def _write_identity(store: RowStore, identity: StoreIdentity, *, is_new: bool = False) -> None:
     batch = store.batch()
     if is_new:
-        batch.put(commit_key(0), b"")  # so that the first commits cannot be missing either
+        batch.put(COMMITS.key(0), b"")  # so that the first commits cannot be missing either
     batch.put(IDENTITY_KEY, encode_identity(identity))
     batch.write()
 
 
 # ---- A read-only view of a shard's store, even while a worker has it open.
-#
-# RocksDB calls it a secondary instance: it takes no lock, writes nothing to the directory, and
-# shows what was written until it was opened.
 
 logger = logging.getLogger(__name__)
 
@@ -264,8 +239,9 @@ class ShardView(NamedTuple):
 def shard_view(path: Path) -> Iterator[ShardView]:
     """Open a view of the store in the directory ``path``; the end of the block closes it.
 
-    Raises ``StoreMissingError`` where there is none, ``StoreCorruptError`` for one marked as
-    damaged, and other ``StoreError``s.
+    It is a secondary instance of RocksDB: it takes no lock, writes nothing to the directory, and
+    shows what was written until it was opened. Raises ``StoreMissingError`` where there is none,
+    ``StoreCorruptError`` for one marked as damaged, and other ``StoreError``s.
     """
     if not holds_a_store(path):
         raise StoreMissingError(path, "there is no store here")
@@ -276,39 +252,32 @@ def shard_view(path: Path) -> Iterator[ShardView]:
 
 
 def _opened(path: Path, directory: Path) -> ShardView:
-    """Open the view; try again, since the owner may delete a file meanwhile."""
     for _ in range(_TRIES - 1):
         try:
             return _opened_once(path, directory)
-        except StoreCorruptError as error:
+        except StoreCorruptError as error:  # the owner may have deleted a file meanwhile
             logger.debug("opening the view again: %s", error)
     return _opened_once(path, directory)
 
 
 def _opened_once(path: Path, directory: Path) -> ShardView:
-    settings = StoreSettings()
-    options = store_options(settings, block_cache(_CACHE_BYTES), create=False)
-    rows = RocksStore(path, options, write_options(settings), directory)
+    rows = RocksStore(path, block_cache(_CACHE_BYTES), view_directory=directory)
     try:
-        owner = _owner(rows)
-        return ShardView(owner, ShardStore(rows, _bits(path, owner)), rows)
+        return _view_of(rows)
     except BaseException:
         rows.close()
         raise
 
 
-def _owner(rows: RocksStore) -> StoreIdentity:
+def _view_of(rows: RocksStore) -> ShardView:
     value = rows.get(IDENTITY_KEY)
     if value is None:
         raise StoreCorruptError(rows.path, "it does not name its index")
-    return _identity_in(rows.path, value)
-
-
-def _bits(path: Path, owner: StoreIdentity) -> int:
+    owner = _identity_in(rows.path, value)
     bits = _BITS.search(owner.index_identity)
     if bits is None:
-        raise StoreCorruptError(path, f"its identity has no width: {owner.index_identity}")
-    return int(bits[1])
+        raise StoreCorruptError(rows.path, f"its identity has no width: {owner.index_identity}")
+    return ShardView(owner, ShardStore(rows, int(bits[1])), rows)
 
 
 # ---- The shards of an index on this machine's disk.

@@ -7,7 +7,7 @@
 A file has rows of all shards of the worker, so the number of files grows with the entries and not
 with the shards. The store of each shard says which files have its entries, from the first sequence
 number without a gap. Later entries are in memory only, and are read from the store's rows when the
-shard is opened. Rows of a shard whose store does not name the file are never met, and go when the
+shard is opened. Rows of a shard whose store does not name the file match nothing, and go when the
 file is merged.
 """
 
@@ -49,16 +49,11 @@ from streams.store.row_codec import EntryPrints
 #     magic (8)  bytes of the head (4)  XXH3-64 of the head (8)  head (MessagePack)
 #     columns, each from a multiple of 64 on
 #
-# The head has the owner, the shards and their ranges of entries, and the type, shape, place and
-# checksum of each column. Numbers are little-endian. A file never changes: it is written under
-# another name, then renamed. Columns are mapped into memory, so the operating system reads and
-# caches what look-ups touch.
-#
+# Numbers are little-endian. A file never changes: it is written under another name, then renamed.
+# Columns are mapped into memory, so the operating system reads and caches what look-ups touch.
 # The checksum of the head, which has those of the columns, is the name of the file: a store that
-# names a file never gets an older or another one.
-#
-# A file is derived from the rows of the stores, so one that is damaged, of another version or of
-# another index is deleted and made again.
+# names a file never gets another one. A file is derived from the rows of the stores, so one that is
+# damaged, of another version or of another index is deleted and made again.
 
 MAGIC: Final = b"fsseg\x00\x00\x03"  # the last byte is the version of the format
 
@@ -87,21 +82,25 @@ class FiledShard(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StoredColumn(msgspec.Struct, frozen=True, array_like=True):
-    """The place of a column in the file; ``checksum`` is XXH3-64 of its bytes."""
-
     name: str
     dtype: str
     shape: list[int]
-    start: int
-    checksum: int
+    start: int  # in the file
+    checksum: int  # XXH3-64 of its bytes
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size
 
 
 class SegmentHead(msgspec.Struct, frozen=True, array_like=True):
-    """A file with the entries of ``shards``, of which ``documents`` are decidable."""
-
     owner: SegmentOwner
     shards: list[FiledShard]
-    documents: int
+    documents: int  # decidable ones
     block_shift: int
     band_shift: int
     tag_distance: int
@@ -111,6 +110,10 @@ class SegmentHead(msgspec.Struct, frozen=True, array_like=True):
     @property
     def checksum(self) -> int:
         return xxhash.xxh3_64_intdigest(_encode(self))
+
+    @property
+    def end(self) -> int:
+        return self.columns[-1].end
 
     def number(self, partition: int) -> int | None:
         """Return the number that the rows of a shard have in the file."""
@@ -130,10 +133,7 @@ def write_segment(
     *,
     with_times: bool,
 ) -> Path:
-    """Write a segment file, all or nothing; its slots are numbers of ``shards``.
-
-    Raises ``OSError``.
-    """
+    """Write a file, all or nothing; its slots are numbers of ``shards``. Raises ``OSError``."""
     layout, columns = columns_of(segment, with_times=with_times, shards=len(shards))
     arrays = {name: _little_endian(column) for name, column in columns.items()}
     stored = _placed(owner, shards, layout, arrays)
@@ -148,7 +148,7 @@ def write_segment(
         for column in stored.columns:
             file.seek(column.start)
             file.write(_bytes_of(arrays[column.name]))
-        file.truncate(_end(stored))
+        file.truncate(stored.end)
         file.flush()
         os.fsync(file.fileno())
     beside.rename(path)
@@ -170,8 +170,8 @@ def read_head(path: Path) -> SegmentHead:
         decoded = _decode(head)
     except msgspec.DecodeError as error:
         raise SegmentDamagedError(f"{path}: the head cannot be read: {error}") from error
-    if _end(decoded) != end:
-        raise SegmentDamagedError(f"{path}: {end} bytes, and {_end(decoded)} are said to be there")
+    if decoded.end != end:
+        raise SegmentDamagedError(f"{path}: {end} bytes, and {decoded.end} are said to be there")
     return decoded
 
 
@@ -180,7 +180,7 @@ def check_columns(path: Path, head: SegmentHead) -> None:
     with path.open("rb", buffering=0) as file:
         for column in head.columns:
             file.seek(column.start)
-            left = _size(column)
+            left = column.size
             digest = xxhash.xxh3_64()
             while left:
                 part = file.read(min(left, _READ_BYTES))
@@ -244,17 +244,8 @@ def _placed(
     for column in stored:
         start = -(-start // _ALIGNED) * _ALIGNED
         placed.append(msgspec.structs.replace(column, start=start))
-        start += _size(column)
+        start += column.size
     return msgspec.structs.replace(head, columns=placed)
-
-
-def _size(column: StoredColumn) -> int:
-    return int(np.prod(column.shape)) * np.dtype(column.dtype).itemsize
-
-
-def _end(head: SegmentHead) -> int:
-    last = head.columns[-1]
-    return last.start + _size(last)
 
 
 def _little_endian(column: Column) -> Column:
@@ -334,10 +325,7 @@ class WorkerSegments:
     def find(
         self, partition: int, interrupted: threading.Event | None = None
     ) -> Mapping[int, SegmentFile]:
-        """Return the valid files by checksum for a shard that opens; the others are deleted.
-
-        Raises ``InterruptedError`` soon after ``interrupted`` is set.
-        """
+        """Return the valid files by checksum, and delete others; raise ``InterruptedError``."""
         with self._lock:
             self.note(partition)
             if self._unread is None:
@@ -359,11 +347,10 @@ class WorkerSegments:
     def _read(self, path: Path) -> None:
         try:
             file = self._checked(path)
+            self.files[file.checksum] = file
         except (SegmentDamagedError, OSError) as error:
             logger.warning("rebuilding a segment file: %s", error)
             path.unlink(missing_ok=True)
-        else:
-            self.files[file.checksum] = file
 
     def _is_locked(self) -> bool:
         """Return whether the files are this process's, until it ends."""
@@ -387,9 +374,6 @@ class WorkerSegments:
         if self._with_times != (head.columns[_TIMES].shape != [0]):
             raise SegmentDamagedError(f"{path}: it was made with another window")
         check_columns(path, head)
-        return self._mapped(path, head)
-
-    def _mapped(self, path: Path, head: SegmentHead) -> SegmentFile:
         return SegmentFile(path, head, head.checksum, map_segment(path, head, self.scheme))
 
     def write(self, rows: Rows, shards: Sequence[FiledShard]) -> SegmentFile:
@@ -401,7 +385,8 @@ class WorkerSegments:
         path = write_segment(
             self._directory, self._owner, shards, segment, with_times=self._with_times
         )
-        file = self._mapped(path, read_head(path))
+        head = read_head(path)
+        file = SegmentFile(path, head, head.checksum, map_segment(path, head, self.scheme))
         self.files[file.checksum] = file
         return file
 
@@ -430,10 +415,8 @@ class WorkerSegments:
         ``documents`` are those in the index, by checksum of the files that may be merged. A file
         that is mostly of shards that left, or of what has expired, is merged alone.
         """
-        files = sorted(
-            (self.files[each] for each in documents), key=lambda each: documents[each.checksum]
-        )
-        sizes = [documents[each.checksum] for each in files]
+        sizes = sorted(documents.values())
+        files = [self.files[each] for each in sorted(documents, key=documents.__getitem__)]
         for size, file in zip(sizes, files, strict=True):
             if 2 * size <= file.head.documents:
                 return [file]

@@ -1,11 +1,8 @@
 """The state of one shard in RocksDB; ``streams.store.shard_directory`` opens it.
 
-There is a row for each entry, for the content of each undecidable document, and for the progress.
-The index is not stored: it is filled from ``prints`` when a shard is opened.
-
 **A commit is one batch**: after a crash all of it is there or none. The operating system has it
-before ``commit`` returns, so it survives kill -9 (``StoreSettings.sync``: a power loss). It
-includes the number of entries, because RocksDB cannot count without reading.
+before ``commit`` returns, so it survives kill -9. It includes the number of entries, because
+RocksDB cannot count without reading.
 
 **No commit is missing.** RocksDB does not notice every lost file: without a write-ahead log, or the
 end of the manifest, commits in the middle can be missing. So each commit writes a row with its
@@ -19,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from msgspec.structs import astuple, replace
 
@@ -28,7 +25,6 @@ from simhash_core.log.shard_stream import NewEntries
 from streams.store import row_codec as codec
 from streams.store.columns_codec import WORD_BYTES
 from streams.store.entry_batch import (
-    SCANNED_ROWS,
     EntryBatch,
     ReferenceChanges,
     Removal,
@@ -39,6 +35,8 @@ from streams.store.entry_batch import (
     removal_of,
 )
 from streams.store.row_codec import (
+    ENTRIES,
+    GONE,
     EntryBlock,
     EntryPrints,
     ProgressRow,
@@ -50,17 +48,24 @@ from streams.store.row_codec import (
     read_prints,
     sequences_in,
 )
-from streams.store.row_store import MissingEntryError, RowBatch, RowStore, StoreCorruptError
+from streams.store.row_store import (
+    SCANNED_ROWS,
+    MissingEntryError,
+    RowBatch,
+    RowStore,
+    StoreCorruptError,
+    each_row,
+)
 from streams.store.shard_segments import FiledRange, ShardSegments
 
+_Raw = ParamSpec("_Raw")
 _Result = TypeVar("_Result")
 
 IDS_MADE: Final = 1000  # entries per step of ``make_ids``
 
 _JOINED_SCANS: Final = 4
 _LAST: Final = (1 << 64) - 1
-_FILED: Final = codec.FILED_TAG, codec.after(codec.FILED_TAG)
-_ENTRIES: Final = codec.ENTRY_TAG, codec.after(codec.ENTRY_TAG)
+_END: Final = ENTRIES.bounds[1]
 
 
 class ShardStore:
@@ -74,18 +79,15 @@ class ShardStore:
         self._store = store
         self._words = bits // (8 * WORD_BYTES)
         self._sources: dict[int, SourceName] = {
-            self._decoded(codec.source_number, key): self._decoded(codec.decode_source, value)
-            for keys, values in store.scan(
-                codec.SOURCE_TAG, codec.after(codec.SOURCE_TAG), SCANNED_ROWS
-            )
-            for key, value in zip(keys, values, strict=True)
+            self._decoded(codec.SOURCES.number, key): self._decoded(codec.decode_source, value)
+            for key, value in each_row(store, codec.SOURCES.bounds)
         }
         self._source_numbers = {name: number for number, name in self._sources.items()}
         count = store.get(codec.COUNT_KEY)
         self._count = 0 if count is None else self._decoded(codec.decode_number, count)
-        last = store.last_key_between(*_ENTRIES)
-        self._highest = -1 if last is None else self._decoded(codec.entry_sequence, last)
-        self._ids_before = self._made_ids()
+        last = store.last_key_between(*ENTRIES.bounds)
+        self._highest = -1 if last is None else self._decoded(ENTRIES.number, last)
+        self._ids_before = self._read_ids_before()  # ids of entries below it have rows
         self._commits = self._last_commit()
         row = store.get(codec.PROGRESS_KEY)
         self._row = ProgressRow() if row is None else self._decoded(codec.decode_progress, row)
@@ -105,7 +107,13 @@ class ShardStore:
 
     def entries(self, sequences: Sequence[int]) -> list[Entry]:
         """Return entries by sequence number; raise ``MissingEntryError``, a ``KeyError``."""
-        return [self._entry(sequence) for sequence in sequences]
+        entries: list[Entry] = []
+        for sequence in sequences:
+            value = self._store.get(ENTRIES.key(sequence))
+            if value is None:
+                raise MissingEntryError(self.path, sequence)
+            entries.append(self._decoded_entry(value))
+        return entries
 
     def by_content(self, digest: bytes) -> list[int]:
         """Return the sequence numbers, rising, of undecidable documents with this content."""
@@ -135,11 +143,11 @@ class ShardStore:
         """Make and store the next rows by id (5 ms); return whether each id has one."""
         if self.ids_ready:
             return True
-        after = codec.entry_key(max(self._ids_before, self._row.expired_before))
-        keys, values = next(self._store.scan(after, _ENTRIES[1], limit), ([], []))
+        after = ENTRIES.key(max(self._ids_before, self._row.expired_before))
+        keys, values = next(self._store.scan(after, _END, limit), ([], []))
         references = ReferenceChanges(self._numbers)
         sequences = [] if not keys else sequences_in(keys).tolist()
-        references.add_all(map(codec.id_key, ids_in(values, self._words)), sequences)
+        references.add(map(codec.id_key, ids_in(values, self._words)), sequences)
         batch = self._store.batch()
         references.put(batch)
         if len(keys) < limit:
@@ -165,33 +173,25 @@ class ShardStore:
 
     def gone(self, first: int = 0, last: int = _LAST) -> list[int]:
         """Return deleted entries from ``first`` to ``last`` that segment files may still have."""
-        keys = codec.gone_key(first), codec.gone_key(last) + b"\0"
-        return [
-            self._decoded(codec.gone_sequence, key)
-            for rows, _ in self._store.scan(*keys, SCANNED_ROWS)
-            for key in rows
-        ]
+        bounds = GONE.key(first), GONE.key(last) + b"\0"
+        return [self._decoded(GONE.number, key) for key, _ in each_row(self._store, bounds)]
 
     def filed(self) -> list[FiledRange]:
         """Return which segment files have the entries of this shard."""
-        try:
-            return [
-                FiledRange(*codec.decode_filed(key, value))
-                for keys, values in self._store.scan(*_FILED, SCANNED_ROWS)
-                for key, value in zip(keys, values, strict=True)
-            ]
-        except codec.StateDecodeError as error:
-            raise self._store.damaged(str(error)) from error
+        return [
+            FiledRange(*self._decoded(codec.decode_filed, key, value))
+            for key, value in each_row(self._store, codec.FILED.bounds)
+        ]
 
     def set_filed(self, claims: Iterable[FiledRange], without: Iterable[int] = ()) -> None:
         """Record which segment files have the entries, none of them those of ``without``."""
         batch = self._store.batch()
         for each in self.filed():
-            batch.delete(codec.filed_key(each.first))
+            batch.delete(codec.FILED.key(each.first))
         for first, last, checksum in claims:
-            batch.put(codec.filed_key(first), codec.encode_filed(last, checksum))
+            batch.put(codec.FILED.key(first), codec.encode_filed(last, checksum))
         for sequence in without:
-            batch.delete(codec.gone_key(sequence))
+            batch.delete(GONE.key(sequence))
         self._write_next(batch)
 
     @property
@@ -221,9 +221,8 @@ class ShardStore:
         """
         parts: list[EntryPrints] = []
         first = max(after + 1, self._row.expired_before)
-        lower, upper = codec.entry_key(first), _ENTRIES[1]
-        for keys, values in self._store.scan(lower, upper, SCANNED_ROWS):
-            parts.append(self._prints(keys, values, bands))
+        for keys, values in self._store.scan(ENTRIES.key(first), _END, SCANNED_ROWS):
+            parts.append(self._decoded(read_prints, keys, values, self._words, bands))
             if len(parts) == _JOINED_SCANS:
                 yield EntryPrints.joined(parts)
                 parts.clear()
@@ -231,9 +230,8 @@ class ShardStore:
             yield EntryPrints.joined(parts)
 
     def all_entries(self) -> Iterator[tuple[int, Entry]]:
-        for keys, values in self._store.scan(*self._entry_range, SCANNED_ROWS):
-            for key, value in zip(keys, values, strict=True):
-                yield self._decoded(codec.entry_sequence, key), self._decoded_entry(value)
+        for key, value in each_row(self._store, self._entry_range):
+            yield self._decoded(ENTRIES.number, key), self._decoded_entry(value)
 
     def number(self, name: str) -> int:
         return self._store.number(name)
@@ -241,7 +239,7 @@ class ShardStore:
     @property
     def _entry_range(self) -> tuple[bytes, bytes]:
         """The keys of live entries; expired ones may not be deleted yet."""
-        return codec.entry_key(self._row.expired_before), _ENTRIES[1]
+        return ENTRIES.key(self._row.expired_before), _END
 
     # ---- writing
 
@@ -254,7 +252,8 @@ class ShardStore:
         """
         blocks = [entry_block(each) for each in entries]
         try:
-            there = [each for each in set(removed) if self._has(each)]
+            known = {each for each in removed if each >= self.expired_before}
+            there = [each for each in known if self._store.get(ENTRIES.key(each)) is not None]
             removal = removal_of(self._store, there, {each.log_offset for each in entries})
             before, expiry = self.expired_before, None
             if expired_before > before:
@@ -263,11 +262,6 @@ class ShardStore:
         except codec.StateDecodeError as error:
             raise self._store.damaged(str(error)) from error
         return StoreChange(blocks, removal, expiry, before, len(there))
-
-    def _has(self, sequence: int) -> bool:
-        if sequence < self.expired_before:
-            return False
-        return self._store.get(codec.entry_key(sequence)) is not None
 
     def write(self, change: StoreChange, progress: StoredProgress) -> None:
         row = replace(progress, expired_before=change.expired_before)
@@ -324,11 +318,8 @@ class ShardStore:
     def _last_commit(self) -> int:
         """Return the number of the last commit, 0 where there is none."""
         numbers = [
-            self._decoded(codec.commit_number, key)
-            for keys, _ in self._store.scan(
-                codec.COMMIT_TAG, codec.after(codec.COMMIT_TAG), SCANNED_ROWS
-            )
-            for key in keys
+            self._decoded(codec.COMMITS.number, key)
+            for key, _ in each_row(self._store, codec.COMMITS.bounds)
         ]
         if len(numbers) > 1:
             raise self._store.damaged(
@@ -337,13 +328,12 @@ class ShardStore:
         return numbers[0] if numbers else 0
 
     def _write_next(self, batch: RowBatch) -> None:
-        batch.delete(codec.commit_key(self._commits))
-        batch.put(codec.commit_key(self._commits + 1), b"")
+        batch.delete(codec.COMMITS.key(self._commits))
+        batch.put(codec.COMMITS.key(self._commits + 1), b"")
         batch.write()
         self._commits += 1
 
-    def _made_ids(self) -> int:
-        """Return the sequence number below which all ids have rows."""
+    def _read_ids_before(self) -> int:
         if self._store.get(codec.IDS_KEY) is not None:
             return _LAST + 1
         before = self._store.get(codec.IDS_BEFORE_KEY)
@@ -357,7 +347,7 @@ class ShardStore:
 
     def _referenced(self, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
         left = [each for each in numbers if each >= self._row.expired_before]
-        values = self._store.get_all([*map(codec.entry_key, left)])
+        values = self._store.get_all([*map(ENTRIES.key, left)])
         rows: list[tuple[int, bytes]] = []
         for sequence, value in zip(left, values, strict=True):
             if value is None:
@@ -365,27 +355,14 @@ class ShardStore:
             rows.append((sequence, value))
         return rows
 
-    def _entry(self, sequence: int) -> Entry:
-        value = self._store.get(codec.entry_key(sequence))
-        if value is None:
-            raise MissingEntryError(self.path, sequence)
-        return self._decoded_entry(value)
-
     def _decoded_entry(self, value: bytes) -> Entry:
-        try:
-            return decode_entry(value, self._sources)
-        except codec.StateDecodeError as error:
-            raise self._store.damaged(str(error)) from error
+        return self._decoded(decode_entry, value, self._sources)
 
-    def _prints(self, keys: Sequence[bytes], values: Sequence[bytes], bands: int) -> EntryPrints:
+    def _decoded(
+        self, decode: Callable[_Raw, _Result], *raw: _Raw.args, **named: _Raw.kwargs
+    ) -> _Result:
+        """Decode keys or values; mark the store as damaged where that fails."""
         try:
-            return read_prints(keys, values, self._words, bands)
-        except codec.StateDecodeError as error:
-            raise self._store.damaged(str(error)) from error
-
-    def _decoded(self, decode: Callable[[bytes], _Result], raw: bytes) -> _Result:
-        """Decode a key or a value; mark the store as damaged where that fails."""
-        try:
-            return decode(raw)
+            return decode(*raw, **named)
         except codec.StateDecodeError as error:
             raise self._store.damaged(str(error)) from error

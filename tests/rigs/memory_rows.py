@@ -1,9 +1,4 @@
-"""Databases in memory, for simulations and models of the classes that work on a shard's store.
-
-A ``MemoryDisk`` stands for the disk of one machine. It keeps what was written when a process ends
-without closing; and it can lose the last commits or a few in the middle, be copied, be put back as
-it was, and be damaged.
-"""
+"""Databases in memory, on a disk that keeps what was written, or loses it."""
 
 from __future__ import annotations
 
@@ -26,10 +21,7 @@ _Changes = list[tuple[bytes, bytes | None]]
 
 
 class _Database:
-    """What is on the disk of one database.
-
-    ``base`` and the last ``commits`` after it; together they are ``values``, with sorted ``keys``.
-    """
+    """A ``base`` and the last ``commits``; together they are ``values``, with sorted ``keys``."""
 
     def __init__(self, base: Mapping[bytes, bytes], commits: Iterable[_Changes] = ()) -> None:
         self.base = dict(base)
@@ -40,11 +32,9 @@ class _Database:
         for changes in self.commits:
             _apply(changes, self.values)
         self.keys = sorted(self.values)
-        self.is_read = False
-        """Whether a scan holds ``keys`` and ``values``."""
+        self.is_read = False  # whether a scan holds ``keys`` and ``values``
 
     def copy(self) -> _Database:
-        """Return a closed database with the same rows."""
         copied = _Database(self.base, self.commits)
         copied.damage = self.damage
         return copied
@@ -76,7 +66,6 @@ class MemoryDisk:
     # ---- what a worker does
 
     def holds(self, path: Path) -> bool:
-        """Return whether there is a database; raises ``StoreCorruptError`` for a damaged one."""
         database = self._databases.get(path)
         if database is not None and database.damage is not None:
             raise StoreCorruptError(path, database.damage)
@@ -114,10 +103,10 @@ class MemoryDisk:
             self._databases[path] = database.copy()
 
     def lose(self, path: Path, first: int, last: int = 0) -> None:
-        """Lose commits of a closed database: from the ``first`` from the end, to before ``last``.
+        """Lose commits of a closed database, numbered from the end; at most 16.
 
         ``lose(path, 3)`` loses the last three, as a loss of power does; ``lose(path, 3, 1)`` two
-        before the last, as a disk that loses a file. At most 16 can be lost.
+        before the last, as a disk that loses a file.
         """
         database = self._closed(path)
         kept = len(database.commits)
@@ -125,23 +114,20 @@ class MemoryDisk:
         self._databases[path] = _Database(database.base, commits)
 
     def copy(self) -> MemoryDisk:
-        """Return the disk as it is now, with nothing open."""
         copied = MemoryDisk()
         copied._databases = {path: each.copy() for path, each in self._databases.items()}
         return copied
 
     def put_back(self, copied: MemoryDisk) -> None:
-        """Replace everything by a copy, as one does with a backup. Nothing may be open."""
         for path in self.paths:
             self._closed(path)
         self._databases = copied.copy()._databases
 
     def damage(self, path: Path, what: str = "a file is damaged") -> None:
-        """Let the next reading or opening of a database find damage."""
         self._databases[path].damage = what
 
     def fail(self, what: str | None) -> None:
-        """Let no database be opened or deleted, for this reason; None: as usual again."""
+        """Let no database be opened or deleted, until a call with None."""
         self._failure = what
 
     def _closed(self, path: Path) -> _Database:
@@ -165,7 +151,6 @@ class MemoryRows:
         return [*map(self._opened().values.get, keys)]
 
     def scan(self, lower: bytes, upper: bytes, limit: int) -> Iterator[Rows]:
-        """Yield rows as they are when it begins."""
         database = self._opened()
         database.is_read = True
         keys, values = database.keys, database.values
@@ -196,7 +181,6 @@ class MemoryRows:
         return keys[bisect_left(keys, lower) : bisect_left(keys, upper)]
 
     def damaged(self, what: str) -> StoreCorruptError:
-        """Mark the database as damaged; return the error to raise."""
         self._database.damage = what
         return StoreCorruptError(self.path, what)
 
@@ -230,11 +214,7 @@ class MemoryBatch:
     def put_entries(self, keys: Iterable[bytes], values: Iterable[bytes]) -> None:
         self._changes += zip(keys, values, strict=True)
 
-    def delete_entry(self, key: bytes) -> None:
-        self._changes.append((key, None))
-
     def delete_entries(self, lower: bytes, upper: bytes) -> None:
-        """Delete rows of entries between two keys, those that this batch has put included."""
         put = [key for key, value in self._changes if value is not None and lower <= key < upper]
         there = self._store.keys_between(lower, upper)
         self._changes += [(key, None) for key in [*there, *put]]

@@ -33,7 +33,7 @@ from streams.evaluation.labelled_files import (
 )
 from streams.settings.settings import Settings
 from tests.unit.cli.dedup_corpus import json_lines
-from tests.unit.cli.running import clean_environment, firstseen
+from tests.unit.cli.running import clean_environment
 from tests.unit.offline.labelled_sample import LabelledSample, labelled_sample
 
 
@@ -85,14 +85,11 @@ def test_figures_are_of_what_dedup_decides(
     assert quality["duplicates"] == dedup["duplicates"] == len(records) > 20
     assert quality["false_duplicates"] == pytest.approx(sum(false) / len(false), abs=1e-6)
     assert quality["index"] == dedup["index"]
-    assert quality["positives"] == sample.positives
-
-
-def test_figures_that_users_compare_stand_first(evaluated: Callable[..., dict[str, Any]]) -> None:
-    assert list(evaluated())[:10] == [
+    assert list(quality)[:10] == [
         *("schema", "documents", "uniques", "recall", "recall_by_jaccard", "caught"),
         *("precision", "f1", "false_duplicates", "documents_per_second"),
     ]
+    assert quality["positives"] == sample.positives
 
 
 def test_any_setting_of_the_index_is_an_option(evaluated: Callable[..., dict[str, Any]]) -> None:
@@ -142,15 +139,6 @@ def test_every_figure_has_a_line_for_people(
     assert max(map(len, shown.splitlines()[:-1])) <= 100 + len(sample.documents)
 
 
-def test_unknown_id_is_reported_in_one_line(sample: LabelledSample, tmp_path: Path) -> None:
-    pairs = tmp_path / "pairs.tsv"
-    pairs.write_text("id1\tid2\tlabel\nno-such\tneither\t1\n")
-    ended = firstseen("evaluate", "--documents", sample.documents, "--pairs", str(pairs))
-    assert ended.returncode == ExitCode.RUNTIME
-    (line,) = ended.stderr.splitlines()
-    assert f"{pairs}, line 2: id1 is 'no-such'" in line
-
-
 def test_terminal_shows_a_bar_with_the_step(command: list[str]) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
@@ -188,19 +176,12 @@ PAIRS = [
 ]
 
 
-def test_documents_of_one_original_are_joined() -> None:
-    assert figures.joined(ORIGINALS, LabelledPair(1, 2, 1))
-    assert figures.joined(ORIGINALS, LabelledPair(0, 2, 1))
-    assert not figures.joined(ORIGINALS, LabelledPair(2, 3, 1))
-    assert figures.uniques(ORIGINALS) == 3
-
-
 def test_recall_and_caught() -> None:
+    for first, second, wanted in ((1, 2, True), (0, 2, True), (2, 3, False)):
+        assert figures.joined(ORIGINALS, LabelledPair(first, second, 1)) is wanted
+    assert figures.uniques(ORIGINALS) == 3
     assert figures.recall(ORIGINALS, PAIRS) == pytest.approx(3 / 5)
     assert figures.caught(ORIGINALS, PAIRS) == pytest.approx(4 / 5)
-
-
-def test_recall_by_jaccard() -> None:
     more = [*PAIRS, LabelledPair(0, 5, 1, None), LabelledPair(0, 5, 1, 0.49)]
     bands = {"0.5": 0.5, "0.6": None, "0.7": None, "0.8": 0.0, "0.9": 1.0}
     assert figures.recall_by_jaccard(ORIGINALS, more) == bands
@@ -226,21 +207,15 @@ def test_precision_goes_by_group_or_else_by_label(
     assert counts == Precision(right, judged)
 
 
-def test_f1_needs_recall_and_precision() -> None:
+def test_nothing_to_measure_is_not_zero() -> None:
     assert figures.f1(0.6, 0.5) == pytest.approx(6 / 11)
     assert figures.f1(0.0, 0.0) == 0
-    assert figures.f1(None, 0.5) is None
-    assert figures.f1(0.5, None) is None
-
-
-def test_false_duplicates_are_below_half() -> None:
     assert figures.false_duplicates({1: 0.9, 2: 0.49, 4: 0.5, 6: 1.0}) == 0.25
-    assert figures.false_duplicates({}) is None
-
-
-def test_nothing_to_measure_is_not_zero() -> None:
-    assert figures.recall([0, 1], []) is None
-    assert figures.caught([0, 1], []) is None
+    nothing = [
+        *(figures.f1(None, 0.5), figures.f1(0.5, None), figures.false_duplicates({})),
+        *(figures.recall([0, 1], []), figures.caught([0, 1], [])),
+    ]
+    assert nothing == [None] * 5
     assert figures.precision_counts([0, 1], ["a", "b"], []) == Precision(0, 0)
 
 
@@ -264,26 +239,19 @@ def documents(tmp_path: Path) -> LabelledDocuments:
     return read_documents(written(tmp_path, "d.jsonl.gz", DOCUMENTS), Settings())
 
 
-def test_documents_are_numbered_in_their_order(documents: LabelledDocuments) -> None:
-    assert documents.ids == ["a", "7", "c"]
-    assert documents.groups == ["g", "3", None]
-    assert documents.by_line == {0: 0, 2: 1, 3: 2}
-
-
 def test_pairs_are_read_by_header_with_the_earlier_document_first(
     tmp_path: Path, documents: LabelledDocuments
 ) -> None:
-    pairs = read_pairs(written(tmp_path, "p.tsv.gz", PAIR_LINES), documents)
-    assert pairs == [
+    assert documents.ids == ["a", "7", "c"]
+    assert documents.groups == ["g", "3", None]
+    assert documents.by_line == {0: 0, 2: 1, 3: 2}
+    assert read_pairs(written(tmp_path, "p.tsv.gz", PAIR_LINES), documents) == [
         LabelledPair(0, 1, 1, 0.75),
         LabelledPair(0, 2, -1, None),
         LabelledPair(1, 2, 0, 0.0),
     ]
-
-
-def test_pair_in_both_directions_counts_once(tmp_path: Path, documents: LabelledDocuments) -> None:
-    pairs = read_pairs(written(tmp_path, "p", "id1\tid2\tlabel\na\t7\t1\n7\ta\t1\n"), documents)
-    assert pairs == [LabelledPair(0, 1, 1)]
+    twice = written(tmp_path, "p", "id1\tid2\tlabel\na\t7\t1\n7\ta\t1\n")
+    assert read_pairs(twice, documents) == [LabelledPair(0, 1, 1)]
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from playwright.sync_api import Browser
 
+from simhash_core.text.fingerprinter import Fingerprinted
 from simhash_core.text.idf import IdfModel
-from simhash_core.text.profiles import Profile
 from streams.cli.main import main
 from streams.errors import ExitCode
 from streams.evaluation.dedup_pass import RememberedFingerprints
@@ -183,34 +183,21 @@ def test_thresholds_around_the_one_in_force() -> None:
     assert (changed.distance, changed.verify_at) == (11, 0.25)
 
 
-def test_fingerprints_are_made_once() -> None:
+def test_fingerprints_are_made_once_unless_they_differ() -> None:
     remembered = RememberedFingerprints()
+    plain = Settings(profile="classic", index=IndexSettings(min_features=3)).index_profile()
 
-    def profile(**changes: int) -> Profile:
-        index = IndexSettings(min_features=3, **changes)  # type: ignore[arg-type] # by name
-        return Settings(profile="classic", index=index).index_profile()
+    def made(texts: list[str], **changes: object) -> list[Fingerprinted]:
+        profile = replace(plain, **changes)  # type: ignore[arg-type] # by name
+        return [*remembered.fingerprinter(profile).fingerprint_batch(texts)]
 
-    near, far, wide = profile(), profile(distance=9, blocks=2), profile(bits=128)
-    texts = [TEXT, "雪"]
-    first = remembered.fingerprinter(near).fingerprint_batch(texts)
-    again = remembered.fingerprinter(far).fingerprint_batch(texts[::-1])
-    other = remembered.fingerprinter(wide).fingerprint_batch(texts)
+    first = made([TEXT, "雪"])
+    again = made(["雪", TEXT], distance=9, blocks=2, verify_at=0.3)
     assert again[1] is first[0]
     assert again[0] is first[1]
-    assert len(other[0].fingerprint) != len(first[0].fingerprint)
-
-
-def test_fingerprints_of_other_idf_models_are_others() -> None:
-    """Those of another agreement are the same objects."""
-    remembered = RememberedFingerprints()
-    plain = Settings(index=IndexSettings(min_features=3)).index_profile()
-    trained = replace(plain, idf=IdfModel("mine", {"地铁": 9.0}, 1.0))
-    jieba_idf, mine, looser = (
-        remembered.fingerprinter(profile).fingerprint_batch([TEXT])[0]
-        for profile in (plain, trained, replace(plain, verify_at=0.3))
-    )
-    assert mine.fingerprint != jieba_idf.fingerprint
-    assert looser is jieba_idf
+    assert len(made([TEXT], bits=128)[0].fingerprint) == 2 * len(first[0].fingerprint)
+    trained = made([TEXT], idf=IdfModel("mine", {"地铁": 9.0}, 1.0))
+    assert trained[0].fingerprint != first[0].fingerprint
 
 
 def test_charts_draw_the_values() -> None:
@@ -230,26 +217,31 @@ def test_charts_draw_the_values() -> None:
     Outline(drawn + curve + binned)
 
 
-def test_words_that_differ_are_marked() -> None:
-    shown = side_by_side("The bridge opens today.", "The tunnel opens today.")
-    assert shown.left == [
-        Piece(SAME, "The "),
-        Piece(ONLY, "bridge"),
-        Piece(SAME, " opens today."),
-    ]
-    assert shown.right[1] == Piece(ONLY, "tunnel")
-
-
-def test_characters_of_chinese_are_marked() -> None:
-    shown = side_by_side("今天下雪了。", "今天下大雪了。")
-    assert shown.left == [Piece(SAME, "今天下雪了。")]
-    assert shown.right == [Piece(SAME, "今天下"), Piece(ONLY, "大"), Piece(SAME, "雪了。")]
-
-
-def test_case_and_white_space_do_not_count() -> None:
-    shown = side_by_side("Provided AS IS.\nNo warranty.", "Provided  as is. NO WARRANTY.")
-    assert shown.left == [Piece(SAME, "Provided AS IS.\nNo warranty.")]
-    assert shown.right == [Piece(SAME, "Provided  as is. NO WARRANTY.")]
+@pytest.mark.parametrize(
+    ("left", "right", "left_pieces", "right_pieces"),
+    [
+        (
+            *("The bridge opens today.", "The tunnel opens today."),
+            [(SAME, "The "), (ONLY, "bridge"), (SAME, " opens today.")],
+            [(SAME, "The "), (ONLY, "tunnel"), (SAME, " opens today.")],
+        ),
+        (
+            *("今天下雪了。", "今天下大雪了。"),
+            [(SAME, "今天下雪了。")],
+            [(SAME, "今天下"), (ONLY, "大"), (SAME, "雪了。")],
+        ),
+        (
+            *("Provided AS IS.\nNo warranty.", "Provided  as is. NO WARRANTY."),
+            [(SAME, "Provided AS IS.\nNo warranty.")],
+            [(SAME, "Provided  as is. NO WARRANTY.")],
+        ),
+    ],
+    ids=["words", "characters", "case and white space"],
+)
+def test_differences_are_marked(
+    left: str, right: str, left_pieces: list[Piece], right_pieces: list[Piece]
+) -> None:
+    assert side_by_side(left, right) == (left_pieces, right_pieces)
 
 
 def test_long_equal_text_is_folded() -> None:

@@ -36,12 +36,8 @@ def test_edit_leaves_most_of_a_text_and_repeats(edit: Edit, text: str) -> None:
     assert made == edited(random.Random(3), edit, text, OTHER, 0.1)
     if edit is not Edit.RETYPE:  # case and width are another text to a Jaccard of characters
         assert exact_jaccard(text, made) > 0.3
-
-
-@pytest.mark.parametrize("edit", EDITS)
-@pytest.mark.parametrize("text", ["", "雪", "a", "…"])
-def test_no_edit_fails_on_a_very_short_text(edit: Edit, text: str) -> None:
-    assert isinstance(edited(random.Random(1), edit, text, "", 0.1), str)
+    for short in ("", "雪", "a", "…"):
+        assert isinstance(edited(random.Random(1), edit, short, "", 0.1), str)
 
 
 def test_words_that_are_put_in_are_of_the_other_text() -> None:
@@ -114,13 +110,10 @@ def test_lower_bound_of_a_share() -> None:
     assert lower_bound(None, 5) is None
 
 
-@pytest.mark.parametrize(("share", "pairs"), [(1.0, 268), (0.995, 1072), (0.991, 26_787)])
-def test_pairs_needed_are_as_few_as_show_the_precision(share: float, pairs: int) -> None:
-    assert pairs_needed(0.99, share) == pairs
-    assert (lower_bound(share, pairs) or 0) >= 0.99 > (lower_bound(share, pairs - 1) or 0)
-
-
-def test_no_number_of_pairs_shows_more_than_their_share() -> None:
+def test_pairs_needed_are_as_few_as_show_the_precision() -> None:
+    for share, pairs in ((1.0, 268), (0.995, 1072), (0.991, 26_787)):
+        assert pairs_needed(0.99, share) == pairs
+        assert (lower_bound(share, pairs) or 0) >= 0.99 > (lower_bound(share, pairs - 1) or 0)
     assert pairs_needed(0.99, 0.99) is pairs_needed(0.99, 0.5) is pairs_needed(0.99, None) is None
 
 

@@ -32,7 +32,6 @@ class ChangelogTopic:
         self.writer = self.producer()
 
     def producer(self) -> Producer:
-        """A producer; in transactions where the broker has them."""
         if self.broker.supports_transactions:
             return self.broker.transactional_producer()
         return Producer({"bootstrap.servers": self.broker.bootstrap_servers})
@@ -43,7 +42,7 @@ class ChangelogTopic:
         producer: Producer | None = None,
         partition: int = PARTITION,
     ) -> Producer:
-        """Send records of a transaction, by a new producer or this one, and leave it open."""
+        """Send records of a transaction and leave it open."""
         producer = producer or self.producer()
         if self.broker.supports_transactions:
             producer.begin_transaction()
@@ -59,7 +58,6 @@ class ChangelogTopic:
             self.writer.commit_transaction()
 
     def commit(self, commits: Iterable[int]) -> None:
-        """Commit what ``commit_of`` says, each in a transaction of its own."""
         for commit in commits:
             self.send(commit_of(commit))
 

@@ -21,7 +21,6 @@ from streams.store.row_store import StoreFullError
 from streams.store.shard_store import ShardStore
 from tests.unit.store.samples import (
     ENTRIES_PER_COMMIT,
-    SMALL_BUFFER,
     entries_of,
     open_store,
     progress_of,
@@ -45,7 +44,7 @@ def say(line: str) -> None:
 
 
 def write_until_killed(path: Path, how: Callable[[ShardStore, int], None]) -> None:
-    store = open_store(path, settings=SMALL_BUFFER)
+    store = open_store(path)
     commit = store.changelog_offset
     while True:
         how(store, commit)
@@ -86,7 +85,7 @@ def write_until_full(path: Path, what: str) -> None:
     commits, message = 0, ""
     with (
         short_files() if what == "limit" else ballast(path),
-        closing(open_store(path, settings=SMALL_BUFFER)) as store,
+        closing(open_store(path)) as store,
     ):
         while not message:
             try:
@@ -95,7 +94,7 @@ def write_until_full(path: Path, what: str) -> None:
             except StoreFullError as error:
                 message = str(error)
         check(store, commits)
-    with closing(open_store(path, settings=SMALL_BUFFER, must_exist=True)) as store:
+    with closing(open_store(path, must_exist=True)) as store:
         check(store, commits)
     sys.stdout.write(f"{commits} {message}")
 

@@ -15,16 +15,10 @@ from simhash_core.documents import Entry
 from simhash_core.log.records import Chain, Packet, Progress, Sender, entry_of
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.verdicts import UndecidableReason
-from streams.store.rocksdb_store import (
-    MIB,
-    RocksStore,
-    StoreSettings,
-    block_cache,
-    store_options,
-    write_options,
-)
-from streams.store.row_codec import ENTRY_TAG, StoredProgress, StoreIdentity, after
-from streams.store.shard_directory import open_shard_store
+from streams.store.rocksdb_store import MIB, RocksStore, block_cache
+from streams.store.row_codec import ENTRIES, StoredProgress, StoreIdentity
+from streams.store.row_store import each_row
+from streams.store.shard_directory import RocksDisk, open_shard
 from streams.store.shard_store import ShardStore
 from tests.rigs.waiting import await_that
 
@@ -33,24 +27,20 @@ INDEX: Final = "firstseen-index/1 bits=64 blocks=4x16 distance=3"
 READING: Final = "reader=1\nfields.text=text"
 IDENTITY: Final = StoreIdentity(INDEX, "tests", 3)
 BITS: Final = 64
-SMALL_BUFFER: Final = StoreSettings(write_buffer_bytes=MIB)  # so that files are written often
 ENTRIES_PER_COMMIT: Final = 40
 
 
 class Sample(NamedTuple):
-    """A document. ``reason``: why it is undecidable; its fingerprint is left out then."""
-
     offset: int
     document_id: str
     fingerprint: bytes
     digest: bytes
     sketch: bytes
     time_ms: int
-    reason: UndecidableReason | None
+    reason: UndecidableReason | None  # its fingerprint is left out then
 
 
 def sample(offset: int, *, undecidable: bool = False, sketch: bytes = b"") -> Sample:
-    """The document at an offset, the same each time."""
     return Sample(
         offset,
         f"文-{offset}",
@@ -92,7 +82,7 @@ def new_entries(
 
 
 def expected(entries: Sequence[NewEntries]) -> dict[int, Entry]:
-    """What a store is to say of entries, by sequence number."""
+    """Return entries by sequence number."""
     return {
         sequence: entry_of(each.packet, row)
         for each in entries
@@ -124,7 +114,7 @@ def write(store: ShardStore, commit: int) -> None:
 
 
 def check_holds(store: ShardStore, commits: int) -> None:
-    """Fail unless the store holds the first ``commits`` commits, each whole, and no more."""
+    """Fail unless the store holds the first ``commits`` commits, and no more."""
     wanted = expected([each for number in range(commits) for each in entries_of(number)])
     stored = store.progress()
     assert stored is not None
@@ -143,11 +133,11 @@ def open_store(
     *,
     identity: StoreIdentity = IDENTITY,
     cache: Cache | None = None,
-    settings: StoreSettings | None = None,
     must_exist: bool = False,
 ) -> ShardStore:
-    cache = cache or block_cache(8 * MIB)
-    return open_shard_store(path, identity, BITS, cache, settings, must_exist=must_exist)
+    """Open a store that writes files often."""
+    disk = RocksDisk(cache or block_cache(8 * MIB), MIB)
+    return open_shard(path, identity, BITS, disk, must_exist=must_exist)
 
 
 def fingerprints_in(store: ShardStore) -> dict[int, bytes]:
@@ -159,7 +149,6 @@ def fingerprints_in(store: ShardStore) -> dict[int, bytes]:
 
 
 def fingerprints_of(entries: dict[int, Entry]) -> dict[int, bytes]:
-    """The fingerprints of those entries that have one."""
     return {number: entry.fingerprint for number, entry in entries.items() if entry.fingerprint}
 
 
@@ -176,28 +165,19 @@ def await_written(store: ShardStore) -> None:
 def raw_store(path: Path) -> Iterator[RocksStore]:
     """The database of a store, behind its back; made where there is none."""
     path.mkdir(parents=True, exist_ok=True)
-    options = store_options(StoreSettings(), block_cache(MIB), create=True)
-    with closing(RocksStore(path, options, write_options(StoreSettings()))) as store:
+    with closing(RocksStore(path, block_cache(MIB), create=True)) as store:
         yield store
 
 
 def write_raw(path: Path, rows: dict[bytes, bytes]) -> None:
     with raw_store(path) as store:
         batch = store.batch()
-        entries = {key: value for key, value in rows.items() if key[:1] == ENTRY_TAG}
-        batch.put_entries(entries.keys(), entries.values())
-        for key in rows.keys() - entries.keys():
-            batch.put(key, rows[key])
+        for row in rows.items():
+            batch.put(*row)
         batch.write()
 
 
 def read_raw(path: Path) -> dict[bytes, bytes]:
-    end = after(ENTRY_TAG)
-    ranges = [(b"\x00", ENTRY_TAG), (ENTRY_TAG, end), (end, b"\xff")]
+    ranges = (b"\x00", ENTRIES.tag), ENTRIES.bounds, (ENTRIES.bounds[1], b"\xff")
     with raw_store(path) as store:
-        return {
-            key: value
-            for each in ranges
-            for rows in store.scan(*each, 1000)
-            for key, value in zip(*rows, strict=True)
-        }
+        return dict(row for each in ranges for row in each_row(store, each))

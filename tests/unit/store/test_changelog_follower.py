@@ -16,8 +16,6 @@ WAIT_SECONDS = 30.0
 
 
 class Followed:
-    """A changelog, and what a follower of it delivers."""
-
     def __init__(self, broker: Broker) -> None:
         self.topic = ChangelogTopic(broker)
         self.values: dict[int, list[bytes | None]] = defaultdict(list)

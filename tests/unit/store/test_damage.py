@@ -10,19 +10,17 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from rocksdict import Cache, Options
 
 from simhash_core.log.shard_stream import NewEntries
-from streams.store import shard_directory
-from streams.store.rocksdb_store import DAMAGE_MARK, StoreSettings, store_options
+from streams.store.rocksdb_store import DAMAGE_MARK
 from streams.store.row_codec import (
     COUNT_KEY,
+    ENTRIES,
     PROGRESS_KEY,
+    SOURCES,
     ProgressRow,
     content_key,
     entry_block,
-    entry_key,
-    source_key,
 )
 from streams.store.row_store import MissingEntryError, StoreCorruptError
 from streams.store.shard_directory import discard_store, open_shard
@@ -31,7 +29,6 @@ from tests.rigs.memory_rows import MemoryDisk
 from tests.unit.store.samples import (
     BITS,
     IDENTITY,
-    SMALL_BUFFER,
     await_written,
     check_holds,
     expected,
@@ -62,13 +59,12 @@ def path(tmp_path: Path) -> Path:
 
 
 def files(path: Path, pattern: str) -> list[Path]:
-    found = sorted(path.glob(pattern), key=lambda file: file.stat().st_size)
-    assert found, f"no {pattern} in {path}"
-    return found
+    """Return files, the largest last."""
+    return sorted(path.glob(pattern), key=lambda file: file.stat().st_size)
 
 
 def overwrite(file: Path, start: float, length: int) -> None:
-    """Turn over every bit of ``length`` bytes from a share ``start`` of the file on."""
+    """Flip each bit of ``length`` bytes from a share ``start`` of the file on."""
     content = bytearray(file.read_bytes())
     at = int(len(content) * start)
     content[at : at + length] = bytes(byte ^ 0xFF for byte in content[at : at + length])
@@ -195,30 +191,22 @@ def fat_packet(number: int) -> NewEntries:
     )
 
 
-def expired_before(commit: int) -> int:
-    return max(0, commit - 8) << 16
-
-
-def left_by(path: Path, commits: int) -> Path:
-    """What a worker leaves that commits fat packets, is opened again, goes on, and is killed."""
-    store = open_store(path, settings=SMALL_BUFFER)
-    for commit in range(commits):
-        progress = progress_at(commit + 1, commit + 1)
-        store.commit([fat_packet(commit)], progress, (), expired_before(commit))
-        if commit == 1:
-            store.close()
-            store = open_store(path, settings=SMALL_BUFFER)
-    await_written(store)
-    left = path.with_name("left")
-    shutil.copytree(path, left)
-    store.close()
-    return left
-
-
 def test_without_its_logs_a_store_is_an_earlier_one(tmp_path: Path) -> None:
     """Once the shard has read its changelog again, nothing is missing or there twice."""
     commits = 30
-    left = left_by(tmp_path / "shard-3", commits)
+    packets = [fat_packet(number) for number in range(commits)]
+    expired = [max(0, commit - 8) << 16 for commit in range(commits)]
+    path, left = tmp_path / "shard-3", tmp_path / "left"
+    store = open_store(path)
+    for commit in range(commits):
+        progress = progress_at(commit + 1, commit + 1)
+        store.commit([packets[commit]], progress, (), expired[commit])
+        if commit == 1:
+            store.close()
+            store = open_store(path)
+    await_written(store)
+    shutil.copytree(path, left)
+    store.close()
     for log in files(left, "*.log"):
         log.unlink()
     with closing(open_store(left)) as store:
@@ -226,32 +214,14 @@ def test_without_its_logs_a_store_is_an_earlier_one(tmp_path: Path) -> None:
         assert 2 <= begin < commits
         for end in (begin, commits):
             for commit in range(begin, end):
-                row = ProgressRow(None, commit + 1, expired_before=expired_before(commit))
-                store.load([entry_block(fat_packet(commit))], row)
-            first = expired_before(end - 1) >> 16
-            wanted = expected([fat_packet(commit) for commit in range(first, end)])
+                row = ProgressRow(None, commit + 1, expired_before=expired[commit])
+                store.load([entry_block(packets[commit])], row)
+            wanted = expected(packets[expired[end - 1] >> 16 : end])
             assert dict(store.all_entries()) == wanted
             assert len(store) == len(wanted)
-            for sequence, entry in expected([fat_packet(n) for n in range(commits)]).items():
+            for sequence, entry in expected(packets).items():
                 is_there = not entry.fingerprint and sequence in wanted
                 assert store.by_content(entry.content_digest) == [sequence] * is_there
-
-
-def test_missing_commits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The manifest lost its end: RocksDB opens without a file, and without the log of it."""
-
-    def without_compaction(settings: StoreSettings, cache: Cache, *, create: bool) -> Options:
-        options = store_options(settings, cache, create=create)
-        options.set_level_zero_file_num_compaction_trigger(20)
-        return options
-
-    monkeypatch.setattr(shard_directory, "store_options", without_compaction)
-    left = left_by(tmp_path / "shard-3", 8)
-    cut(files(left, "MANIFEST-*")[-1], 0.99)
-    with pytest.raises(StoreCorruptError, match="lacks commits after number 2, and has number 8"):
-        open_store(left)
-    with pytest.raises(StoreCorruptError, match="marked as damaged"):
-        open_store(left)
 
 
 @pytest.mark.parametrize("lost", [1, 2])
@@ -291,7 +261,7 @@ def small(tmp_path: Path) -> Path:
 def test_row_without_entry_is_damage(small: Path, read: Callable[[ShardStore], object]) -> None:
     with raw_store(small) as rows:
         batch = rows.batch()
-        batch.delete_entry(entry_key(0))
+        batch.delete(ENTRIES.key(0))
         batch.write()
     with closing(open_store(small)) as store:
         assert store.by_content(sample(1).digest) == [1 << 16]
@@ -315,8 +285,8 @@ def test_missing_entry_is_a_key_error_and_names_the_store_but_does_not_mark_it(p
     "key",
     [
         *(COUNT_KEY, PROGRESS_KEY, b"w short"),
-        *(entry_key(0), b"e not a sequence"),
-        *(source_key(0), b"s short", content_key(sample(0).digest)),
+        *(ENTRIES.key(0), b"e not a sequence"),
+        *(SOURCES.key(0), b"s short", content_key(sample(0).digest)),
     ],
 )
 def test_invalid_rows_are_damage_and_shown(small: Path, key: bytes) -> None:
@@ -330,7 +300,7 @@ def test_invalid_rows_are_damage_and_shown(small: Path, key: bytes) -> None:
 def test_invalid_entry_row_is_damage(tmp_path: Path, damage: str) -> None:
     with closing(open_store(tmp_path)) as store:
         store.commit([new_entries(0, [sample(0)])], progress_at(1))
-    value = read_raw(tmp_path)[entry_key(0)]
+    value = read_raw(tmp_path)[ENTRIES.key(0)]
     wrong = {
         "cut": value[:-1],
         "scope": value[:2] + b"\x80" + value[3:],
@@ -340,6 +310,6 @@ def test_invalid_entry_row_is_damage(tmp_path: Path, damage: str) -> None:
         "width": value[:1] + b"\x02" + value[2:] + bytes(40),
     }[damage]
     assert wrong != value
-    write_raw(tmp_path, {entry_key(0): wrong})
+    write_raw(tmp_path, {ENTRIES.key(0): wrong})
     with pytest.raises(StoreCorruptError), closing(open_store(tmp_path)) as store:
         read_all(store)

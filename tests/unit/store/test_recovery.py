@@ -24,15 +24,8 @@ from streams.kafka.clients import AdminClient
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Settings, TopicSettings
 from streams.store.changelog import Changelog, RecoveryError
-from streams.store.changelog_codec import (
-    ChangelogRecord,
-    ChangelogVersionError,
-    encode_entries,
-    encode_progress,
-)
 from streams.store.recovery import ShardStores, catch_up
 from streams.store.rocksdb_store import DAMAGE_MARK
-from streams.store.row_store import StoreCorruptError
 from streams.store.shard_directory import shard_directory
 from streams.store.shard_store import ShardStore
 from tests.rigs.brokers.broker import Broker
@@ -42,7 +35,6 @@ from tests.unit.store.samples import (
     INDEX,
     READING,
     check_holds,
-    entries_of,
     open_store,
     progress_at,
     progress_of,
@@ -95,37 +87,25 @@ def kafka_shard(kafka_broker: Broker, tmp_path: Path) -> Iterator[Shard]:
         yield made
 
 
-def test_empty_changelog_gives_no_entries_and_no_progress(shard: Shard) -> None:
-    shard.catch_up()
-    assert len(shard.store) == 0
-    assert shard.store.progress() is None
-    assert shard.topic.last_progress() is None
-
-
-def test_empty_store_is_filled_and_told_what_is_left(shard: Shard) -> None:
-    shard.topic.commit(range(30))
-    left = shard.catch_up(30)
-    check_holds(shard.store, 30)
-    assert left[0] >= 90
+def test_store_reads_what_it_has_not_and_says_what_is_left(shard: Shard) -> None:
+    shard.topic.commit(range(5))
+    left = shard.catch_up(5)
+    check_holds(shard.store, 5)
+    assert left[0] >= 15
     assert left[-1] == 0
     assert left == sorted(left, reverse=True)
-    assert shard.last_progress() == progress_of(29).progress
-
-
-def test_store_that_is_behind_reads_the_tail_alone(shard: Shard) -> None:
-    shard.topic.commit(range(5))
-    shard.catch_up()
+    assert shard.last_progress() == progress_of(4).progress
     shard.topic.commit(range(5, 8))
-    left = shard.catch_up()
+    assert shard.catch_up()[0] <= 1 + 3 * 4  # with the markers of transactions
     check_holds(shard.store, 8)
-    assert left[0] <= 1 + 3 * 4  # with the markers of transactions
     assert shard.catch_up()[0] <= 1
     check_holds(shard.store, 8)
 
 
-def test_open_transaction_is_not_waited_for(kafka_shard: Shard) -> None:
-    """As of a worker that was stopped."""
-    kafka_shard.topic.commit(range(4))
+def test_aborted_and_open_transactions_are_not_read(kafka_shard: Shard) -> None:
+    kafka_shard.topic.commit(range(3))
+    kafka_shard.topic.begin(commit_of(7), kafka_shard.topic.writer).abort_transaction()
+    kafka_shard.topic.commit([3])
     zombie = kafka_shard.topic.begin(commit_of(4))
     started = time.monotonic()
     kafka_shard.catch_up(4)
@@ -133,14 +113,6 @@ def test_open_transaction_is_not_waited_for(kafka_shard: Shard) -> None:
     assert kafka_shard.last_progress() == progress_of(3).progress
     assert time.monotonic() - started < 10
     zombie.abort_transaction()
-
-
-def test_aborted_transaction_is_not_read(kafka_shard: Shard) -> None:
-    kafka_shard.topic.commit(range(3))
-    kafka_shard.topic.begin(commit_of(7), kafka_shard.topic.writer).abort_transaction()
-    kafka_shard.topic.commit([3])
-    kafka_shard.catch_up()
-    check_holds(kafka_shard.store, 4)
 
 
 def test_what_the_group_has_committed_is_waited_for(kafka_shard: Shard) -> None:
@@ -154,49 +126,18 @@ def test_what_the_group_has_committed_is_waited_for(kafka_shard: Shard) -> None:
     marker.join()
 
 
-def test_changelog_that_lacks_commits_of_the_group_is_refused(shard: Shard) -> None:
-    shard.topic.commit(range(2))
-    said = r"raw offset 80, the group's is 120\. .*Set the group's"
-    with pytest.raises(RecoveryError, match=said):
-        shard.catch_up(3, silence_seconds=1.0)
-
-
-def test_progress_that_compaction_removed_without_transactions(
+def test_changelog_that_lacks_commits_of_the_group(
     shard: Shard, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The shard starts from the older progress of a worker that was paused, with a warning."""
+    """It is refused; a log that may be cut begins with older progress, and a warning."""
     shard.topic.commit(range(2))
+    said = "raw offset 80, the group's is 120"
+    with pytest.raises(RecoveryError, match=rf"{said}\. .*Set the group's"):
+        shard.catch_up(3, silence_seconds=1.0)
     with caplog.at_level(logging.WARNING):
         shard.catch_up(3, silence_seconds=1.0, may_be_cut=True)
     check_holds(shard.store, 2)
-    assert "its progress is raw offset 80, the group's is 120" in caplog.text
-
-
-def test_older_progress_at_the_end_of_the_changelog_is_refused(shard: Shard) -> None:
-    shard.topic.commit(range(3))
-    older = encode_progress(progress_of(1).progress, INDEX, READING, "paused-worker")
-    shard.topic.send([*map(encode_entries, entries_of(1)), older])
-    shard.catch_up(3)
-    check_holds(shard.store, 3)
-    assert shard.store.progress_refused == 1
-    assert shard.last_progress() == progress_of(2).progress
-
-
-def test_changelog_whose_earlier_progress_was_compacted_is_whole(kafka_shard: Shard) -> None:
-    records = [record for commit in range(20) for record in commit_of(commit)[:-1]]
-    kafka_shard.topic.send([*records, commit_of(19)[-1]])
-    kafka_shard.catch_up()
-    check_holds(kafka_shard.store, 20)
-
-
-def test_recovery_goes_on_after_an_interruption(shard: Shard) -> None:
-    shard.topic.commit(range(10))
-    interrupted = threading.Event()
-    interrupted.set()
-    with pytest.raises(InterruptedError):
-        shard.catch_up(interrupted=interrupted)
-    shard.catch_up()
-    check_holds(shard.store, 10)
+    assert said in caplog.text
 
 
 def test_interruption_keeps_what_was_read(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,21 +231,6 @@ def test_changelog_that_was_cut_needs_a_store_that_has_its_beginning(
     refused = pytest.raises(RecoveryError, match="Restore the earlier state directory")
     with closing(open_store(tmp_path / "empty")) as shard.store, refused:
         shard.catch_up(may_be_cut=True)
-
-
-def test_changelog_of_another_index_is_refused(shard: Shard) -> None:
-    shard.topic.commit(range(2))
-    other = INDEX.replace("distance=3", "distance=2")
-    with pytest.raises(IndexMismatchError, match=shard.topic.name):
-        catch_up(shard.store, shard.topic.reader(), other, 0, print)
-    assert len(shard.store) == 0
-
-
-def test_changelog_of_the_protocol_before_is_refused(shard: Shard) -> None:
-    shard.topic.send([ChangelogRecord(b"x", b"\x02\x98")])
-    for read in (shard.catch_up, shard.last_progress):
-        with pytest.raises(ChangelogVersionError, match="format version 2"):
-            read()
 
 
 def test_last_progress_far_from_the_end_is_found(shard: Shard) -> None:
@@ -446,16 +372,3 @@ def test_ids_are_made_at_the_opening_where_documents_replace_others(
         assert store.ids_ready
     with closing(opened(stores_of(settings, topic))) as store:
         assert store.ids_ready  # they are kept
-
-
-def test_store_that_is_marked_is_rebuilt_by_the_next_opening(
-    stores: ShardStores, caplog: pytest.LogCaptureFixture
-) -> None:
-    with closing(opened(stores)) as store:
-        with pytest.raises(StoreCorruptError) as caught:
-            store.entries([1 << 40])
-        store.mark_damaged(caught.value)
-    with closing(opened(stores)) as store:
-        check_holds(store, COMMITS)
-    assert "rebuilt from its changelog" in caplog.text
-    assert not (store.path / DAMAGE_MARK).exists()

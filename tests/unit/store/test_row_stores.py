@@ -14,15 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rocksdict import Options
 
-from streams.store.rocksdb_store import (
-    MIB,
-    RocksStore,
-    StoreSettings,
-    block_cache,
-    store_options,
-    write_options,
-)
-from streams.store.row_codec import content_key, entry_key
+from streams.store import rocksdb_store
+from streams.store.rocksdb_store import MIB, RocksStore, block_cache, store_options
+from streams.store.row_codec import ENTRIES, content_key
 from streams.store.row_store import (
     RowStore,
     StoreClosedError,
@@ -31,13 +25,9 @@ from streams.store.row_store import (
     StoreLockedError,
     StoreMissingError,
 )
-from streams.store.shard_directory import RocksDisk, open_shard
+from streams.store.shard_directory import RocksDisk
 from tests.rigs.memory_rows import MemoryDisk
 from tests.unit.store.samples import (
-    BITS,
-    IDENTITY,
-    SMALL_BUFFER,
-    expected,
     fingerprints_in,
     new_entries,
     open_store,
@@ -45,7 +35,7 @@ from tests.unit.store.samples import (
     sample,
 )
 
-ALL_ENTRIES = entry_key(0), b"f"
+ALL_ENTRIES = ENTRIES.bounds
 OTHERS = b"a", b"e"
 
 Step = tuple[str, list[tuple[bytes, bytes]]]
@@ -76,7 +66,7 @@ def all_rows(store: RowStore, lower: bytes, upper: bytes) -> list[tuple[bytes, b
 
 def put(store: RowStore, *numbers: int) -> None:
     batch = store.batch()
-    batch.put_entries([entry_key(each) for each in numbers], [b"entry"] * len(numbers))
+    batch.put_entries([ENTRIES.key(each) for each in numbers], [b"entry"] * len(numbers))
     for each in numbers:
         batch.put(b"c" + bytes((each,)), b"content")
     batch.write()
@@ -85,21 +75,21 @@ def put(store: RowStore, *numbers: int) -> None:
 def test_rows_come_in_order_and_in_parts(store: RowStore) -> None:
     put(store, 3, 1, 2, 9, 7)
     assert [len(keys) for keys, _ in store.scan(*ALL_ENTRIES, 2)] == [2, 2, 1]
-    between = [key for key, _ in all_rows(store, entry_key(2), entry_key(9))]
-    assert between == [entry_key(2), entry_key(3), entry_key(7)]
-    assert all_rows(store, entry_key(4), entry_key(7)) == []
-    assert store.last_key_between(*ALL_ENTRIES) == entry_key(9)
-    assert store.last_key_between(entry_key(0), entry_key(9)) == entry_key(7)
-    assert store.last_key_between(entry_key(4), entry_key(7)) is None
+    between = [key for key, _ in all_rows(store, ENTRIES.key(2), ENTRIES.key(9))]
+    assert between == [ENTRIES.key(2), ENTRIES.key(3), ENTRIES.key(7)]
+    assert all_rows(store, ENTRIES.key(4), ENTRIES.key(7)) == []
+    assert store.last_key_between(*ALL_ENTRIES) == ENTRIES.key(9)
+    assert store.last_key_between(ENTRIES.key(0), ENTRIES.key(9)) == ENTRIES.key(7)
+    assert store.last_key_between(ENTRIES.key(4), ENTRIES.key(7)) is None
 
 
 def test_values_of_many_keys_come_in_step(store: RowStore) -> None:
     put(store, 1, 3)
     assert store.get_all([]) == []
     assert store.get_all([b"c\x03", b"c\x02", b"c\x01"]) == [b"content", None, b"content"]
-    assert store.get_all([entry_key(2), entry_key(3)]) == [None, b"entry"]
-    assert store.get(entry_key(2)) is None
-    assert store.get(entry_key(3)) == b"entry"
+    assert store.get_all([ENTRIES.key(2), ENTRIES.key(3)]) == [None, b"entry"]
+    assert store.get(ENTRIES.key(2)) is None
+    assert store.get(ENTRIES.key(3)) == b"entry"
 
 
 def test_scan_does_not_see_what_is_written_meanwhile(store: RowStore) -> None:
@@ -107,22 +97,22 @@ def test_scan_does_not_see_what_is_written_meanwhile(store: RowStore) -> None:
     scan = store.scan(*ALL_ENTRIES, 1)
     found = [next(scan)]
     batch = store.batch()
-    batch.delete_entries(entry_key(1), entry_key(4))
-    batch.put_entries([entry_key(4), entry_key(5)], [b"changed", b"new"])
+    batch.delete_entries(ENTRIES.key(1), ENTRIES.key(4))
+    batch.put_entries([ENTRIES.key(4), ENTRIES.key(5)], [b"changed", b"new"])
     batch.write()
     found.extend(scan)
-    assert found == [([entry_key(each)], [b"entry"]) for each in (1, 2, 3, 4)]
-    assert all_rows(store, *ALL_ENTRIES) == [(entry_key(4), b"changed"), (entry_key(5), b"new")]
+    assert found == [([ENTRIES.key(each)], [b"entry"]) for each in (1, 2, 3, 4)]
+    assert all_rows(store, *ALL_ENTRIES) == [(ENTRIES.key(4), b"changed"), (ENTRIES.key(5), b"new")]
 
 
 def test_batch_that_is_not_written_changes_nothing(store: RowStore) -> None:
     batch = store.batch()
     batch.put(b"c", b"1")
-    batch.put_entries([entry_key(1)], [b"2"])
+    batch.put_entries([ENTRIES.key(1)], [b"2"])
     assert store.get(b"c") is None
-    assert store.get(entry_key(1)) is None
+    assert store.get(ENTRIES.key(1)) is None
     batch.write()
-    assert (store.get(b"c"), store.get(entry_key(1))) == (b"1", b"2")
+    assert (store.get(b"c"), store.get(ENTRIES.key(1))) == (b"1", b"2")
 
 
 def test_database_is_locked_until_closed_then_discarded(disk: StoreDisk, tmp_path: Path) -> None:
@@ -139,7 +129,7 @@ def test_database_is_locked_until_closed_then_discarded(disk: StoreDisk, tmp_pat
     assert store.closed
     assert disk.holds(path)
     with closing(disk.open(path, create=False)) as again:
-        assert again.get(entry_key(1)) == b"entry"
+        assert again.get(ENTRIES.key(1)) == b"entry"
         assert again.path == path
         assert again.number("rocksdb.no-such-figure") == 0
     disk.discard(path)
@@ -177,7 +167,7 @@ def work_on(store: RowStore, start: threading.Barrier, work: Callable[[RowStore]
 def test_close_ends_the_work_of_other_threads(disk: StoreDisk, tmp_path: Path) -> None:
     work: list[Callable[[RowStore], object]] = [
         lambda store: all_rows(store, *ALL_ENTRIES),
-        lambda store: [store.get(entry_key(each)) for each in range(200)],
+        lambda store: [store.get(ENTRIES.key(each)) for each in range(200)],
         lambda store: put(store, 7),
     ]
     for number in range(5):
@@ -206,7 +196,7 @@ def test_damaged_database_is_refused_until_discarded(disk: StoreDisk, tmp_path: 
         disk.holds(path)
     disk.discard(path)
     with closing(disk.open(path, create=True)) as store:
-        assert store.get(entry_key(1)) is None
+        assert store.get(ENTRIES.key(1)) is None
 
 
 @given(batches=st.lists(steps, max_size=4))
@@ -229,7 +219,7 @@ def test_any_batches_have_the_same_effect_on_both_kinds(
 def _apply(store: RowStore, steps: list[Step]) -> None:
     batch = store.batch()
     for kind, found in steps:
-        entries = [entry_key(key[0]) for key, _ in found]
+        entries = [ENTRIES.key(key[0]) for key, _ in found]
         if kind == "put_entries":
             batch.put_entries(entries, [value for _, value in found])
         elif kind == "delete_entries" and entries:
@@ -240,24 +230,8 @@ def _apply(store: RowStore, steps: list[Step]) -> None:
             elif kind == "delete":
                 batch.delete(b"c" + key)
             elif kind == "delete_entry":
-                batch.delete_entry(entry)
+                batch.delete(entry)
     batch.write()
-
-
-def test_copy_is_put_back_after_a_kill(tmp_path: Path) -> None:
-    disk, path = MemoryDisk(), tmp_path / "shard-3"
-    store = open_shard(path, IDENTITY, BITS, disk)
-    packets = [new_entries(number, [sample(number)]) for number in range(3)]
-    store.commit(packets[:1], progress_at(1))
-    copied = disk.copy()
-    store.commit(packets[1:], progress_at(2))
-    disk.kill()
-    with closing(open_shard(path, IDENTITY, BITS, disk)) as again:
-        assert dict(again.all_entries()) == expected(packets)
-    disk.put_back(copied)
-    with closing(open_shard(path, IDENTITY, BITS, disk)) as again:
-        assert dict(again.all_entries()) == expected(packets[:1])
-    assert disk.paths == [path]
 
 
 @pytest.mark.parametrize(("first", "last", "kept"), [(2, 0, [0, 1]), (3, 1, [0, 3]), (9, 0, [])])
@@ -268,7 +242,7 @@ def test_memory_disk_loses_commits(tmp_path: Path, first: int, last: int, kept: 
             put(store, number)
     disk.lose(path, first, last)
     with closing(disk.open(path, create=False)) as store:
-        assert [key for key, _ in all_rows(store, *ALL_ENTRIES)] == list(map(entry_key, kept))
+        assert [key for key, _ in all_rows(store, *ALL_ENTRIES)] == list(map(ENTRIES.key, kept))
 
 
 def counted(options: Options, name: str) -> int:
@@ -278,49 +252,32 @@ def counted(options: Options, name: str) -> int:
     return int(found[1])
 
 
-def counting_store(path: Path, settings: StoreSettings) -> tuple[RocksStore, Options]:
-    """A database, and options that have RocksDB's own counters."""
-    options = store_options(settings, block_cache(8 * MIB), create=True)
+@pytest.fixture
+def counters(monkeypatch: pytest.MonkeyPatch) -> Options:
+    """RocksDB's options with its own counters, which the next database gets."""
+    options = store_options(block_cache(8 * MIB), MIB, create=True)
     options.enable_statistics()
-    return RocksStore(path, options, write_options(settings)), options
+    monkeypatch.setattr(rocksdb_store, "store_options", lambda *_, **__: options)
+    return options
 
 
 def key_of(content: int) -> bytes:
     return content_key(content.to_bytes(16, "big"))
 
 
-def test_bloom_filters_answer_for_new_contents_after_reopening(tmp_path: Path) -> None:
-    with closing(counting_store(tmp_path, SMALL_BUFFER)[0]) as store:
+def test_bloom_filters_answer_for_new_contents_after_reopening(
+    tmp_path: Path, counters: Options
+) -> None:
+    with closing(RocksStore(tmp_path, block_cache(MIB))) as store:
         batch = store.batch()
         for value in range(0, 65536, 16):
             batch.put(key_of(value), bytes(512))
         batch.write()
-    store, options = counting_store(tmp_path, StoreSettings())
-    with closing(store):
+    with closing(RocksStore(tmp_path, block_cache(MIB))) as store:
         absent = [key_of(value) for value in range(1, 16000, 16)]
         assert not any(store.get(key) for key in absent)
         assert all(store.get(key_of(value)) for value in range(0, 1600, 16))
-    assert counted(options, "rocksdb.bloom.filter.useful") > 0.9 * len(absent)
-
-
-@pytest.mark.parametrize(("sync", "synchronised"), [(False, 0), (True, 5)])
-def test_log_is_synchronised_as_set(tmp_path: Path, *, sync: bool, synchronised: int) -> None:
-    store, options = counting_store(tmp_path, StoreSettings(sync=sync))
-    with closing(store):
-        for number in range(5):
-            batch = store.batch()
-            batch.put(bytes((number,)), b"")
-            batch.write()
-        assert counted(options, "rocksdb.wal.synced") == synchronised
-
-
-@pytest.mark.parametrize("sync", [False, True])
-def test_commit_is_there_after_closing_with_and_without_sync(tmp_path: Path, *, sync: bool) -> None:
-    settings = StoreSettings(sync=sync)
-    with closing(open_store(tmp_path, settings=settings)) as store:
-        store.commit([new_entries(0, [sample(0)])], progress_at(1))
-    with closing(open_store(tmp_path, settings=settings)) as store:
-        assert len(store) == 1
+    assert counted(counters, "rocksdb.bloom.filter.useful") > 0.9 * len(absent)
 
 
 def test_shards_share_one_cache(tmp_path: Path) -> None:

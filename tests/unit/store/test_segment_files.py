@@ -1,12 +1,19 @@
-"""Segment files: look-ups say the same with and without them, and damage is made good."""
+"""Segment files: look-ups say the same with and without them, and damage is made good.
+
+A file holds rows of several shards, which come and go: each finds its own, and no others.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import pytest
@@ -24,7 +31,7 @@ from streams.store.recovery import fill_index, make_missing_files
 from streams.store.rocksdb_store import MIB, block_cache
 from streams.store.row_codec import StoredProgress, StoreIdentity
 from streams.store.row_store import StoreClosedError
-from streams.store.shard_directory import open_shard_store
+from streams.store.shard_directory import RocksDisk, open_shard
 from streams.store.shard_segments import (
     SegmentDamagedError,
     SegmentOwner,
@@ -40,9 +47,7 @@ from streams.store.shard_store import ShardStore
 SCHEME: Final = BlockScheme(128, 4, 12, 16, bands=2)
 CHAIN: Final = Chain("raw-documents", "", 3)
 OWNER: Final = SegmentOwner("an index", "tests")
-PARTITION: Final = 3
 PACKET: Final = 50
-WINDOW_MS: Final = 400
 
 Found = list[tuple[int, int, int]]
 
@@ -76,20 +81,19 @@ ASKED: Final = prints_of(SCHEME, packet_of(999).columns).take(np.arange(10))
 
 
 def commit(store: ShardStore, packets: range, removed: tuple[int, ...] = ()) -> None:
-    """Commit packets, each at the offset of the log that is its number, and deletions."""
+    """Commit packets, each at the log offset that is its number, and deletions."""
     new = [NewEntries(each, packet_of(each), np.arange(PACKET)) for each in packets]
     progress = StoredProgress(Progress(CHAIN, packets.stop * PACKET, packets.stop, -1))
     store.write(store.change(new, removed), progress)
 
 
 def looked_up(index: DocumentIndex) -> Found:
-    """What a look-up of some documents meets."""
     rows, distances, sequences, _ = index.pairs(ASKED)
     return list(zip(rows.tolist(), distances.tolist(), sequences.tolist(), strict=True))
 
 
 def scanned(store: ShardStore, window_ms: int | None = None) -> Found:
-    """What it is to meet, from an index that has all in memory."""
+    """Return what look-ups find in an index that has all in memory."""
     index = DocumentIndex(SCHEME, window_ms)
     slot = index.open_slot()
     for sequences, prints in store.prints(SCHEME.bands):
@@ -97,44 +101,85 @@ def scanned(store: ShardStore, window_ms: int | None = None) -> Found:
     return looked_up(index)
 
 
-def files_in(
-    store: ShardStore, owner: SegmentOwner = OWNER, window_ms: int | None = None
-) -> WorkerSegments:
-    with_times = window_ms is not None
-    return WorkerSegments(segments_directory(store.path), owner, SCHEME, with_times=with_times)
+def store_of(state: Path, partition: int) -> ShardStore:
+    owner = StoreIdentity("an index", "tests", partition)
+    return open_shard(state / f"shard-{partition}", owner, 128, RocksDisk(block_cache(8 * MIB)))
 
 
-class Opened:
-    """An index that was filled from a store, as when its shard is opened."""
+class Worker:
+    """A worker with the index and the files of its shards."""
 
     def __init__(
-        self, store: ShardStore, owner: SegmentOwner = OWNER, window_ms: int | None = None
+        self, state: Path, owner: SegmentOwner = OWNER, window_ms: int | None = None
     ) -> None:
-        self.files = files_in(store, owner, window_ms)
-        self.segments = ShardSegments(self.files, PARTITION)
-        make_missing_files(store, self.segments)
-        store.segments = self.segments
+        self.state = state
         self.index = DocumentIndex(SCHEME, window_ms)
-        self.slot = self.index.open_slot()
-        for _ in fill_index(self.index, self.slot, store):
-            pass
-        self.kept = KeptShard(self.slot, store, self.segments)
+        with_times = window_ms is not None
+        self.files = WorkerSegments(state / "segments", owner, SCHEME, with_times=with_times)
         self.keeper = SegmentKeeper(self.index)
+        self.kept: dict[int, KeptShard] = {}
 
-    def put(self, packets: range) -> None:
+    def open(self, *partitions: int) -> Self:
+        for partition in partitions:
+            self.attach(partition, store_of(self.state, partition))
+        return self
+
+    def attach(self, partition: int, store: ShardStore) -> KeptShard:
+        """Fill the index from an open store."""
+        store.segments = ShardSegments(self.files, partition)
+        make_missing_files(store, store.segments)
+        slot = self.index.open_slot()
+        for _ in fill_index(self.index, slot, store):
+            pass
+        self.kept[partition] = KeptShard(slot, store, store.segments)
+        return self.kept[partition]
+
+    def close(self, *partitions: int) -> None:
+        for partition in partitions or [*self.kept]:
+            shard = self.kept.pop(partition)
+            self.index.drop_slot(shard.slot)
+            shard.store.close()
+
+    def put(self, partition: int, packets: range) -> None:
         """Put packets into the index, as a worker does before they are committed."""
         for number in packets:
             new = NewEntries(number, packet_of(number), np.arange(PACKET))
             rows = np.flatnonzero(new.packet.columns.undecidable == 0)
             prints = prints_of(SCHEME, new.packet.columns, rows)
-            self.index.add(self.slot, new.sequences[rows], prints)
+            self.index.add(self.kept[partition].slot, new.sequences[rows], prints)
+
+    def step(self) -> bool:
+        return asyncio.run(self.keeper.step(lambda: [*self.kept.values()]))
+
+    @property
+    def paths(self) -> list[Path]:
+        return segment_paths(self.state / "segments")
+
+
+# ---- One shard.
+
+WINDOW_MS: Final = 400
+
+
+class Opened(Worker):
+    """A worker with one shard, whose index is filled from an open store."""
+
+    def __init__(
+        self, store: ShardStore, owner: SegmentOwner = OWNER, window_ms: int | None = None
+    ) -> None:
+        super().__init__(store.path.parent, owner, window_ms)
+        self.shard = self.attach(3, store)
+
+    @property
+    def segments(self) -> ShardSegments:
+        return self.shard.segments
+
+    @property
+    def documents(self) -> int:
+        return self.index.documents(self.shard.slot)
 
     def remove(self, sequences: list[int]) -> None:
-        self.index.remove(self.slot, np.array(sequences, dtype=np.uint64))
-
-    def keep(self) -> bool:
-        """Care for the files once; whether there was anything to do."""
-        return asyncio.run(self.keeper.step(lambda: [self.kept]))
+        self.index.remove(self.shard.slot, np.array(sequences, dtype=np.uint64))
 
 
 def check(index: DocumentIndex, store: ShardStore, window_ms: int | None = None) -> None:
@@ -142,9 +187,9 @@ def check(index: DocumentIndex, store: ShardStore, window_ms: int | None = None)
     assert looked_up(index) == scanned(store, window_ms)
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of few documents, and buckets that are soon overloaded."""
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ShardStore]:
+    """The store of one shard; files have few documents, and buckets are soon overloaded."""
     for module in (recovery, compaction, shard_segments):
         monkeypatch.setattr(module, "FILE_DOCUMENTS", 200)
     for module in (recovery, compaction):
@@ -154,13 +199,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shard_store, "_JOINED_SCANS", 1)
     monkeypatch.setattr(hot_buckets, "DOCUMENTS_MIN", 10)
     monkeypatch.setattr(document_index, "MEMTABLE_DOCUMENTS", 32)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[ShardStore]:
-    owner = StoreIdentity("an index", "tests", 3)
-    with closing(open_shard_store(tmp_path / "shard-3", owner, 128, block_cache(8 * MIB))) as found:
-        yield found
+    with closing(store_of(tmp_path, 3)) as opened:
+        yield opened
 
 
 def files_of(store: ShardStore) -> list[Path]:
@@ -178,7 +218,7 @@ def test_shard_is_opened_from_its_files(
     check(shard.index, store, window_ms)
     assert len(made) == len(shard.segments.claims) == 2
     in_memory = shard.index.documents_in_memory
-    assert 0 < in_memory < shard.index.documents(shard.slot) == 19 * (PACKET - 1)
+    assert 0 < in_memory < shard.documents == 19 * (PACKET - 1)
     check(Opened(store, window_ms=window_ms).index, store, window_ms)
     assert {each: each.stat().st_mtime_ns for each in files_of(store)} == made
     check(Opened(store, window_ms=other_ms).index, store, other_ms)
@@ -235,8 +275,8 @@ def test_deleted_entries_of_files_stay_deleted(store: ShardStore) -> None:
     check(shard.index, store)
     assert store.gone() == sorted(gone)
     commit(store, range(24, 60))
-    shard.put(range(24, 60))
-    while shard.keep():
+    shard.put(3, range(24, 60))
+    while shard.step():
         check(shard.index, store)
     assert store.gone() == []
     check(Opened(store).index, store)
@@ -259,10 +299,10 @@ def test_files_are_made_and_merged_while_documents_come_and_go(
     most = 0
     for begin in range(0, 120, 5):
         commit(store, range(begin, begin + 5))
-        shard.put(range(begin, begin + 7))
+        shard.put(3, range(begin, begin + 7))
         shard.remove([at << 16 | row for at in (begin + 5, begin + 6) for row in range(PACKET)])
         before = looked_up(shard.index)
-        shard.keep()
+        shard.step()
         assert looked_up(shard.index) == [each for each in before if each[2] not in removed]
         commit(store, range(begin + 5, begin + 5), tuple(removed))
         check(shard.index, store)
@@ -280,8 +320,8 @@ def test_store_that_is_closed_ends_the_work_on_its_files(
     commit(store, range(5))
     shard = Opened(store)
     commit(store, range(5, 60))
-    shard.put(range(5, 60))
-    documents, files = shard.index.documents(shard.slot), files_of(store)
+    shard.put(3, range(5, 60))
+    documents, files = shard.documents, files_of(store)
     write = WorkerSegments.write
 
     def write_and_close(self: WorkerSegments, *arguments: object) -> object:
@@ -289,13 +329,13 @@ def test_store_that_is_closed_ends_the_work_on_its_files(
         return write(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(WorkerSegments, "write", write_and_close)
-    assert not shard.keep()
+    assert not shard.step()
     assert store.closed
     assert files_of(store) == files
-    assert not shard.keep()
+    assert not shard.step()
     with pytest.raises(StoreClosedError):
         make_missing_files(store, shard.segments)
-    assert shard.index.documents(shard.slot) == documents
+    assert shard.documents == documents
 
 
 def test_files_of_what_has_expired_are_deleted(store: ShardStore) -> None:
@@ -306,13 +346,13 @@ def test_files_of_what_has_expired_are_deleted(store: ShardStore) -> None:
     shard.index.drop_before(before)
     progress = StoredProgress(Progress(CHAIN, 2_000, 40, -1))
     store.write(store.change([], (), before), progress)
-    shard.keep()
+    shard.step()
     assert 0 < len(files_of(store)) < len(files)
     check(shard.index, store)
     again = Opened(store)
     again.index.drop_before(store.expired_before)
     check(again.index, store)
-    assert again.index.documents(again.slot) == shard.index.documents(shard.slot)
+    assert again.documents == shard.documents
 
 
 def test_documents_stay_in_memory_where_no_file_can_be_written(
@@ -328,7 +368,7 @@ def test_documents_stay_in_memory_where_no_file_can_be_written(
     shard = Opened(store)
     check(shard.index, store)
     assert shard.segments.claims == []
-    assert not shard.keep()
+    assert not shard.step()
     check(shard.index, store)
 
 
@@ -336,10 +376,10 @@ def test_files_of_a_standby_have_what_was_read_of_the_log(store: ShardStore) -> 
     """The store of a standby is ahead of its index: a file covers no more than the index has."""
     shard = Opened(store)
     commit(store, range(60))
-    shard.put(range(40))
+    shard.put(3, range(40))
     commit(store, range(60, 61), (7 << 16 | 2,))
-    shard.kept = KeptShard(shard.slot, store, shard.segments, standby_before=40 << 16)
-    while shard.keep():
+    shard.kept[3] = shard.shard._replace(standby_before=40 << 16)
+    while shard.step():
         assert shard.segments.next <= 40 << 16
     assert shard.segments.next > 20 << 16
     assert store.gone() == [7 << 16 | 2]
@@ -353,9 +393,249 @@ def test_large_segments_are_merged_beside_the_event_loop(
     monkeypatch.setattr(compaction, "INLINE_DOCUMENTS", 2)
     shard = Opened(store)
     keeper = SegmentKeeper(shard.index)
-    shard.put(range(40))
+    shard.put(3, range(40))
     before = len(shard.index.segments)
-
     asyncio.run(keeper.step(list))
-
     assert len(shard.index.segments) < before / 2
+
+
+# ---- Several shards.
+
+SHARDS = 5
+
+
+class SharedFiles(Worker):
+    """A worker with five shards; packet n belongs to shard n % 5."""
+
+    def take_in(self, packets: range) -> None:
+        for number in packets:
+            shard = self.kept[number % SHARDS]
+            commit(shard.store, range(number, number + 1))
+            self.put(number % SHARDS, range(number, number + 1))
+
+    def remove(self, sequence: int) -> None:
+        shard = self.kept[(sequence >> 16) % SHARDS]
+        commit(shard.store, range(sequence >> 16, sequence >> 16), (sequence,))
+        self.index.remove(shard.slot, np.array([sequence], dtype=np.uint64))
+
+    def keep(self) -> None:
+        while self.step():
+            pass
+
+    def check(self) -> None:
+        assert looked_up(self.index) == expected(each.store for each in self.kept.values())
+
+
+def expected(stores: Iterable[ShardStore]) -> Found:
+    found = [each for store in stores for each in scanned(store)]
+    return sorted(found, key=lambda each: (each[0], each[1], each[2]))
+
+
+@pytest.fixture
+def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SharedFiles]:
+    """A worker whose five shards have 4,900 documents, nearly all in a file or two."""
+    monkeypatch.setattr(compaction, "FILE_DOCUMENTS", 400)
+    monkeypatch.setattr(document_index, "MEMTABLE_DOCUMENTS", 32)
+    monkeypatch.setattr(shard_segments, "KEPT_SECONDS", -1.0)
+    worker = SharedFiles(tmp_path).open(*range(SHARDS))
+    for first in range(0, 100, 10):
+        worker.take_in(range(first, first + 10))
+        worker.keep()
+    yield worker
+    worker.close()
+
+
+def test_files_grow_with_the_entries_and_not_with_the_shards(worker: SharedFiles) -> None:
+    """Each opening takes the rows of its shard from there, and few from the store."""
+    worker.check()
+    assert len(worker.paths) <= 4
+    assert all(len(each.head.shards) == SHARDS for each in worker.files.files.values())
+    files = {each: each.stat().st_mtime_ns for each in worker.paths}
+    documents, in_memory = len(worker.index), worker.index.documents_in_memory
+    worker.close()
+    again = SharedFiles(worker.state).open(*reversed(range(SHARDS)))
+    again.check()
+    assert (len(again.index), documents) == (4_900, 4_900)
+    assert again.index.documents_in_memory == in_memory < 500
+    assert {each: each.stat().st_mtime_ns for each in again.paths} == files
+    again.close()
+
+
+def test_reading_files_stops_with_its_shard_and_goes_on_with_another(worker: SharedFiles) -> None:
+    worker.close()
+    files = WorkerSegments(worker.state / "segments", OWNER, SCHEME)
+    interrupted = threading.Event()
+    interrupted.set()
+    with pytest.raises(InterruptedError):
+        files.find(0, interrupted)
+    assert not files.files
+    assert len(files.find(1)) == len(worker.paths) > 0
+
+
+def test_rows_of_a_shard_that_left_go_with_the_next_merge(worker: SharedFiles) -> None:
+    sizes = sum(each.stat().st_size for each in worker.paths)
+    worker.close(0, 1, 2)
+    worker.check()
+    worker.keep()
+    worker.check()
+    heads = [each.head for each in worker.files.files.values()]
+    assert {each.partition for head in heads for each in head.shards} == {3, 4}
+    assert sum(each.stat().st_size for each in worker.paths) < sizes / 2
+    worker.open(1)
+    worker.check()
+    worker.close(1, 3, 4)
+    again = SharedFiles(worker.state).open(4, 3, 2)
+    again.check()
+    again.close()
+
+
+def test_rows_of_a_shard_that_may_come_back_are_kept(
+    worker: SharedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_segments, "KEPT_SECONDS", 60.0)
+    paths = worker.paths
+    worker.close(0, 1, 2)
+    worker.keep()
+    assert worker.paths == paths
+    filed = sum(len(each.segment) for each in worker.files.files.values())
+    worker.open(2, 1, 0)
+    worker.check()
+    assert worker.index.documents_in_memory == 4_900 - filed
+
+
+def met(store: ShardStore) -> int:
+    """Return an entry that look-ups meet, and that a file has."""
+    return min(sequence for _, _, sequence in scanned(store))
+
+
+def _removed_elsewhere(worker: SharedFiles) -> None:
+    with closing(store_of(worker.state, 2)) as store:
+        commit(store, range(102, 102), (met(store),))
+
+
+def _made_again(worker: SharedFiles) -> None:
+    """As from the changelog, where an entry was deleted."""
+    with closing(store_of(worker.state, 2)) as store:
+        gone = met(store)
+    shutil.rmtree(worker.state / "shard-2")
+    with closing(store_of(worker.state, 2)) as store:
+        for number in range(2, 100, SHARDS):
+            left = [each for each in range(PACKET) if number << 16 | each != gone]
+            entries = NewEntries(number, packet_of(number), np.array(left))
+            progress = Progress(CHAIN, (number + 1) * PACKET, number + 1, -1)
+            store.write(store.change([entries]), StoredProgress(progress))
+
+
+def _opened_by_an_earlier_version(worker: SharedFiles) -> None:
+    """It knows nothing of these files, and forgets what they still have."""
+    with closing(store_of(worker.state, 2)) as store:
+        commit(store, range(102, 102), (met(store),))
+        store.set_filed(store.filed(), store.gone())
+    (worker.state / "shard-2" / "segments").mkdir()
+
+
+def _without_files(worker: SharedFiles) -> None:
+    for path in worker.paths:
+        path.unlink()
+
+
+def _one_damaged(worker: SharedFiles) -> None:
+    path = worker.paths[0]
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    path.write_bytes(whole)
+
+
+@pytest.mark.parametrize(
+    "happening",
+    [
+        _removed_elsewhere,
+        _made_again,
+        _without_files,
+        _one_damaged,
+        _opened_by_an_earlier_version,
+    ],
+)
+def test_what_a_store_does_not_say_is_not_met(
+    worker: SharedFiles, happening: Callable[[SharedFiles], None]
+) -> None:
+    worker.close()
+    happening(worker)
+    again = SharedFiles(worker.state).open(*range(SHARDS))
+    again.check()
+    again.close()
+    last = SharedFiles(worker.state).open(*range(SHARDS))
+    last.check()
+    last.close()
+
+
+def test_an_older_file_that_was_put_back_is_not_used(worker: SharedFiles) -> None:
+    """It has an entry that was deleted since, and nothing else remembers that it has."""
+    before = {each: each.read_bytes() for each in worker.paths}
+    gone = [number << 16 | row for number in range(95) for row in range(20, 50)]
+    for sequence in gone:
+        worker.remove(sequence)
+    worker.keep()
+    assert sum(len(each.store.gone()) for each in worker.kept.values()) < len(gone)
+    worker.close()
+    now = {each.name for each in worker.paths}
+    for path, content in before.items():
+        path.write_bytes(content)
+    assert now != {each.name for each in before}
+    again = SharedFiles(worker.state).open(*range(SHARDS))
+    again.check()
+    again.keep()
+    assert {each.name for each in before}.isdisjoint({each.name for each in again.paths} - now)
+    again.close()
+
+
+@pytest.mark.parametrize("written", range(SHARDS + 1))
+def test_crash_leaves_stores_that_name_old_or_new_files(
+    worker: SharedFiles, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    """The worker ends after so many stores name the new file, and before old ones are deleted."""
+    set_filed, calls = ShardStore.set_filed, [0]
+
+    def crashing(self: ShardStore, *arguments: object) -> None:
+        if calls[0] == written:
+            raise KeyboardInterrupt
+        calls[0] += 1
+        set_filed(self, *arguments)  # type: ignore[arg-type]
+
+    def crashing_delete(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def until_it_crashes() -> None:
+        for first in range(100, 300, 10):
+            worker.take_in(range(first, first + 10))
+            worker.keep()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ShardStore, "set_filed", crashing)
+        patched.setattr(WorkerSegments, "delete", crashing_delete)
+        patched.setattr(compaction, "FILE_DOCUMENTS", 100)
+        patched.setattr(shard_segments, "_MERGED_FILES", 2)
+        with pytest.raises(KeyboardInterrupt):
+            until_it_crashes()
+    worker.close()
+    again = SharedFiles(worker.state).open(*range(SHARDS))
+    again.check()
+    again.keep()
+    again.check()
+    again.close()
+
+
+def test_files_that_another_process_has_are_left_alone(worker: SharedFiles) -> None:
+    program = (
+        "import sys; from pathlib import Path; from streams.store.shard_segments import *; "
+        "from simhash_core.fingerprints.blocks import BlockScheme; "
+        "owner = SegmentOwner('another index', 'tests'); "
+        "files = WorkerSegments(Path(sys.argv[1]), owner, BlockScheme(64, 4, 3)); "
+        "print(len(files.find(0))); files.write(None, [])"
+    )
+    paths = worker.paths
+    command = [sys.executable, "-c", program, str(worker.state / "segments")]
+    other = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (other.returncode, other.stdout) == (1, "0\n")
+    assert "another process has it" in other.stderr.splitlines()[-1]
+    assert worker.paths == paths

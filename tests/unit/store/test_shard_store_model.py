@@ -38,7 +38,6 @@ from tests.unit.store.samples import (
     IDENTITY,
     INDEX,
     READING,
-    SMALL_BUFFER,
     Sample,
     await_written,
     expected,
@@ -49,15 +48,9 @@ from tests.unit.store.samples import (
     sample,
 )
 
-EXPIRED_ROWS = 4
-"""So that what has expired leaves in several commits."""
-
-FAT_SKETCH = bytes(300_000)
-"""Four of these fill a write buffer, which RocksDB then writes to files."""
-
-ENTRIES_WITH_IDS = 2
-"""Ids are looked up once there are more entries: so many runs do without, or make them in parts."""
-
+EXPIRED_ROWS = 4  # so that what has expired leaves in several commits
+FAT_SKETCH = bytes(300_000)  # four of these fill a write buffer, which RocksDB then writes to files
+ENTRIES_WITH_IDS = 2  # ids are looked up once there are more, so many runs make them in parts
 CONTENTS = 4
 IDS = 10
 
@@ -85,11 +78,7 @@ def progress_record(following: int, expired_before: int) -> ChangelogRecord:
 
 
 class StoreModel(RuleBasedStateMachine):
-    """Drives a store and a dictionary alike, in memory: many more runs in the same time.
-
-    ``entries``: what the changelog says. ``written``: the entries of each commit, and its records,
-    which could be written again.
-    """
+    """Drives a store in memory and a dictionary alike."""
 
     def __init__(self, disk: StoreDisk | None = None) -> None:
         super().__init__()
@@ -97,12 +86,13 @@ class StoreModel(RuleBasedStateMachine):
         self.copied = MemoryDisk()
         self.disk = disk or self.memory
         self.path = Path(tempfile.mkdtemp(prefix="firstseen-model-")) / "store"
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[int, Entry] = {}  # what the changelog says
         self.gone: set[int] = set()
         self.packets: dict[int, list[Sample]] = {}
         self.whole: set[int] = set()
         self.latest = 0
         self.records: list[ChangelogRecord] = []
+        # The entries of each commit, and its records, which could be written again.
         self.written: list[tuple[list[int], list[ChangelogRecord]]] = []
         self.expired_before = 0
         self.following = 0
@@ -154,31 +144,26 @@ class StoreModel(RuleBasedStateMachine):
     @precondition(lambda self: len(self.entries) > ENTRIES_WITH_IDS)
     @rule(limit=st.integers(1, 2))
     def make_ids(self, limit: int) -> None:
-        """Some rows by id are made, in whichever state the store is."""
         self.store.make_ids(limit)
 
     # ---- recovery
 
     @rule(size=st.integers(1, 9), batches=st.integers(1, 3), is_compacted=st.booleans())
     def read_on(self, size: int, batches: int, *, is_compacted: bool) -> None:
-        """A recovery reads some of the changelog, and is interrupted."""
         for _ in range(batches):
             self._load(self.store, size, is_compacted=is_compacted)
 
     @rule()
     def reopen(self) -> None:
-        """The worker stops and starts."""
         self.store.close()
         self.store = self.opened()
 
     @rule()
     def kill(self) -> None:
-        """The worker is killed."""
         self.killed()
 
     @rule(size=st.integers(1, 50), is_compacted=st.booleans())
     def rebuild(self, size: int, *, is_compacted: bool) -> None:
-        """The store is lost, and is made again."""
         self.store.close()
         self.disk.discard(self.path)
         self.store = self.opened()
@@ -188,23 +173,19 @@ class StoreModel(RuleBasedStateMachine):
 
     @rule()
     def set_aside(self) -> None:
-        """A copy of the store is made while its worker is down."""
         self.killed(self.copy_disk)
         self.has_copy = True
 
     @precondition(lambda self: self.has_copy)
     @rule()
     def put_back(self) -> None:
-        """The copy takes the place of the store."""
         self.killed(self.put_copy_back)
 
     @rule(data=st.data())
     def lose_files(self, data: st.DataObject) -> None:
-        """The worker is killed, and its disk loses some of what was written."""
         self.killed(lambda: self.lose_some(data))
 
     def kill_process(self) -> None:
-        """End the process as ``kill -9`` does."""
         self.store.close()
         self.memory.kill()
 
@@ -215,7 +196,6 @@ class StoreModel(RuleBasedStateMachine):
         self.memory.put_back(self.copied)
 
     def lose_some(self, data: st.DataObject) -> None:
-        """Lose the last commits, or some before the last."""
         first = data.draw(st.integers(1, 5), "first lost, from the end")
         self.memory.lose(self.path, first, data.draw(st.integers(0, first - 1), "kept at the end"))
 
@@ -224,7 +204,6 @@ class StoreModel(RuleBasedStateMachine):
     @precondition(lambda self: self.records)
     @rule()
     def commit_again(self) -> None:
-        """A worker that was killed after it had sent a commit sends it again."""
         _, records = self.written[-1]
         self.records += records
 
@@ -246,7 +225,6 @@ class StoreModel(RuleBasedStateMachine):
 
     @invariant()
     def rows_lead_to_entries(self) -> None:
-        """Rows by content and by id lead to all entries that they should, and to no others."""
         store = self.store
         by_content: dict[bytes, list[int]] = defaultdict(list)
         by_id: dict[bytes, list[int]] = defaultdict(list)
@@ -287,7 +265,6 @@ class StoreModel(RuleBasedStateMachine):
     @precondition(lambda self: len(self.entries) > ENTRIES_WITH_IDS)
     @rule(size=st.integers(1, 50))
     def look_up_ids(self, size: int) -> None:
-        """Entries are found by their ids."""
         self._catch_up(size)
         ids = [sample(offset).document_id for offset in range(IDS)]
         assert self.store.by_ids([each.encode() for each in ids]) == [
@@ -385,7 +362,7 @@ class OnRocksDB(StoreModel):
     """The store is the one that workers have."""
 
     def __init__(self) -> None:
-        super().__init__(RocksDisk(block_cache(MIB), SMALL_BUFFER))
+        super().__init__(RocksDisk(block_cache(MIB), MIB))
         self.aside = self.path.with_name("aside")
         self.left = self.path.with_name("left")
 
