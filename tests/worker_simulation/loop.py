@@ -257,6 +257,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._blocked: set[_Work] = set()
         self._kept: list[object] = []
         self._idle: list[_Thread] = []
+        self._stopping: bool
         self._handles: deque[_Handle] = deque()
         self._timers: list[tuple[float, _Handle]] = []
         self.set_exception_handler(self._on_exception)
@@ -330,7 +331,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if self._now > self._limits[0]:
             raise LimitError(f"no end after {self._limits[0]:g} s: {self._waiting()}")
 
-    def call_soon(  # type: ignore[override]
+    def call_soon(
         self,
         callback: Callable[..., object],
         *args: Any,  # noqa: ANN401 - of asyncio
@@ -340,7 +341,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._handles.append(handle)
         return handle  # type: ignore[return-value]
 
-    def call_at(  # type: ignore[override]
+    def call_at(
         self,
         when: float,
         callback: Callable[..., object],
@@ -353,7 +354,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         heappush(self._timers, (when, handle))
         return handle  # type: ignore[return-value]
 
-    def call_later(  # type: ignore[override]
+    def call_later(
         self,
         delay: float,
         callback: Callable[..., object],
@@ -536,8 +537,8 @@ def simulated(loop: SimulatedLoop) -> Iterator[None]:
 
     with ExitStack() as stack:
         for real, function in replaced.items():
-            owner = uuid if real is uuid.uuid4 else time
-            stack.enter_context(patch.object(owner, real.__name__, function))
+            owner, name = _CLOCKS[real]
+            stack.enter_context(patch.object(owner, name, function))
         for each in _clocked_functions():
             positional, named = each.__defaults__ or (), each.__kwdefaults__ or {}
             stack.enter_context(patch.object(each, "__defaults__", tuple(map(other, positional))))
@@ -596,7 +597,13 @@ def _kind_of(code: types.CodeType) -> _Kind:
 _CLOCKED: list[types.FunctionType] = []
 _CACHED: set[types.CodeType] = set()
 _SEEN_MODULES: set[str] = set()
-_CLOCKS: Final = frozenset({time.monotonic, time.time, time.sleep, uuid.uuid4})
+_CLOCKS: Final[dict[Callable[..., Any], tuple[types.ModuleType, str]]] = {
+    time.monotonic: (time, "monotonic"),
+    time.time: (time, "time"),
+    time.sleep: (time, "sleep"),
+    time.thread_time: (time, "thread_time"),
+    uuid.uuid4: (uuid, "uuid4"),
+}
 
 
 def _clocked_functions() -> list[types.FunctionType]:
