@@ -157,10 +157,9 @@ def _follow(_: Deliver) -> ChangelogClient:
 
 
 class Worker:
-    """A whole worker on clients in memory; bundles of other workers can be in its log."""
-
     def __init__(self, profile: str, directory: Path, partitions: int, *settings: str) -> None:
-        assignments = [f"profile={profile}", f"state_dir={directory}", *settings]
+        application = f"application_id={hand_driven.SETTINGS.application_id}"
+        assignments = [application, f"profile={profile}", f"state_dir={directory}", *settings]
         self.settings = load_settings(assignments=assignments, environ={}).settings
         fingerprinter = Fingerprinter(self.settings.index_profile())
         bits = fingerprinter.scheme.bits

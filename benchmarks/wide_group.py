@@ -105,8 +105,6 @@ def _name(worker: int) -> str:
 
 
 class Member:
-    """A real worker; ``seconds``: its CPU time."""
-
     def __init__(self, group: Group, number: int, entries: int) -> None:
         self.number = number
         self.seconds = 0.0

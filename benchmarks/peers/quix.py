@@ -1,7 +1,7 @@
 """Quix Streams, exactly once, with one state in RocksDB for all documents.
 
 ``python -m benchmarks.peers.quix BROKERS NAME DIRECTORY HOW``: HOW is ``fingerprint``, with the
-fingerprint of Firstseen's profile ``wide`` and its buckets as keys of the state; or ``words``, the
+fingerprint of Firstseen's profile ``wide`` and its bands as keys of the state; or ``words``, the
 plain recipe of ``word_simhash``.
 
 Quix Streams keeps a state for each key of the input. Documents have keys of their own, so the input
@@ -49,12 +49,9 @@ def by_fingerprint() -> OriginalOf:
         fingerprinted = fingerprinter.fingerprint(document["text"])
         if fingerprinted.undecidable is not None:
             return None
-        # The keys of the bands are the end of a sketch.
-        keys = fingerprinted.sketch[-scheme.bands * BAND_KEY_BYTES :]
-        buckets = [
-            bytes((band,)) + keys[band * BAND_KEY_BYTES : (band + 1) * BAND_KEY_BYTES]
-            for band in range(scheme.bands)
-        ]
+        sketch = fingerprinted.sketch
+        bands = range(len(sketch) - scheme.bands * BAND_KEY_BYTES, len(sketch), BAND_KEY_BYTES)
+        buckets = [b"%d " % at + sketch[at : at + BAND_KEY_BYTES] for at in bands]
         stored = [state.get_bytes(bucket, b"") for bucket in buckets]
         value, near = int.from_bytes(fingerprinted.fingerprint, "big"), list[tuple[int, bytes]]()
         for name in {name for names in stored for name in names.split()}:
@@ -62,12 +59,12 @@ def by_fingerprint() -> OriginalOf:
             distance = (value ^ int.from_bytes(entry[:size], "big")).bit_count()
             if distance > scheme.distance:
                 continue
-            if verifier.similarity(distance, fingerprinted.sketch, entry[size:]) is not None:
+            if verifier.similarity(distance, sketch, entry[size:]) is not None:
                 near.append((distance, name))
         if near:
             return min(near)[1].decode()
         name = document["id"].encode()
-        state.set_bytes(b"entry " + name, fingerprinted.fingerprint + fingerprinted.sketch)
+        state.set_bytes(b"entry " + name, fingerprinted.fingerprint + sketch)
         for bucket, names in zip(buckets, stored, strict=True):
             state.set_bytes(bucket, names + _BETWEEN + name)
         return None

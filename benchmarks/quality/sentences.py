@@ -18,7 +18,7 @@ _Pair = tuple[str, str, int]
 
 
 def sentence_figures(file: Path, profiles: Sequence[str]) -> list[Figures]:
-    """Stream all sentences of a file through each profile, those of a pair next to each other."""
+    """Stream all sentences of a file through each profile."""
     what = "text, text2 and label"
     read = json_lines(file, what, lambda line: (line["text"], line["text2"], line["label"]))
     pairs: list[_Pair] = list(read)
