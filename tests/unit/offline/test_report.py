@@ -188,7 +188,7 @@ def test_fingerprints_are_made_once_unless_they_differ() -> None:
     plain = Settings(profile="classic", index=IndexSettings(min_features=3)).index_profile()
 
     def made(texts: list[str], **changes: object) -> list[Fingerprinted]:
-        profile = replace(plain, **changes)  # type: ignore[arg-type] # by name
+        profile = replace(plain, **changes)
         return [*remembered.fingerprinter(profile).fingerprint_batch(texts)]
 
     first = made([TEXT, "雪"])
