@@ -28,6 +28,7 @@ from tests.worker_simulation import mutant as worker_mutant
 from tests.worker_simulation import runs as worker_runs
 from tests.worker_simulation.mutants import MUTANTS as WORKER_MUTANTS
 from tests.worker_simulation.scenario import draw_worker_scenario
+from tests.worker_simulation.world import WorkerRuns
 
 PROGRESS_SECONDS: Final = 10.0
 SHOWN_FAILURES: Final = 10
@@ -124,7 +125,7 @@ def run_protocol(pool: ProcessPoolExecutor, start: int, seeds: int) -> int:
 def run_workers(pool: ProcessPoolExecutor, start: int, seeds: int) -> int:
     """Run seeds of whole workers, and tell what happened; return how many failed."""
     began = time.monotonic()
-    total = worker_runs.WorkerRuns()
+    total = WorkerRuns()
     say = _progress(f"of {seeds} seeds of whole workers")
     for runs in pool.map(worker_runs.run_seeds, worker_runs.chunks(start, seeds)):
         total = total.joined(runs)

@@ -85,7 +85,7 @@ def goals_of(measured: list[Measured]) -> dict[str, Figures]:
         ratios = [_ratio(of_size(size, skewed=True), of_size(size)) for size in sizes(profile)]
         return max((each for each in ratios if each is not None), default=None)
 
-    goals = {
+    goals: dict[str, tuple[float, float | None]] = {
         "classic_times_faster_than_simhash": (5, beside("simhash", "classic")),
         "wide_times_faster_than_datasketch_redis": (10, beside("datasketch_redis", "wide")),
     }
@@ -94,7 +94,7 @@ def goals_of(measured: list[Measured]) -> dict[str, Figures]:
         at_one, at_ten = (partial(get, profile, size) for size in (MILLION, 10 * MILLION))
         of_largest, flood = partial(largest, profile), partial(largest, flood_of(profile))
         floods = flood("flood_last_cpu_us"), flood("flood_first_cpu_us")
-        of_profile = {
+        of_profile: dict[str, tuple[float, float | None]] = {
             "cpu_10m_beside_1m": (2, _ratio(at_ten("cpu_us"), at_one("cpu_us"))),
             "look_up_skewed_beside_uniform": (2, skew(profile)),
             "disk_bytes_a_document": (disk, of_largest("disk_bytes")),

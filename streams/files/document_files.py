@@ -137,7 +137,7 @@ def parquet_rows(file: str, name: str, longest_bytes: int, column: str) -> Input
         _check_column(file, list(table.schema_arrow.names), column)
         opened.pop_all()
     size = Path(file).stat().st_size
-    total = max(1, table.metadata.num_rows)
+    total: int = max(1, table.metadata.num_rows)
     done = 0
 
     def lines() -> Iterator[bytes]:

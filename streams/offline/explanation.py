@@ -231,8 +231,8 @@ def _of_width(profile: Profile, bits: int) -> Profile:
 def _compared(profile: Profile, text_a: str, text_b: str) -> FingerprintComparison:
     a, b = Fingerprinter(profile).fingerprint_batch([text_a, text_b])
     if not (a.fingerprint and b.fingerprint):
-        prints = a.fingerprint.hex() or None, b.fingerprint.hex() or None
-        return FingerprintComparison(profile.bits, *prints, None, None, None)
+        print_a, print_b = a.fingerprint.hex() or None, b.fingerprint.hex() or None
+        return FingerprintComparison(profile.bits, print_a, print_b, None, None, None)
     distance = distance_bits(a.fingerprint, b.fingerprint)
     return FingerprintComparison(
         bits=profile.bits,

@@ -183,6 +183,10 @@ class _Work:
         if self.ended:
             raise ThreadEndedError
 
+    def blocked(self) -> float | None:
+        """Return for how many seconds it blocks; None: it is done."""
+        return self.blocks_seconds
+
     def call(self) -> None:
         try:
             self._result = self.function()
@@ -241,6 +245,8 @@ _OF_THREAD = _OfThread()
 
 class SimulatedLoop(asyncio.BaseEventLoop):
     """One seed's loop; ``run`` sets the clocks of the program to it."""
+
+    _stopping: bool  # of the base class
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -331,7 +337,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if self._now > self._limits[0]:
             raise LimitError(f"no end after {self._limits[0]:g} s: {self._waiting()}")
 
-    def call_soon(
+    def call_soon(  # type: ignore[override] # asyncio's types tie arguments to callbacks
         self,
         callback: Callable[..., object],
         *args: Any,  # noqa: ANN401 - of asyncio
@@ -341,7 +347,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._handles.append(handle)
         return handle  # type: ignore[return-value]
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self,
         when: float,
         callback: Callable[..., object],
@@ -354,7 +360,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         heappush(self._timers, (when, handle))
         return handle  # type: ignore[return-value]
 
-    def call_later(
+    def call_later(  # type: ignore[override]
         self,
         delay: float,
         callback: Callable[..., object],
@@ -468,12 +474,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._blocked.discard(work)
         work.blocks_seconds = None
         thread.go_on()
-        if work.blocks_seconds is None:
+        seconds = work.blocked()
+        if seconds is None:
             self._idle.append(thread)
             work.resolve()
             return
         self._blocked.add(work)
-        self.call_later(work.blocks_seconds, self._serve, work)
+        self.call_later(seconds, self._serve, work)
 
     def finish(self) -> None:
         for work in self._blocked:

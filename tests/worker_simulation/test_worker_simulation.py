@@ -11,9 +11,8 @@ import pytest
 from tests.simulate import tell_caught
 from tests.worker_simulation.mutants import MUTANTS
 from tests.worker_simulation.runs import chunks, prepare, run_seeds
-from tests.worker_simulation.world import WorkerRuns
 from tests.worker_simulation.scenario import draw_worker_scenario
-from tests.worker_simulation.world import simulate
+from tests.worker_simulation.world import WorkerRuns, simulate
 
 SEEDS = 40
 COUNTED_SEED = 26

@@ -133,7 +133,11 @@ def test_all_records_of_a_packet_end_with_its_entries(store: ShardStore, tmp_pat
     """A packet in two records, the first deleted: once the rest is deleted too, both end."""
     halves = [new_entries(5, [sample(n) for n in range(4)], rows) for rows in ([0, 1], [2, 3])]
     records: list[ChangelogRecord] = []
-    for parts, removed in ((halves[:1], []), (halves[1:], []), ([], [*expected(halves[:1])])):
+    commits: list[tuple[list[NewEntries], list[int]]] = [
+        *((halves[:1], []), (halves[1:], [])),
+        ([], [*expected(halves[:1])]),
+    ]
+    for parts, removed in commits:
         change = store.change(parts, removed)
         store.write(change, progress_at(1))
         records += records_of(change)
