@@ -14,8 +14,8 @@ from streams.corpus.language import Language, Pattern, chapters, expand, pattern
 # ---- Edits of words.
 
 _RUN = (1, 4)
-_WORD = re.compile(r"(?:[^\W\d_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|\d+)\s*|\s+|.", re.DOTALL)
-"""A word or number with the blanks after it; else a character."""
+_WORD = re.compile(r"[^\s，。！？：；（）\u3000-\u9fff\uac00-\ud7af]+\s*|\s+|.", re.DOTALL)
+"""A word with the signs and blanks after it; of Chinese, Japanese and Korean a character."""
 
 
 def change_words(

@@ -37,7 +37,7 @@ from tests.repository.source_tree import ROOT
 SEED = 2024
 DOCUMENTS = 2_500
 # Seeds are named in figures and bug reports. Who changes the word lists on purpose changes this.
-GOLDEN = "8eff189f5e6ddb5f9fe0198fde7093851efbb2d2c0e4ff1f32fb964659b12e65"
+GOLDEN = "60de89b7f3d1d25bb438ae33b8d484110f3ee1fe58072a033babf4c3ab3c1d17"
 
 
 @cache
@@ -220,9 +220,7 @@ def test_a_copy_differs_as_its_kind_says(kind: EditKind, rule: Callable[[str, st
         (EditKind.EDIT_10_20, 0.10, 0.20),
     ],
 )
-def test_an_edit_is_about_as_large_as_its_kind_says(
-    kind: EditKind, least: float, most: float
-) -> None:
+def test_an_edit_is_as_large_as_its_kind_says(kind: EditKind, least: float, most: float) -> None:
     """The share of characters (words in English) that were replaced."""
     shares = []
     for text, parent in copies_of_kind(kind)[:60]:
@@ -234,8 +232,8 @@ def test_an_edit_is_about_as_large_as_its_kind_says(
         )
         shares.append(changed / len(old))
     assert min(shares) > least * 0.6
-    assert max(shares) < most * 1.4
-    within = sum(least * 0.9 <= share <= most * 1.2 for share in shares)
+    assert max(shares) < most * 1.25
+    within = sum(least * 0.9 <= share <= most * 1.1 for share in shares)
     assert within >= 0.9 * len(shares)
 
 
