@@ -72,7 +72,9 @@ def test_validate_names_every_problem_in_a_line_without_secrets(
     set_variables(monkeypatch, {"FIRSTSEEN_KAFKA__SASL_PASSWORD": "hush"})
     message = message_of(ExitCode.CONFIGURATION, "config", "validate", "--set", "topics.raw=unique")
     _, *problems = message.splitlines()
-    assert [problem.split()[0] for problem in problems] == ["topics.unique", "kafka.sasl.password"]
+    assert len(problems) == 2
+    assert "topics.unique" in problems[0]
+    assert "kafka.sasl.password" in problems[1]
     assert "hush" not in message
 
 
