@@ -32,14 +32,6 @@ DOCUMENTS: Final = 3_000
 BUILD_SECONDS: Final = 900.0
 CALL_SECONDS: Final = 120.0
 READY_SECONDS: Final = 90.0
-# The defaults of podman are more than runc may set here; cgroups may be hybrid, which crun refuses.
-CONTAINERS: Final = """[containers]
-default_ulimits = ["nofile=65536:65536", "nproc=65536:65536"]
-[engine]
-runtime = "runc"
-cgroup_manager = "cgroupfs"
-events_logger = "file"
-"""
 
 
 def why_it_cannot_run() -> str | None:
@@ -195,9 +187,7 @@ def main() -> None:
         print(f"image-test: skipped: {reason}")
         raise SystemExit(os.environ.get("FIRSTSEEN_REQUIRE_TOOLS") == "1")
     with tempfile.TemporaryDirectory(prefix="firstseen-image-") as name:
-        settings = Path(name, "containers.conf")
-        settings.write_text(CONTAINERS, "utf-8")
-        os.environ["CONTAINERS_CONF"] = str(settings)
+        os.environ["CONTAINERS_CONF"] = str(ROOT / "deploy" / "image" / "containers.conf")
         run(Path(name))
 
 
