@@ -54,7 +54,7 @@ def podman(*arguments: str, seconds: float = CALL_SECONDS, check: bool = True) -
     )
     if check and run.returncode:
         raise SystemExit(f"podman {' '.join(arguments)}: {run.stdout}{run.stderr}")
-    return run.stdout.strip()
+    return run.stdout.strip() or run.stderr.strip()
 
 
 def hardened(servers: str) -> list[str]:
@@ -147,6 +147,8 @@ def run(directory: Path) -> None:
     broker = KafkaBroker(directory / "kafka")
     servers, port = broker.bootstrap_servers, free_port()
     podman("volume", "rm", "--force", VOLUME, check=False)
+    with broker, timed("topics made"):
+        command(servers, "topics", "create", "--partitions", "2", "--timeout", "60")
     try:
         with timed("healthy, and not ready, while the broker is away"):
             start(servers, port)
@@ -154,8 +156,7 @@ def run(directory: Path) -> None:
             assert not ready()
         check_limits()
         with broker:
-            with timed("topics made, and ready"):
-                command(servers, "topics", "create", "--partitions", "2", "--timeout", "60")
+            with timed("ready"):
                 await_that(ready, READY_SECONDS)
             with timed(f"{DOCUMENTS:,} documents"):
                 command(servers, "load", "--documents", str(DOCUMENTS), "--rate", "1000")
