@@ -20,6 +20,7 @@ if ! command -v podman >/dev/null; then
   exit 1
 fi
 
+export CONTAINERS_CONF=${CONTAINERS_CONF:-$PWD/deploy/image/containers.conf}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -39,16 +40,14 @@ podman image exists "$base" || timeout "$PULL_SECONDS" podman pull --quiet "$bas
 
 # pip's index, mirror and certificates of this machine, for the build alone.
 mkdir "$work/pip" "$work/wheels"
-wheels=$(python3 -m pip config get :env:.find-links 2>/dev/null || true)
-[[ -d $wheels ]] || wheels=$work/wheels
 {
   echo "[global]"
-  for name in index-url extra-index-url cert timeout find-links; do
-    for section in global :env:; do
-      value=$(python3 -m pip config get "$section.$name" 2>/dev/null) && echo "$name = $value" && break
-    done
-  done
-} >"$work/pip/pip.conf" || true
+  python3 -m pip config list | tac |
+    sed -nE "s/^(global|:env:)\.(index-url|extra-index-url|cert|timeout|find-links)='(.*)'\$/\2 = \3/p" |
+    awk '!seen[$1]++'
+} >"$work/pip/pip.conf"
+wheels=$(sed -n 's/^find-links = //p' "$work/pip/pip.conf")
+[[ -d $wheels ]] || wheels=$work/wheels
 certificates=/etc/ssl/certs
 podman build --format docker --network host --quiet --tag "$TAG" \
   --volume "$work/pip/pip.conf:/etc/pip.conf:ro" \

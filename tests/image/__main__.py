@@ -32,14 +32,6 @@ DOCUMENTS: Final = 3_000
 BUILD_SECONDS: Final = 900.0
 CALL_SECONDS: Final = 120.0
 READY_SECONDS: Final = 90.0
-# The defaults of podman are more than runc may set here; cgroups may be hybrid, which crun refuses.
-CONTAINERS: Final = """[containers]
-default_ulimits = ["nofile=65536:65536", "nproc=65536:65536"]
-[engine]
-runtime = "runc"
-cgroup_manager = "cgroupfs"
-events_logger = "file"
-"""
 
 
 def why_it_cannot_run() -> str | None:
@@ -62,7 +54,7 @@ def podman(*arguments: str, seconds: float = CALL_SECONDS, check: bool = True) -
     )
     if check and run.returncode:
         raise SystemExit(f"podman {' '.join(arguments)}: {run.stdout}{run.stderr}")
-    return run.stdout.strip()
+    return run.stdout.strip() or run.stderr.strip()
 
 
 def hardened(servers: str) -> list[str]:
@@ -155,6 +147,8 @@ def run(directory: Path) -> None:
     broker = KafkaBroker(directory / "kafka")
     servers, port = broker.bootstrap_servers, free_port()
     podman("volume", "rm", "--force", VOLUME, check=False)
+    with broker, timed("topics made"):
+        command(servers, "topics", "create", "--partitions", "2", "--timeout", "60")
     try:
         with timed("healthy, and not ready, while the broker is away"):
             start(servers, port)
@@ -162,8 +156,7 @@ def run(directory: Path) -> None:
             assert not ready()
         check_limits()
         with broker:
-            with timed("topics made, and ready"):
-                command(servers, "topics", "create", "--partitions", "2", "--timeout", "60")
+            with timed("ready"):
                 await_that(ready, READY_SECONDS)
             with timed(f"{DOCUMENTS:,} documents"):
                 command(servers, "load", "--documents", str(DOCUMENTS), "--rate", "1000")
@@ -195,9 +188,7 @@ def main() -> None:
         print(f"image-test: skipped: {reason}")
         raise SystemExit(os.environ.get("FIRSTSEEN_REQUIRE_TOOLS") == "1")
     with tempfile.TemporaryDirectory(prefix="firstseen-image-") as name:
-        settings = Path(name, "containers.conf")
-        settings.write_text(CONTAINERS, "utf-8")
-        os.environ["CONTAINERS_CONF"] = str(settings)
+        os.environ["CONTAINERS_CONF"] = str(ROOT / "deploy" / "image" / "containers.conf")
         run(Path(name))
 
 
