@@ -13,8 +13,8 @@ from streams.cli import options
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from streams.dead_letters.letters import DeadLetterTopics
     from streams.dead_letters.replay import Account, Selection
-    from streams.dead_letters.topic import DeadLetterTopics
     from streams.kafka.topic_follower import ReadRecord
 
 _REASONS = click.Choice([reason.value for reason in RejectionReason])
@@ -65,9 +65,8 @@ def list_(
       firstseen dlq list --json | jq -r '.newest[] | select(.state == "at cap") | .position'
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from streams.cli.dlq_view import summary_object, summary_view
-    from streams.dead_letters.letters import summarise
-    from streams.dead_letters.redeliveries import ReplayMemory
-    from streams.dead_letters.topic import read_all
+    from streams.dead_letters.letters import read_all, summarise
+    from streams.dead_letters.replay import ReplayMemory
 
     topics = _topics(settings, timeout_seconds)
     with closing(ReplayMemory(settings, topics)) as memory:
@@ -115,8 +114,7 @@ def show(
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
     from simhash_core.errors import UsageError
     from streams.cli.dlq_view import letter_object, letter_view
-    from streams.dead_letters.letters import dead_letter_of
-    from streams.dead_letters.topic import position_on, read_positions
+    from streams.dead_letters.letters import dead_letter_of, position_on, read_positions
 
     topics = _topics(settings, timeout_seconds)
     (record,) = read_positions(settings, [position_on(topics, position)])
@@ -167,8 +165,8 @@ def replay(  # noqa: PLR0913 - one for each option
       firstseen dlq replay --reason missing_text --reason wrong_type
       firstseen dlq replay 0@7 0@9
     """  # noqa: D301 - \b is click's mark for "leave the lines as they are"
+    from streams.dead_letters.letters import position_on, read_all, read_positions
     from streams.dead_letters.replay import Account, Selection
-    from streams.dead_letters.topic import position_on, read_all, read_positions
 
     if sum((everything, bool(reasons), bool(positions))) != 1:
         raise click.UsageError("say which: --all, --reason REASON, or positions")
@@ -191,7 +189,7 @@ def _topics(
     settings: options.Settings, timeout_seconds: float, *, sends: bool = False
 ) -> DeadLetterTopics:
     """Connect and look up the topics; ``sends`` requires what the delivery mode needs."""
-    from streams.dead_letters.topic import dead_letter_topics
+    from streams.dead_letters.letters import dead_letter_topics
     from streams.kafka.connection import connect_admin
     from streams.settings.settings import Delivery
     from streams.topics.admin import TopicsError, can_administer
@@ -215,8 +213,7 @@ def _replay(
     whole: bool,
     sends: bool,
 ) -> None:
-    from streams.dead_letters.redeliveries import ReplayMemory, redeliveries_of
-    from streams.dead_letters.replay import Replay
+    from streams.dead_letters.replay import Replay, ReplayMemory, redeliveries_of
 
     if sends:
         redeliveries = redeliveries_of(settings, topics)

@@ -94,7 +94,7 @@ def said_of(output: Output[Doc]) -> str:
     """What is put out, in a word or two."""
     name, verdict = output.record.name, output.verdict
     if isinstance(verdict, Deleted):
-        return f"{name} tombstone" if verdict.put_out else f"{name} nothing"
+        return f"{name} tombstone" if verdict.has_output else f"{name} nothing"
     assert isinstance(verdict, Verdict)
     said = "unique" if verdict.match is None else f"like {verdict.match.original_id}"
     return f"{name} {said}" + (" replaced" if verdict.replaced else "")
