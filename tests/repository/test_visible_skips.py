@@ -47,7 +47,7 @@ CASES = (
     Case(
         "an output that its topic deletes at once",
         *("expired_outputs", "expired_output", "worker/outputs.py"),
-        "unit/worker/test_expired_outputs.py::test_old_outputs_are_counted_and_logged_once",
+        "unit/worker/test_outputs.py::test_old_outputs_are_counted_and_logged_once",
     ),
     Case(
         "a record of the log that is of another index, or unreadable",
