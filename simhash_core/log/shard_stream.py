@@ -74,7 +74,7 @@ class Verdict(NamedTuple):
 class Deleted(NamedTuple):
     packet: Packet
     row: int
-    put_out: bool  # the deleted document may have been unique
+    has_output: bool  # the deleted document may have been unique
 
 
 class NewEntries(NamedTuple):
@@ -363,10 +363,10 @@ class ShardStream(Generic[Record]):
         removing = row in packet.removing
         operations = packet.packet.columns.operations
         if operations is not None and operations[row] == DELETE:
-            return Deleted(packet.packet, row, put_out=self._is_put_out(removing=removing))
+            return Deleted(packet.packet, row, has_output=self._has_output(removing=removing))
         return Verdict(packet.packet, row, packet.matches.get(row), removing)
 
-    def _is_put_out(self, *, removing: bool) -> bool:
+    def _has_output(self, *, removing: bool) -> bool:
         """Return whether a delete is output: what it removes was unique, or may have been."""
         return removing or self._expires
 
@@ -374,7 +374,7 @@ class ShardStream(Generic[Record]):
         entries = []
         for each in self._decided.values():
             if each.packet.previous + 1 >= end:
-                break  # what follows is not put out yet
+                break  # what follows has no output yet
             rows = each.new_rows(self.next, end)
             if len(rows) and each.log_offset >= log_offset_of(expired_before):
                 entries.append(NewEntries(each.log_offset, each.packet, rows))
@@ -386,8 +386,8 @@ class ShardStream(Generic[Record]):
             self._removed.pop(sequence, None)
         self.committed = progress
         self.next = progress.next
-        put_out = takewhile(lambda each: each.packet.last < self.next, self._decided.values())
-        for log_offset in [each.log_offset for each in put_out]:
+        committed = takewhile(lambda each: each.packet.last < self.next, self._decided.values())
+        for log_offset in [each.log_offset for each in committed]:
             del self._decided[log_offset]
         self._note_output()
         while self._batches and self._batches[0].last < self.next:

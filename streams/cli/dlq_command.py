@@ -15,9 +15,14 @@ from streams.terminal.layout import Block, Listing, counted, escaped, one_line, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streams.dead_letters.letters import DeadLetter, Listed, ReplayOutcome, Summary
+    from streams.dead_letters.letters import (
+        DeadLetter,
+        DeadLetterTopics,
+        Listed,
+        ReplayOutcome,
+        Summary,
+    )
     from streams.dead_letters.replay import Account
-    from streams.dead_letters.topic import DeadLetterTopics
 
 _REASONS = click.Choice([reason.value for reason in RejectionReason])
 _KEY_CELLS: Final = 28
@@ -77,9 +82,8 @@ def list_(
       firstseen dlq list --reason not_json --limit 100
       firstseen dlq list --json | jq -r '.newest[] | select(.state == "at cap") | .position'
     """
-    from streams.dead_letters.letters import summarise
-    from streams.dead_letters.redeliveries import ReplayMemory
-    from streams.dead_letters.topic import read_all
+    from streams.dead_letters.letters import read_all, summarise
+    from streams.dead_letters.replay import ReplayMemory
 
     topics = _topics(settings, timeout_seconds)
     with closing(ReplayMemory(settings, topics)) as memory:
@@ -125,8 +129,7 @@ def show(
       firstseen dlq show 0@7
       firstseen dlq show dlq.raw-documents/0@7 --json | jq -r .value
     """
-    from streams.dead_letters.letters import dead_letter_of
-    from streams.dead_letters.topic import position_on, read_positions
+    from streams.dead_letters.letters import dead_letter_of, position_on, read_positions
 
     topics = _topics(settings, timeout_seconds)
     (record,) = read_positions(settings, [position_on(topics, position)])
@@ -177,9 +180,14 @@ def replay(  # noqa: PLR0913 - one for each option
       firstseen dlq replay --reason missing_text --reason wrong_type
       firstseen dlq replay 0@7 0@9
     """
-    from streams.dead_letters.redeliveries import ReplayMemory, redeliveries_of
-    from streams.dead_letters.replay import Account, Replay, Selection
-    from streams.dead_letters.topic import position_on, read_all, read_positions
+    from streams.dead_letters.letters import position_on, read_all, read_positions
+    from streams.dead_letters.replay import (
+        Account,
+        Replay,
+        ReplayMemory,
+        Selection,
+        redeliveries_of,
+    )
 
     if sum((everything, bool(reasons), bool(positions))) != 1:
         raise click.UsageError("say which: --all, --reason REASON, or positions")
@@ -211,7 +219,7 @@ def _topics(
     settings: options.Settings, timeout_seconds: float, *, sends: bool = False
 ) -> DeadLetterTopics:
     """Connect and look up the topics; ``sends`` requires what the delivery mode needs."""
-    from streams.dead_letters.topic import dead_letter_topics
+    from streams.dead_letters.letters import dead_letter_topics
     from streams.kafka.connection import connect_admin
     from streams.settings.settings import Delivery
     from streams.topics.admin import TopicsError, can_administer

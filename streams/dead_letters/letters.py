@@ -1,19 +1,19 @@
-"""Dead letters as they are read back, and the record that is sent again.
+"""Reads dead letters and counts them; makes the records that are sent again.
 
-That record has the key, value, timestamp, headers and partition of the raw record; the header
+Such a record has the key, value, timestamp, headers and partition of the raw record; the header
 ``firstseen-redeliveries`` is raised by one, and other headers of the filter are removed.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from simhash_core.documents import Headers, SourcePosition
+from simhash_core.errors import UsageError
 from simhash_core.verdicts import RejectionReason
-from streams.dead_letters.redeliveries import OffsetRanges
 from streams.documents.output_records import (
     ERROR_HEADER_PREFIX,
     FILTER_HEADER_PREFIX,
@@ -22,13 +22,79 @@ from streams.documents.output_records import (
     WHOLE_HEADER,
     DeadLetterOutput,
     received_output,
+    source_position,
 )
+from streams.kafka.clients import AdminClient
 from streams.kafka.producers import ProducerRecord
-from streams.kafka.topic_follower import ReadRecord
+from streams.kafka.topic_follower import ReadRecord, TopicFollower, read_at
+from streams.settings.settings import Settings
+from streams.topics.admin import TopicsError, partitions_of, topic_id
 
 REDELIVERIES_MAX: Final = 3
 
 _COUNT_DIGITS_MAX: Final = 9
+
+
+# ---- The topic
+
+
+class DeadLetterTopics(NamedTuple):
+    dead_letters: str
+    dead_letter_partitions: int
+    dead_letter_topic_id: str
+    raw: str
+    raw_partitions: int
+
+
+def dead_letter_topics(admin: AdminClient, settings: Settings) -> DeadLetterTopics:
+    names = settings.topics.dead_letters, settings.topics.raw
+    there = partitions_of(admin, names)
+    for name in names:
+        if name not in there:
+            raise TopicsError(
+                f"topic {name} is missing, or this user may not see it: run 'firstseen topics "
+                "create', or grant the ACL operation Describe"
+            )
+    dead, raw = names
+    return DeadLetterTopics(dead, there[dead], topic_id(admin, dead), raw, there[raw])
+
+
+def position_on(topics: DeadLetterTopics, text: str) -> SourcePosition:
+    """Return the position named by ``topic/partition@offset`` or ``partition@offset``."""
+    shown = text if "/" in text else f"{topics.dead_letters}/{text}"
+    position = source_position(shown)
+    if position.topic != topics.dead_letters:
+        raise UsageError(
+            f"{text} is not on {topics.dead_letters}: give the position of the dead letter, the "
+            "first column of 'firstseen dlq list'"
+        )
+    if position.partition >= topics.dead_letter_partitions:
+        raise UsageError(
+            f"{text}: {topics.dead_letters} has {topics.dead_letter_partitions} partition(s), "
+            "counted from 0"
+        )
+    return position
+
+
+def read_all(
+    settings: Settings, topics: DeadLetterTopics, announce: Callable[[str], None]
+) -> Iterator[ReadRecord]:
+    partitions: Mapping[str, int] = {topics.dead_letters: topics.dead_letter_partitions}
+    with TopicFollower(settings, partitions, from_beginning=True, announce=announce) as follower:
+        for records in follower.batches(follower.ends()):
+            yield from records
+
+
+def read_positions(settings: Settings, positions: Iterable[SourcePosition]) -> Iterator[ReadRecord]:
+    """Yield the records at ``positions``; raise ``UsageError`` if one does not exist (any more)."""
+    for position in dict.fromkeys(positions):
+        record = read_at(settings, position)
+        if record is None:
+            raise UsageError(f"there is no record at {position}: it was deleted or never existed")
+        yield record
+
+
+# ---- Dead letters
 
 
 class ReplayOutcome(StrEnum):
@@ -40,8 +106,6 @@ class ReplayOutcome(StrEnum):
 
 
 class DeadLetter(NamedTuple):
-    """``source``: position of the raw record; ``redeliveries``: how often that was sent again."""
-
     record: ReadRecord
     source: SourcePosition
     reason: str
@@ -73,7 +137,6 @@ def _is_whole(headers: Headers) -> bool:
 
 
 def redelivery(letter: DeadLetter, partitions: int) -> ProducerRecord:
-    """Return the record to send to a raw topic with so many ``partitions``."""
     raised = (REDELIVERIES_HEADER, str(letter.redeliveries + 1).encode())
     partition = letter.source.partition
     return ProducerRecord(
@@ -105,7 +168,7 @@ def _redeliveries(headers: Headers) -> int:
 
 
 class Listed(NamedTuple):
-    """A dead letter without its body. ``state`` is None if a replay would send it."""
+    """``state`` is None if a replay would send the letter."""
 
     letter: DeadLetter
     state: ReplayOutcome | None
@@ -132,14 +195,14 @@ def summarise(
     records: Iterable[ReadRecord],
     *,
     raw_topic: str,
-    done: Mapping[int, OffsetRanges],
+    done: Mapping[int, Container[int]],
     redeliveries_max: int,
     reasons: frozenset[str],
     limit: int,
 ) -> Summary:
     """Count all records, and keep the ``limit`` newest by record time, without bodies.
 
-    ``reasons`` selects; an empty set selects all.
+    An empty set of ``reasons`` selects all.
     """
     summary = Summary()
     newest: dict[int, deque[Listed]] = {}
@@ -151,12 +214,10 @@ def summarise(
         if reasons and letter.reason not in reasons:
             continue
         partition, offset = record.position.partition, record.position.offset
-        is_done = offset in done.get(partition, OffsetRanges())
-        state = (
-            ReplayOutcome.REPLAYED_BEFORE
-            if is_done
-            else why_not_sent(letter, raw_topic, redeliveries_max)
-        )
+        if offset in done.get(partition, ()):
+            state: ReplayOutcome | None = ReplayOutcome.REPLAYED_BEFORE
+        else:
+            state = why_not_sent(letter, raw_topic, redeliveries_max)
         waits = state is None
         summary.total = summary.total.and_one(to_replay=waits)
         of_reason = summary.by_reason.get(letter.reason, Count())

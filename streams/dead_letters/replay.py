@@ -1,23 +1,306 @@
-"""Replays dead letters in batches, and accounts for each."""
+"""Replay: sends dead letters again in batches, accounts for each, and remembers which were sent.
+
+The memory is the offsets of a consumer group of its own, ``<application id>.dlq-replay``: the
+offset is the first dead letter that was not sent, the metadata (``OffsetRanges``) has the later
+ones that were. With ``delivery=exactly_once``, records and offsets are one transaction: a replay
+continues where the last one was interrupted, and a concurrent replay ends the first. With
+``at_least_once``, offsets are committed after the acknowledgements: a replay killed in between may
+send a batch twice.
+
+A broker forgets a group's offsets after ``offsets.retention.minutes`` without a commit (7 days by
+default); dead letters replayed again after that become duplicates.
+"""
 
 from __future__ import annotations
 
+import base64
+import zlib
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol, Self, cast
+
+from confluent_kafka import KafkaException, TopicPartition
 
 from streams.dead_letters.letters import (
     REDELIVERIES_MAX,
     DeadLetter,
+    DeadLetterTopics,
     ReplayOutcome,
     dead_letter_of,
     redelivery,
     why_not_sent,
 )
-from streams.dead_letters.redeliveries import OffsetRanges, Redeliveries
-from streams.dead_letters.topic import DeadLetterTopics
-from streams.kafka.producers import ProducerRecord
+from streams.errors import BrokerRefusedError
+from streams.kafka.client_config import consumer_config, output_config
+from streams.kafka.clients import Consumer, committed_offsets
+from streams.kafka.errors import FencedError, retrying
+from streams.kafka.producers import AcknowledgedProducer, ProducerRecord
 from streams.kafka.topic_follower import ReadRecord
+from streams.kafka.transactions import TransactionalProducer
+from streams.settings.settings import Delivery, Settings
+
+# ---- Offsets of one partition in the metadata of a committed offset.
+#
+# The text has at most ``TEXT_CHARACTERS_MAX`` characters (the broker's
+# ``offset.metadata.max.bytes`` is 4096 by default)::
+#
+#     1:<tag>:<base85 of zlib of varints>
+#
+# The varints are alternating lengths of missing and present offsets, from offset 0. The ``tag``
+# says whose offsets they are, such as a topic id.
+
+TEXT_CHARACTERS_MAX: Final = 4000
+
+_VERSION: Final = "1"
+_LOW_BITS: Final = 0x7F
+_MORE: Final = 0x80
+_RANGES_MAX: Final = 1_000_000
+
+
+class OffsetRanges:
+    """A set of offsets as ascending, separate, half-open ranges."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._stops: list[int] = []
+
+    def __contains__(self, offset: object) -> bool:
+        assert isinstance(offset, int)
+        at = bisect_right(self._starts, offset) - 1
+        return at >= 0 and offset < self._stops[at]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OffsetRanges) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(zip(self._starts, self._stops, strict=True))
+
+    @property
+    def first_missing(self) -> int:
+        return self._stops[0] if self._starts and self._starts[0] == 0 else 0
+
+    def add(self, start: int, stop: int) -> None:
+        """Add the offsets from ``start`` up to, not including, ``stop``."""
+        if start >= stop:
+            return
+        first = bisect_left(self._stops, start)
+        behind = bisect_right(self._starts, stop)
+        if first < behind:
+            start = min(start, self._starts[first])
+            stop = max(stop, self._stops[behind - 1])
+        self._starts[first:behind] = [start]
+        self._stops[first:behind] = [stop]
+
+    def copy(self) -> OffsetRanges:
+        other = OffsetRanges()
+        other._starts, other._stops = self._starts.copy(), self._stops.copy()
+        return other
+
+    def text(self, tag: str) -> str | None:
+        """Return the set as text, or None if it is too long; ``tag`` has no colon."""
+        content = bytearray()
+        reached = 0
+        for start, stop in self:
+            content += _varint(start - reached) + _varint(stop - start)
+            reached = stop
+        packed = base64.b85encode(zlib.compress(bytes(content), 9)).decode()
+        text = f"{_VERSION}:{tag}:{packed}"
+        return text if len(text) <= TEXT_CHARACTERS_MAX else None
+
+    @classmethod
+    def of_text(cls, text: str, tag: str) -> Self:
+        """Return the set in ``text``, empty for another tag; raise ``ValueError`` if malformed."""
+        ranges = cls()
+        version, _, rest = text.partition(":")
+        theirs, colon, packed = rest.partition(":")
+        if version != _VERSION or not colon:
+            raise ValueError(f"it begins with {text[:20]!r}, not with '{_VERSION}:'")
+        if theirs != tag:
+            return ranges
+        try:
+            unpacking = zlib.decompressobj()
+            content = unpacking.decompress(base64.b85decode(packed), 2 * _RANGES_MAX)
+        except zlib.error as error:
+            raise ValueError(f"it cannot be unpacked: {error}") from error
+        if not unpacking.eof:
+            raise ValueError("it cannot be unpacked: it is truncated or too long")
+        numbers = list(_varints(content))
+        reached = 0
+        for missing, present in zip(numbers[::2], numbers[1::2], strict=True):
+            ranges.add(reached + missing, reached + missing + present)
+            reached += missing + present
+        return ranges
+
+
+def _varint(number: int) -> bytes:
+    parts = bytearray()
+    while number > _LOW_BITS:
+        parts.append(number & _LOW_BITS | _MORE)
+        number >>= 7
+    parts.append(number)
+    return bytes(parts)
+
+
+def _varints(content: bytes) -> Iterator[int]:
+    number = shift = 0
+    for part in content:
+        number |= (part & _LOW_BITS) << shift
+        shift += 7
+        if part < _MORE:
+            yield number
+            number = shift = 0
+    if shift:
+        raise ValueError("it ends in the middle of a number")
+
+
+GROUP_SUFFIX: Final = ".dlq-replay"
+"""Suffix of the group and the transactional id, after the application id."""
+
+_NO_COMMIT: Final = 0
+_RETRY_SECONDS: Final = 0.2
+
+ReplayedOffsets = Mapping[int, OffsetRanges]  # done offsets by partition of the dead letters' topic
+
+
+class Redeliveries(Protocol):
+    """Sends records and remembers their dead letters; after a crash perhaps only one of both."""
+
+    def begin(self) -> dict[int, OffsetRanges]: ...
+
+    def send(self, records: Sequence[ProducerRecord], progress: ReplayedOffsets) -> None:
+        """Send records and remember ``progress``; on ``FirstseenError`` none count as sent."""
+
+    def close(self) -> None: ...
+
+
+def redeliveries_of(settings: Settings, topics: DeadLetterTopics) -> Redeliveries:
+    memory = ReplayMemory(settings, topics)
+    if settings.delivery is Delivery.EXACTLY_ONCE:
+        return _Transactional(settings, memory)
+    return _Acknowledged(settings, memory)
+
+
+class ReplayMemory:
+    """The offsets of the replays' group, which is never joined."""
+
+    def __init__(self, settings: Settings, topics: DeadLetterTopics) -> None:
+        self.group = settings.application_id + GROUP_SUFFIX
+        self._topics = topics
+        self._seconds = settings.send_timeout_seconds
+        self.consumer = Consumer(
+            consumer_config(
+                settings,
+                group_id=self.group,
+                enable_auto_commit=False,
+                isolation_level="read_committed",
+            )
+        )
+
+    def read(self) -> dict[int, OffsetRanges]:
+        wanted = [
+            TopicPartition(self._topics.dead_letters, partition)
+            for partition in range(self._topics.dead_letter_partitions)
+        ]
+        try:
+            return {
+                topic_partition.partition: self._ranges(topic_partition)
+                for topic_partition in self._committed(wanted)
+            }
+        except (KafkaException, ValueError) as error:
+            reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+            raise BrokerRefusedError(
+                f"what was replayed before cannot be read from the group {self.group}: {reason}"
+            ) from error
+
+    def offsets(self, progress: ReplayedOffsets) -> list[TopicPartition]:
+        offsets = []
+        for partition, done in progress.items():
+            text = done.text(self._topics.dead_letter_topic_id)
+            if text is None:
+                raise BrokerRefusedError(
+                    f"partition {partition} of {self._topics.dead_letters} has been replayed with "
+                    "too many gaps to be remembered. Replay the oldest first: 'firstseen dlq "
+                    "replay --all --limit N' starts with offset "
+                    f"{done.first_missing}"
+                )
+            offsets.append(
+                TopicPartition(
+                    self._topics.dead_letters, partition, done.first_missing, metadata=text
+                )
+            )
+        return offsets
+
+    def close(self) -> None:
+        self.consumer.close()
+
+    def _committed(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        ask = retrying(self._seconds, _RETRY_SECONDS)
+        return ask(committed_offsets, self.consumer, partitions, self._seconds)
+
+    def _ranges(self, partition: TopicPartition) -> OffsetRanges:
+        # The type stubs lack metadata.
+        text = cast(str | None, getattr(partition, "metadata", None))
+        if partition.offset < _NO_COMMIT or not text:
+            return OffsetRanges()
+        return OffsetRanges.of_text(text, self._topics.dead_letter_topic_id)
+
+
+class _Acknowledged:
+    def __init__(self, settings: Settings, memory: ReplayMemory) -> None:
+        self._memory = memory
+        self._producer = AcknowledgedProducer(
+            output_config(settings), settings.send_timeout_seconds
+        )
+
+    def begin(self) -> dict[int, OffsetRanges]:
+        return self._memory.read()
+
+    def send(self, records: Sequence[ProducerRecord], progress: ReplayedOffsets) -> None:
+        offsets = self._memory.offsets(progress)
+        self._producer.send(records)
+        try:
+            self._memory.consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            raise BrokerRefusedError(
+                f"{len(records)} records were sent again, but that cannot be remembered "
+                f"(group {self._memory.group}): {error.args[0].str()}"
+            ) from error
+
+    def close(self) -> None:
+        self._producer.close()
+        self._memory.close()
+
+
+class _Transactional:
+    def __init__(self, settings: Settings, memory: ReplayMemory) -> None:
+        self._memory = memory
+        self._producer = TransactionalProducer(
+            output_config(settings), memory.group, timeout_seconds=settings.send_timeout_seconds
+        )
+
+    def begin(self) -> dict[int, OffsetRanges]:
+        self._producer.open()
+        return self._memory.read()
+
+    def send(self, records: Sequence[ProducerRecord], progress: ReplayedOffsets) -> None:
+        offsets = self._memory.offsets(progress)
+        metadata = self._memory.consumer.consumer_group_metadata()
+        try:
+            self._producer.commit(records, offsets, metadata)
+        except FencedError as error:
+            raise FencedError(
+                "nothing of this batch was sent: another replay of this application id has started"
+            ) from error
+
+    def close(self) -> None:
+        self._producer.close()
+        self._memory.close()
+
+
+# ---- One replay
 
 _BATCH_RECORDS: Final = 500
 _BATCH_BYTES: Final = 8 * 1024 * 1024
@@ -85,11 +368,7 @@ class Replay:
         self._touched: set[int] = set()
 
     def run(self, records: Iterable[ReadRecord], *, whole: bool) -> None:
-        """Replay the selection of ``records``.
-
-        ``whole``: they are the whole topic, so the offsets between them (transaction markers) are
-        done.
-        """
+        """``whole``: the records are the whole topic, so the offsets between them are done."""
         limit = self._selection.limit
         for record in records:
             if limit is not None and self.account.sent + len(self._batch) >= limit:

@@ -38,11 +38,7 @@ class Content(NamedTuple):
 
 
 def unwrap(record: RawRecord, value: bytes) -> Content:
-    """Return the content of ``record``, whose value is ``value``.
-
-    Raises ``UnreadableError``: ``BAD_CLOUDEVENT`` for an invalid event; for an envelope also
-    ``NOT_AN_OBJECT`` and what ``decode_json`` raises.
-    """
+    """Return the content of ``record``, whose value is ``value``; raise ``UnreadableError``."""
     if not record.headers:
         return Content(value)
     media_type = ""

@@ -115,16 +115,9 @@ class Field:
         return tuple(items)
 
     def identifier(self, content: dict[str, object]) -> str | None:
-        """Return an id; None for an empty one.
-
-        An integer counts as its decimal digits, as ids from databases often are numbers. No other
-        number does: 1.0 and 1 are equal, but differ as text. A UUID is written as in RFC 4122. Also
-        raises ``ID_TOO_LONG``.
-        """
         return identifier_of(self.find(content), f'field "{self.name}"')
 
     def time_ms(self, content: dict[str, object]) -> int | None:
-        """Return milliseconds since 1970; raise only ``BAD_TIMESTAMP``."""
         value = self.find(content)
         return None if value is None else checked_time_ms(value, f'field "{self.name}"')
 
@@ -135,7 +128,11 @@ class Field:
 
 
 def identifier_of(value: object, where: str) -> str | None:
-    """Return a value as an id, as ``Field.identifier`` does; ``where`` is for messages."""
+    """Return an id, None for an empty one; raise ``UnreadableError``. ``where`` is for messages.
+
+    An integer counts as its decimal digits, as ids from databases often are numbers. No other
+    number does: 1.0 and 1 are equal, but differ as text.
+    """
     if value is None or value == "":
         return None
     if isinstance(value, UUID) or (isinstance(value, int) and not isinstance(value, bool)):
@@ -149,12 +146,8 @@ def identifier_of(value: object, where: str) -> str | None:
 
 
 def checked_id(document_id: str, where: str) -> str:
-    """Return a non-empty id if it is valid; ``where`` is for messages.
-
-    Raises ``UnreadableError``: ``ID_TOO_LONG``, or ``WRONG_TYPE`` for lone surrogates, since
-    dropping them could make two ids equal.
-    """
-    if not is_encodable(document_id):
+    """Return a non-empty id if it is valid; raise ``UnreadableError``."""
+    if not is_encodable(document_id):  # dropping lone surrogates could make two ids equal
         raise UnreadableError(
             RejectionReason.WRONG_TYPE,
             f"{where} holds half of a surrogate pair: an id must be valid Unicode",
@@ -169,7 +162,6 @@ def checked_id(document_id: str, where: str) -> str:
 
 
 def checked_time_ms(value: object, where: str) -> int:
-    """Parse a time; raise ``UnreadableError`` (``BAD_TIMESTAMP``)."""
     try:
         return parse_timestamp(value)
     except TimestampError as error:

@@ -38,17 +38,18 @@ _decode = msgspec.json.Decoder().decode
 
 
 class UnreadableError(Exception):
-    """A value that cannot be read; it becomes a ``Rejection``."""
+    """A value that cannot be read; it becomes a ``Rejection``.
+
+    ``detail`` names the fix, never the body.
+    """
 
     def __init__(self, reason: RejectionReason, detail: str) -> None:
-        """``detail`` names the fix, never the body."""
         self.reason = reason
         self.detail = detail
         super().__init__(f"{reason}: {detail}")
 
 
 def decode_text(value: bytes) -> str:
-    """Decode UTF-8 without a byte order mark; raise ``UnreadableError`` (``NOT_UTF8``)."""
     try:
         return value.decode().removeprefix(_BYTE_ORDER_MARK)
     except UnicodeDecodeError as error:
@@ -58,7 +59,7 @@ def decode_text(value: bytes) -> str:
 
 
 def decode_json(value: bytes) -> object:
-    """Decode JSON, perhaps with lone surrogates; raise ``NOT_UTF8`` or ``NOT_JSON``."""
+    """Decode JSON, perhaps with lone surrogates; raise ``UnreadableError``."""
     try:
         decoded: object = _decode(value)
     except RecursionError:
@@ -112,7 +113,7 @@ def _decode_again(value: bytes, error: msgspec.DecodeError | UnicodeDecodeError)
 
 
 def _integer(digits: str) -> int | float:
-    """Return an integer, or infinity, which no field accepts, for one that is too long."""
+    """Return infinity, which no field accepts, for an integer that is too long."""
     return int(digits) if len(digits) <= _DIGITS_MAX else math.inf
 
 

@@ -165,7 +165,7 @@ WHOLE_HEADER: Final = "firstseen-record-bytes"
 
 
 class UniqueOutput(msgspec.Struct, frozen=True):
-    """A first of its kind; ``undecidable`` is the reason where the text is too short, else ""."""
+    """``undecidable`` is the reason where the text is too short, else ""."""
 
     source: SourcePosition
     id: str
@@ -173,8 +173,6 @@ class UniqueOutput(msgspec.Struct, frozen=True):
 
 
 class DuplicateOutput(msgspec.Struct, frozen=True):
-    """A duplicate and its original; ``similarity`` is from 0 to 1."""
-
     source: SourcePosition
     id: str
     original: SourcePosition

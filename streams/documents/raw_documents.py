@@ -47,11 +47,9 @@ class DocumentReader:
         *,
         kept_bytes: int | None = None,
     ) -> None:
-        """Raise ``UsageError`` for a limit below one byte.
+        """``schemas`` decode ``SCHEMA_FORMATS``; without them such a format acts as ``auto``.
 
         ``kept_bytes`` is how much a rejection keeps of a larger record; by default the same.
-        ``schemas`` decode ``SCHEMA_FORMATS``. Without them such a ``fields.format`` acts as
-        ``auto``, and keys are texts.
         """
         if max_record_bytes < 1:
             raise UsageError(f"max_record_bytes is {max_record_bytes}: it must be 1 or more")

@@ -48,11 +48,6 @@ class SchemaId(NamedTuple):
         return self.guid or str(self.number)
 
 
-class FramedValue(NamedTuple):
-    schema: SchemaId
-    content: bytes
-
-
 class SchemaDecoder(Protocol):
     """Decodes values or keys whose schemas have been fetched, without waiting."""
 
@@ -60,8 +55,6 @@ class SchemaDecoder(Protocol):
 
 
 class SchemaDecoders(NamedTuple):
-    """The decoders of a record's parts; None for one without schemas."""
-
     value: SchemaDecoder | None = None
     key: SchemaDecoder | None = None
 
@@ -69,13 +62,13 @@ class SchemaDecoders(NamedTuple):
 NO_SCHEMAS: Final = SchemaDecoders()
 
 
-def unframed(headers: Headers, data: bytes, part: Part = VALUE) -> FramedValue:
+def unframed(headers: Headers, data: bytes, part: Part = VALUE) -> tuple[SchemaId, bytes]:
     """Split schema and content; raise ``UnreadableError`` (``NO_SCHEMA_ID``)."""
     for name, header in headers:
         if name == part.id_header and header is not None:
             schema, rest = _split(header, f"the header {part.id_header}", part)
-            return FramedValue(schema, rest + data)
-    return FramedValue(*_split(data, part.name, part))
+            return schema, rest + data
+    return _split(data, part.name, part)
 
 
 def _split(data: bytes, where: str, part: Part) -> tuple[SchemaId, bytes]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
@@ -59,7 +60,7 @@ def parse_timestamp(value: object) -> int:
 
 
 def parse_rfc3339(text: str) -> int:
-    """Return milliseconds since 1970 for an RFC 3339 date and time.
+    """Return milliseconds since 1970.
 
     A leap second (``:60``) is the first second of the next minute, as in Unix time. Raises
     ``TimestampError`` for any other form, such as a time without an offset from UTC.
@@ -96,54 +97,26 @@ def format_rfc3339(time_ms: int) -> str:
     return f"{moment.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
-# ---- Times of many lines at once, RFC 3339 to milliseconds since 1970.
-#
-# Texts in the usual form, ``2024-05-01T12:00:00.000Z``, are parsed together, a column of digits at
-# a time; others one by one.
+# ---- Times of many lines at once
 
-_FORM: Final = b"0000-00-00T00:00:00.000Z"
-_SIZE: Final = len(_FORM)
-_IS_DIGIT: Final = np.frombuffer(_FORM, dtype=np.uint8) == ord("0")
-_PLACES: Final = np.frombuffer(_FORM, dtype=np.uint8)
-_FIELDS: Final = tuple(
-    slice(first, last)
-    for first, last in ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12), (12, 14), (14, 17))
-)
-_MONTHS, _HOURS, _MINUTES, _NINE = 12, 24, 60, 9
+_FORM: Final = np.frombuffer(b"0000-00-00T00:00:00.000Z", dtype=np.uint8)
 
 
 def times_ms(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Return int64 (texts,); raise ``TimestampError`` for an invalid text."""
-    joined = "".join(texts)
-    if not joined or len(joined) != _SIZE * len(texts) or not joined.isascii():
-        return _one_by_one(texts)
-    # One row per place of the form, so that numbers are made of whole rows.
-    characters = np.frombuffer(joined.encode(), dtype=np.uint8).reshape(-1, _SIZE).T.copy()
-    digits = characters[_IS_DIGIT] - np.uint8(ord("0"))
-    if not np.all(characters[~_IS_DIGIT] == _PLACES[~_IS_DIGIT, None]) or digits.max() > _NINE:
-        return _one_by_one(texts)
-    year, month, day, hour, minute, second, ms = (_number(digits[each]) for each in _FIELDS)
-    if not np.all((year >= 1) & (month >= 1) & (month <= _MONTHS)):
-        return _one_by_one(texts)
-    months = ((year - 1970) * _MONTHS + month - 1).astype("datetime64[M]")
-    first = months.astype("datetime64[D]").astype(np.int64)
-    end = (months + 1).astype("datetime64[D]").astype(np.int64)
-    is_usual = (day >= 1) & (day <= end - first)
-    is_usual &= (hour < _HOURS) & (minute < _MINUTES) & (second < _MINUTES)
-    if not is_usual.all():
-        return _one_by_one(texts)  # a leap second, or an error to be named
-    seconds = (((first + day - 1) * _HOURS + hour) * _MINUTES + minute) * _MINUTES + second
-    times: NDArray[np.int64] = seconds * 1000 + ms
-    return times
+    """Return int64 (texts,); raise ``TimestampError`` for an invalid text.
 
-
-def _number(digits: NDArray[np.uint8]) -> NDArray[np.int64]:
-    number: NDArray[np.int64] = digits[0].astype(np.int64)
-    for each in digits[1:]:
-        number *= 10
-        number += each
-    return number
-
-
-def _one_by_one(texts: Sequence[str]) -> NDArray[np.int64]:
+    Texts in the form ``2024-05-01T12:00:00.000Z`` are parsed together, by numpy.
+    """
+    if set(map(len, texts)) == {len(_FORM)}:
+        joined = "".join(texts).encode()
+        characters = np.frombuffer(joined, dtype=np.uint8)
+        is_digit = (characters >= ord("0")) & (characters <= ord("9"))
+        form = np.where(is_digit, ord("0"), characters)
+        if np.array_equal(form, np.tile(_FORM, len(texts))):
+            with suppress(ValueError):  # a leap second, or an error to be named
+                # The bytes without the Z, which numpy does not take.
+                local = np.frombuffer(joined, f"S{len(_FORM)}").astype(f"S{len(_FORM) - 1}")
+                times = local.astype("datetime64[ms]").astype(np.int64)
+                if times.min() >= TIME_MS_MIN:  # numpy has a year 0
+                    return times
     return np.fromiter(map(parse_rfc3339, texts), np.int64, len(texts))

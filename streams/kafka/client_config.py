@@ -129,7 +129,7 @@ def producer_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa
 
 
 def changelog_group(settings: Settings) -> str:
-    """Return a group id that begins with the application's, for one ACL; it has no commits."""
+    """Return a group id that begins with the application's, for one ACL."""
     return f"{settings.application_id}.changelog-reader"
 
 
@@ -220,7 +220,6 @@ def output_config(settings: Settings) -> dict[str, Any]:
 def _config(
     settings: Settings, foreign: frozenset[str], extra: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the user's and the required properties, without those in ``foreign``."""
     config = {
         "client.id": settings.application_id,
         "message.max.bytes": settings.largest_message_bytes,

@@ -20,10 +20,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from queue import Empty, SimpleQueue
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import confluent_kafka
-from confluent_kafka import KafkaError, KafkaException, TopicPartition, admin
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition, admin
+
+from simhash_core.documents import Headers, SourcePosition
 
 # ---- Blocking calls of a client, in order, in a thread that is abandoned if one hangs.
 
@@ -197,8 +199,6 @@ _ENDS: Final = _Ends()
 
 
 class _Client:
-    """The common base of the clients."""
-
     _kind = ""
     _name = "Kafka client"
     _callbacks: tuple[_Callback, ...] = ()
@@ -307,10 +307,9 @@ atexit.register(await_ends, _EXIT_SECONDS)
 def committed_offsets(
     consumer: Consumer, partitions: Sequence[TopicPartition], seconds: float
 ) -> list[TopicPartition]:
-    """Return the offsets that the consumer's group has committed; negative for none.
+    """Return the offsets that the consumer's group has committed, negative for none.
 
-    The consumer need not be a member. Raises ``KafkaException``, also for an error of one
-    partition.
+    Raises ``KafkaException``, also for an error of one partition.
     """
     committed = consumer.committed(list(partitions), timeout=seconds)
     for each in committed:
@@ -320,7 +319,6 @@ def committed_offsets(
 
 
 def offset_range(consumer: Consumer, topic: str, partition: int, seconds: float) -> tuple[int, int]:
-    """Return the first and the end offset of a partition; raise ``KafkaException``."""
     topic_partition = TopicPartition(topic, partition)
     watermarks = consumer.get_watermark_offsets(topic_partition, timeout=seconds, cached=False)
     if watermarks is None:
@@ -336,3 +334,15 @@ def is_read_to_end(consumer: Consumer, topic: str, partition: int, next_offset: 
     """
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
     return bool(0 <= end <= next_offset)
+
+
+# ---- What the library's message holds, in this project's types.
+
+
+def headers_of(message: Message) -> Headers:
+    # The type allows a mapping or a list; in fact it is a list of pairs with bytes.
+    return tuple(cast("list[tuple[str, bytes | None]]", message.headers() or []))
+
+
+def position_of(message: Message) -> SourcePosition:
+    return SourcePosition(message.topic() or "", message.partition() or 0, message.offset() or 0)

@@ -146,11 +146,7 @@ class _LastReason(logging.Handler):
         self.text = _LOG_SUFFIX.sub("", said)
 
     def raise_refusal(self, brokers: str) -> None:
-        """Raise where waiting does not help.
-
-        ``SettingsError`` for a certain refusal, ``BrokerUnavailableError`` for a likely one that
-        has lasted ten seconds.
-        """
+        """Raise ``SettingsError``, or ``BrokerUnavailableError`` for a likely refusal."""
         refused = self.refused
         if refused is None:
             return
@@ -179,10 +175,9 @@ class _LastReason(logging.Handler):
 def connect_admin(
     settings: Settings, wait_seconds: float | None, announce: Callable[[str], None] | None = None
 ) -> AdminClient:
-    """Return an admin client after a broker has answered.
+    """Return an admin client after a broker has answered; ``announce`` is called every ten seconds.
 
-    Without ``wait_seconds`` it waits for ever. ``announce`` is called every ten seconds. Raises
-    ``BrokerUnavailableError`` after the wait, ``SettingsError`` for a certain refusal.
+    Raises ``BrokerUnavailableError`` after the wait, ``SettingsError`` for a certain refusal.
     """
     reason = _LastReason(settings.kafka.get("security.protocol", "PLAINTEXT"))
     # Some twenty attempts a second are logged. None are passed on: the last reason is enough.

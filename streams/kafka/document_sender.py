@@ -38,7 +38,7 @@ _UNREACHABLE: Final = frozenset(
 
 
 def longest_value_bytes(settings: Settings) -> int:
-    """The longest value that is sent: above the filter's limit, so that the filter refuses it."""
+    """Return a length above the filter's limit, so that the filter refuses what is too long."""
     return max(2 * MIB, settings.largest_output_bytes)
 
 
@@ -98,7 +98,6 @@ class DocumentSender:
             self._group.close()
 
     def send(self, key: bytes | None, value: bytes, where: str) -> None:
-        """Send one document when it is due; raise the failure of an earlier one."""
         while (wait := self._rate.seconds_left()) > 0:
             self._producer.poll(min(wait, _POLL_SECONDS))
         self._raise_failure()
@@ -205,7 +204,6 @@ class _Document(NamedTuple):
 
 
 def _no_json(settings: Settings) -> Problem:
-    """Return the problem of sending JSON with ids as keys to this raw topic."""
     name, value = next(iter(schema_formats(settings.fields).items()))
     return Problem(
         name,

@@ -9,39 +9,22 @@ The process prints its address as one JSON line, then reads one JSON object per 
 input, ``{"topic": "documents", "partitions": 8}``, and answers each with a line. It ends when its
 standard input closes or its parent is gone.
 
-Its limits, found in ``rdkafka_mock*.c`` and checked by running (librdkafka 2.16):
+Its limits (librdkafka 2.16):
 
-**Retention.** A partition keeps 5 MiB (5,242,880 bytes) as sent: compressed, plus 61 bytes per
-record batch; one-byte records sent singly take 69 bytes each. Older batches are dropped whole and
-at once, even unread: a consumer that falls behind gets OFFSET_OUT_OF_RANGE, which
-``auto.offset.reset`` turns into a silent gap. ``streams.kafka.document_sender`` waits for the
-worker there. Nothing is on disk or compacted: a changelog beyond 5 MiB cannot be restored.
-
-**Size.** There is no ``message.max.bytes``; a request may be 100 MB. But if a batch fits beside
-none of the earlier ones, they are all dropped *and the new batch cannot be read either* (the start
-offset is set past it). Two batches of 2.7 MB lose both. A client's own limit of 1 MB per batch
-(``batch.size``, ``message.max.bytes``) avoids this: do not raise it.
-
-**Topics.** A metadata request creates a topic with four partitions, without an error;
-``EmbeddedBroker.create_topic`` takes any number. Partitions cannot be added. The admin API is
-missing (CreateTopics, DeleteTopics, DescribeConfigs, DescribeCluster, DeleteRecords): such calls
-time out. ListOffsets gives the first and the last; by time it finds nothing.
-
-**Fetches.** An answer has one batch per partition. A fetch that finds nothing is held for all of
-``fetch.wait.max.ms`` (500 by default) though records arrive meanwhile: with 10 a record arrives in
-6 ms instead of 371.
-
-**Groups.** Offsets are kept; Consumer.committed reads any group's. A group's first member joins at
-once. Any later change (a member joins, leaves or restarts) takes ``session.timeout.ms`` − 1 s, even
-if all members are back earlier: use 6,000 instead of the client's 45,000. No session timeout is too
-short. Static membership is ignored: a restarted member waits until its old session expires. All
-members must name the same assignment strategy first, or the broker aborts. Once a group has had
-members, only members can commit offsets.
-
-**Transactions.** Accepted without effect: read_committed shows aborted and open ones, and
-``init_transactions`` does not fence an earlier producer of the same ``transactional.id``.
-
-**Time, security.** Timestamps of producers are kept. No TLS, SASL, quotas or log append time.
+- A partition keeps 5 MiB as sent. Older batches are dropped even unread, which
+  ``auto.offset.reset`` turns into a silent gap (``streams.kafka.document_sender`` therefore waits
+  for the worker). Nothing is on disk or compacted: a changelog beyond 5 MiB cannot be restored.
+- If a batch fits beside none of the earlier ones, they are dropped *and it cannot be read either*.
+  A client's own limit of 1 MB per batch avoids this: do not raise it.
+- A metadata request creates a topic with four partitions, without an error. Partitions cannot be
+  added. The admin API is missing: calls time out. Nothing is found by time.
+- A fetch that finds nothing is held for all of ``fetch.wait.max.ms`` (500 by default) though
+  records arrive meanwhile.
+- A group's first member joins at once; any later change takes ``session.timeout.ms`` − 1 s: use
+  6,000 instead of the client's 45,000. Static membership is ignored. All members must name the same
+  assignment strategy first, or the broker aborts. Only members can commit a group's offsets.
+- Transactions have no effect: read_committed shows aborted and open ones, and nothing is fenced.
+- No TLS, SASL, quotas or log append time.
 """
 
 from __future__ import annotations
@@ -63,13 +46,10 @@ from confluent_kafka import cimpl
 
 # ---- librdkafka's mock cluster, in the library that confluent-kafka has loaded already.
 #
-# librdkafka has a small Kafka broker for its own tests. A confluent-kafka client can switch it on
-# (``test.mock.num.brokers``), but then every topic has four partitions and the first member of each
-# group waits three seconds. The C functions that set both are public (``rdkafka_mock.h``), so this
-# module calls them with ctypes. A handle on confluent-kafka's extension module also finds the
-# symbols of the libraries that it depends on, so no file name is needed.
-#
-# The cluster listens on a free port of 127.0.0.1 and lives until the process ends.
+# A confluent-kafka client can switch it on (``test.mock.num.brokers``), but then every topic has
+# four partitions and the first member of each group waits three seconds. The C functions that set
+# both are public (``rdkafka_mock.h``). A handle on confluent-kafka's extension module also finds
+# the symbols of the libraries that it depends on. The cluster lives until the process ends.
 
 _RD_KAFKA_PRODUCER = 0
 _RD_KAFKA_CONF_OK = 0
@@ -83,16 +63,14 @@ _SETTINGS = {
 }
 
 
-class MockClusterError(RuntimeError):
-    """The mock cluster could not be started, or refused a request."""
+class EmbeddedBrokerError(RuntimeError):
+    """The embedded broker did not start, has died, or refused a request."""
 
 
 class MockCluster:
-    """One mock broker inside this process.
+    """One mock broker inside this process; methods raise ``EmbeddedBrokerError``.
 
-    ``first_join_delay_ms`` is how long a consumer group's first member waits for others. Raises
-    ``MockClusterError`` where this build of confluent-kafka has no mock cluster, or it cannot
-    start.
+    ``first_join_delay_ms`` is how long a consumer group's first member waits for others.
     """
 
     def __init__(self, *, first_join_delay_ms: int = 0) -> None:
@@ -101,7 +79,7 @@ class MockCluster:
         client = self._new_client()
         self._cluster = self._library.rd_kafka_handle_mock_cluster(client)
         if not self._cluster:
-            raise MockClusterError("librdkafka started a client without its mock cluster")
+            raise EmbeddedBrokerError("librdkafka started a client without its mock cluster")
         self._library.rd_kafka_mock_group_initial_rebalance_delay_ms(
             self._cluster, first_join_delay_ms
         )
@@ -112,16 +90,15 @@ class MockCluster:
         return address.decode()
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """Create a topic. Raises ``MockClusterError``, also after a metadata request for it."""
         error: int = self._library.rd_kafka_mock_topic_create(
             self._cluster, name.encode(), partitions, 1
         )
         if error == _RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS:
-            raise MockClusterError(
+            raise EmbeddedBrokerError(
                 f"topic {name!r} exists already: create it before any client uses it"
             )
         if error:
-            raise MockClusterError(
+            raise EmbeddedBrokerError(
                 f"topic {name!r} with {partitions} partitions was refused: error {error}"
             )
 
@@ -134,12 +111,12 @@ class MockCluster:
                 configuration, name.encode(), value.encode(), error_text, _ERROR_TEXT_BYTES
             )
             if result != _RD_KAFKA_CONF_OK:
-                raise MockClusterError(f"librdkafka refused {name}: {error_text.value.decode()}")
+                raise EmbeddedBrokerError(f"librdkafka refused {name}: {error_text.value.decode()}")
         client: int | None = library.rd_kafka_new(
             _RD_KAFKA_PRODUCER, configuration, error_text, _ERROR_TEXT_BYTES
         )
         if not client:
-            raise MockClusterError(
+            raise EmbeddedBrokerError(
                 f"librdkafka could not start its mock cluster: {error_text.value.decode()}"
             )
         return client
@@ -162,7 +139,7 @@ def _library() -> ctypes.CDLL:
         try:
             function = getattr(library, name)
         except AttributeError:
-            raise MockClusterError(
+            raise EmbeddedBrokerError(
                 f"this build of confluent-kafka does not export {name}: install the wheel "
                 "from PyPI (pip install --force-reinstall confluent-kafka), or use a Kafka broker"
             ) from None
@@ -184,12 +161,8 @@ _REPLY_SECONDS_MAX = 5.0
 _STOP_SECONDS_MAX = 5.0
 
 
-class EmbeddedBrokerError(RuntimeError):
-    """The embedded broker did not start, has died, or refused a request."""
-
-
 class EmbeddedBroker:
-    """The embedded broker as a context manager: it runs from ``start`` to ``stop``.
+    """The embedded broker as a context manager; methods raise ``EmbeddedBrokerError``.
 
     ``first_join_delay_ms`` is how long a consumer group's first member waits for others. With more
     than one member, a second saves ``session.timeout.ms`` − 1 s.
@@ -221,7 +194,6 @@ class EmbeddedBroker:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start the process; raise ``EmbeddedBrokerError`` after 15 seconds, or where it runs."""
         if self._process is not None:
             raise EmbeddedBrokerError("the embedded broker is already running")
         # A new session: Ctrl-C must reach the workers while their broker still answers.
@@ -244,7 +216,6 @@ class EmbeddedBroker:
             raise
 
     def create_topic(self, name: str, partitions: int = PARTITIONS_BY_DEFAULT) -> None:
-        """Create a topic; raise ``EmbeddedBrokerError`` where it is invalid or exists."""
         process = self._running()
         assert process.stdin is not None
         request = json.dumps({"topic": name, "partitions": partitions}) + "\n"
@@ -305,7 +276,6 @@ def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
 
 
 def _topic_wanted(line: bytes) -> tuple[str, int]:
-    """Return topic name and partitions of a request; raise ``ValueError``."""
     try:
         request = json.loads(line)
         name, partitions = request["topic"], request["partitions"]
@@ -323,7 +293,7 @@ def _answer(cluster: MockCluster, line: bytes) -> dict[str, object]:
     try:
         name, partitions = _topic_wanted(line)
         cluster.create_topic(name, partitions)
-    except (ValueError, MockClusterError) as error:
+    except (ValueError, EmbeddedBrokerError) as error:
         return {"error": str(error)}
     return {"topic": name, "partitions": partitions}
 
@@ -361,7 +331,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cluster = MockCluster(first_join_delay_ms=options.first_join_delay_ms)
         _say({"bootstrap_servers": cluster.bootstrap_servers})
         _serve(cluster)
-    except MockClusterError as error:
+    except EmbeddedBrokerError as error:
         _say({"error": str(error)})
         return 1
     except (KeyboardInterrupt, BrokenPipeError):

@@ -49,12 +49,10 @@ Passes = Callable[[BaseException], bool]
 
 
 def is_passing(error: BaseException) -> bool:
-    """Return whether the Kafka client raised an error that passes."""
     return isinstance(error, KafkaException) and error.args[0].code() in PASSING_ERRORS
 
 
 def is_of_client(error: BaseException) -> bool:
-    """Return whether the Kafka client raised the error; for errors that the caller has judged."""
     return isinstance(error, KafkaException)
 
 
@@ -82,7 +80,6 @@ def retrying(
 def retrying_on_loop(
     seconds: float, pause_seconds: float, passes: Passes = is_passing
 ) -> AsyncRetrying:
-    """Like ``retrying``, for a coroutine function on the event loop."""
     return AsyncRetrying(
         stop=stop_after_delay(seconds),
         wait=wait_fixed(pause_seconds),
@@ -112,8 +109,6 @@ def becomes_true(
 async def becomes_true_on_loop(
     condition: Callable[[], bool], seconds: float, pause_seconds: float
 ) -> bool:
-    """Like ``becomes_true``, on the event loop."""
-
     async def holds() -> bool:
         return condition()
 

@@ -93,7 +93,6 @@ class ReaderThread(ABC, Generic[Item]):
             raise UnansweredError(f"the reader of {self._topic} has ended") from None
 
     def _submit(self, function: Callable[[], None]) -> None:
-        """Call a function in the thread soon; its error ends the reader."""
         self._calls.submit(function).add_done_callback(self._check)
 
     def _check(self, future: Future[None]) -> None:
@@ -114,11 +113,10 @@ class ReaderThread(ABC, Generic[Item]):
         """Queue what was read, or raise the error that ends the reader."""
 
     def _has_partitions(self) -> bool:
-        """Return whether there is anything to poll for."""
         return True
 
     def _after_turn(self, heard: bool) -> None:  # noqa: FBT001 - most need nothing; one caller
-        """Called after a poll; ``heard`` says whether it brought a message."""
+        ...
 
     def _offset_range(self, partition: int) -> tuple[int, int]:
         return offset_range(self._consumer, self._topic, partition, _ANSWER_SECONDS)
@@ -217,7 +215,6 @@ class LogReader(ReaderThread[LogRecords]):
         self._error: FirstseenError | None = None
 
     def seek(self, offset: int) -> None:
-        """Read from an offset; records of earlier readings are not returned any more."""
         self._epoch += 1
         epoch = self._epoch
         self._submit(lambda: self._assign(offset, epoch))
@@ -229,7 +226,6 @@ class LogReader(ReaderThread[LogRecords]):
         return None
 
     async def offsets(self, seconds: float = 10.0) -> tuple[int, int]:
-        """Return the offsets of the first record and after the last; raise ``UnansweredError``."""
         return await self._offsets(_PARTITION, seconds)
 
     # ---- the thread
@@ -285,7 +281,7 @@ class LogReader(ReaderThread[LogRecords]):
             self._error = self._error or judge(error, self._topic)
 
     def _check_partition(self) -> None:
-        """Check whether the partition was deleted or replaced: a silent consumer does not say."""
+        """A silent consumer does not say that its partition was deleted or replaced."""
         if self._is_cut() is not None:
             self._was_absent = False
             return
@@ -295,7 +291,7 @@ class LogReader(ReaderThread[LogRecords]):
             self._stop_with(TopicGoneError(self._topic))
 
     def _is_cut(self) -> bool | None:
-        """Return whether the next offset is missing, and report it; None where unknown."""
+        """Report a missing next offset; return None where the broker does not answer."""
         try:
             start, end = self._offset_range(_PARTITION)
         except KafkaException:

@@ -63,7 +63,6 @@ class RecordTooLargeError(DeliveryError):
 
 
 def is_too_large(error: KafkaError) -> bool:
-    """Return whether the client or the broker refused a record for its size."""
     return error.code() in {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 
 
@@ -82,8 +81,6 @@ _NOT_KNOWN_YET: Final = frozenset(
 
 
 class Deliveries:
-    """The delivery reports of one commit's records."""
-
     def __init__(self, records: Sequence[ProducerRecord], changelog_topic: str) -> None:
         self.records = records
         self.failures: list[str] = []  # the errors of other records than those that are too large
@@ -99,9 +96,8 @@ class Deliveries:
         """Give all records to librdkafka; ``reports`` asks for a report on each.
 
         Otherwise only the last record of each changelog partition gets one, because each report
-        holds up the event loop by itself. Until ``deadline`` (monotonic) this waits for room in the
-        client's queue and for new partitions. Raises ``UnansweredError`` where there is no room by
-        then, ``RecordTooLargeError`` for a record's size, ``DeliveryError`` otherwise.
+        holds up the event loop. Waits until ``deadline`` (monotonic) for room in the client's
+        queue. Raises ``UnansweredError`` without room, ``RecordTooLargeError``, ``DeliveryError``.
         """
         last = set(self._last.values())
         for index, record in enumerate(self.records):
@@ -202,7 +198,6 @@ class AcknowledgedProducer:
     def __init__(
         self, config: Mapping[str, Any], answer_seconds: float, *, changelog_topic: str = ""
     ) -> None:
-        """Connect nothing yet; ``send`` returns the offsets of ``changelog_topic``."""
         self._answer_seconds = answer_seconds
         self._changelog_topic = changelog_topic
         self._config = {
@@ -218,7 +213,7 @@ class AcknowledgedProducer:
     def send(self, records: Sequence[ProducerRecord]) -> dict[int, int]:
         """Send records and wait for all acknowledgements.
 
-        Returns by changelog partition the offset after the last of ``records``. Raises
+        Returns by changelog partition the offset after the last record. Raises
         ``RecordTooLargeError``, or ``UnansweredError`` where the outcome is unknown.
         """
         producer = self._producer = self._producer or Producer(self._config)
@@ -277,7 +272,6 @@ class AcknowledgedSends:
         group_metadata: bytes,  # noqa: ARG002 - the consumer itself commits here
         note: str = "",
     ) -> dict[int, int]:
-        """See ``OutputCommitter.commit``; records sent before an error stay visible."""
         loop = asyncio.get_running_loop()
         outputs = [each for each in records if each.topic != self._changelog_topic]
         changes = [each for each in records if each.topic == self._changelog_topic]
@@ -311,9 +305,8 @@ def _fatal(
 ) -> RecordTooLargeError | UnansweredError:
     """Return the error for a client that gave up for good.
 
-    It gives up where a record was refused and later ones may have been accepted. The client sets
-    the exception between two reports, before or after the one on the refused record. A report that
-    comes later fails with it as its cause; a log line in between clears it.
+    It gives up where a record was refused and later ones may have been accepted. A report that
+    comes later fails with the exception as its cause.
     """
     cause = error if isinstance(error, KafkaException) else error.__cause__
     if KafkaError(KafkaError.MSG_SIZE_TOO_LARGE).str() in str(cause):
@@ -355,7 +348,6 @@ class Appender:
     """An idempotent producer; a thread passes its reports to the loop in groups."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """``config`` is that of ``client_config.appender_config``."""
         self._config = {**config, "error_cb": self._on_error}
         self._producer = Producer(self._config)
         self._thread = threading.Thread(target=self._run, name="appender", daemon=True)
@@ -375,10 +367,7 @@ class Appender:
         self._thread.start()
 
     async def close(self, seconds: float = 1.0) -> None:
-        """Wait for unanswered appends; those left after ``seconds`` get ``AppendUnknownError``.
-
-        Nothing more is sent: the next owner or leader appends what is lost now.
-        """
+        """Wait for unanswered appends; nothing more is sent."""
         self._takes_more = False
         if self._waiting:
             await asyncio.wait(self._waiting, timeout=seconds)
@@ -388,11 +377,6 @@ class Appender:
             _resolve(future, AppendUnknownError("the worker ends before the broker answers"))
 
     def append(self, topic: str, value: bytes) -> asyncio.Future[int]:
-        """Append to partition 0 of a topic; the result is the record's offset.
-
-        The future may raise ``RecordTooLargeError``, ``BrokerRefusedError`` where the topic refuses
-        it, or ``AppendUnknownError``.
-        """
         assert self._loop is not None
         future: asyncio.Future[int] = self._loop.create_future()
         self._waiting.add(future)

@@ -97,7 +97,7 @@ class GroupEvents(Protocol):
 
 
 class RawConsumer:
-    """A ``GroupMember`` of ``streams.worker.clients``, on librdkafka's consumer."""
+    """``streams.worker.clients.GroupMember``, which documents the methods, on librdkafka."""
 
     def __init__(
         self,
@@ -141,7 +141,6 @@ class RawConsumer:
         self._thread.start()
 
     async def close(self) -> None:
-        """Leave the group after ``GroupEvents.revoked``; a static member keeps its partitions."""
         self._closing = True
         with self._wake:
             self._wake.notify_all()
@@ -152,7 +151,6 @@ class RawConsumer:
         return self._inbox.take()
 
     def gather(self, seconds: float) -> None:
-        """Fetch no records for some seconds, so that more come together."""
         self._gather_until = time.monotonic() + seconds
 
     def read(self, partition: int, offset: int, reading: int) -> None:
@@ -162,7 +160,6 @@ class RawConsumer:
         self._submit(lambda: self._stop(partition))
 
     def pause(self, partitions: Iterable[int], *, paused: bool) -> None:
-        """Pause or resume partitions; records that were already fetched may still come."""
         changed = list(partitions)
         if changed:
             self._submit(lambda: self._pause(changed, paused=paused))
@@ -171,11 +168,6 @@ class RawConsumer:
         return await self._ask(self._metadata)
 
     async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
-        """Return the group's offsets, -1 for none, without partitions in an open transaction.
-
-        When a member asks for a partition that it owns, no earlier owner can commit any more.
-        Raises ``UnansweredError`` or ``BrokerRefusedError``.
-        """
         wanted = [TopicPartition(self._topic, partition) for partition in partitions]
         offsets = await self._offsets(wanted, _ANSWER_SECONDS)
         if offsets is not None:
@@ -223,12 +215,6 @@ class RawConsumer:
         return {each.partition: max(-1, each.offset) for each in committed}
 
     async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:
-        """Commit offsets outside of any transaction, with ``note`` as metadata.
-
-        Raises ``StaleGenerationError`` when the group has rebalanced without this member,
-        ``AbortedError`` when it may be tried again, ``UnansweredError`` when the outcome is
-        unknown.
-        """
         committed = [TopicPartition(self._topic, *each, note) for each in offsets.items()]
         for error in await self._ask(lambda: self._commit_errors(committed)):
             if error.code() in STALE_GENERATION:
@@ -238,7 +224,6 @@ class RawConsumer:
             raise UnansweredError(f"unknown whether offsets are committed: {error.str()}")
 
     async def log_start(self, partition: int) -> int:
-        """Return the first offset of a partition; raise ``BrokerUnavailableError``."""
         try:
             return await self._ask(
                 lambda: offset_range(self._consumer, self._topic, partition, _ANSWER_SECONDS)[0]
@@ -345,7 +330,6 @@ class RawConsumer:
             raise self._error
 
     def _hand_over(self, messages: Sequence[Message]) -> None:
-        """Hand over messages by partition, except those of partitions that are no longer read."""
         by_partition: dict[int, list[Message]] = {}
         ended: set[int] = set()
         for message in messages:
@@ -443,8 +427,7 @@ class RawConsumer:
     def _give_up(self, partitions: frozenset[int]) -> None:
         """Wait for a limited time until everything under way for partitions is committed.
 
-        After that nothing needs cancelling: the worker has closed the shards, and the coordinator
-        refuses commits once others own the partitions.
+        After that the coordinator refuses commits once others own the partitions.
         """
         if not partitions:
             return

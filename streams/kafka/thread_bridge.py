@@ -41,12 +41,10 @@ async def joined(thread: threading.Thread, seconds: float) -> None:
 class PollInterval:
     """How long a thread polls at most, which is the longest wait of a call from the loop.
 
-    A record ends a poll at once, a call does not. So polls are short for a second after either, and
-    longer later, when nobody waits and each poll is only work.
+    Polls are short for a second after a record or a call; later they are longer, and cost less.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        """Begin with short polls; ``now`` is a clock, in seconds."""
         self._now = now
         self.extend()
 
@@ -84,7 +82,6 @@ class Inbox(Generic[Item]):
         return len(self._items) >= self._limit
 
     def take(self) -> Item | None:
-        """Return the oldest item, None for nothing; on the loop."""
         if not self._items:
             return None
         with self._wake:
@@ -97,7 +94,7 @@ class Inbox(Generic[Item]):
         self.call(self._announce)
 
     def call(self, function: Callable[..., object], *arguments: object) -> None:
-        """Call a function on the loop soon, from the client's thread, unless the loop has ended."""
+        """Call a function on the loop soon, from the client's thread."""
         assert self._loop is not None
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)
@@ -106,8 +103,7 @@ class Inbox(Generic[Item]):
         self._filled()
 
 
-def _nothing() -> None:
-    """The callback while the inbox is not open."""
+def _nothing() -> None: ...
 
 
 class Calls:
@@ -133,7 +129,6 @@ class Calls:
         return future
 
     async def ask(self, function: Callable[[], Result]) -> Result:
-        """Call a function in the client's thread; return its result or raise its exception."""
         return await asyncio.wrap_future(self.submit(function))
 
     def serve(self) -> bool:

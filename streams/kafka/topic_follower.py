@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Literal, NamedTuple, Self, cast
+from typing import Any, Final, Literal, NamedTuple, Self
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from simhash_core.documents import Headers, SourcePosition, TopicPartition
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
 from streams.kafka.client_config import consumer_config
-from streams.kafka.clients import Consumer, offset_range
+from streams.kafka.clients import Consumer, headers_of, offset_range, position_of
 from streams.kafka.errors import PASSING_ERRORS, retrying
 from streams.settings.settings import Settings
 
@@ -78,7 +78,6 @@ class TopicFollower:
         self._consumer.close()
 
     def read(self, seconds: float) -> list[ReadRecord]:
-        """Return the records of some seconds; raise ``BrokerRefusedError``."""
         records = []
         for message in self._consumer.consume(_BATCH, timeout=seconds):
             partition = TopicPartition(message.topic() or "", message.partition() or 0)
@@ -95,7 +94,6 @@ class TopicFollower:
         return records
 
     def ends(self) -> dict[TopicPartition, int]:
-        """Return the end of each partition now; raise ``BrokerUnavailableError``."""
         try:
             return retrying(_ANSWER_SECONDS, _RETRY_SECONDS)(self._ends)
         except KafkaException as error:
@@ -117,8 +115,7 @@ class TopicFollower:
     def batches(self, ends: Mapping[TopicPartition, int] | None) -> Iterator[list[ReadRecord]]:
         """Yield records before ``ends``, [] where none came for a moment; endless without ``ends``.
 
-        Raises as ``read``, and ``BrokerUnavailableError`` where the broker sends nothing for half a
-        minute before the ends.
+        Raises ``BrokerRefusedError``, and ``BrokerUnavailableError`` after 30 s of silence.
         """
         heard_at = time.monotonic()
         while ends is None or not self.has_passed(ends):
@@ -144,8 +141,7 @@ class TopicFollower:
 def read_at(settings: Settings, position: SourcePosition) -> ReadRecord | None:
     """Return the record at a position; None where there is none (any more).
 
-    Raises ``BrokerUnavailableError`` when the broker does not answer in time, and
-    ``BrokerRefusedError`` where the topic cannot be read.
+    Raises ``BrokerUnavailableError``, ``BrokerRefusedError``.
     """
     consumer = Consumer(_config(settings, "error", lambda _: None))
     try:
@@ -168,13 +164,10 @@ def read_at(settings: Settings, position: SourcePosition) -> ReadRecord | None:
 
 
 def _as_read(message: Message) -> ReadRecord:
-    position = SourcePosition(
-        message.topic() or "", message.partition() or 0, message.offset() or 0
+    timestamp_ms = message.timestamp()[1]
+    return ReadRecord(
+        position_of(message), timestamp_ms, message.key(), message.value(), headers_of(message)
     )
-    # The type allows a mapping or a list; in fact it is a list of pairs with bytes.
-    headers = cast(list[tuple[str, bytes | None]], message.headers() or [])
-    _, timestamp_ms = message.timestamp()
-    return ReadRecord(position, timestamp_ms, message.key(), message.value(), tuple(headers))
 
 
 def _config(

@@ -95,8 +95,7 @@ class TransactionalProducer:
     def open(self) -> Producer:
         """Fence an earlier producer of this id, and abort its open transaction.
 
-        Raises ``TransactionError`` where the broker has no transactions, ``UnansweredError`` where
-        it does not answer.
+        Raises ``TransactionError`` where the broker has no transactions, ``UnansweredError``.
         """
         self.close()
         producer = Producer(self._config)
@@ -248,7 +247,6 @@ class TransactionalProducer:
         )
 
     def _abort(self, producer: Producer, error: AbortedError | StaleGenerationError) -> NoReturn:
-        """Abort and raise ``error``, or the error of the abort."""
         self._until_done(_ABORT, producer, producer.abort_transaction)
         raise error
 
@@ -271,7 +269,6 @@ class OutputTransactions:
         timeout_seconds: float,
         answer_seconds: float | None = None,
     ) -> None:
-        """See ``TransactionalProducer``; ``source_topic`` is the topic of the offsets."""
         self._id = transactional_id
         self._source_topic = source_topic
         self._connect = partial(
@@ -286,7 +283,6 @@ class OutputTransactions:
         self._thread = ClientThread("transactions")
 
     async def open(self) -> None:
-        """Fence an earlier process of this worker; raise as ``TransactionalProducer.open``."""
         await self._in_thread(self._producer.open)
 
     async def commit(
@@ -321,8 +317,8 @@ async def abort_left_open(
 ) -> None:
     """Abort the open transaction of a killed worker, without waiting for its time-out.
 
-    If the worker is alive after all, its next commit raises ``FencedError`` and it opens again.
-    Raises ``TransactionError`` or ``UnansweredError``.
+    If the worker is alive after all, its next commit raises ``FencedError``. Raises
+    ``TransactionError`` or ``UnansweredError``.
     """
     transactions = OutputTransactions(
         config,

@@ -112,7 +112,7 @@ class SchemaCache:
         schemas: dict[SchemaId, None] = {}
         for headers, data in framed:
             with suppress(UnreadableError):
-                schemas[unframed(headers, data, self._part).schema] = None
+                schemas[unframed(headers, data, self._part)[0]] = None
         return schemas
 
     def decode(self, headers: Headers, data: bytes) -> object:

@@ -60,8 +60,6 @@ class AssignmentEvents(NamedTuple):
 
 
 class _Cluster(NamedTuple):
-    """What shards that open together know about the cluster."""
-
     topic_id: str
     claim: Claim | None
     log_start: int
@@ -109,9 +107,6 @@ class Assignment:
         """Whether partitions are assigned, all are open, and the log is read to its end."""
         return self.assigned_once and not self.opening and self._participant.caught_up
 
-    def has(self, partition: int) -> bool:
-        return partition in self.shards
-
     # ---- changes of the group
 
     def open(self) -> None:
@@ -150,7 +145,7 @@ class Assignment:
         return closed
 
     def reopen(self, shards: Iterable[Shard], why: FirstseenError) -> None:
-        """Replace shards by new ones, because it is unknown what is committed for them."""
+        """Replace shards of which it is unknown what is committed."""
         partitions = [
             shard.partition for shard in shards if self.shards.get(shard.partition) is shard
         ]
@@ -189,7 +184,6 @@ class Assignment:
             shard.release()
 
     async def close(self) -> None:
-        """Close all shards after the current commit."""
         self.interrupt()
         await self._events.without(list(self.shards.values()))
         for shard in list(self.shards.values()):
@@ -357,7 +351,6 @@ class Assignment:
         self._session_wanted.set()
 
     def begun(self) -> None:
-        """Begin a session: the first progress of new shards is committed."""
         self._session_wanted.set()
 
     async def _run_sessions(self) -> None:

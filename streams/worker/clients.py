@@ -60,7 +60,12 @@ class GroupMember(Protocol):
         """
 
     async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:
-        """Commit offsets outside of a transaction; raises as ``commit_offsets`` does."""
+        """Commit offsets outside of a transaction, with ``note`` as metadata.
+
+        Raises ``StaleGenerationError`` when the group has rebalanced without this member,
+        ``AbortedError`` when it may be tried again, ``UnansweredError`` when the outcome is
+        unknown.
+        """
 
     async def log_start(self, partition: int) -> int:
         """Return the first offset of a partition; raises ``BrokerUnavailableError``."""
@@ -131,7 +136,7 @@ class OutputCommitter(Protocol):
 
 
 class IndexAdmin(Protocol):
-    """Queries and care of the index (``IndexOnKafka``); each may raise ``FirstseenError``."""
+    """Queries and care of the index; each may raise ``FirstseenError``."""
 
     async def topic_id(self) -> str: ...
     async def partitions(self) -> int: ...

@@ -51,7 +51,7 @@ _COMMITS_GATHERED: Final = 50.0
 
 
 class OutputObserver(Protocol):
-    """Receives outputs once they are committed, for the ops page."""
+    """Receives committed outputs, for the ops page."""
 
     def note(self, outputs: Sequence[PendingRecord], now_ms: int) -> None: ...
     def note_rejections(self, rejections: Sequence[Rejection], now_ms: int) -> None: ...
@@ -67,8 +67,6 @@ class Observers(NamedTuple):
 
 
 class _ShardCommit(NamedTuple):
-    """One shard's part of a commit; ``change`` is that of its store."""
-
     shard: Shard
     ready: ShardReady[PendingRecord]
     change: StoreChange
@@ -184,7 +182,7 @@ class OutputCommits:
         return True
 
     async def _prepared(self) -> list[_ShardCommit]:
-        """Return what can be committed of each shard now; the event loop has turns meanwhile."""
+        """Return what can be committed of each shard now, in slices."""
         positions = time.monotonic() - self._positions_at >= _POSITION_SECONDS
         if positions:
             self._positions_at = time.monotonic()
@@ -221,7 +219,7 @@ class OutputCommits:
         counts: Mapping[str, int],
         ends: Mapping[int, int],
     ) -> None:
-        """Apply a successful commit to the shards that are still open or opening."""
+        """Apply a successful commit to shards that are not closed."""
         self._aborts = 0
         self._metrics.transaction(TransactionOutcome.COMMITTED)
         self._metrics.internal_bytes("changelog", batch.changelog_bytes)
@@ -254,7 +252,7 @@ class OutputCommits:
         stream = shard.owned.stream
         waiting, size = stream.waiting, stream.waiting_bytes
         self._participant.committed(ready)
-        self._intake.put_out(waiting - stream.waiting, size - stream.waiting_bytes)
+        self._intake.committed(waiting - stream.waiting, size - stream.waiting_bytes)
         self._metrics.shard_state(shard.partition, len(shard.store), stream.waiting)
 
     def _stored(self, ready: ShardReady[PendingRecord], ends: Mapping[int, int]) -> StoredProgress:
@@ -276,7 +274,7 @@ class OutputCommits:
         await asyncio.sleep(_ABORTED_WAIT_SECONDS)
 
     async def _note_stale(self, error: FirstseenError) -> None:
-        """Take the metadata of the current generation, or wait until the group has rebalanced."""
+        """Take the present generation's metadata, or wait until the group has rebalanced."""
         self._metrics.transaction(TransactionOutcome.FENCED)
         before, self.metadata = self.metadata, await self._member.metadata()
         if self.metadata == before:
@@ -286,7 +284,6 @@ class OutputCommits:
     # ---- metrics and observers
 
     def measure(self) -> None:
-        """Update the metrics of the window: the oldest entry, and the watermark of the log."""
         stores = [shard.store for shard in self._shards.values() if shard.is_open]
         oldest = [store.oldest_time_ms() for store in stores if store is not None]
         replica = self._participant.replica

@@ -40,7 +40,7 @@ _MEMORY_SECONDS: Final = 0.25  # the rate is a mean over about this time
 
 
 class BatchPace:
-    """The pace of batches; ``fast``: records per second above which batches are gathered."""
+    """``fast``: records per second above which batches are gathered."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic, *, fast: float = _FAST) -> None:
         self._now = now
@@ -126,7 +126,7 @@ class Intake:
         self._turned_back.pop(shard, None)
         if shard.owned is not None:
             stream = shard.owned.stream
-            self.put_out(stream.waiting, stream.waiting_bytes)
+            self.committed(stream.waiting, stream.waiting_bytes)
 
     def stop(self) -> None:
         self._is_stopped = True
@@ -139,7 +139,7 @@ class Intake:
         self._bytes += size
         self._check_limits()
 
-    def put_out(self, documents: int, size: int) -> None:
+    def committed(self, documents: int, size: int) -> None:
         self.taken_in(-documents, -size)
 
     def _check_limits(self) -> None:

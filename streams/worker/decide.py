@@ -38,7 +38,7 @@ DeleteBefore = Callable[[int], Awaitable[None]]
 
 
 class LeaderFailover:
-    """Says when to lead instead of a silent owner of shard 0; on the event loop."""
+    """Says when to lead instead of a silent owner of shard 0."""
 
     def __init__(
         self, participant: Participant[PendingRecord], now: Callable[[], float] = time.monotonic
@@ -51,7 +51,6 @@ class LeaderFailover:
         self._tried_at: float | None = None
 
     def is_due(self) -> bool:
-        """Return whether documents have waited so long that this worker should lead."""
         participant, now = self._participant, self._now()
         replica = participant.replica
         seen = replica.control, next(iter(replica.undecided), None)
@@ -62,7 +61,7 @@ class LeaderFailover:
         return can_lead and now - self._since >= self._wait
 
     def try_to_lead(self) -> bool:
-        """Lead, if this worker has the standby for it; return whether it tries."""
+        """Return whether this worker, which needs the standby for it, tries to lead."""
         now = self._now()
         self._since = now
         if not self._participant.lead_for_owner():
@@ -74,7 +73,7 @@ class LeaderFailover:
 
 
 class Leader:
-    """What a worker does as the leader, on the event loop; ``prepare`` must come first."""
+    """What a worker does as the leader; ``prepare`` must come first."""
 
     def __init__(
         self,
@@ -114,7 +113,7 @@ class Leader:
     def is_missing(self) -> bool:
         return self._failover.is_due()
 
-    async def stand_in(self) -> bool:
+    async def fail_over(self) -> bool:
         """Lead if ``is_missing`` still holds; return whether it leads."""
         await self.prepare()
         if not self._failover.is_due():
@@ -178,10 +177,7 @@ class Leader:
         self._metrics.reports_missing(missing)
 
     async def trim(self, partitions: int) -> None:
-        """Delete log records that no shard needs, every few seconds.
-
-        All ``partitions`` of the raw topic must have reported their positions, also empty shards.
-        """
+        """Delete log records that no shard needs, if all ``partitions`` have reported positions."""
         now = self._now()
         decider = self._participant.decider
         if decider is None or not decider.leads or now - self._trimmed_at < _TRIM_SECONDS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -14,6 +14,7 @@ from simhash_core.log.shard_stream import RawBatch
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.verdicts import Rejection, Verdict
 from streams.documents.raw_documents import DocumentReader, Tombstone, record_bytes
+from streams.kafka.clients import headers_of
 from streams.monitoring.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ _Read = tuple[PendingRecord, Document | Tombstone | None]
 
 
 class RawBatches:
-    """Reads and fingerprints raw records; ``batch_bytes`` limits the columns of one batch."""
+    """``batch_bytes`` limits the columns of one batch."""
 
     def __init__(
         self,
@@ -91,11 +92,10 @@ class RawBatches:
 
     def _read(self, message: Message) -> _Read:
         source = SourcePosition(self._topic, message.partition() or 0, message.offset() or 0)
-        headers = cast("list[tuple[str, bytes | None]] | None", message.headers())
         record = RawRecord(
-            message.key(), message.value(), message.timestamp()[1], tuple(headers or ())
+            message.key(), message.value(), message.timestamp()[1], headers_of(message)
         )
-        if headers and self.traces is not None:
+        if record.headers and self.traces is not None:
             record = self.traces.begin(source, record)
         item = self._reader.read(source, record)
         if isinstance(item, Rejection):

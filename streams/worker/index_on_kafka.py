@@ -9,7 +9,7 @@ import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -25,7 +25,14 @@ from streams.kafka.client_config import (
     consumer_config,
     output_config,
 )
-from streams.kafka.clients import AdminClient, Consumer, committed_offsets, offset_range
+from streams.kafka.clients import (
+    AdminClient,
+    Consumer,
+    committed_offsets,
+    headers_of,
+    offset_range,
+    position_of,
+)
 from streams.kafka.transactions import abort_left_open
 from streams.monitoring.group_watch import decode_offset_metadata
 from streams.settings.registry import schema_formats
@@ -67,21 +74,13 @@ def reading_rules(settings: Settings) -> str:
             if (name, value) not in _LATER_DEFAULTS
         },
         "max_record_bytes": str(settings.max_record_bytes),
-        **_of_the_registry(settings),
     }
+    if formats := schema_formats(settings.fields):
+        # Not the registry's address: a copy with the same ids gives the same documents.
+        rules["schema_reader"] = str(SCHEMA_READER_VERSION)
+        if "json-schema" in formats.values():
+            rules["registry.validate"] = str(settings.registry.validate).lower()
     return "\n".join(f"{name}={value.translate(_ESCAPES)}" for name, value in rules.items())
-
-
-def _of_the_registry(settings: Settings) -> dict[str, str]:
-    """Return the rules for formats with schemas."""
-    formats = schema_formats(settings.fields)
-    if not formats:
-        return {}
-    # Not the registry's address: a copy with the same ids gives the same documents.
-    rules = {"schema_reader": str(SCHEMA_READER_VERSION)}
-    if "json-schema" in formats.values():
-        rules["registry.validate"] = str(settings.registry.validate).lower()
-    return rules
 
 
 # ---- The settings of an index, compared with those of this worker
@@ -133,7 +132,6 @@ class Difference(NamedTuple):
     ours: str
 
     def __str__(self) -> str:
-        """Return e.g. ``index.distance: there 64, here 40``."""
         return f"{self.setting}: there {self.theirs}, here {self.ours}"
 
 
@@ -153,7 +151,7 @@ def read_claim(
 ) -> Claim | None:
     """Return what the last progress record of a changelog partition says; None if there is none.
 
-    ``config`` is librdkafka's and needs a ``group.id``. Raises what ``last_progress`` raises.
+    ``config`` needs a ``group.id``. Raises what ``last_progress`` raises.
     """
     logged = last_progress(topic, partition, config, timeout_seconds)
     if logged is None:
@@ -282,9 +280,8 @@ class OtherOutputs(NamedTuple):
 def other_outputs(settings: Settings, partitions: Mapping[str, int]) -> OtherOutputs | None:
     """Return a record near the end of an output partition that another application wrote.
 
-    ``partitions`` has the number of each topic. Reads the last records of each, up to the first
-    that is another's. Blocking. Raises ``BrokerUnavailableError`` where that takes longer than a
-    send may. A topic that this user may not read is left out, with a warning.
+    Blocking. Raises ``BrokerUnavailableError`` after the time of a send. A topic that this user may
+    not read is left out, with a warning.
     """
     deadline = time.monotonic() + settings.send_timeout_seconds
     config = consumer_config(
@@ -340,12 +337,11 @@ def _tails(
 
 
 def _other_output(message: Message, application: str) -> OtherOutputs | None:
-    headers = dict(cast("list[tuple[str, bytes | None]]", message.headers() or []))
+    headers = dict(headers_of(message))
     whose = (headers.get(APPLICATION_HEADER) or b"").decode(errors="replace")
     if VERDICT_HEADER not in headers or whose == application:
         return None
-    place = SourcePosition(message.topic() or "", message.partition() or 0, message.offset() or 0)
-    return OtherOutputs(place, whose)
+    return OtherOutputs(position_of(message), whose)
 
 
 # ---- The index of one application
@@ -357,7 +353,7 @@ _ID_TRIES: Final = 5
 
 
 class IndexOnKafka:
-    """The worker's queries about its index; coroutines run them in threads."""
+    """The worker's queries about its index."""
 
     def __init__(self, settings: Settings, identity: str, reading: str, writer: str) -> None:
         """``writer`` is this worker's name in the group, and its transactional id."""
@@ -397,7 +393,7 @@ class IndexOnKafka:
             raise
 
     async def claim(self) -> Claim | None:
-        """Return the claim of shard 0, or None; raises ``OtherSettingsError`` if it differs."""
+        """Return the claim of shard 0; raises ``OtherSettingsError`` if it differs."""
         return await asyncio.to_thread(self._claim)
 
     def refuse_mismatch(self) -> None:
@@ -419,7 +415,6 @@ class IndexOnKafka:
             logger.warning("reading settings have changed: %s was %s, and is now %s", *each)
 
     def _refuse_other_outputs(self) -> None:
-        """Raise ``StateMismatchError`` if a new index would mix its outputs with another's."""
         settings = self._settings
         if settings.shared_outputs:
             return
@@ -449,7 +444,6 @@ class IndexOnKafka:
         """Remember who is in the group, to know later who has left it.
 
         A worker that is killed in its first commit of a shard left no record there that names it.
-        If the group cannot be read now, a later call reads it.
         """
         if self._has_admin:
             with contextlib.suppress(BrokerUnavailableError):
@@ -458,8 +452,7 @@ class IndexOnKafka:
     async def abort_left_open(self, partitions: Iterable[int]) -> None:
         """Abort open transactions of workers that left the group, instead of awaiting time-outs.
 
-        Readers of the outputs and the new owner of a shard would wait that long. Such workers are
-        the last writers of ``partitions``, and former members of the group. Raises
+        Such workers are the last writers of ``partitions``, and former members of the group. Raises
         ``BrokerUnavailableError``.
         """
         if not self._has_admin:

@@ -115,7 +115,6 @@ class _ControlBody(msgspec.Struct, frozen=True, array_like=True):
 
 
 def identity_digest(identity: str) -> bytes:
-    """Return the digest of an index's identity that is in each record, 16 bytes."""
     return blake2b(identity.encode(), digest_size=IDENTITY_DIGEST_BYTES).digest()
 
 
@@ -144,8 +143,7 @@ class LogCodec:
     def decode(self, value: bytes | None, where: str) -> LogRecord:
         """Return the log record in a value; ``where`` names it in errors.
 
-        Raises ``OtherIndexError`` for another index, ``LogVersionError`` for another format
-        version, ``LogDecodeError`` for anything else that is no log record.
+        Raises ``LogDecodeError``, and ``OtherIndexError`` for another index.
         """
         kind, body = self._opened(value, where)
         try:

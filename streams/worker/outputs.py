@@ -165,7 +165,7 @@ async def output_batch(
                 pending.document_id = said.packet.columns.document_id(said.row)
                 batch.deletes += 1
                 # The topic of mode=tag also has duplicates of a key, so it gets every delete.
-                if said.put_out or rules.mode is Mode.TAG:
+                if said.has_output or rules.mode is Mode.TAG:
                     batch.records.append(tombstone_record(pending, Gone.DELETED, rules))
             elif (rejection := _rejection(pending, said)) is not None:
                 batch.rejections.append(rejection)
@@ -219,8 +219,8 @@ def document_records(
 ) -> tuple[ProducerRecord, ...]:
     """Return the records of a document that has its verdict.
 
-    ``replaced``: it replaced an entry with its id that was unique. Raises ``UsageError`` for a
-    distance that ``rules.bits`` cannot have.
+    ``replaced``: it replaced a unique entry with its id. Raises ``UsageError`` for a distance that
+    ``rules.bits`` cannot have.
     """
     record, verdict, topics = pending.record, pending.verdict, rules.topics
     headers = _verdict_headers(pending, rules)
@@ -261,7 +261,6 @@ def document_records(
 
 
 def tombstone_record(pending: PendingRecord, reason: Gone, rules: OutputRules) -> ProducerRecord:
-    """Return the tombstone that deletes a document from a compacted topic."""
     record = pending.record
     ours: Headers = (
         ("firstseen-verdict", reason.encode()),
@@ -339,7 +338,6 @@ def _raw_record(topic: str, pending: PendingRecord, ours: Headers) -> ProducerRe
 
 
 def _verdict_headers(pending: PendingRecord, rules: OutputRules) -> Headers:
-    """Return verdict, id, source, fingerprint, index, application, and a duplicate's match."""
     source, verdict, fingerprint = pending.source, pending.verdict, pending.fingerprint
     position = (
         ("firstseen-id", pending.document_id.encode()),
@@ -364,7 +362,7 @@ def _verdict_headers(pending: PendingRecord, rules: OutputRules) -> Headers:
 
 
 def _match_headers(verdict: DuplicateOf, bits: int) -> Headers:
-    """Return what the JSON of a ``duplicate-of`` record says beyond ``_verdict_headers``."""
+    """Return what a ``duplicate-of`` record says beyond ``_verdict_headers``."""
     agreement = verdict.agreement
     return (
         ("firstseen-original-source", str(verdict.original).encode()),

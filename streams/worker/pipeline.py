@@ -76,7 +76,7 @@ class Wake:
             self._task = asyncio.ensure_future(self._channel.send(value=None))
 
     def awake(self) -> None:
-        """Note that the agent runs, so that the next call wakes it again."""
+        """Let the next call wake the agent again."""
         self._task = None
 
 
@@ -201,6 +201,7 @@ class Pipeline:
         )
         return Standbys(
             settings.standbys,
+            self.shards,
             StandbyGroup(rules.writer, clients.owners, self._watch_leader),
             stores,
             clients.stores,
@@ -224,7 +225,7 @@ class Pipeline:
             clients.reports.open(self._wake_decide, self.fail)
             self.assignment.open()
             clients.member.open(self)
-            self._standbys.open(self.assignment)
+            self._standbys.open(self.assignment.join)
         except FirstseenError as error:
             self.fail(error)
 
@@ -284,7 +285,7 @@ class Pipeline:
             await self._commits.step()
 
     async def tick(self) -> None:
-        """Update metrics, and do the periodic work; called every second."""
+        """Update metrics and do periodic work, every second."""
         with self._guarded("output"):
             self._intake.measure()
             if time.monotonic() - self._stores_measured_at >= _STORES_SECONDS:
@@ -320,7 +321,7 @@ class Pipeline:
         self._wake_commit()
 
     def revoked(self, partitions: frozenset[int], metadata: bytes) -> Awaitable[None]:
-        """Close shards at once; await the result until no commit with one of them runs."""
+        """Close shards at once; await the result until no commit has any of them."""
         self._commits.metadata = metadata
         logger.info("revoked by the group: %s", _named(partitions))
         return self.assignment.revoked(partitions)
@@ -353,7 +354,6 @@ class Pipeline:
         self._wake_commit()
 
     def _go_on(self) -> None:
-        """Wake the stages after a change that no new log record announces."""
         self._wake_look_up()
         self._wake_decide()
         self._wake_commit()
@@ -363,7 +363,7 @@ class Pipeline:
         self._wake_decide()
 
     async def _watch_leader(self) -> None:
-        if self._leader.is_missing and await self._leader.stand_in():
+        if self._leader.is_missing and await self._leader.fail_over():
             self._wake_decide()
 
     def _open_shards(self) -> list[tuple[Shard, OwnedShard[PendingRecord], ShardStore]]:

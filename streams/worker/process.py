@@ -326,7 +326,7 @@ class _Worker(faust.Worker):
         super()._on_sigterm()
 
     async def _sentinel_task(self) -> None:
-        """Skip Faust's last sleep of a second: nothing of ours still runs then."""
+        """Skip Faust's last sleep of a second."""
 
     def _setproctitle(self, info: str, *, ident: str = "") -> None:
         """Keep the title of the process: operators look for the command that they started."""

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential_jitter
 
@@ -19,6 +19,7 @@ from simhash_core.documents import Headers
 from streams.documents.raw_documents import DocumentReader
 from streams.documents.schema_framing import KEY, VALUE, Part, SchemaDecoders, SchemaId
 from streams.errors import RegistryRefusedError
+from streams.kafka.clients import headers_of
 from streams.kafka.raw_consumer import RawRecords
 from streams.monitoring.metrics import Metrics
 from streams.registry.registry_client import RegistryClient
@@ -26,9 +27,6 @@ from streams.registry.schema_cache import SchemaCache, SchemaFetches
 from streams.registry.schemas import RegistryUnavailableError
 from streams.settings.registry import schema_formats
 from streams.settings.settings import Settings
-
-if TYPE_CHECKING:
-    from confluent_kafka import Message
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +77,6 @@ class SchemaPrefetch:
         )
 
     def why_waiting(self) -> str | None:
-        """Return what records wait for, or None; from any thread."""
         return self._waiting
 
     async def ready(self, batch: Sequence[RawRecords]) -> None:
@@ -132,13 +129,9 @@ class SchemaPrefetch:
 
 def _values(batch: Sequence[RawRecords]) -> Iterator[tuple[Headers, bytes]]:
     messages = (message for run in batch for message in run.messages)
-    return ((_headers(each), value) for each in messages if (value := each.value()) is not None)
+    return ((headers_of(each), value) for each in messages if (value := each.value()) is not None)
 
 
 def _keys(batch: Sequence[RawRecords]) -> Iterator[tuple[Headers, bytes]]:
     messages = (message for run in batch for message in run.messages)
-    return ((_headers(each), key) for each in messages if (key := each.key()))
-
-
-def _headers(message: Message) -> Headers:
-    return tuple(cast("list[tuple[str, bytes | None]]", message.headers() or ()))
+    return ((headers_of(each), key) for each in messages if (key := each.key()))

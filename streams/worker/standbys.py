@@ -12,8 +12,8 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping
+from typing import Final, NamedTuple
 
 from simhash_core.errors import FirstseenError
 from simhash_core.index.document_index import DocumentIndex
@@ -106,7 +106,6 @@ class StandbyStores:
 
     @property
     def await_session(self) -> bool:
-        """Whether a standby waits for the next session to take part."""
         return not all(each.in_session for each in self._held.standbys.values())
 
     async def close(self) -> None:
@@ -172,7 +171,7 @@ class StandbyStores:
                 self.drop(partition, "the raw topic was created again")
 
     def before_session(self, log_start: int) -> None:
-        """Drop standbys that need records which the log, from ``log_start`` on, no longer has."""
+        """Drop standbys that need log records from before ``log_start``."""
         self._held.progresses(self._participant.replica.decided_before)
         for partition in self.partitions:
             if self._held.standbys[partition].progress.needed < log_start:
@@ -183,8 +182,7 @@ class StandbyStores:
     async def level(self, chain: Chain, committed_next: int) -> ShardStore | None:
         """Read a standby's changelog to its end; return its store, or None if none is level.
 
-        Call it when no earlier owner can commit any more. ``committed_next`` is the raw offset that
-        the group has committed. The store stays with the standby until ``promote``.
+        Call it when no earlier owner can commit; ``committed_next`` is the group's raw offset.
         """
         partition = chain.partition
         store = self._stores.get(partition)
@@ -270,7 +268,7 @@ class StandbyStores:
 
 
 def _removed(standby: Standby, removal: Removal, expired_before: int) -> Iterable[int]:
-    """Return the entries that the log removed, and that are now gone from the store as well."""
+    """Return the entries removed by the log that are now gone from the store as well."""
     sequences = {sequence for each in removal.deletions for sequence in each.sequences}
     packets = {log_offset_of(each.first) for each in removal.ends}
     return [
@@ -278,15 +276,6 @@ def _removed(standby: Standby, removal: Removal, expired_before: int) -> Iterabl
         for each in standby.removed
         if each in sequences or log_offset_of(each) in packets or each < expired_before
     ]
-
-
-class ShardSessions(Protocol):
-    """What standbys need from ``Assignment``, which imports this module."""
-
-    def has(self, partition: int) -> bool: ...
-
-    def join(self, add: Callable[[], bool]) -> None:
-        """Call ``add`` before the next session; if it returns true, a session begins soon."""
 
 
 class StandbyGroup(NamedTuple):
@@ -297,12 +286,17 @@ class StandbyGroup(NamedTuple):
     watch_leader: Callable[[], Awaitable[None]]
 
 
+Join = Callable[[Callable[[], bool]], None]
+"""Calls a function before the next session, which begins soon if that returns true."""
+
+
 class Standbys:
-    """Decides which standbys this worker keeps, and opens them; on the event loop."""
+    """Decides which standbys this worker keeps, and opens them; ``shards`` are its own."""
 
     def __init__(
         self,
         copies: int,
+        shards: Container[int],
         group: StandbyGroup,
         stores: StandbyStores,
         open_stores: StoreOpener,
@@ -312,6 +306,7 @@ class Standbys:
     ) -> None:
         self.stores = stores
         self._copies = copies
+        self._shards = shards
         self._group = group
         self._open_stores = open_stores
         self._index = index
@@ -324,12 +319,10 @@ class Standbys:
         self._wanted: set[int] = set()
         self._described_at = self._looked_at = 0.0
         self._task: asyncio.Task[None] | None = None
-        self._sessions: ShardSessions | None = None
 
-    def open(self, sessions: ShardSessions) -> None:
-        self._sessions = sessions
+    def open(self, join: Join) -> None:
         if self._copies:
-            self._task = asyncio.ensure_future(self._run(sessions))
+            self._task = asyncio.ensure_future(self._run(join))
 
     async def close(self) -> None:
         if self._task is not None:
@@ -344,16 +337,16 @@ class Standbys:
         await self._give_up(chain.partition)
         return await self.stores.level(chain, committed_next)
 
-    async def _run(self, sessions: ShardSessions) -> None:
+    async def _run(self, join: Join) -> None:
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             try:
                 await self._group.watch_leader()
-                await self._look(sessions)
+                await self._look(join)
             except FirstseenError as error:
                 self._troubles.note(error)
 
-    async def _look(self, sessions: ShardSessions) -> None:
+    async def _look(self, join: Join) -> None:
         now = time.monotonic()
         if now - self._looked_at < _LOOK_SECONDS:
             return
@@ -362,27 +355,27 @@ class Standbys:
             self._described_at = now
             owned = await asyncio.to_thread(self._group.owners)
             if owned is not None and self._group.writer in owned:
-                self._plan(owned, sessions)
+                self._plan(owned)
         if not self._filled and not self.stores.await_session:
             self._filled_since = None
             return
         self._filled_since = self._filled_since or now
         if not self._filling or now - self._filled_since > _TOGETHER_SECONDS:
-            sessions.join(self._take_in)
+            join(self._take_in)
 
-    def _plan(self, owned: Owned, sessions: ShardSessions) -> None:
+    def _plan(self, owned: Owned) -> None:
         plan = standby_plan(owned, self._copies)
         wanted = {partition for partition, names in plan.items() if self._group.writer in names}
         self.stores.drop_outdated()
         for partition in self.stores.partitions:
             # A standby of a shard that the group assigned to this worker becomes the shard soon.
-            is_mine = partition in owned[self._group.writer] or sessions.has(partition)
+            is_mine = partition in owned[self._group.writer] or partition in self._shards
             if partition not in wanted and not is_mine:
                 self.stores.drop(partition, "another worker stands by")
         # Open only what two plans in a row want: members often join or leave together.
         steady, self._wanted = wanted & self._wanted, wanted
         for partition in sorted(steady - self._filling.keys() - self._filled.keys()):
-            if partition not in self.stores and not sessions.has(partition):
+            if partition not in self.stores and partition not in self._shards:
                 self._filling[partition] = asyncio.ensure_future(self._fill(partition))
 
     async def _fill(self, partition: int) -> None:
@@ -432,7 +425,6 @@ class Standbys:
             raise
 
     async def _give_up(self, partition: int) -> None:
-        """Stop opening a standby, and close what was opened."""
         task = self._filling.get(partition)
         if task is not None:
             task.cancel()
@@ -446,7 +438,7 @@ class Standbys:
         """Add opened standbys before a session begins; return whether any joins it."""
         filled, self._filled = self._filled, {}
         for partition, each in filled.items():
-            if self._sessions is not None and self._sessions.has(partition):
+            if partition in self._shards:
                 self._index.drop_slot(each.slot)
                 each.store.close()
             else:

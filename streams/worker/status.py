@@ -81,7 +81,7 @@ class PipelineView:
         return self._waits
 
     def note_waits(self) -> None:
-        """Determine what documents wait for; once a second, on the event loop."""
+        """Determine what documents wait for, once a second."""
         shards = self._participant.shards
         steps = {partition: self._next_step(shard) for partition, shard in shards.items()}
         self._waits = Waits(self._participant.waits_for(), self._pipeline.is_full, steps)

@@ -54,7 +54,6 @@ class RawQueue:
 
     @property
     def time_ms(self) -> int:
-        """The next record's timestamp in milliseconds; a record without one is the earliest."""
         return int(self.messages[0].timestamp()[1])
 
 
@@ -78,7 +77,7 @@ class TimestampMerge:
         return len(self._in_line)
 
     def add(self, queue: RawQueue) -> None:
-        """Take records of a queue from now on; the partition is read from ``queue.next``."""
+        """Take records of a queue from now on."""
         self._queues.add(queue)
         self._await(queue)
 

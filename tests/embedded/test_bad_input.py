@@ -1,5 +1,5 @@
 """Records that are broken, odd or huge, sent to a whole worker: each has one output, and the worker
-goes on.
+goes on. ``tests/unit/documents`` has every reason for which a record is refused.
 
 All are sent into one raw partition, each with a good document behind it, so that a record which
 stops the worker or spoils its batch takes the next one with it.
@@ -50,7 +50,6 @@ def fields(**values: object) -> bytes:
 
 
 def text_of(size: int) -> str:
-    """A text of so many characters that has much in it: words that no other text here has."""
     rng = random.Random(size)
     words = (f"w{rng.randrange(10**6)}" for _ in range(size // 3))
     return " ".join(words)[:size]
@@ -58,26 +57,14 @@ def text_of(size: int) -> str:
 
 CASES = {
     "not JSON": Case("not_json", b"<html>502 Bad Gateway</html>"),
-    "ends in the middle": Case("not_json", b'{"text": "half'),
-    "an empty value": Case("not_json", b""),
     "nested too deep": Case("not_json", b'{"text":' + b"[" * 100_000),
     "a list": Case("not_an_object", b'["text"]'),
-    "a number": Case("not_an_object", b"42"),
     "no text": Case("missing_text", b'{"id": "a"}'),
-    "null for a text": Case("missing_text", fields(text=None)),
-    "a number for a text": Case("wrong_type", fields(text=42)),
-    "a list for a text": Case("wrong_type", fields(text=["a", "b"])),
-    "an object for a title": Case("wrong_type", fields(text="t", title={"a": 1})),
     "invalid UTF-8": Case("not_utf8", b'{"text": "\xff\xfe"}'),
-    "GB 18030": Case("not_utf8", '{"text": "北京今天下雪了"}'.encode("gb18030")),
-    "a float for an id": Case("wrong_type", fields(id=1.5)),
-    "true for an id": Case("wrong_type", fields(id=True)),
-    "a list for an id": Case("wrong_type", fields(id=["a"])),
     "half a surrogate pair for an id": Case("wrong_type", rb'{"text": "", "id": "\ud83d"}'),
     "an id of 5,000 bytes": Case("id_too_long", fields(id="x" * 5_000)),
     "an integer for an id": Case("unique", fields(id=1017, text=text_of(250))),
     "null without a key": Case("null_value", None, key=None),
-    "null with an empty key": Case("null_value", None, key=b""),
     "null with a key that is not UTF-8": Case("null_value", None, key=b"\xff\xfe"),
     "a tombstone": Case(NONE, None, key=b"gone"),
     "2 MB": Case("unique", fields(text=text_of(2_000_000))),
@@ -87,7 +74,6 @@ CASES = {
     "an empty text": Case("empty", fields()),
     "white space": Case("duplicate", fields(text=" \n\t\u3000 ")),
     "punctuation alone": Case("no_features", fields(text="……！？！？——。。。")),
-    "emoji alone": Case("no_features", fields(text="😀🎉👍🏽" * 20)),
     "lone surrogates alone": Case("duplicate", rb'{"text": "\ud83d \ude00 \ud83d"}'),
     "lone surrogates among words": Case(
         "unique", b'{"text": "\\ud83d ' + text_of(300).encode() + b' \\ude00"}'
@@ -97,7 +83,6 @@ CASES = {
         "unique", fields(text=text_of(400), timestamp="2100-01-01T00:00:00Z"), b"t", YEAR_2100_MS
     ),
     "a time in the year 10000": Case("bad_timestamp", fields(timestamp=253_402_300_800_000)),
-    "a time that is none": Case("bad_timestamp", fields(timestamp="yesterday")),
     "an unfinished CloudEvent": Case("unique", fields(text=text_of(500), specversion="1.0")),
     "a key that is not UTF-8": Case("unique", fields(text=text_of(600)), b"\xff\xfe\xfd"),
 }

@@ -35,13 +35,11 @@ SECONDS_MAX = 90.0
 
 
 def partitions(broker: Broker, topic: str) -> int:
-    """How many partitions a topic has; reading its metadata creates it."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     return len(admin.list_topics(topic, timeout=SECONDS_MAX).topics[topic].partitions)
 
 
 def watermarks(broker: Broker, topic: str, partition: int = 0) -> tuple[int, int]:
-    """The first offset that is kept, and the next one to be given."""
     with closing(Consumer(broker.consumer_settings(broker.unique("watermarks")))) as consumer:
         place = TopicPartition(topic, partition)
         answer = consumer.get_watermark_offsets(place, timeout=SECONDS_MAX)

@@ -77,7 +77,6 @@ def documented_grants() -> Iterator[Grant]:
 
 
 def own_topic(client: str, name: str) -> str:
-    """Return what a topic of a default name is called here, for a client."""
     internal = name.removeprefix("firstseen.")
     return f"{client}-{name}" if internal == name else f"firstseen.{client}.{internal}"
 
@@ -106,7 +105,6 @@ class Client(NamedTuple):
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    """Run a command in this process; return its exit code and all that it says."""
     content = io.BytesIO()
     out = io.TextIOWrapper(content, "utf-8", write_through=True)
     with redirect_stdout(out), redirect_stderr(io.StringIO()) as err:
@@ -132,7 +130,6 @@ def write(path: Path, properties: Mapping[str, str]) -> Path:
 
 @pytest.fixture(params=CLIENTS)
 def client(request: pytest.FixtureRequest, secured: SecuredKafka, tmp_path: Path) -> Client:
-    """A user with a password, and one with a certificate; secrets are in files of their own."""
     properties = properties_of(request.param, secured)
     name, secret = properties.popitem()
     (tmp_path / "secret").write_text(f"{secret}\n", "utf-8")
@@ -168,7 +165,6 @@ def test_documented_rights_suffice_and_no_log_has_a_secret(client: Client) -> No
 
 
 def consumed(client: Client, count: int) -> list[str]:
-    """The topics of the outputs, once there are so many."""
     deadline = time.monotonic() + 90
     while True:
         lines = client.run("consume", "--until-end", "--json").splitlines()

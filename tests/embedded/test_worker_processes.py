@@ -37,7 +37,6 @@ def supervised(worker: Worker) -> Worker:
 
 
 def free_ports(count: int) -> int:
-    """The first of so many ports in a row."""
     while True:
         first = free_port()
         try:

@@ -224,7 +224,7 @@ class Judge:
         if isinstance(verdict, Deleted) != document.is_delete:
             raise ViolationError(f"{where} is put out as {verdict}, which is {document}")
         if isinstance(verdict, Deleted):
-            if verdict.put_out != (bool(truth.removed) or self._scenario.window is not None):
+            if verdict.has_output != (bool(truth.removed) or self._scenario.window is not None):
                 raise ViolationError(f"{where}: {verdict}, which takes out {truth.removed}")
             return truth
         if verdict.replaced != bool(truth.removed):

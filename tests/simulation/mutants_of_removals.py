@@ -195,8 +195,8 @@ APPLIED: Final[dict[str, Rule]] = {
     "what was taken out before the session is committed again": without(ShardStream, "_leave_out"),
     "deletes become entries": by(DecidedPacket, "new_rows", _rows_with_deletes),
     "deletes are added to the index": by(shards, "unique_rows", _all_but),
-    "no delete is put out": always(ShardStream, "_is_put_out", False),
-    "every delete is put out": always(ShardStream, "_is_put_out", True),
+    "no delete has an output": always(ShardStream, "_has_output", False),
+    "every delete has an output": always(ShardStream, "_has_output", True),
     "what is taken out is committed apart from outputs": "removals_with_outputs",
     "a shard is looked up in before its session begins": Tried(
         (
@@ -206,7 +206,7 @@ APPLIED: Final[dict[str, Rule]] = {
         {**SESSIONS_BEGIN_LATE, "standbys": False},
     ),
     "a delete of what has expired is not put out": Tried(
-        wrapped(ShardStream, "_is_put_out", lambda _original, _stream, removing: removing), SHORT
+        wrapped(ShardStream, "_has_output", lambda _original, _stream, removing: removing), SHORT
     ),
     "a document that replaces another does not say so": Tried(
         wrapped(

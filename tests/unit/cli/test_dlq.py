@@ -12,8 +12,8 @@ from confluent_kafka import Message, TopicPartition
 
 from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.verdicts import Rejection, RejectionReason
-from streams.dead_letters.redeliveries import OffsetRanges, redeliveries_of
-from streams.dead_letters.topic import DeadLetterTopics
+from streams.dead_letters.letters import DeadLetterTopics
+from streams.dead_letters.replay import OffsetRanges, redeliveries_of
 from streams.errors import ExitCode
 from streams.kafka.clients import Consumer, Producer
 from streams.kafka.errors import FencedError

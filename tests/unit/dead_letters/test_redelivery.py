@@ -17,7 +17,7 @@ from streams.dead_letters.letters import (
     redelivery,
     why_not_sent,
 )
-from streams.dead_letters.redeliveries import OffsetRanges
+from streams.dead_letters.replay import OffsetRanges
 from streams.documents.fields import FieldSettings
 from streams.documents.raw_documents import DocumentReader
 from streams.kafka.topic_follower import ReadRecord
@@ -31,7 +31,6 @@ RAW = RawRecord(b"weather", b'{"text":', 1_714_536_000_000, (("trace", b"7f"), (
 def letter_of(
     raw: RawRecord = RAW, reason: RejectionReason = RejectionReason.NOT_JSON
 ) -> DeadLetter:
-    """What is read back of the dead letter of a raw record."""
     return letter_from(Rejection(SOURCE, raw, reason, "broken: mend it"))
 
 
@@ -43,21 +42,15 @@ def letter_of_large(kept_bytes: int) -> DeadLetter:
 
 
 def letter_from(rejection: Rejection) -> DeadLetter:
-    put_out, raw = dead_letter_record(rejection, RULES), rejection.record
-    record = ReadRecord(
-        SourcePosition("dlq", 0, 7),
-        raw.timestamp_ms,
-        put_out.key,
-        put_out.value,
-        tuple(put_out.headers),
-    )
+    output, time_ms = dead_letter_record(rejection, RULES), rejection.record.timestamp_ms
+    position = SourcePosition("dlq", 0, 7)
+    record = ReadRecord(position, time_ms, output.key, output.value, tuple(output.headers))
     letter = dead_letter_of(record)
     assert letter is not None
     return letter
 
 
 def counted(*counts: bytes | None) -> DeadLetter:
-    """The dead letter of a raw record with these counts of redeliveries."""
     headers = tuple(("firstseen-redeliveries", count) for count in counts)
     return letter_of(RawRecord(RAW.key, RAW.value, RAW.timestamp_ms, headers))
 

@@ -81,7 +81,6 @@ def read_document(record: RawRecord, fields: FieldSettings = DEFAULT_FIELDS) -> 
 
 
 def read_fields(**content: object) -> Document:
-    """The document of an object with a text and these fields."""
     return read_document(raw(as_json({"text": "雪", **content})))
 
 
@@ -102,7 +101,6 @@ def pending(
 
 
 def output_of(decided: PendingRecord, rules: OutputRules = RULES) -> ProducerRecord:
-    """The one record that a document becomes."""
     (output,) = document_records(decided, rules)
     return output
 

@@ -63,13 +63,11 @@ def errors_of(name: str, instance: object) -> list[str]:
 
 
 def view(output: ProducerRecord) -> dict[str, Any]:
-    """A record as the schemas of whole records see it."""
     assert output.timestamp_ms is not None
     return record_view(output.key, output.value, output.timestamp_ms, tuple(output.headers))
 
 
 def duplicate_value(**changes: object) -> dict[str, Any]:
-    """The value of a near duplicate, changed."""
     output = output_of(pending(raw(b""), NEAR))
     assert output.value is not None
     return {**json.loads(output.value), **changes}

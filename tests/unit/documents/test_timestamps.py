@@ -6,7 +6,7 @@ import math
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simhash_core.errors import UsageError
@@ -84,12 +84,8 @@ def test_other_spellings_and_impossible_times_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "time_ms"),
     [
-        (0, 0),
-        (NOON_MS, NOON_MS),
-        (NOON_MS + 0.75, NOON_MS),
-        (-0.5, -1),
-        (TIME_MS_MIN, TIME_MS_MIN),
-        (TIME_MS_MAX, TIME_MS_MAX),
+        *((each, each) for each in (0, NOON_MS, TIME_MS_MIN, TIME_MS_MAX)),
+        *((NOON_MS + 0.75, NOON_MS), (-0.5, -1)),
     ],
 )
 def test_numbers_are_milliseconds(value: float, time_ms: int) -> None:
@@ -148,6 +144,9 @@ def test_many_times_are_read_together(moments: list[int], mixed: bool) -> None:
     assert times_ms(texts).tolist() == moments
 
 
+@example("2024-02-30T12:00:00.000Z")
+@example("0000-01-01T00:00:00.000Z")
+@example("2016-12-31T23:59:60.000Z")
 @given(st.from_regex(r"[0-9]{4}-[0-3][0-9]-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}[Z1]\Z"))
 def test_a_time_among_others_is_read_as_alone(text: str) -> None:
     noon = "2024-05-01T12:00:00.000Z"

@@ -75,11 +75,9 @@ class RecordingOwner:
 
     @property
     def generations(self) -> int:
-        """How many assignments there were; each generation has one."""
         return sum(name == "assigned" for name, _ in self.events)
 
     def read(self, partition: int, offset: int) -> int:
-        """Read a partition; return the number of the reading."""
         assert self.consumer is not None
         self.readings += 1
         self.consumer.read(partition, offset, self.readings)

@@ -105,7 +105,6 @@ async def test_a_missing_topic_is_refused(kafka_broker: Broker) -> None:
 
 
 async def appended(appender: Appender, topic: str) -> int:
-    """Append until that succeeds; return the offset."""
     for _ in range(30):
         with contextlib.suppress(AppendUnknownError):
             return await appender.append(topic, b"x")

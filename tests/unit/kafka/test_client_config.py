@@ -30,7 +30,6 @@ OF_BOTH = {
 
 
 def settings(**changes: Any) -> Settings:  # noqa: ANN401 - of several types
-    """Settings with properties of all kinds."""
     return Settings(application_id="app", brokers="127.0.0.1:1", kafka=OF_BOTH, **changes)
 
 

@@ -59,7 +59,6 @@ class SilentIdentityProvider:
 
 @pytest.fixture
 def provider() -> Iterator[SilentIdentityProvider]:
-    """A provider that has ended after the test."""
     provider = SilentIdentityProvider()
     yield provider
     provider.ends.set()
@@ -67,7 +66,6 @@ def provider() -> Iterator[SilentIdentityProvider]:
 
 
 def hanging(new: NewClient, provider: SilentIdentityProvider) -> Client:
-    """Return a client whose end hangs until the provider has ended."""
     client = new(provider.config(free_port()))
     assert provider.asked.wait(SECONDS)
     return client

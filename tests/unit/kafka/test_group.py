@@ -18,7 +18,6 @@ from tests.unit.kafka.test_raw_consumer import produce
 
 
 async def transactions(settings: Settings, topic: str) -> OutputTransactions:
-    """Those of a worker that puts nothing out but offsets, opened."""
     made = OutputTransactions(
         output_config(settings),
         f"{settings.application_id}-one",

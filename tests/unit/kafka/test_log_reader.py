@@ -58,18 +58,15 @@ class Log:
         return reader
 
     def release(self) -> None:
-        """Take again, after ``is_held``."""
         self.is_held = False
         self.take()
 
     def seek(self, reader: LogReader, offset: int) -> None:
-        """Read from an offset; what came before is forgotten."""
         self.batches.clear()
         reader.seek(offset)
 
     @property
     def offsets(self) -> list[int]:
-        """What came since the last ``seek``."""
         return [offset for batch in self.batches for offset, _, _ in batch.records]
 
 

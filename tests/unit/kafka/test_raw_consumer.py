@@ -31,7 +31,6 @@ def produce(broker: Broker, topic: str, per_partition: dict[int, int]) -> None:
 
 
 def raw_topic(broker: Broker, per_partition: dict[int, int]) -> str:
-    """A topic with so many records in each partition."""
     topic = broker.new_topic("raw", len(per_partition))
     produce(broker, topic, per_partition)
     return topic

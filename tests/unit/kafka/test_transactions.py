@@ -38,7 +38,6 @@ class Scene:
 
     @asynccontextmanager
     async def member(self) -> AsyncIterator[bytes]:
-        """Join the group; yields its metadata."""
         consumer = self.owner.open(self.settings, self.raw)
         await until(lambda: self.owner.owned)
         yield self.owner.metadata
@@ -47,7 +46,6 @@ class Scene:
     async def transactions(
         self, *, timeout_seconds: float = 10, **config: float
     ) -> OutputTransactions:
-        """Those of a worker, opened."""
         made = OutputTransactions(
             {**output_config(self.settings), **{k.replace("_", "."): v for k, v in config.items()}},
             f"{self.name}-worker",
@@ -61,7 +59,6 @@ class Scene:
     async def sends(
         self, commit: Callable[[Mapping[int, int], str], Awaitable[None]]
     ) -> AcknowledgedSends:
-        """Those of a worker that delivers at least once, opened."""
         config = output_config(self.settings)
         made = AcknowledgedSends(config, commit, changelog_topic=self.changelog, answer_seconds=10)
         await made.open()
@@ -74,7 +71,6 @@ class Scene:
         return ProducerRecord(self.changelog, b"e", b"entry", partition)
 
     def outputs(self) -> list[bytes | None]:
-        """What readers of committed records see."""
         reader = Consumer(
             self.broker.consumer_settings(
                 self.broker.unique("reader"),
@@ -95,7 +91,6 @@ class Scene:
 async def commit_at_last(
     commits: OutputTransactions, records: list[ProducerRecord], group: bytes
 ) -> None:
-    """Commit, and again where that may be tried."""
     for _ in range(20):
         with contextlib.suppress(UnansweredError, AbortedError, FencedError):
             await commits.commit(records, {}, group)

@@ -124,7 +124,6 @@ class Broker:
         return [codec.decode(value, f"log@{at}") for at, (value, _) in enumerate(self.log)]
 
     def logged(self, partition: int) -> list[LoggedProgress]:
-        """The progresses that were committed of a shard."""
         batches = [
             LoggedBatch([key], [value], [at], 0, "changelog")
             for at, (key, value) in enumerate(self.changelog[partition])
@@ -135,7 +134,6 @@ class Broker:
     def commit(
         self, records: Sequence[ProducerRecord], offsets: Mapping[int, int]
     ) -> dict[int, int]:
-        """Take all; return the ends of the changelog partitions."""
         ends = {}
         for each in records:
             if each.topic == TOPICS.changelog:
@@ -175,7 +173,6 @@ class Reader:
         self._next = None
 
     def append(self, value: bytes) -> int:
-        """Add a record; return its offset."""
         self.records.append((value, START_MS + len(self.records)))
         self._filled()
         return len(self.records) - 1
@@ -268,7 +265,6 @@ class Member:
         return self.generation
 
     async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
-        """Return offsets, without those in open transactions."""
         if self.error is not None:
             raise self.error
         stable = set(partitions) - self._broker.unstable
@@ -315,7 +311,6 @@ class Committer:
         group_metadata: bytes,
         note: str = "",  # noqa: ARG002
     ) -> dict[int, int]:
-        """Commit as the script says; else at once, with success."""
         changed = {each.partition for each in records if each.topic == TOPICS.changelog}
         assert changed == offsets.keys(), "a commit must have the offsets of each shard in it"
         assert offsets, "a commit must have offsets"
@@ -364,8 +359,6 @@ class Index:
 
 
 class _ListedChangelog:
-    """As much of a ``Changelog`` as recovery reads."""
-
     def __init__(self, records: list[tuple[bytes | None, bytes | None]], partition: int) -> None:
         self._records = records
         self._name = f"changelog/{partition}"
@@ -475,7 +468,6 @@ class HandDriven:
         return asyncio.ensure_future(given_up)
 
     async def open(self, *partitions: int) -> None:
-        """Assign partitions, and wait until their shards are open."""
         self.assign(*partitions)
         await until(lambda: all(self.is_open(each) for each in partitions))
 
@@ -496,7 +488,6 @@ class HandDriven:
         self.member.put(self.records(partition, first, texts), ended=[partition])
 
     def records(self, partition: int, first: int, texts: Sequence[str]) -> RawRecords:
-        """Records for the shard of a partition, from the offset ``first`` on."""
         messages = [
             Message(
                 topic=TOPICS.raw,
@@ -514,7 +505,6 @@ class HandDriven:
 
     @property
     def outputs(self) -> list[tuple[str, str]]:
-        """Topic and key of what was put out and committed."""
         return [(each.topic, (each.key or b"").decode()) for each in self.broker.outputs]
 
     @property

@@ -35,11 +35,8 @@ def states_after(*steps: str) -> list[AssignmentState]:
 
 def test_a_shard_has_each_state_once_in_order() -> None:
     assert states_after("open", "close", "release") == [OPENING, OPEN, CLOSING, CLOSED]
-
-
-def test_closing_again_changes_nothing() -> None:
-    states = states_after("close", "close", "release", "close")
-    assert states == [OPENING, CLOSING, CLOSING, CLOSED, CLOSED]
+    again = states_after("close", "close", "release", "close")
+    assert again == [OPENING, CLOSING, CLOSING, CLOSED, CLOSED]
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,7 @@ SETTINGS = Settings(
 
 
 class _Events:
-    def fetched(self) -> None:
-        """Need nothing: a test takes batches when it wants."""
+    def fetched(self) -> None: ...
 
 
 class Scene:
@@ -82,7 +81,6 @@ class Scene:
         self.member.put(run, ended=[partition])
 
     def take(self) -> list[tuple[int, list[int]]]:
-        """Take a batch: partitions, and offsets."""
         return [(run.partition, offsets_of(run)) for run in self.intake.batch()]
 
 
@@ -133,10 +131,10 @@ def test_nothing_is_taken_while_too_much_is_in_flight() -> None:
     assert scene.take() == []
     assert len(scene.member._fetched) == 1
     wakes = scene.wakes
-    scene.intake.put_out(9, 50)
+    scene.intake.committed(9, 50)
     assert scene.take() == []
     assert scene.wakes == wakes
-    scene.intake.put_out(1, 0)
+    scene.intake.committed(1, 0)
     assert scene.wakes == wakes + 1
     assert scene.take() == [(0, [0, 1, 2, 3])]
 
@@ -281,7 +279,6 @@ def test_a_fast_stream_is_gathered_unless_its_batches_are_full(
     is_full: bool,
     expected: float,
 ) -> None:
-    """The wait of the next batch after a second of batches of so many records."""
     clock = ManualClock()
     pace = BatchPace(clock, fast=fast)
     for _ in range(round(1.0 / every_seconds)):

@@ -107,7 +107,6 @@ def test_a_run_is_split_where_its_columns_outgrow_a_packet() -> None:
 
 
 def test_records_that_are_no_documents_make_a_batch_without_rows() -> None:
-    """Given unreadable records alone, then they wait all the same: their turn comes."""
     (batch,) = read(message(1, b"{"), message(2, b"[]"))
     assert len(batch.columns) == 0
     assert batch.offsets == [1, 2]

@@ -67,7 +67,6 @@ OTHERS = {
 
 
 def named(identity: str, ours: str = CLASSIC, reading: str = READING) -> list[str]:
-    """The settings that differ from those of an index with this identity."""
     return [each.setting for each in differences(Claim(identity, reading, 7, 5), ours, reading)]
 
 
@@ -167,8 +166,6 @@ THIS = "this"
 
 
 class Group:
-    """The group as the broker lists it, and the transactions that were aborted."""
-
     def __init__(self) -> None:
         self.members: set[str] = {THIS}
         self.last_writers: Mapping[int, str] = {}
@@ -192,7 +189,6 @@ class Group:
 
 @pytest.fixture
 def group(monkeypatch: pytest.MonkeyPatch) -> Group:
-    """A group that consists of this worker."""
     group = Group()
     monkeypatch.setattr(listing, "listed_group", group.list)
     monkeypatch.setattr(listing, "_GROUP_SECONDS", 0.0)

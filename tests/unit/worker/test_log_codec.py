@@ -133,7 +133,6 @@ def test_bundles_come_back(bundle: Bundle) -> None:
 
 
 def outcome_of(value: bytes | None, where: str) -> object:
-    """What ``decode`` returns or raises."""
     try:
         return CODEC.decode(value, where)
     except (LogDecodeError, OtherIndexError) as error:

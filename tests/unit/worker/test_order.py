@@ -22,7 +22,6 @@ class Paced(BundlePace):
         super().__init__("own", self.clock)
 
     def waits_after(self, seconds: float) -> float:
-        """Return how long the next bundle waits, when so much time has gone by."""
         self.clock.now += seconds
         return self.wait_seconds()
 
@@ -108,7 +107,6 @@ def bundles(worker: HandDriven) -> list[Bundle]:
 
 
 def rows_in(bundle: Bundle) -> dict[int, int]:
-    """The number of documents in a bundle, by raw partition."""
     return {each.chain.partition: each.end - each.first for each in bundle.segments}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
 from simhash_core.document_columns import BytesColumn
 from simhash_core.documents import Headers, RawRecord, SourcePosition, masked
@@ -34,12 +36,18 @@ from simhash_core.verdicts import (
 from streams.documents.fields import ID_BYTES_MAX
 from streams.documents.raw_documents import record_bytes
 from streams.kafka.producers import ProducerRecord
+from streams.monitoring.metrics import Metrics
 from streams.store.entry_batch import Removal, StoreChange
 from streams.worker.fingerprint import PendingRecord
-from streams.worker.outputs import OutputRules, dead_letter_record, output_batch
+from streams.worker.outputs import (
+    ExpiredOutputs,
+    OutputKind,
+    OutputRules,
+    dead_letter_record,
+    output_batch,
+)
 from tests.unit.core.log.made_to_order import CHAIN, Made, packet_of
 from tests.unit.documents.samples import (
-    EXACT,
     FINGERPRINT,
     HERE,
     IDENTITY,
@@ -178,40 +186,32 @@ def test_similarity_is_the_share_of_equal_bits(distance: int, bits: int, similar
     assert value_of(output)["similarity"] == similarity
 
 
-def test_the_block_of_an_exact_duplicate_without_a_fingerprint_is_null() -> None:
-    value = value_of(duplicate(raw(b""), msgspec.structs.replace(EXACT, block=None)))
-    assert (value["block"], value["method"], value["similarity"]) == (None, "exact", 1.0)
-
-
 @pytest.mark.parametrize("distance", [-1, 65])
 def test_distances_that_cannot_be_are_refused(distance: int) -> None:
     with pytest.raises(UsageError, match=f"{distance} in a fingerprint of 64 bits"):
         duplicate(raw(b""), msgspec.structs.replace(NEAR, distance=distance))
 
 
-@pytest.mark.parametrize(
-    "text", ["", "雪", '{"text": "雪"}\r\n', "tab\t, form feed\f, back space\b", "\x7f\u2028"]
-)
-def test_a_body_that_is_text_is_a_string(text: str) -> None:
-    value = value_of(duplicate(raw(text.encode()), rules=WITH_BODY))
-    assert value["body"] == text
-    assert "body_base64" not in value
+TEXTS = ["", "雪", '{"text": "雪"}\r\n', "tab\t, form feed\f, back space\b", "\x7f\u2028"]
+OTHERS = [b"\xff", b"\xed\xa0\x80", b"nul \x00", b"\x1b[0m"]
 
 
-@pytest.mark.parametrize("body", [b"\xff", b"\xed\xa0\x80", b"nul \x00", b"\x1b[0m"])
-def test_a_body_with_other_bytes_or_control_characters_is_base64(body: bytes) -> None:
-    value = value_of(duplicate(raw(body), rules=WITH_BODY))
-    assert base64.b64decode(value["body_base64"], validate=True) == body
-    assert "body" not in value
-
-
-@given(st.none() | st.binary())
+@pytest.mark.parametrize("body", [None, *OTHERS, *(text.encode() for text in TEXTS)])
 def test_bodies_come_back_if_they_are_included(body: bytes | None) -> None:
+    """As text, or as base64 where there are other bytes or control characters."""
     value = value_of(duplicate(raw(body), rules=WITH_BODY))
-    text, encoded = value.get("body"), value.get("body_base64")
-    assert (text is None) + (encoded is None) == (2 if body is None else 1)
-    assert body == (base64.b64decode(encoded) if encoded else text.encode() if text else body)
+    expected = {} if body is None else {"body": body.decode(errors="replace")}
+    if body in OTHERS:
+        expected = {"body_base64": base64.b64encode(body or b"").decode()}
+    assert {name: value[name] for name in value if name.startswith("body")} == expected
     assert not {"body", "body_base64"} & set(value_of(duplicate(raw(body))))
+
+
+@given(st.binary())
+def test_any_body_is_text_or_base64(body: bytes) -> None:
+    value = value_of(duplicate(raw(body), rules=WITH_BODY))
+    encoded = value.get("body_base64")
+    assert body == (value["body"].encode() if encoded is None else base64.b64decode(encoded))
 
 
 @pytest.mark.parametrize("filler", [b"\x00", b"\n", b'"', b"\\", b"\xff", b"x"])
@@ -225,11 +225,12 @@ def test_the_size_of_a_duplicate_is_bounded(filler: bytes) -> None:
         assert output_of(decided, rules).size <= beside_value + bound + 65_536
 
 
-def test_an_exact_duplicate_of_a_document_from_before_1970() -> None:
-    verdict = DuplicateOf("a", HERE, -1, distance=0, block=3, method=Method.EXACT)
+@pytest.mark.parametrize("block", [3, None])
+def test_an_exact_duplicate_of_a_document_from_before_1970(block: int | None) -> None:
+    verdict = DuplicateOf("a", HERE, -1, distance=0, block=block, method=Method.EXACT)
     value = value_of(duplicate(raw(b""), verdict))
     assert value["original"]["timestamp"] == "1969-12-31T23:59:59.999Z"
-    assert (value["method"], value["block"]) == ("exact", 3)
+    assert (value["block"], value["method"], value["similarity"]) == (block, "exact", 1.0)
 
 
 # ---- dead letters
@@ -320,10 +321,9 @@ def ready(
     return ShardReady(partition, Ready(list(outputs), [], next_offset), progress)
 
 
-async def put_out(
+async def committed(
     output: Output[PendingRecord], rules: OutputRules = RULES
 ) -> list[ProducerRecord]:
-    """The records of one shard, without that of its progress."""
     batch = await output_batch([ready([output], 50)], rules, {0: NO_CHANGE})
     *records, progress = batch.records
     assert progress.topic == rules.topics.changelog
@@ -373,7 +373,7 @@ async def test_an_output_has_the_fingerprint_without_the_mask_of_its_scope() -> 
     plain = packet(Made(masked(FINGERPRINT, "tenant")))
     scopes = BytesColumn.of([b"tenant"])
     scoped = replace(plain, columns=replace(plain.columns, scopes=scopes))
-    (record,) = await put_out(Output(arrived(7), Verdict(scoped, 0, None)))
+    (record,) = await committed(Output(arrived(7), Verdict(scoped, 0, None)))
     assert dict(record.headers)["firstseen-fingerprint"] == FINGERPRINT.hex().encode()
 
 
@@ -389,7 +389,9 @@ async def test_an_output_has_the_fingerprint_without_the_mask_of_its_scope() -> 
 async def test_a_tombstone_follows_a_delete_where_the_document_may_be(
     rules: OutputRules, put: bool, topics: list[str]
 ) -> None:
-    records = await put_out(Output(arrived(7), Deleted(packet(Made(b"")), 0, put_out=put)), rules)
+    records = await committed(
+        Output(arrived(7), Deleted(packet(Made(b"")), 0, has_output=put)), rules
+    )
     assert [record.topic for record in records] == topics
     for record in records:
         assert (record.key, record.value) == (b"key", None)
@@ -405,8 +407,8 @@ async def test_a_tombstone_precedes_a_duplicate_that_replaced_a_unique_document(
 ) -> None:
     """If it has a key; where one topic has everything, a header says so."""
     decided = Output(arrived(7, key), Verdict(packet(Made(FINGERPRINT)), 0, MATCH, replaced=True))
-    records = await put_out(decided)
-    (tagged,) = await put_out(decided, TAG_RULES)
+    records = await committed(decided)
+    (tagged,) = await committed(decided, TAG_RULES)
     assert [dict(each.headers)["firstseen-verdict"] for each in records] == verdicts
     assert ("firstseen-replaced" in dict(tagged.headers)) is (key is not None)
 
@@ -438,3 +440,47 @@ async def test_changelog_records_come_last_and_are_counted() -> None:
     assert [record.partition for record in batch.records] == [None, None, 3, 1]
     assert batch.changelog_bytes == sum(record.size for record in batch.records[2:])
     assert all(record.key and not record.about for record in batch.records[2:])
+
+
+# ---- outputs older than their topic keeps records
+
+DAY_MS = 86_400_000
+
+
+def keeping(retention_ms: int) -> OutputRules:
+    return replace(RULES, retention_ms={RULES.topics.unique: retention_ms})
+
+
+def aged(topic: str, age_ms: int, offset: int = 0) -> ProducerRecord:
+    about = (SourcePosition("raw", 3, offset),)
+    return ProducerRecord(topic, b"k", b"v", None, NOW_MS - age_ms, (), about)
+
+
+def counted(metrics: Metrics) -> dict[str, float]:
+    value = metrics.registry.get_sample_value
+    name = "firstseen_expired_outputs_total"
+    return {kind: value(name, {"output": kind}) or 0.0 for kind in OutputKind}
+
+
+def test_old_outputs_are_counted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """For a topic that keeps a week; the other topic keeps all."""
+    metrics = Metrics(CollectorRegistry())
+    expired = ExpiredOutputs(keeping(7 * DAY_MS), metrics)
+    caplog.set_level(logging.WARNING)
+
+    expired.note([aged("unique", 365 * DAY_MS, offset=42), aged("duplicate-of", 9**15)], NOW_MS)
+    expired.note([aged("unique", 365 * DAY_MS)] * 2, NOW_MS)
+
+    assert counted(metrics) == dict.fromkeys(OutputKind, 0) | {OutputKind.UNIQUE: 3}
+    (line,) = caplog.messages
+    for part in ("unique", f"{7 * DAY_MS // 1000} s", "raw/3@42", "retention.ms", "topics check"):
+        assert part in line
+
+
+@pytest.mark.parametrize(("age_ms", "expired"), [(DAY_MS + 1, 1), (DAY_MS, 0), (0, 0), (-5, 0)])
+def test_the_limit_itself_is_kept(age_ms: int, expired: int) -> None:
+    """Records without a time of their own are never past it."""
+    metrics = Metrics(CollectorRegistry())
+    noticed = ExpiredOutputs(keeping(DAY_MS), metrics)
+    noticed.note([aged("unique", age_ms), ProducerRecord("unique", b"k", b"v")], NOW_MS)
+    assert counted(metrics)["unique"] == expired

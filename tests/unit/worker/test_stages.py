@@ -62,6 +62,13 @@ async def test_nothing_is_reported_again_while_nothing_waits(worker: HandDriven)
     assert worker.reports_appended == 0
 
 
+async def test_the_fullest_bucket_of_a_document_is_measured(worker: HandDriven) -> None:
+    await worker.open(0)
+    worker.send(0, text(1))
+    await until(lambda: worker.outputs)
+    assert worker.registry.get_sample_value("firstseen_bucket_documents_count") == 1
+
+
 # ---- the committer of these tests refuses a commit without the offset of each shard in it
 
 

@@ -35,9 +35,6 @@ def test_the_shards_of_one_are_spread_over_all_others() -> None:
 
 
 def test_a_standby_is_on_the_member_that_the_group_would_give_the_shard_to() -> None:
-    """The sticky assignor gives the highest partition of one that is gone to the member with the
-    fewest, of equals to the first by name.
-    """
     owned = {"a": {0, 1, 2}, "b": {3, 4}, "c": {5}, "d": set[int]()}
     plan = standby_plan(owned, 1)
     heirs = {partition: plan[partition] for partition in owned["a"]}
@@ -78,7 +75,6 @@ class Watched:
         self.participant.read(previous, document, 0)
 
     def is_due_after(self, seconds: float) -> bool:
-        """Whether it is to lead, when so much time has gone by."""
         self.failover.is_due()
         self.clock.now += seconds
         return self.failover.is_due()

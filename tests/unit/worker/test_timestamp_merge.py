@@ -67,14 +67,10 @@ class Merged:
 
 
 def times(batch: Sequence[RawRecords]) -> list[tuple[int, list[int]]]:
-    """The partitions of a batch with the timestamps of their records."""
     return [(each.partition, [item.timestamp()[1] for item in each.messages]) for each in batch]
 
 
 def test_the_partition_with_the_earliest_record_goes_first() -> None:
-    """Given backlogs of two partitions, when batches of two are taken, then each comes from the
-    partition whose next record is the earliest.
-    """
     merged = Merged(2)
     merged.put(0, 10, 40, 50)
     merged.put(1, 20, 30, 60)
@@ -183,9 +179,6 @@ def test_a_partition_with_later_timestamps_has_its_turn_beside_a_backlog() -> No
 def test_no_partition_is_passed_over_for_longer_than_the_bound(
     backlog: list[list[int]], others: list[list[int]], records: int, seconds: float
 ) -> None:
-    """A queue with records has its turn when its time is over and each queue had as many turns as
-    may pass it by, or as soon as those have theirs that have waited longer.
-    """
     merged = Merged(len(backlog) + len(others))
     count = len(merged.queues)
     merged.end(*range(count))

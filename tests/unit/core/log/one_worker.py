@@ -65,7 +65,7 @@ class Story(NamedTuple):
 def said_of(output: Output[Made]) -> str:
     name, verdict = output.record.name.decode(), output.verdict
     if isinstance(verdict, Deleted):
-        return f"{name} tombstone" if verdict.put_out else f"{name} nothing"
+        return f"{name} tombstone" if verdict.has_output else f"{name} nothing"
     assert isinstance(verdict, Verdict)
     said = "unique" if verdict.match is None else f"like {verdict.match.original_id}"
     return f"{name} {said}" + (" replaced" if verdict.replaced else "")
