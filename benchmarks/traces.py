@@ -22,8 +22,8 @@ from benchmarks.command import add_number, new_parser
 from benchmarks.report import publish
 from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.verdicts import Unique
-from streams.monitoring.traces import PARENT, DocumentTraces
 from streams.worker.fingerprint import PendingRecord
+from streams.worker.traces import PARENT, DocumentTraces
 
 DOCUMENT_US: Final = 175.0
 """CPU µs of a worker for a document of ``wide`` without traces (docs/scale.md, row a)."""
@@ -58,7 +58,8 @@ def seconds(documents: int, share: float, *, traced: bool = True) -> float:
             last = [(0, first + _BATCH - 1)]
             for passed in (traces.bundled, traces.logged, traces.decided):
                 passed(last)
-            traces.committed(batch, [], [(0, first + _BATCH)])
+            said = [(each.source, each.document_id, each.verdict) for each in batch]
+            traces.committed(said, [], [(0, first + _BATCH)])
     provider.force_flush()
     return time.process_time() - began
 

@@ -33,7 +33,7 @@ from streams.worker.outputs import ExpiredOutputs, OutputBatch, OutputRules, out
 from streams.worker.shard import Shard
 
 if TYPE_CHECKING:
-    from streams.monitoring.traces import DocumentTraces
+    from streams.worker.traces import DocumentTraces
 
 logger = logging.getLogger(__name__)
 
@@ -295,7 +295,8 @@ class OutputCommits:
 
     def _observe(self, batch: OutputBatch, counts: Mapping[str, int]) -> None:
         if self._traces is not None:
-            self._traces.committed(batch.outputs, batch.rejections, batch.offsets.items())
+            said = ((each.source, each.document_id, each.verdict) for each in batch.outputs)
+            self._traces.committed(said, batch.rejections, batch.offsets.items())
         now_ms = int(time.time() * _MILLISECONDS)
         metrics = self._metrics
         metrics.verdicts({name: counts[name] for name in counts if name != DEAD_LETTER})

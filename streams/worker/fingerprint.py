@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from streams.kafka.raw_consumer import RawRecords
-    from streams.monitoring.traces import DocumentTraces
+    from streams.worker.traces import DocumentTraces
 
 _OVERHEAD_BYTES: Final = 600  # a waiting record beside its own bytes: columns, Python objects
 

@@ -54,7 +54,7 @@ from streams.worker.pipeline import Pipeline
 from streams.worker.status import PipelineView
 
 if TYPE_CHECKING:
-    from streams.monitoring.traces import DocumentTraces
+    from streams.worker.traces import DocumentTraces
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ def _run(settings: Settings, server: OpsServer) -> int:
 def _traces(settings: Settings, writer: str) -> DocumentTraces | None:
     if settings.traces is TraceExport.OFF:
         return None
-    from streams.monitoring.traces import document_traces  # noqa: PLC0415 - it needs the extra `otel`
+    from streams.worker.traces import document_traces  # noqa: PLC0415 - it needs the extra `otel`
 
     return document_traces(settings, writer)
 

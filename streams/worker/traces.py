@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
@@ -24,12 +24,11 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace import Span, SpanKind, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from simhash_core.verdicts import DuplicateOf, Rejection, verdict_name
+from simhash_core.verdicts import DuplicateOf, Rejection, Verdict, verdict_name
 from streams.settings.settings import Settings, TraceExport
 
 if TYPE_CHECKING:
     from simhash_core.documents import Headers, RawRecord, SourcePosition
-    from streams.worker.fingerprint import PendingRecord
 
 PARENT: Final = "traceparent"
 _STATE: Final = "tracestate"
@@ -120,17 +119,20 @@ class DocumentTraces:
 
     def committed(
         self,
-        outputs: Sequence[PendingRecord],
-        rejections: Sequence[Rejection],
+        outputs: Iterable[tuple[SourcePosition, str, Verdict | None]],
+        rejections: Iterable[Rejection],
         nexts: Iterable[tuple[int, int]],
     ) -> None:
-        """End the spans of documents before the next offset of each partition."""
+        """End the spans of documents before the next offset of each partition.
+
+        ``outputs``: source, id and verdict of each.
+        """
         if not self._count:
             return
-        for pending in outputs:
-            each = self._open.get(pending.source.partition, {}).get(pending.source.offset)
-            if each is not None:
-                _describe(each.span, pending)
+        for source, document_id, verdict in outputs:
+            each = self._open.get(source.partition, {}).get(source.offset)
+            if each is not None and verdict is not None:
+                _describe(each.span, document_id, verdict)
         for rejection in rejections:
             each = self._open.get(rejection.source.partition, {}).get(rejection.source.offset)
             if each is not None:
@@ -207,17 +209,13 @@ def _is_sampled(traceparent: bytes | None) -> bool:
         return False
 
 
-def _describe(span: Span, pending: PendingRecord) -> None:
-    if pending.verdict is None:
-        return
-    span.set_attributes(
-        {"firstseen.id": pending.document_id, "firstseen.verdict": verdict_name(pending.verdict)}
-    )
-    if isinstance(pending.verdict, DuplicateOf):
+def _describe(span: Span, document_id: str, verdict: Verdict) -> None:
+    span.set_attributes({"firstseen.id": document_id, "firstseen.verdict": verdict_name(verdict)})
+    if isinstance(verdict, DuplicateOf):
         span.set_attributes(
             {
-                "firstseen.original": pending.verdict.original_id,
-                "firstseen.distance": pending.verdict.distance,
-                "firstseen.method": pending.verdict.method.value,
+                "firstseen.original": verdict.original_id,
+                "firstseen.distance": verdict.distance,
+                "firstseen.method": verdict.method.value,
             }
         )

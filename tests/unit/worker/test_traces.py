@@ -16,8 +16,8 @@ from simhash_core.verdicts import (
     RejectionReason,
     Unique,
 )
-from streams.monitoring.traces import PARENT, DocumentTraces
 from streams.worker.fingerprint import PendingRecord
+from streams.worker.traces import PARENT, DocumentTraces
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"  # the example of W3C Trace Context, section 3.2
 SPAN = "00f067aa0ba902b7"
@@ -46,7 +46,8 @@ class Traced:
         return PendingRecord(source, self.traces.begin(source, RawRecord(b"", b"", 0, headers)))
 
     def commit(self, following: int, *outputs: PendingRecord) -> None:
-        self.traces.committed(outputs, [], [(3, following)])
+        said = [(each.source, each.document_id, each.verdict) for each in outputs]
+        self.traces.committed(said, [], [(3, following)])
 
     @property
     def spans(self) -> list[ReadableSpan]:
@@ -168,7 +169,7 @@ def test_the_span_of_a_closed_shard_says_that_the_document_is_read_again(traced:
 def test_documents_beyond_the_limit_go_on_without_a_span(
     traced: Traced, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streams.monitoring.traces._OPEN_MAX", 2)
+    monkeypatch.setattr("streams.worker.traces._OPEN_MAX", 2)
     documents = [traced.begin(each) for each in range(3)]
     assert [span_id(each) == SPAN for each in documents] == [False, False, True]
     traced.commit(3, *documents)
