@@ -169,7 +169,7 @@ def export(
         count = export_entries(settings.application_id, local, output, show)
     content = {"file": file, "documents": count, "shards": [each.partition for each in local]}
     if as_json:
-        options.write_json("index-export", content)
+        options.write_answer("index-export", content, "", as_json=True)
     else:
         click.echo(f"Wrote {count:,} entries to {file}.", err=file == "-")
 

@@ -107,9 +107,14 @@ def test_the_same_file_again_is_all_repeats_of_the_first_run(lines: list[bytes])
     for record in json_lines(Path("d")):
         assert record["source"]["topic"] == "f.jsonl#2"
         assert record["original"]["source"]["topic"] == "f.jsonl#1"
+
+
+def test_written_outputs_are_not_begun_anew_unasked(lines: list[bytes]) -> None:
+    write("f.jsonl", lines[:50])
+    report_of(*F)
     before = read_output(Path(), "f")
-    message = message_of(ExitCode.USAGE, *F)  # its outputs exist
-    assert [part for part in ("run 1", "f.jsonl", "300 lines") if part not in message] == []
+    message = message_of(ExitCode.USAGE, *F)
+    assert [part for part in ("run 1", "f.jsonl", "50 lines") if part not in message] == []
     assert read_output(Path(), "f") == before
 
 

@@ -39,15 +39,15 @@ def at(index: int) -> SourcePosition:
     return SourcePosition("raw", index % 3, index)
 
 
-def unique(index: int) -> UniqueOutput:
+def unique(index: int) -> ReceivedOutput:
     return UniqueOutput(at(index), "", "")
 
 
-def duplicate(index: int, original_id: str) -> DuplicateOutput:
+def duplicate(index: int, original_id: str) -> ReceivedOutput:
     return DuplicateOutput(at(index), "", at(0), original_id, 1, 64, 0.9, "near")
 
 
-DEAD_X = DeadLetterOutput(at(4), "not_json", "")
+DEAD_X: ReceivedOutput = DeadLetterOutput(at(4), "not_json", "")
 START: list[ReceivedOutput] = [unique(0), unique(1), duplicate(2, "a"), DEAD_X]
 """The outputs of all records but the second repost, as expected."""
 
