@@ -252,13 +252,14 @@ def test_a_file_takes_the_place_of_rows() -> None:
     assert looked_up(index, asked) == [each for each in before if each[2] < 1_000]
 
 
-@given(st.lists(st.integers(0, 2**40), max_size=200), st.integers(0, 2**40))
+@given(st.lists(st.integers(0, 2**18) | st.integers(0, 2**40), max_size=200), st.integers(0, 2**40))
 def test_sequence_numbers_are_packed(numbers: list[int], bound: int) -> None:
     sequences = np.array(sorted(numbers), dtype=np.uint64)
     packed = SequenceColumn.of(sequences)
     assert packed.all().tolist() == sequences.tolist()
     assert packed.take(np.arange(len(numbers))).tolist() == sequences.tolist()
-    assert packed.count_below(bound) == sum(each < bound for each in numbers)
+    for limit in (bound, *numbers[:5]):
+        assert packed.count_below(limit) == sum(each < limit for each in numbers)
     wanted = set(numbers[::3]) | {bound}
     rows = packed.rows_of(np.array(sorted(wanted), dtype=np.uint64))
     assert rows.tolist() == [at for at, each in enumerate(sorted(numbers)) if each in wanted]
