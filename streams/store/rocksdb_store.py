@@ -96,7 +96,6 @@ def store_options(cache: Cache, write_buffer_bytes: int, *, create: bool) -> Opt
     options = Options(raw_mode=True)
     options.set_block_based_table_factory(table)  # a copy: nothing may be set on it after this
     options.create_if_missing(create)
-    options.create_missing_column_families(True)
     options.set_write_buffer_size(write_buffer_bytes)
     options.set_max_total_wal_size(_WAL_BUFFERS * write_buffer_bytes)
     options.set_level_zero_file_num_compaction_trigger(_COMPACT_AT_FILES)
@@ -116,6 +115,12 @@ def ordered_read_options(lower: bytes, upper: bytes) -> ReadOptions:
     # A full scan is not repeated soon. The stubs lack the argument.
     options.fill_cache(False)  # type: ignore[call-arg]
     return options
+
+
+def _has_rows(path: Path) -> bool:
+    """Return whether anything was ever written to the database."""
+    logs = any(log.stat().st_size for log in path.glob("*.log"))
+    return logs or next(path.glob("*.sst"), None) is not None
 
 
 # ---- RocksDB's own figures.
@@ -204,6 +209,9 @@ class RocksStore:
         self.closed = False
         self._errors = _Translation(path)
         options = store_options(cache, write_buffer_bytes, create=create)
+        # A damaged manifest can lack the family of entries: a new one would be empty, beside
+        # progress that says otherwise.
+        options.create_missing_column_families(not _has_rows(path))
         with self._errors:
             # Options are given for each column family. Otherwise RocksDB takes those in the
             # database's files: no filters, and a separate cache.
@@ -344,6 +352,7 @@ _CLASS_BY_PHRASE: Final[tuple[tuple[str, type[StoreError]], ...]] = (
     ("Disk quota exceeded", StoreFullError),
     ("File too large", StoreFullError),
     ("Corruption", StoreCorruptError),
+    ("Column family not found", StoreCorruptError),
     ("No such file or directory", StoreCorruptError),
     ("does not exist (create_if_missing", StoreMissingError),
 )

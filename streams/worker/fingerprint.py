@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
@@ -14,7 +14,6 @@ from simhash_core.log.shard_stream import RawBatch
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.verdicts import Rejection, Verdict
 from streams.documents.raw_documents import DocumentReader, Tombstone, record_bytes
-from streams.kafka.clients import headers_of
 from streams.monitoring.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -92,8 +91,10 @@ class RawBatches:
 
     def _read(self, message: Message) -> _Read:
         source = SourcePosition(self._topic, message.partition() or 0, message.offset() or 0)
+        # As ``streams.kafka.clients.headers_of``, which would load the Kafka client.
+        headers = cast("list[tuple[str, bytes | None]] | None", message.headers())
         record = RawRecord(
-            message.key(), message.value(), message.timestamp()[1], headers_of(message)
+            message.key(), message.value(), message.timestamp()[1], tuple(headers or ())
         )
         if record.headers and self.traces is not None:
             record = self.traces.begin(source, record)

@@ -144,6 +144,7 @@ KEPT_BY_PARTITION = {
     "Standbys._filling": "copies of other workers' shards",
     "Standbys._filled": "copies of other workers' shards",
     "Standbys._wanted": "copies of other workers' shards",
+    "DocumentTraces._open": "spans under way; a lost one is only not seen",
     "Fetched.ended": "what one fetch says, and gone with it",
     "RawConsumer._owned": "of the client's thread: what the group has assigned",
     "RawConsumer._readings": "of the client's thread: what it fetches",

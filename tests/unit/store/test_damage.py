@@ -313,3 +313,25 @@ def test_invalid_entry_row_is_damage(tmp_path: Path, damage: str) -> None:
     write_raw(tmp_path, {ENTRIES.key(0): wrong})
     with pytest.raises(StoreCorruptError), closing(open_store(tmp_path)) as store:
         read_all(store)
+
+
+def test_a_store_with_a_cut_manifest_is_whole_or_damaged(tmp_path: Path) -> None:
+    """Without the record of the family of entries, RocksDB would open it with an empty one."""
+    path, copy, outcomes = tmp_path / "shard-3", tmp_path / "copy", set()
+    store = open_store(path)
+    write(store, 0)
+    entries = dict(store.all_entries())
+    shutil.copytree(path, copy)
+    store.close()
+    (manifest,) = copy.glob("MANIFEST-*")
+    for size in range(manifest.stat().st_size, 0, -8):
+        shutil.rmtree(path)
+        shutil.copytree(copy, path)
+        os.truncate(path / manifest.name, size)
+        try:
+            with closing(open_store(path)) as opened:
+                whole = dict(opened.all_entries()) == entries
+                outcomes.add("whole" if whole and opened.progress() else "lost")
+        except StoreCorruptError:
+            outcomes.add("damaged")
+    assert outcomes == {"whole", "damaged"}
