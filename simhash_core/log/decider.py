@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import takewhile
 from operator import itemgetter
@@ -27,6 +27,7 @@ from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import Entry
 from simhash_core.errors import ProtocolError
 from simhash_core.index.look_up import Nearness, View, joined_answer, neighbour
+from simhash_core.log import versions
 from simhash_core.log.nearest_matches import Pair, compared, match_nearest, near_pairs, own_repeats
 from simhash_core.log.records import (
     Bundle,
@@ -38,6 +39,7 @@ from simhash_core.log.records import (
     Query,
     Removal,
     Report,
+    Standbys,
     entry_of,
     index_of,
     log_offset_of,
@@ -46,6 +48,7 @@ from simhash_core.log.records import (
 from simhash_core.log.removals import own_removals, removing_rows
 from simhash_core.log.replica import AcceptedControl, Replica
 from simhash_core.log.unique_documents import RecentUniques, unique_rows
+from simhash_core.log.versions import member_of
 from simhash_core.verdicts import Answer, Match
 
 KEPT_FOUND_MAX: Final = 1 << 17
@@ -261,9 +264,44 @@ def worker_of(term: str) -> str:
     return term.rpartition(".")[0]
 
 
+class OpenStandbys:
+    """The standbys that are open, by what their workers report."""
+
+    def __init__(self) -> None:
+        self.open: Standbys = ()
+        self._of_member: dict[str, tuple[str, tuple[int, ...]]] = {}  # with the worker
+
+    def begin(self, known: Standbys) -> None:
+        """Go on from what the leader before knew; reports count more."""
+        before = {member_of(worker): (worker, shards) for worker, shards in known}
+        self._set(before | self._of_member)
+
+    def note(self, report: Report) -> None:
+        shards: tuple[int, ...] = ()
+        if len(report.shards) > len(report.positions):  # else it owns all of them
+            shards = tuple(sorted(set(report.shards) - report.positions.keys()))
+        member = member_of(report.worker)
+        if self._of_member.get(member, ("", ()))[1] or shards:
+            self._note(member, report.worker, shards)
+
+    def _note(self, member: str, worker: str, shards: tuple[int, ...]) -> None:
+        if self._of_member.get(member) != (worker, shards):
+            self._set(self._of_member | {member: (worker, shards)})
+
+    def keep(self, members: Container[str]) -> None:
+        """Forget workers that are no members of the group."""
+        self._set({name: each for name, each in self._of_member.items() if name in members})
+
+    def _set(self, of_member: dict[str, tuple[str, tuple[int, ...]]]) -> None:
+        self._of_member = of_member
+        open_now = tuple(sorted(each for each in of_member.values() if each[1]))
+        if open_now != self.open:
+            self.open = open_now
+
+
 class Decider:
-    def __init__(self, term: str, nearness: Nearness) -> None:
-        """``term`` is unique."""
+    def __init__(self, term: str, nearness: Nearness, reads: int = versions.NEWEST) -> None:
+        """``term`` is unique; ``reads`` is the version that it raises the group to."""
         self.term = term
         self._nearness = nearness
         self._recent = RecentUniques(nearness.scheme)
@@ -275,6 +313,10 @@ class Decider:
         self._has_begun = False
         self._reports = ShardReports()
         self._pairs: dict[int, list[Pair]] = {}
+        self._reads = reads
+        self._readers = versions.Readers(reads)
+        self._version = versions.OLDEST
+        self._standbys = OpenStandbys()
         self.succeeded = False
 
     @property
@@ -298,6 +340,8 @@ class Decider:
             decisions=[],
             heads=ChainHeads() if latest is None else latest.heads,
             next=replica.start if latest is None else latest.next,
+            version=replica.version,
+            standbys=() if latest is None else latest.standbys,
         )
 
     def accepted(self, accepted: AcceptedControl) -> None:
@@ -310,6 +354,8 @@ class Decider:
             self._began = self._last_control = accepted.offset
             self._heads = Heads(control.heads)
             self._next = control.next
+            self._version = control.version
+            self._standbys.begin(control.standbys)
             self._reports.begin(accepted.offset, control.next, self._heads.partitions)
 
     def _succeeded_by(self) -> None:
@@ -327,6 +373,18 @@ class Decider:
 
     def report(self, report: Report) -> None:
         self._reports.add(report)
+        if self._version < self._reads:
+            self._readers.note(report.worker, report.reads)
+        self._standbys.note(report)
+
+    def see_members(self, members: Mapping[str, str]) -> None:
+        """Take all members of the group (``Readers.check``), now and then.
+
+        This may raise the version in force.
+        """
+        self._standbys.keep(members)
+        if self.leads and self._version < self._reads and self._readers.check(members):
+            self._version = self._reads
 
     def reporter_of(self, shard: int) -> str | None:
         return self._reports.reporter_of(shard)
@@ -354,7 +412,8 @@ class Decider:
             decisions.append(self._decision(replica, offset))
             self._reports.forget(offset)
             self._next = offset + 1
-        if not decisions:
+        standbys = self._standbys.open if replica.version >= versions.STANDBYS_SINCE else ()
+        if not decisions and not self._has_news(replica, standbys):
             return None
         self._in_flight = True
         return Control(
@@ -364,7 +423,19 @@ class Decider:
             decisions=decisions,
             heads=self._heads.columns(),
             next=self._next,
+            version=self._version,
+            standbys=standbys,
         )
+
+    def _has_news(self, replica: Replica, standbys: Standbys) -> bool:
+        """Return whether a record without decisions says more than the latest one.
+
+        Only once that one was read back, so that nothing is said twice.
+        """
+        latest = replica.latest
+        if latest is None or replica.control != self._last_control:
+            return False
+        return self._version > latest.version or standbys != latest.standbys
 
     def _decidable(self, replica: Replica) -> Iterator[int]:
         return takewhile(self._can_decide, replica.undecided.starting_at(self._next))
