@@ -364,11 +364,13 @@ class Decider:
     def refused(self, control: Control, replica: Replica) -> None:
         """Note a control record in the log that everybody ignores.
 
-        A repeat does no harm. One that decides more does not continue the chain: the broker
-        appended the record before it twice and returned the second offset, so all later ones would
-        be ignored too.
+        A repeat does no harm. One that says more does not continue the chain: the broker appended
+        the record before it twice and returned the second offset, so all later ones would be
+        ignored too.
         """
-        if control.leader == self.term and control.next > replica.decided_before:
+        if control.leader != self.term:
+            return
+        if control.next > replica.decided_before or _has_news(control, replica):
             self.succeeded = True
 
     def report(self, report: Report) -> None:
@@ -412,11 +414,7 @@ class Decider:
             decisions.append(self._decision(replica, offset))
             self._reports.forget(offset)
             self._next = offset + 1
-        standbys = self._standbys.open if replica.version >= versions.STANDBYS_SINCE else ()
-        if not decisions and not self._has_news(replica, standbys):
-            return None
-        self._in_flight = True
-        return Control(
+        control = Control(
             previous=self._last_control,
             leader=self.term,
             leads=False,
@@ -424,18 +422,14 @@ class Decider:
             heads=self._heads.columns(),
             next=self._next,
             version=self._version,
-            standbys=standbys,
+            standbys=self._standbys.open if replica.version >= versions.STANDBYS_SINCE else (),
         )
-
-    def _has_news(self, replica: Replica, standbys: Standbys) -> bool:
-        """Return whether a record without decisions says more than the latest one.
-
-        Only once that one was read back, so that nothing is said twice.
-        """
-        latest = replica.latest
-        if latest is None or replica.control != self._last_control:
-            return False
-        return self._version > latest.version or standbys != latest.standbys
+        # What was said in a record that is not read back yet is not said again.
+        is_read = replica.position > self._last_control
+        if not decisions and not (is_read and _has_news(control, replica)):
+            return None
+        self._in_flight = True
+        return control
 
     def _decidable(self, replica: Replica) -> Iterator[int]:
         return takewhile(self._can_decide, replica.undecided.starting_at(self._next))
@@ -568,6 +562,14 @@ class Decider:
         self, query: Query, pairs: Sequence[Pair], best: dict[int, Match], view: View
     ) -> None:
         match_nearest(self._nearness, query.columns, pairs, best, self._recent.entry, view)
+
+
+def _has_news(control: Control, replica: Replica) -> bool:
+    """Return whether a record says more than the latest one, apart from its decisions."""
+    known = replica.latest
+    if known is None:
+        return False
+    return control.version > known.version or control.standbys != known.standbys
 
 
 def _nearest(found: Iterable[Found]) -> dict[int, Match]:

@@ -145,15 +145,15 @@ class SimulatedIndexAdmin:
         return 0 if topic is None else len(topic.partitions)
 
     async def _last_progress(self, partition: int) -> LoggedProgress | None:
-        def last() -> LoggedProgress | None:
+        def committed() -> list[Stored]:
             changelog = self._host.cluster.topics[self._topics.changelog]
             if partition >= len(changelog.partitions):
-                return None
-            records = changelog.partitions[partition].read_committed()
-            refuse_newer([each.value for each in records], self._reads)
-            return last_progress(records)
+                return []
+            return changelog.partitions[partition].read_committed()
 
-        return cast("LoggedProgress | None", await self._ask("read claim", last))
+        records = cast("list[Stored]", await self._ask("read claim", committed))
+        refuse_newer([each.value for each in records], self._reads)
+        return last_progress(records)
 
     async def _ask(self, name: str, work: Callable[[], Any]) -> Any:  # noqa: ANN401 - of any
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -211,9 +212,18 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
 
 
 def draw_replacements(rng: random.Random, workers: int, seconds: float) -> list[Event]:
-    """Replace workers one by one, and some of them back."""
-    times = sorted(rng.uniform(1.0, seconds + 10.0) for _ in range(rng.randint(1, 2 * workers)))
-    return [Event(at, Fault.REPLACE, 1.0, rng.random(), StoreFate.KEPT) for at in times]
+    """Replace all workers one by one, or any, at any time; then one or the other more.
+
+    One in three of these is of the older release even where the version was raised.
+    """
+    events = []
+    if rng.random() < 0.5:
+        times = itertools.accumulate(rng.uniform(0.5, 4.0) for _ in range(workers))
+        events = [Event(at, Fault.REPLACE, 0.0, 0.0, StoreFate.KEPT) for at in times]
+    for _ in range(rng.randint(0, 2 * workers)):
+        at, goes_back = rng.uniform(1.0, seconds + 10.0), rng.choice([0.0, 0.0, 1.0])
+        events.append(Event(at, Fault.REPLACE, goes_back, rng.random(), StoreFate.KEPT))
+    return events
 
 
 class Theme(StrEnum):

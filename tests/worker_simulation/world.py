@@ -461,10 +461,9 @@ class World:
         self._begin_stop(worker, lambda: self._return_after_stop(event, worker))
 
     def _replace(self, event: Event, worker: Worker) -> None:
-        """Upgrade a worker, or roll it back while that can be done."""
-        del event
+        """Upgrade a worker; or roll it back, which it survives while the version is not raised."""
         is_raised = self.judge.log.version == versions.NEWEST
-        goes_back = worker.reads == versions.NEWEST and not is_raised
+        goes_back = worker.reads == versions.NEWEST and (not is_raised or event.seconds > 0)
         reads = versions.OLDEST if goes_back else versions.NEWEST
         self._begin_stop(worker, partial(self._return_as, reads, worker.place))
 
