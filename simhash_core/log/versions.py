@@ -42,14 +42,14 @@ class UnreadableVersionError(FirstseenError):
         """``reads``: the highest version that is read here."""
         self.version = version
         fix = (
-            "This release is older than the others: start the release that the group had, or a "
-            "newer one. Going back needs a new index"
+            "It is older than the workers of this index: start their release, or a newer one; "
+            "going back needs a new index"
             if version > reads
             else "Upgrade through a release that reads both"
         )
         super().__init__(
-            f"{where} has format version {version}, and this release reads {OLDEST} to {reads}, so "
-            f"this worker stops; the others go on. {fix} (docs/operations.md, Upgrade)"
+            f"{where} has format version {version}, and this release reads {OLDEST} to {reads}. "
+            f"{fix} (docs/operations.md, Upgrade)"
         )
 
 

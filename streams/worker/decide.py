@@ -168,10 +168,10 @@ class Leader:
     def _note(self) -> None:
         leads = self._participant.leads
         self._metrics.leader(leads)
-        version = self._participant.version
-        if leads and version != self._said_version:
-            self._said_version = version
-            logger.info("format version %d is in force", version)
+        replica = self._participant.replica
+        if replica.latest is not None and replica.version != self._said_version:
+            self._said_version = replica.version
+            logger.info("format version %d is in force", replica.version)
         if leads != self._led:
             self._led = leads
             logger.info("this worker %s", "leads" if leads else "leads no more")

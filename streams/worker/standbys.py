@@ -163,7 +163,9 @@ class StandbyStores:
         latest = self._participant.replica.latest
         if latest is None or latest.version < versions.STANDBYS_SINCE:
             return True
-        at = {versions.member_of(worker) for worker, shards in latest.standbys if partition in shards}
+        at = {
+            versions.member_of(worker) for worker, shards in latest.standbys if partition in shards
+        }
         return at.issuperset(planned)
 
     def open_stores(self) -> list[ShardStore]:
