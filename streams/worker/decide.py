@@ -182,20 +182,20 @@ class Leader:
         missing = set() if decider is None else decider.waits_for(self._participant.replica)
         self._metrics.reports_missing(missing)
 
-    async def see_members(self) -> None:
-        """Learn who is in the group, while the version may be raised or standbys are open.
-
-        Raises ``BrokerUnavailableError``.
-        """
-        participant, now = self._participant, self._now()
+    @property
+    def is_to_see_members(self) -> bool:
+        """Whether to look who is in the group: the version may be raised, or standbys are open."""
+        participant = self._participant
         latest = participant.replica.latest
-        has_standbys = latest is not None and latest.standbys
-        if not participant.leads or not (participant.awaits_raise or has_standbys):
-            return
-        if now - self._members_at >= _MEMBERS_SECONDS:
-            self._members_at = now
-            members = await self._index.members()
-            participant.see_members(members)
+        if not participant.leads or latest is None:
+            return False
+        is_due = self._now() - self._members_at >= _MEMBERS_SECONDS
+        return is_due and (participant.awaits_raise or bool(latest.standbys))
+
+    async def see_members(self) -> None:
+        """Look who is in the group; raises ``BrokerUnavailableError``."""
+        self._members_at = self._now()
+        self._participant.see_members(await self._index.members())
 
     async def trim(self, partitions: int) -> None:
         """Delete log records that no shard needs, if all ``partitions`` have reported positions."""

@@ -303,7 +303,8 @@ class Pipeline:
             self._look_up.measure()
             self._leader.measure()
             self._start(self._segments.step(self._kept))
-            self._start(self._leader.see_members())
+            if self._leader.is_to_see_members:
+                self._start(self._leader.see_members())
             self._look_up.tell_version()
             await self._look_at_topic()
             await self._leader.trim(self._partitions)
