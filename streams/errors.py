@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, TextIO
 import click
 
 from simhash_core.errors import ErrorReason, FirstseenError, IndexMismatchError, UsageError
+from simhash_core.log.versions import UnreadableVersionError
 
 # ::
 #
@@ -108,6 +109,7 @@ _CODE_BY_ERROR: Final[tuple[tuple[type[BaseException], ExitCode], ...]] = (
     (SettingsError, ExitCode.CONFIGURATION),
     (IndexMismatchError, ExitCode.CONFIGURATION),
     (StateMismatchError, ExitCode.CONFIGURATION),
+    (UnreadableVersionError, ExitCode.CONFIGURATION),
     (RegistryRefusedError, ExitCode.CONFIGURATION),
     (BrokerUnavailableError, ExitCode.BROKER_UNAVAILABLE),
     (WorkerUnavailableError, ExitCode.BROKER_UNAVAILABLE),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import takewhile
 from operator import itemgetter
@@ -27,6 +27,7 @@ from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import Entry
 from simhash_core.errors import ProtocolError
 from simhash_core.index.look_up import Nearness, View, joined_answer, neighbour
+from simhash_core.log import versions
 from simhash_core.log.nearest_matches import Pair, compared, match_nearest, near_pairs, own_repeats
 from simhash_core.log.records import (
     Bundle,
@@ -38,6 +39,7 @@ from simhash_core.log.records import (
     Query,
     Removal,
     Report,
+    Standbys,
     entry_of,
     index_of,
     log_offset_of,
@@ -46,6 +48,7 @@ from simhash_core.log.records import (
 from simhash_core.log.removals import own_removals, removing_rows
 from simhash_core.log.replica import AcceptedControl, Replica
 from simhash_core.log.unique_documents import RecentUniques, unique_rows
+from simhash_core.log.versions import member_of
 from simhash_core.verdicts import Answer, Match
 
 KEPT_FOUND_MAX: Final = 1 << 17
@@ -261,9 +264,44 @@ def worker_of(term: str) -> str:
     return term.rpartition(".")[0]
 
 
+class OpenStandbys:
+    """The standbys that are open, by what their workers report."""
+
+    def __init__(self) -> None:
+        self.open: Standbys = ()
+        self._of_member: dict[str, tuple[str, tuple[int, ...]]] = {}  # with the worker
+
+    def begin(self, known: Standbys) -> None:
+        """Go on from what the leader before knew; reports count more."""
+        before = {member_of(worker): (worker, shards) for worker, shards in known}
+        self._set(before | self._of_member)
+
+    def note(self, report: Report) -> None:
+        shards: tuple[int, ...] = ()
+        if len(report.shards) > len(report.positions):  # else it owns all of them
+            shards = tuple(sorted(set(report.shards) - report.positions.keys()))
+        member = member_of(report.worker)
+        if self._of_member.get(member, ("", ()))[1] or shards:
+            self._note(member, report.worker, shards)
+
+    def _note(self, member: str, worker: str, shards: tuple[int, ...]) -> None:
+        if self._of_member.get(member) != (worker, shards):
+            self._set(self._of_member | {member: (worker, shards)})
+
+    def keep(self, members: Container[str]) -> None:
+        """Forget workers that are no members of the group."""
+        self._set({name: each for name, each in self._of_member.items() if name in members})
+
+    def _set(self, of_member: dict[str, tuple[str, tuple[int, ...]]]) -> None:
+        self._of_member = of_member
+        open_now = tuple(sorted(each for each in of_member.values() if each[1]))
+        if open_now != self.open:
+            self.open = open_now
+
+
 class Decider:
-    def __init__(self, term: str, nearness: Nearness) -> None:
-        """``term`` is unique."""
+    def __init__(self, term: str, nearness: Nearness, reads: int = versions.NEWEST) -> None:
+        """``term`` is unique; ``reads`` is the version that it raises the group to."""
         self.term = term
         self._nearness = nearness
         self._recent = RecentUniques(nearness.scheme)
@@ -275,6 +313,10 @@ class Decider:
         self._has_begun = False
         self._reports = ShardReports()
         self._pairs: dict[int, list[Pair]] = {}
+        self._reads = reads
+        self._readers = versions.Readers(reads)
+        self._version = versions.OLDEST
+        self._standbys = OpenStandbys()
         self.succeeded = False
 
     @property
@@ -298,6 +340,8 @@ class Decider:
             decisions=[],
             heads=ChainHeads() if latest is None else latest.heads,
             next=replica.start if latest is None else latest.next,
+            version=replica.version,
+            standbys=() if latest is None else latest.standbys,
         )
 
     def accepted(self, accepted: AcceptedControl) -> None:
@@ -310,6 +354,8 @@ class Decider:
             self._began = self._last_control = accepted.offset
             self._heads = Heads(control.heads)
             self._next = control.next
+            self._version = control.version
+            self._standbys.begin(control.standbys)
             self._reports.begin(accepted.offset, control.next, self._heads.partitions)
 
     def _succeeded_by(self) -> None:
@@ -318,15 +364,29 @@ class Decider:
     def refused(self, control: Control, replica: Replica) -> None:
         """Note a control record in the log that everybody ignores.
 
-        A repeat does no harm. One that decides more does not continue the chain: the broker
-        appended the record before it twice and returned the second offset, so all later ones would
-        be ignored too.
+        A repeat does no harm. One that says more does not continue the chain: the broker appended
+        the record before it twice and returned the second offset, so all later ones would be
+        ignored too.
         """
-        if control.leader == self.term and control.next > replica.decided_before:
+        if control.leader != self.term:
+            return
+        if control.next > replica.decided_before or _has_news(control, replica):
             self.succeeded = True
 
     def report(self, report: Report) -> None:
         self._reports.add(report)
+        if self._version < self._reads:
+            self._readers.note(report.worker, report.reads)
+        self._standbys.note(report)
+
+    def see_members(self, members: Mapping[str, str]) -> None:
+        """Take all members of the group (``Readers.check``), now and then.
+
+        This may raise the version in force.
+        """
+        self._standbys.keep(members)
+        if self.leads and self._version < self._reads and self._readers.check(members):
+            self._version = self._reads
 
     def reporter_of(self, shard: int) -> str | None:
         return self._reports.reporter_of(shard)
@@ -354,17 +414,22 @@ class Decider:
             decisions.append(self._decision(replica, offset))
             self._reports.forget(offset)
             self._next = offset + 1
-        if not decisions:
-            return None
-        self._in_flight = True
-        return Control(
+        control = Control(
             previous=self._last_control,
             leader=self.term,
             leads=False,
             decisions=decisions,
             heads=self._heads.columns(),
             next=self._next,
+            version=self._version,
+            standbys=self._standbys.open if replica.version >= versions.STANDBYS_SINCE else (),
         )
+        # What was said in a record that is not read back yet is not said again.
+        is_read = replica.position > self._last_control
+        if not decisions and not (is_read and _has_news(control, replica)):
+            return None
+        self._in_flight = True
+        return control
 
     def _decidable(self, replica: Replica) -> Iterator[int]:
         return takewhile(self._can_decide, replica.undecided.starting_at(self._next))
@@ -497,6 +562,14 @@ class Decider:
         self, query: Query, pairs: Sequence[Pair], best: dict[int, Match], view: View
     ) -> None:
         match_nearest(self._nearness, query.columns, pairs, best, self._recent.entry, view)
+
+
+def _has_news(control: Control, replica: Replica) -> bool:
+    """Return whether a record says more than the latest one, apart from its decisions."""
+    known = replica.latest
+    if known is None:
+        return False
+    return control.version > known.version or control.standbys != known.standbys
 
 
 def _nearest(found: Iterable[Found]) -> dict[int, Match]:

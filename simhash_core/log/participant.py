@@ -19,6 +19,7 @@ from simhash_core.errors import ProtocolError
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import LookUp, Nearness, View
 from simhash_core.index.prints import Prints
+from simhash_core.log import versions
 from simhash_core.log.decider import Decider, term_of, worker_of
 from simhash_core.log.records import (
     NO_CONTROL,
@@ -186,9 +187,13 @@ class Waiting(NamedTuple):
 class Participant(Generic[Record]):
     """Not thread-safe."""
 
-    def __init__(self, worker: str, nearness: Nearness) -> None:
-        """``worker`` names this run of the worker; no other run has the same name."""
+    def __init__(self, worker: str, nearness: Nearness, reads: int = versions.NEWEST) -> None:
+        """``worker`` names this run of the worker; no other run has the same name.
+
+        ``reads`` is the newest version of the formats that this release reads.
+        """
         self.worker = worker
+        self.reads = reads
         self.nearness = nearness
         self.index = DocumentIndex(nearness.scheme, nearness.window_ms)
         self.held: HeldShards[Record] = HeldShards(
@@ -293,10 +298,20 @@ class Participant(Generic[Record]):
     def leads(self) -> bool:
         return self.decider is not None and self.decider.leads
 
+    @property
+    def version(self) -> int:
+        """The version of the formats in which everything is written now."""
+        return self.replica.version
+
     # ---- the log
 
     def read(self, offset: int, record: LogRecord, appended_ms: int) -> AcceptedControl | None:
+        """Read the next record of the log, which counts (``Replica.heeds``).
+
+        Raises ``UnreadableVersionError`` if from there on all is written in a newer version.
+        """
         accepted = self.replica.read(offset, record, appended_ms)
+        self._refuse_newer()
         if accepted is None:
             if isinstance(record, Control):
                 self._refused(record)
@@ -320,6 +335,11 @@ class Participant(Generic[Record]):
         if self.replica.remembered > self._forget_at:
             self._forget()
         return accepted
+
+    def _refuse_newer(self) -> None:
+        if self.version > self.reads:
+            where = f"the log, from the control record at {self.replica.control} on,"
+            raise versions.UnreadableVersionError(where, self.version, self.reads)
 
     def _term_begins(self) -> None:
         self._reporter.look_up_again()  # the new leader knows of no report
@@ -413,7 +433,20 @@ class Participant(Generic[Record]):
             looked_up.end,
             looked_up.found,
             {p: shard.stream.committed.needed for p, shard in self.shards.items()},
+            self.reads,
         )
+
+    @property
+    def awaits_raise(self) -> bool:
+        """Whether the others should know that this worker reads more than the version in force."""
+        return self.version < self.reads
+
+    def see_members(self, members: Mapping[str, str]) -> None:
+        """Take all members of the group (``Readers.check``), now and then, while this one leads."""
+        # While the group's coordinator moves, the group may seem to have no members.
+        if self.decider is not None and versions.member_of(self.worker) in members:
+            self.decider.report(self.positions())
+            self.decider.see_members(members)
 
     def take_report(self, report: Report) -> None:
         if self.decider is not None:
@@ -440,7 +473,7 @@ class Participant(Generic[Record]):
 
     def _new_decider(self) -> Decider:
         self._terms += 1
-        return Decider(term_of(self.worker, self._terms), self.nearness)
+        return Decider(term_of(self.worker, self._terms), self.nearness, self.reads)
 
     def waits_for(self) -> Waiting | None:
         """Return what the next undecided bundle, and so each later one, waits for."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from simhash_core.document_columns import DocumentColumns, joined_columns
 from simhash_core.documents import Entry, SourcePosition
 from simhash_core.errors import ProtocolError
+from simhash_core.log import versions
 from simhash_core.verdicts import Answer, Match
 from simhash_core.window import SLICES, Window
 
@@ -334,6 +335,10 @@ class Decision(msgspec.Struct, frozen=True, array_like=True):
     skipped: list[int] = []  # segments that break their chains, and do not count
 
 
+Standbys = tuple[tuple[str, tuple[int, ...]], ...]
+"""Workers that have standbys open, and of which shards; both rise."""
+
+
 class Control(msgspec.Struct, frozen=True, array_like=True):
     """A link of one chain: everybody ignores a record that names another one before it.
 
@@ -346,6 +351,8 @@ class Control(msgspec.Struct, frozen=True, array_like=True):
     decisions: list[Decision]
     heads: ChainHeads  # of all chains after these decisions
     next: int  # everything before this log offset is decided
+    version: int = versions.OLDEST  # in force from this record on
+    standbys: Standbys = ()  # open, as reports say; () before ``versions.STANDBYS_SINCE``
 
 
 LogRecord = Bundle | Query | Control
@@ -369,7 +376,8 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
     first: int
     end: int  # the offset after the last one; not after ``first``: nothing was looked up
     found: list[Found]  # by offset; nothing was found for the others
-    positions: dict[int, int]  # the lowest log offset that each shard needs after a restart
+    positions: dict[int, int]  # the lowest log offset that each owned shard needs after a restart
+    reads: int = versions.OLDEST  # the newest version of the formats that the worker reads
 
 
 class Progress(msgspec.Struct, frozen=True, array_like=True):

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
+from simhash_core.log import versions
 from simhash_core.log.records import (
     NO_CONTROL,
     NO_OFFSET,
@@ -192,6 +193,15 @@ class Replica:
 
     def skip(self, offset: int) -> None:
         self.position = offset + 1
+
+    @property
+    def version(self) -> int:
+        """The version of the formats in force, as far as the log was read."""
+        return versions.OLDEST if self.latest is None else self.latest.version
+
+    def heeds(self, offset: int, version: int) -> bool:
+        """Return whether a record of a version counts at an offset, the next to read."""
+        return offset == self._awaited or versions.counts(version, self.version)
 
     @property
     def decided_before(self) -> int:

@@ -32,7 +32,7 @@ from streams.topics.admin import (
 from streams.topics.consumer_group import group_members
 from streams.topics.watermarks import BrokerWatermarks, Watermarks
 from streams.worker.index_on_kafka import Claim, refuse_other_settings
-from streams.worker.log_codec import LogCodec, OtherIndexError
+from streams.worker.log_codec import LogCodec, OtherIndexError, version_of
 
 # ---- The group.
 
@@ -255,6 +255,9 @@ def read_log(settings: Settings, identity: str, shards: list[ShardHead]) -> LogS
     damaged: list[str] = []
     for batch in log.read(replica.start, lambda _left: None):
         for offset, value in zip(batch.offsets, batch.values, strict=True):
+            if not replica.heeds(offset, version_of(value)):
+                replica.skip(offset)
+                continue
             try:
                 replica.read(offset, codec.decode(value, f"{settings.topics.log}/0@{offset}"))
             except OtherIndexError:

@@ -56,6 +56,7 @@ class LogReservations:
         self._heads = ChainHeads.of(heads)
         self._next = replica.decided_before
         self._previous = replica.control
+        self._version = replica.version
         self._begins = begins
         self._producer = AcknowledgedProducer(
             appender_config(settings), settings.send_timeout_seconds, changelog_topic=self._topic
@@ -70,8 +71,10 @@ class LogReservations:
     def take(self) -> int:
         """Append a control record without decisions; return its offset."""
         while True:
-            control = Control(self._previous, self._name, True, [], self._heads, self._next)
-            value = self._codec.encode(control)
+            control = Control(
+                self._previous, self._name, True, [], self._heads, self._next, self._version
+            )
+            value = self._codec.encode(control, self._version)
             sent = self._producer.send([ProducerRecord(self._topic, None, value, 0)])
             offset = self._previous = sent[0] - 1
             # A reader that starts at a record must learn from it everything before it.

@@ -11,6 +11,11 @@ Entries are columns, so that a document adds only its own bytes. Log compaction 
 entries, since their keys differ; the last deletions, which name all deleted entries of their
 record; and the last progress. When a packet has no entry left, its records get tombstones (no
 value), and compaction removes them.
+
+A record has the version that is in force for its writer (``simhash_core.log.versions``). Those of
+entries stay as they were written, so all versions ever released must be read. Versions 4 and 5 have
+the same form; a worker that reads version 4 only refuses an index where version 5 is in force by
+its last progress record, before it joins the group.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from simhash_core.errors import ErrorReason, FirstseenError
+from simhash_core.log import versions
 from simhash_core.log.records import (
     BUNDLE_DOCUMENTS_LIMIT,
     INDEX_BITS,
@@ -33,7 +39,7 @@ from simhash_core.log.records import (
     log_offset_of,
 )
 from simhash_core.log.shard_stream import NewEntries
-from streams.errors import StateMismatchError
+from simhash_core.log.versions import UnreadableVersionError
 from streams.store.columns_codec import (
     ColumnsError,
     EncodedColumns,
@@ -45,8 +51,6 @@ from streams.store.columns_codec import (
     encode_numbers,
 )
 from streams.store.row_codec import NUMBER_BYTES, EntryBlock, entry_block
-
-CHANGELOG_VERSION: Final = 4
 
 ENTRIES_TAG: Final = b"e"
 DELETIONS_TAG: Final = b"d"
@@ -62,10 +66,6 @@ class ChangelogFormatError(FirstseenError):
     """A changelog record that cannot be read; the message names it."""
 
     reason = ErrorReason.FORMAT
-
-
-class ChangelogVersionError(ChangelogFormatError, StateMismatchError):
-    """A changelog record of another version of Firstseen."""
 
 
 class ChangelogRecord(NamedTuple):
@@ -135,7 +135,7 @@ class Decoded(NamedTuple):
     ends: list[LoggedEnd]
 
 
-_VERSION: Final = bytes((CHANGELOG_VERSION,))
+_VERSION: Final = bytes((versions.OLDEST,))  # until ``written_in``
 _encode = msgspec.msgpack.Encoder().encode
 _deletions_decoder = msgspec.msgpack.Decoder(_Deletions)
 _entries_decoder = msgspec.msgpack.Decoder(_Entries)
@@ -205,6 +205,13 @@ def encode_progress(
     return ChangelogRecord(PROGRESS_KEY, _VERSION + _encode(logged))
 
 
+def written_in(record: ChangelogRecord, version: int) -> ChangelogRecord:
+    """Return a record in a version; their forms are the same."""
+    if record.value is None or record.value[0] == version:
+        return record
+    return ChangelogRecord(record.key, bytes((version,)) + record.value[1:])
+
+
 def _key(tag: bytes, first: int) -> bytes:
     return tag + first.to_bytes(NUMBER_BYTES, "big")
 
@@ -212,7 +219,10 @@ def _key(tag: bytes, first: int) -> bytes:
 def decode_record(
     key: bytes | None, value: bytes | None, where: str
 ) -> EntryBlock | LoggedProgress | LoggedDeletions | LoggedEnd:
-    """Decode a record; ``where`` names it in errors. Raises ``ChangelogFormatError``."""
+    """Decode a record; ``where`` names it in errors.
+
+    Raises ``ChangelogFormatError``, and ``UnreadableVersionError``.
+    """
     opened = _opened(key, value, lambda: where)
     if not isinstance(opened, _Entries):
         return opened
@@ -225,7 +235,7 @@ def decode_record(
 def decode_records(
     keys: Sequence[bytes | None], values: Sequence[bytes | None], where: Callable[[int], str]
 ) -> Decoded:
-    """Decode records; ``where`` names one by its index. Raises ``ChangelogFormatError``.
+    """Decode records; ``where`` names one by its index. Raises as ``decode_record``.
 
     Entries of consecutive packets are joined, because most of the cost is per block and packets may
     be small. Records with tombstones are skipped; other records of their packet may follow, and
@@ -269,12 +279,8 @@ def _opened(
         raise ChangelogFormatError(
             f"the changelog record {where()} has no key or no value: who else writes to this topic?"
         )
-    if value[:1] != _VERSION:
-        raise ChangelogVersionError(
-            f"the changelog record {where()} has format version {value[0]}, this program reads "
-            f"{CHANGELOG_VERSION}: use the program that wrote it, or start a new index, with a "
-            f"new application id and an empty state directory"
-        )
+    if not versions.OLDEST <= value[0] <= versions.NEWEST:
+        raise UnreadableVersionError(f"the changelog record {where()}", value[0], versions.NEWEST)
     body = memoryview(value)[1:]
     try:
         if key == PROGRESS_KEY:

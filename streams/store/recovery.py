@@ -34,7 +34,7 @@ from streams.store.changelog_codec import LoggedProgress, goes_back
 from streams.store.entry_batch import Removal
 from streams.store.rocksdb_store import block_cache, statistics_of
 from streams.store.row_codec import EntryPrints, ProgressRow, StoreIdentity
-from streams.store.row_store import StoreCorruptError, StoreDisk
+from streams.store.row_store import StoreCorruptError, StoreDisk, StoreVersionError
 from streams.store.shard_directory import RocksDisk, open_shard, shard_directory
 from streams.store.shard_segments import (
     DIRECTORY,
@@ -308,7 +308,7 @@ class ShardStores:
         )
         try:
             return open_shard(path, owner, self._profile.bits, self._disk)
-        except StoreCorruptError as error:
+        except (StoreCorruptError, StoreVersionError) as error:
             logger.warning("shard %d is rebuilt from its changelog: %s", partition, error)
             self._metrics.error("recover", error.reason)
             self._disk.discard(path)

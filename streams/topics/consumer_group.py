@@ -35,6 +35,7 @@ class ListedMember(NamedTuple):
     """``assignment`` has the partitions in Kafka's encoding; b"" during a rebalance."""
 
     name: str
+    id: str  # new with each life, also of a static member
     host: str
     assignment: bytes
 
@@ -53,7 +54,10 @@ def listed_group(client: AdminClient, group: str, seconds: float) -> ListedGroup
                 raise KafkaException(each.error)
             members = [
                 ListedMember(
-                    member.client_id, member.client_host.removeprefix("/"), member.assignment
+                    member.client_id,
+                    member.id,
+                    member.client_host.removeprefix("/"),
+                    member.assignment,
                 )
                 for member in each.members
             ]
@@ -61,7 +65,8 @@ def listed_group(client: AdminClient, group: str, seconds: float) -> ListedGroup
     return ListedGroup(is_stable=False, members=[])
 
 
-def group_members(client: AdminClient, group: str) -> set[str]:
+def group_members(client: AdminClient, group: str) -> dict[str, str]:
+    """Return the ids of the members by name; raise ``BrokerUnavailableError``."""
     try:
         # A new group's coordinator is loaded at the first request.
         again = retrying(_GROUP_SECONDS, _AGAIN_SECONDS, is_of_client)
@@ -70,7 +75,7 @@ def group_members(client: AdminClient, group: str) -> set[str]:
         raise BrokerUnavailableError(
             f"unknown whether other workers are in the group {group}: {error}"
         ) from error
-    return {member.name for member in listed.members}
+    return {member.name: member.id for member in listed.members}
 
 
 def assigned_partitions(assignment: bytes, topic: str) -> frozenset[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 from simhash_core.errors import FirstseenError
@@ -17,9 +17,9 @@ from simhash_core.log.participant import LEADING_SHARD, Participant
 from simhash_core.log.records import Report
 from streams.kafka.producers import AppendUnknownError
 from streams.monitoring.metrics import Metrics
-from streams.worker.clients import PartitionReader
+from streams.worker.clients import IndexAdmin, PartitionReader
 from streams.worker.fingerprint import PendingRecord
-from streams.worker.log_codec import LogDecodeError, OtherIndexError
+from streams.worker.log_codec import NOT_DECODED
 from streams.worker.order import LogClient
 from streams.worker.worker_log import RateLimitedLog
 
@@ -34,7 +34,7 @@ _LONGEST_SECONDS: Final = 60.0
 _GROWTH: Final = 2
 _CALM: Final = 10  # after so many times the last wait without a fail-over, the wait is short again
 
-DeleteBefore = Callable[[int], Awaitable[None]]
+_MEMBERS_SECONDS: Final = 10.0  # longer than the time between two reports of what a worker reads
 
 
 class LeaderFailover:
@@ -81,7 +81,7 @@ class Leader:
         log: LogClient,
         reports: PartitionReader,
         metrics: Metrics,
-        delete_before: DeleteBefore,
+        index: IndexAdmin,
         *,
         limit: int,
         now: Callable[[], float] = time.monotonic,
@@ -90,7 +90,7 @@ class Leader:
         self._codec, self._appender, self._topics = log
         self._reports = reports
         self._metrics = metrics
-        self._delete_before = delete_before
+        self._index = index
         self._limit = limit
         self._now = now
         self._prepared = False
@@ -100,6 +100,8 @@ class Leader:
         self._trimmed = 0
         self._known: list[tuple[float, int]] = []
         self._trimmed_at = 0.0
+        self._members_at = now()
+        self._said_version = 0
         self._failover = LeaderFailover(participant, now)
         self._foreign = RateLimitedLog(logger, "skipped %d reports; the last: %s")
 
@@ -133,7 +135,7 @@ class Leader:
                 where = f"{self._topics.reports}/0@{offset}"
                 try:
                     report = self._codec.decode_report(value, where)
-                except (OtherIndexError, LogDecodeError) as error:
+                except NOT_DECODED as error:
                     self._metrics.foreign_record("reports")
                     self._foreign.note(error)
                     continue
@@ -150,7 +152,7 @@ class Leader:
                     control = self._participant.control(self._limit)
                 if control is None:
                     break
-                value = self._codec.encode(control)
+                value = self._codec.encode(control, self._participant.version)
                 self._metrics.internal_bytes("log", len(value))
                 try:
                     offset = await self._appender.append(self._topics.log, value)
@@ -166,6 +168,10 @@ class Leader:
     def _note(self) -> None:
         leads = self._participant.leads
         self._metrics.leader(leads)
+        replica = self._participant.replica
+        if replica.latest is not None and replica.version != self._said_version:
+            self._said_version = replica.version
+            logger.info("format version %d is in force", replica.version)
         if leads != self._led:
             self._led = leads
             logger.info("this worker %s", "leads" if leads else "leads no more")
@@ -175,6 +181,21 @@ class Leader:
         decider = self._participant.decider
         missing = set() if decider is None else decider.waits_for(self._participant.replica)
         self._metrics.reports_missing(missing)
+
+    @property
+    def is_to_see_members(self) -> bool:
+        """Whether to look who is in the group: the version may be raised, or standbys are open."""
+        participant = self._participant
+        latest = participant.replica.latest
+        if not participant.leads or latest is None:
+            return False
+        is_due = self._now() - self._members_at >= _MEMBERS_SECONDS
+        return is_due and (participant.awaits_raise or bool(latest.standbys))
+
+    async def see_members(self) -> None:
+        """Look who is in the group; raises ``BrokerUnavailableError``."""
+        self._members_at = self._now()
+        self._participant.see_members(await self._index.members())
 
     async def trim(self, partitions: int) -> None:
         """Delete log records that no shard needs, if all ``partitions`` have reported positions."""
@@ -196,7 +217,7 @@ class Leader:
         self._known = [each for each in self._known if now - each[0] < _POSITION_SECONDS]
         if old[-1] > self._trimmed:
             try:
-                await self._delete_before(old[-1])
+                await self._index.delete_before(old[-1])
             except FirstseenError as error:
                 logger.warning("the log is not trimmed: %s", error)
                 return

@@ -440,6 +440,16 @@ class IndexOnKafka:
         refuse_other_settings(claim, self._identity, reading, self._where)
         return claim
 
+    async def members(self) -> dict[str, str]:
+        """Return the names of all workers in the group, each with its id of this life.
+
+        Raises ``BrokerUnavailableError``.
+
+        The in-process broker lists no groups. Its data ends with it, so it sees no upgrade: this
+        worker stands for all.
+        """
+        return await asyncio.to_thread(self._members) if self._has_admin else {self._writer: ""}
+
     async def note_members(self) -> None:
         """Remember who is in the group, to know later who has left it.
 
@@ -447,7 +457,7 @@ class IndexOnKafka:
         """
         if self._has_admin:
             with contextlib.suppress(BrokerUnavailableError):
-                self._remember(await asyncio.to_thread(self._members))
+                self._remember(await self.members())
 
     async def abort_left_open(self, partitions: Iterable[int]) -> None:
         """Abort open transactions of workers that left the group, instead of awaiting time-outs.
@@ -465,17 +475,17 @@ class IndexOnKafka:
                 f"{len(members)} member(s) are without this worker, {self._writer}"
             )
         self._remember(members)
-        for writer in sorted((last | set(self._seen)) - members - {""}):
+        for writer in sorted((last | set(self._seen)) - members.keys() - {""}):
             logger.info("%s has left the group: aborting its open transaction, if any", writer)
             await abort_left_open(
                 output_config(self._settings), writer, self._settings.send_timeout_seconds
             )
             self._seen.pop(writer, None)
 
-    def _members(self) -> set[str]:
+    def _members(self) -> dict[str, str]:
         return group_members(self._connect(), self._settings.application_id)
 
-    def _remember(self, members: set[str]) -> None:
+    def _remember(self, members: Iterable[str]) -> None:
         for each in sorted(members):
             self._seen.pop(each, None)
             self._seen[each] = None

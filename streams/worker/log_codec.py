@@ -1,8 +1,9 @@
 """Bytes of log records and reports (docs/formats.md, "Log" and "Reports").
 
-A record begins with 18 bytes: version, kind, and the digest of the index's identity. So a reader
-can skip a record of another index before it decodes anything. The rest is MessagePack; documents
-are columns (``streams.store.columns_codec``).
+A record begins with 18 bytes, in all versions: version, kind, and the digest of the index's
+identity. So a reader can skip a record of another index before it decodes anything. The rest is
+MessagePack; documents are columns (``streams.store.columns_codec``). A reader ignores fields at the
+end that it does not know. ``simhash_core.log.versions`` says which version is written when.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from simhash_core.errors import ErrorReason, FirstseenError, ProtocolError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.prints import with_bands
+from simhash_core.log import versions
 from simhash_core.log.records import (
     NO_OFFSET,
     Bundle,
@@ -33,7 +35,9 @@ from simhash_core.log.records import (
     LogRecord,
     Query,
     Report,
+    Standbys,
 )
+from simhash_core.log.versions import UnreadableVersionError
 from streams.store.columns_codec import (
     ColumnsError,
     EncodedColumns,
@@ -44,7 +48,10 @@ from streams.store.columns_codec import (
     encode_numbers,
 )
 
-LOG_VERSION: Final = 3
+VERSION_BYTES: Final = {4: 3, 5: 5}
+"""The first bytes of records by version: those of version 4 were numbered apart."""
+_VERSION_OF: Final = {byte: version for version, byte in VERSION_BYTES.items()}
+
 IDENTITY_DIGEST_BYTES: Final = 16
 
 BUNDLE: Final = b"B"
@@ -59,10 +66,6 @@ _BODY_AT: Final = _HEAD_BYTES + IDENTITY_DIGEST_BYTES
 
 class LogDecodeError(ProtocolError):
     """This version cannot read a log record or a report; the message names it."""
-
-
-class LogVersionError(LogDecodeError):
-    """A record of another format version; none may skip it, because other readers act on it."""
 
 
 class OtherIndexError(FirstseenError):
@@ -112,38 +115,66 @@ class _ControlBody(msgspec.Struct, frozen=True, array_like=True):
     chains: bytes  # ``_TopicChains``: readers need not decode them as long as they stay the same
     heads: EncodedNumbers
     next: int
+    version: int = versions.OLDEST
+
+
+class _StandbysControlBody(_ControlBody, frozen=True, array_like=True, kw_only=True):
+    """From version 5 on."""
+
+    standbys: bytes  # ``Standbys``, which seldom change
 
 
 def identity_digest(identity: str) -> bytes:
     return blake2b(identity.encode(), digest_size=IDENTITY_DIGEST_BYTES).digest()
 
 
+def version_of(value: bytes | None) -> int:
+    """Return the version of a record; 0 for none."""
+    if not value or value[0] == versions.OLDEST:  # that byte was never written
+        return 0
+    return _VERSION_OF.get(value[0], value[0])
+
+
 class LogCodec:
-    def __init__(self, identity: str, scheme: BlockScheme | None = None) -> None:
-        """``scheme``: compute the band keys of bundles that are decoded together."""
+    def __init__(
+        self,
+        identity: str,
+        scheme: BlockScheme | None = None,
+        reads: int = versions.NEWEST,
+    ) -> None:
+        """``scheme``: compute the band keys of bundles that are decoded together.
+
+        ``reads``: the newest version that is read.
+        """
         self._scheme = scheme
+        self._reads = reads
         self._digest = identity_digest(identity)
         self._encode = msgspec.msgpack.Encoder().encode
         self._bundle = msgspec.msgpack.Decoder(_BundleBody)
         self._query = msgspec.msgpack.Decoder(_QueryBody)
         self._control = msgspec.msgpack.Decoder(_ControlBody)
+        self._control_5 = msgspec.msgpack.Decoder(_StandbysControlBody)
         self._report = msgspec.msgpack.Decoder(Report)
         self._chains = _ChainsCodec()
+        self._standbys = _StandbysCodec()
 
-    def encode(self, record: LogRecord) -> bytes:
+    def encode(self, record: LogRecord, version: int = versions.OLDEST) -> bytes:
+        """``version`` is the one in force (``Participant.version``)."""
         match record:
             case Bundle():
-                return self._framed(BUNDLE, _bundle_body(record))
+                return self._framed(BUNDLE, _bundle_body(record), version)
             case Query():
                 encoded = encode_columns(record.columns)
-                return self._framed(QUERY, _QueryBody(record.identifier, record.limit, encoded))
+                body = _QueryBody(record.identifier, record.limit, encoded)
+                return self._framed(QUERY, body, version)
             case Control():
-                return self._framed(CONTROL, self._control_body(record))
+                return self._framed(CONTROL, self._control_body(record, version), version)
 
     def decode(self, value: bytes | None, where: str) -> LogRecord:
         """Return the log record in a value; ``where`` names it in errors.
 
-        Raises ``LogDecodeError``, and ``OtherIndexError`` for another index.
+        Raises ``LogDecodeError``, ``OtherIndexError`` for another index, and
+        ``UnreadableVersionError``.
         """
         kind, body = self._opened(value, where)
         try:
@@ -152,17 +183,20 @@ class LogCodec:
                     return _bundles([self._bundle.decode(body)], self._scheme)[0]
                 case b"Q":
                     return _query(self._query.decode(body))
+                case b"C" if version_of(value) < versions.STANDBYS_SINCE:
+                    return self._read_control(self._control.decode(body), ())
                 case b"C":
-                    return self._read_control(self._control.decode(body))
+                    read = self._control_5.decode(body)
+                    return self._read_control(read, self._standbys.decode(read.standbys))
         except (msgspec.DecodeError, UnicodeDecodeError, ColumnsError) as error:
             raise _damaged(where, error) from error
         raise LogDecodeError(f"the log record {where} is of an unknown kind: {kind.hex()}")
 
     def decode_many(
         self, values: Sequence[bytes | None], where: Sequence[str]
-    ) -> list[LogRecord | LogDecodeError | OtherIndexError]:
+    ) -> list[DecodedRecord]:
         """Return each record, or the error that ``decode`` raises; cheaper than one by one."""
-        decoded: list[LogRecord | LogDecodeError | OtherIndexError | None] = []
+        decoded: list[DecodedRecord | None] = []
         bodies: list[_BundleBody] = []
         for value, place in zip(values, where, strict=True):
             decoded.append(None)
@@ -172,7 +206,7 @@ class LogCodec:
                     bodies.append(self._bundle.decode(body))
                 else:
                     decoded[-1] = self.decode(value, place)
-            except (LogDecodeError, OtherIndexError) as error:
+            except NOT_DECODED as error:
                 decoded[-1] = error
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 decoded[-1] = _damaged(place, error)
@@ -182,16 +216,14 @@ class LogCodec:
             return [self._decoded(value, place) for value, place in zip(values, where, strict=True)]
         return [next(bundles) if each is None else each for each in decoded]
 
-    def _decoded(
-        self, value: bytes | None, where: str
-    ) -> LogRecord | LogDecodeError | OtherIndexError:
+    def _decoded(self, value: bytes | None, where: str) -> DecodedRecord:
         try:
             return self.decode(value, where)
-        except (LogDecodeError, OtherIndexError) as error:
+        except NOT_DECODED as error:
             return error
 
-    def encode_report(self, report: Report) -> bytes:
-        return self._framed(REPORT, report)
+    def encode_report(self, report: Report, version: int = versions.OLDEST) -> bytes:
+        return self._framed(REPORT, report, version)
 
     def decode_report(self, value: bytes | None, where: str) -> Report:
         """Return the report in a value; raises what ``decode`` raises."""
@@ -203,9 +235,9 @@ class LogCodec:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise _damaged(where, error) from error
 
-    def _control_body(self, control: Control) -> _ControlBody:
+    def _control_body(self, control: Control, version: int) -> _ControlBody:
         chains, last = control.heads
-        return _ControlBody(
+        fields = (
             control.previous,
             control.leader,
             control.leads,
@@ -213,33 +245,49 @@ class LogCodec:
             self._chains.encode(chains),
             encode_numbers(np.array(last, dtype=np.int64)),
             control.next,
+            control.version,
         )
+        if version < versions.STANDBYS_SINCE:
+            return _ControlBody(*fields)
+        return _StandbysControlBody(*fields, standbys=self._standbys.encode(control.standbys))
 
-    def _read_control(self, body: _ControlBody) -> Control:
+    def _read_control(self, body: _ControlBody, standbys: Standbys) -> Control:
         chains = self._chains.decode(body.chains)
         last = array("q", decode_numbers([body.heads], [len(chains)]).tobytes())
         heads = ChainHeads(chains, last)
-        return Control(body.previous, body.leader, body.leads, body.decisions, heads, body.next)
+        return Control(
+            body.previous,
+            body.leader,
+            body.leads,
+            body.decisions,
+            heads,
+            body.next,
+            body.version,
+            standbys,
+        )
 
-    def _framed(self, kind: bytes, body: msgspec.Struct) -> bytes:
-        return b"".join((bytes((LOG_VERSION,)), kind, self._digest, self._encode(body)))
+    def _framed(self, kind: bytes, body: msgspec.Struct, version: int) -> bytes:
+        first = bytes((VERSION_BYTES[version],))
+        return b"".join((first, kind, self._digest, self._encode(body)))
 
     def _opened(self, value: bytes | None, where: str) -> tuple[bytes, memoryview]:
         if value is None or len(value) < _BODY_AT:
             raise LogDecodeError(
                 f"the record {where} is no record of the log: who else writes to this topic?"
             )
-        if value[0] != LOG_VERSION:
-            raise LogVersionError(
-                f"the record {where} has format version {value[0]}, this program reads "
-                f"{LOG_VERSION}: use the program that wrote it, or a newer one"
-            )
         if value[_HEAD_BYTES:_BODY_AT] != self._digest:
             raise OtherIndexError(
                 f"the record {where} is of an index with other settings: identity digest "
                 f"{value[_HEAD_BYTES:_BODY_AT].hex()}, and here it is {self._digest.hex()}"
             )
+        version = version_of(value)
+        if not versions.OLDEST <= version <= self._reads:
+            raise UnreadableVersionError(f"the record {where}", version, self._reads)
         return value[1:_HEAD_BYTES], memoryview(value)[_BODY_AT:]
+
+
+DecodedRecord = LogRecord | LogDecodeError | OtherIndexError | UnreadableVersionError
+NOT_DECODED: Final = (LogDecodeError, OtherIndexError, UnreadableVersionError)
 
 
 def _bundle_body(bundle: Bundle) -> _BundleBody:
@@ -337,6 +385,25 @@ class _ChainsCodec:
             if any(not one < other for one, other in pairwise(chains)):
                 raise ColumnsError("the chains of a control record do not rise")
             self._latest = tuple(chains), value
+        return self._latest[0]
+
+
+class _StandbysCodec:
+    """Bytes of the open standbys of control records."""
+
+    def __init__(self) -> None:
+        self._encoder = msgspec.msgpack.Encoder()
+        self._decoder = msgspec.msgpack.Decoder(Standbys)
+        self._latest: tuple[Standbys, bytes] = (), self._encoder.encode(())
+
+    def encode(self, standbys: Standbys) -> bytes:
+        if standbys is not self._latest[0]:
+            self._latest = standbys, self._encoder.encode(standbys)
+        return self._latest[1]
+
+    def decode(self, value: bytes) -> Standbys:
+        if value != self._latest[1]:
+            self._latest = self._decoder.decode(value), value
         return self._latest[0]
 
 

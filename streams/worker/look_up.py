@@ -16,14 +16,20 @@ import numpy as np
 from simhash_core.errors import FirstseenError
 from simhash_core.index.prints import prints_of
 from simhash_core.log.participant import Participant
-from simhash_core.log.records import Bundle, LogRecord, Report
+from simhash_core.log.records import Bundle, Report
+from simhash_core.log.versions import UnreadableVersionError
 from streams.kafka.log_reader import LogRecords
 from streams.kafka.producers import AppendUnknownError
 from streams.monitoring.metrics import Metrics
 from streams.store.shard_store import ShardStore
 from streams.worker.clients import PartitionReader
 from streams.worker.fingerprint import PendingRecord
-from streams.worker.log_codec import LogDecodeError, LogVersionError, OtherIndexError
+from streams.worker.log_codec import (
+    NOT_DECODED,
+    DecodedRecord,
+    LogDecodeError,
+    version_of,
+)
 from streams.worker.order import RETRY_SECONDS, BundleSender, LogClient, fail_append
 from streams.worker.worker_log import RateLimitedLog
 
@@ -33,12 +39,17 @@ _SLICE_SECONDS: Final = 0.01  # after this time the other stages get a turn
 _DECODED_TOGETHER: Final = 64  # records
 _AT_ONCE_SECONDS: Final = 0.002  # a shorter wait until the next report is none
 _SAMPLE_SECONDS: Final = 1.0
+_TELL_SECONDS: Final = 3.0  # between reports of what this worker reads
 _SILENT_SECONDS: Final = 5.0  # a report without a decision for so long is made again
 _SILENT_SECONDS_MAX: Final = 60.0
 _MILLISECONDS: Final = 1000
 
 
-_Decoded = LogRecord | LogDecodeError | OtherIndexError
+class _ReadRecord(NamedTuple):
+    offset: int
+    record: DecodedRecord
+    version: int
+    timestamp_ms: int
 
 
 class LookUpEvents(NamedTuple):
@@ -87,6 +98,7 @@ class LogLookUp:
         self._timer: asyncio.TimerHandle | None = None
         self._awaited: int | None = None
         self._awaited_since = 0.0
+        self._told_at = time.monotonic()
         self._silent_seconds = _SILENT_SECONDS
         self._foreign = RateLimitedLog(logger, "skipped %d records of the log; the last: %s")
         self._out_of_chain = RateLimitedLog(
@@ -118,9 +130,9 @@ class LogLookUp:
         participant, session = self._participant, self._session
         skipped, refused = participant.packets_skipped, participant.controls_refused
         slice_end = time.monotonic() + _SLICE_SECONDS
-        for offset, record, timestamp_ms in self._decoded(batch):
+        for read in self._decoded(batch):
             with self._metrics.stage("lookup"):
-                self._read(offset, record, timestamp_ms)
+                self._read(read)
             if time.monotonic() > slice_end:
                 await asyncio.sleep(0)
                 if session != self._session:
@@ -132,21 +144,28 @@ class LogLookUp:
         self._metrics.control_refused(controls)
         self._out_of_chain.note(participant.replica.position, packets + controls)
 
-    def _decoded(self, batch: LogRecords) -> Iterator[tuple[int, _Decoded, int]]:
-        """Yield offset, record or error, and timestamp; records are decoded some at a time."""
+    def _decoded(self, batch: LogRecords) -> Iterator[_ReadRecord]:
+        """Yield records, which are decoded some at a time."""
         records = iter(batch.records)
         while some := [*islice(records, _DECODED_TOGETHER)]:
             where = [f"{self._topics.log}/0@{offset}" for offset, _, _ in some]
             with self._metrics.stage("lookup"):
                 decoded = self._codec.decode_many([value for _, value, _ in some], where)
-            for (offset, _, timestamp_ms), record in zip(some, decoded, strict=True):
-                yield offset, record, timestamp_ms
+            for (offset, value, timestamp_ms), record in zip(some, decoded, strict=True):
+                yield _ReadRecord(offset, record, version_of(value), timestamp_ms)
 
-    def _read(self, offset: int, record: _Decoded, timestamp_ms: int) -> None:
+    def _read(self, read: _ReadRecord) -> None:
         participant = self._participant
-        if isinstance(record, LogVersionError):
-            raise record  # newer workers read this record, so skipping it could change verdicts
-        if isinstance(record, OtherIndexError | LogDecodeError):
+        offset, record, version, timestamp_ms = read
+        is_heeded = participant.replica.heeds(offset, version)
+        if isinstance(record, UnreadableVersionError) and is_heeded:
+            raise record  # others act on it, so skipping it could change verdicts
+        if isinstance(record, NOT_DECODED) or not is_heeded:
+            if not isinstance(record, NOT_DECODED):
+                record = LogDecodeError(
+                    f"the record {self._topics.log}/0@{offset} has format version {version}, and "
+                    f"version {participant.version} is in force"
+                )
             self._foreign.note(record)
             self._metrics.foreign_record("log")
             participant.replica.skip(offset)
@@ -224,7 +243,10 @@ class LogLookUp:
         if self._participant.decider is not None:
             self._events.on_report(report)
             return
-        value = self._codec.encode_report(report)
+        self._append_report(report)
+
+    def _append_report(self, report: Report) -> None:
+        value = self._codec.encode_report(report, self._participant.version)
         self._metrics.internal_bytes("reports", len(value))
         future = self._appender.append(self._topics.reports, value)
         future.add_done_callback(self._reported)
@@ -240,6 +262,18 @@ class LogLookUp:
         asyncio.get_running_loop().call_later(RETRY_SECONDS, self._events.on_look_up)
 
     # ---- called every second
+
+    def tell_version(self) -> None:
+        """Report which version of the formats this worker reads, until that one is in force.
+
+        A worker without shards does so all the time, as it does not read the log.
+        """
+        participant = self._participant
+        now = time.monotonic()
+        if participant.awaits_raise and now - self._told_at >= _TELL_SECONDS:
+            self._told_at = now
+            if participant.decider is None:
+                self._append_report(participant.positions())
 
     def measure(self) -> None:
         undecided = self._participant.replica.undecided

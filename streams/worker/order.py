@@ -172,7 +172,7 @@ class BundleSender:
                 self._waiting = 0
                 return False
             self._waiting = max(0, self._waiting - len(bundle))
-            value = self._codec.encode(bundle)
+            value = self._codec.encode(bundle, self._participant.version)
             self._metrics.internal_bytes("log", len(value))
             shards = [self._shards[each.chain.partition] for each in bundle.segments]
             future = self._appender.append(self._topics.log, value)
@@ -217,7 +217,8 @@ class BundleSender:
 
     async def ask(self, query: Query) -> None:
         """Append a query, answered in ``Participant.answers``; raises ``AppendUnknownError``."""
-        await self._appender.append(self._topics.log, self._codec.encode(query))
+        value = self._codec.encode(query, self._participant.version)
+        await self._appender.append(self._topics.log, value)
 
 
 def _ends(bundle: Bundle) -> Iterator[tuple[int, int]]:

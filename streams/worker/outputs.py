@@ -21,6 +21,7 @@ import numpy as np
 
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import Headers, masked
+from simhash_core.log import versions
 from simhash_core.log.columns import verdict_of
 from simhash_core.log.participant import ShardReady
 from simhash_core.log.records import Packet
@@ -42,7 +43,7 @@ from streams.documents.timestamps import format_rfc3339
 from streams.kafka.producers import ProducerRecord
 from streams.monitoring.metrics import DEAD_LETTER, Metrics
 from streams.settings.settings import Mode, TopicSettings
-from streams.store.changelog_codec import ChangelogRecord, encode_progress
+from streams.store.changelog_codec import ChangelogRecord, encode_progress, written_in
 from streams.store.entry_batch import StoreChange, records_of
 from streams.worker.fingerprint import PendingRecord
 
@@ -137,10 +138,12 @@ async def output_batch(
     shards: Sequence[ShardReady[PendingRecord]],
     rules: OutputRules,
     stored: Mapping[int, StoreChange],
+    version: int = versions.OLDEST,
 ) -> OutputBatch:
     """Return the records of a commit: outputs, then the changelog records of each shard.
 
-    ``stored`` is the change of each shard's store. The event loop gets turns.
+    ``stored`` is the change of each shard's store; ``version`` is that in force, of the changelog
+    records. The event loop gets turns.
     """
     batch = OutputBatch()
     changes: list[tuple[int, ChangelogRecord]] = []
@@ -180,7 +183,8 @@ async def output_batch(
         )
         changes.append((partition, committed))
         batch.offsets[partition] = progress.next
-    for partition, (key, value) in changes:
+    for partition, record in changes:
+        key, value = written_in(record, version)
         batch.changelog_bytes += len(key) + len(value or b"")
         batch.records.append(ProducerRecord(rules.topics.changelog, key, value, partition))
     return batch

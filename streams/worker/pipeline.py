@@ -26,6 +26,7 @@ from typing import Any, Final, Protocol
 
 from simhash_core.errors import FirstseenError
 from simhash_core.index.look_up import Nearness
+from simhash_core.log import versions
 from simhash_core.log.participant import BundleLimit, Participant
 from simhash_core.log.records import Report
 from simhash_core.log.shards import OwnedShard
@@ -92,8 +93,13 @@ class Pipeline:
         clients: WorkerClients,
         channels: Sequence[Channel],
         on_failure: Callable[[FirstseenError], object],
+        *,
+        reads: int = versions.NEWEST,
     ) -> None:
-        """Connect nothing yet; ``channels`` are in the order of the four agents."""
+        """Connect nothing yet; ``channels`` are in the order of the four agents.
+
+        ``reads`` is the newest version of the formats that this worker reads.
+        """
         topics, metrics = settings.topics, observers.metrics
         self.metrics = metrics
         self.failure: FirstseenError | None = None
@@ -106,10 +112,11 @@ class Pipeline:
         self._wakes = [Wake(channel) for channel in channels]
         self._wake_intake, self._wake_look_up, self._wake_decide, self._wake_commit = self._wakes
         self.participant: Participant[PendingRecord] = Participant(
-            f"{rules.writer}.{uuid.uuid4().hex[:8]}", Nearness.of(fingerprinter.profile)
+            f"{rules.writer}.{uuid.uuid4().hex[:8]}", Nearness.of(fingerprinter.profile), reads
         )
         self.schemas = SchemaPrefetch(settings, metrics)
-        log = LogClient(LogCodec(rules.identity, fingerprinter.scheme), clients.appender, topics)
+        codec = LogCodec(rules.identity, fingerprinter.scheme, reads)
+        log = LogClient(codec, clients.appender, topics)
         self._intake = Intake(settings, clients.member, self.shards, metrics, self._wake_intake)
         self._traces = observers.traces
         batches = RawBatches(
@@ -135,7 +142,7 @@ class Pipeline:
             log,
             clients.reports,
             metrics,
-            clients.index.delete_before,
+            clients.index,
             limit=settings.batch.documents,
         )
         self._look_up = LogLookUp(
@@ -296,6 +303,9 @@ class Pipeline:
             self._look_up.measure()
             self._leader.measure()
             self._start(self._segments.step(self._kept))
+            if self._leader.is_to_see_members:
+                self._start(self._leader.see_members())
+            self._look_up.tell_version()
             await self._look_at_topic()
             await self._leader.trim(self._partitions)
             if self._look_up.is_report_lost():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import faust
 
+from simhash_core.log import versions
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import index_digest
 from streams.errors import ExitCode, report
@@ -119,6 +120,7 @@ def _run(settings: Settings, server: OpsServer) -> int:
         clients,
         channels,
         lambda error: app.add_future(app.crash(error)),
+        reads=versions.NEWEST,
     )
     view = PipelineView(pipeline, clients.stores, fingerprinter)
     health = Health(settings.stall_seconds, lambda: pipeline.failure)

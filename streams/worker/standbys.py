@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from simhash_core.errors import FirstseenError
 from simhash_core.index.document_index import DocumentIndex
+from simhash_core.log import versions
 from simhash_core.log.participant import Participant
 from simhash_core.log.records import Chain, Progress, log_offset_of, sequence_number
 from simhash_core.log.shards import Standby
@@ -153,6 +154,19 @@ class StandbyStores:
         if store is not None:
             store.close()
             logger.info("standby of shard %d closed: %s", partition, why)
+
+    def is_succeeded(self, partition: int, planned: Iterable[str]) -> bool:
+        """Return whether standbys of a shard are open at all members that are to have one.
+
+        Until control records say which are open, nobody waits for that.
+        """
+        latest = self._participant.replica.latest
+        if latest is None or latest.version < versions.STANDBYS_SINCE:
+            return True
+        at = {
+            versions.member_of(worker) for worker, shards in latest.standbys if partition in shards
+        }
+        return at.issuperset(planned)
 
     def open_stores(self) -> list[ShardStore]:
         return list(self._stores.values())
@@ -370,7 +384,9 @@ class Standbys:
         for partition in self.stores.partitions:
             # A standby of a shard that the group assigned to this worker becomes the shard soon.
             is_mine = partition in owned[self._group.writer] or partition in self._shards
-            if partition not in wanted and not is_mine:
+            if partition in wanted or is_mine:
+                continue
+            if self.stores.is_succeeded(partition, plan.get(partition, ())):
                 self.stores.drop(partition, "another worker stands by")
         # Open only what two plans in a row want: members often join or leave together.
         steady, self._wanted = wanted & self._wanted, wanted

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from simhash_core.log import versions
 from simhash_core.log.records import Control, LogRecord, Report
 from tests.simulation.life import Life, Stream
 from tests.simulation.narration import line_of
@@ -19,6 +20,7 @@ class _OnTheWay(NamedTuple):
     life: Life
     streams: list[Stream | None]
     record: LogRecord | Report
+    version: int
 
 
 class Appends:
@@ -33,7 +35,8 @@ class Appends:
         return bool(self._on_the_way)
 
     def send(self, life: Life, record: LogRecord | Report) -> None:
-        self._on_the_way.append(_OnTheWay(life, life.streams_of(record), record))
+        version = life.participant.version
+        self._on_the_way.append(_OnTheWay(life, life.streams_of(record), record, version))
         if not self._world.is_calm and self._world.rng.random() > self._world.scenario.late:
             self.arrive()
 
@@ -44,7 +47,7 @@ class Appends:
         rng, scenario, is_calm = self._world.rng, self._world.scenario, self._world.is_calm
         overtakes = not is_calm and rng.random() < scenario.reordered
         at = rng.randrange(len(self._on_the_way)) if overtakes else 0
-        life, streams, record = self._on_the_way.pop(at)
+        life, streams, record, version = self._on_the_way.pop(at)
         chance = 1.0 if is_calm else rng.random()
         if chance < scenario.refused:
             self._world.tell(f"refused: {life.name}'s {line_of(record)}")
@@ -53,14 +56,14 @@ class Appends:
         if isinstance(record, Report) and not is_calm and self._vanishes():
             self._world.tell(f"acknowledged and lost: {life.name}'s {line_of(record)}")
             return
-        offset = self.append(life.name, record)
+        offset = self.append(life.name, record, version)
         chance -= scenario.refused
         if chance < scenario.lost:
             self._world.tell("    its answer is lost")
             life.answers.append(partial(life.append_failed, record, streams))
             return
         if chance - scenario.lost < scenario.doubled:
-            again = self.append(life.name, record)
+            again = self.append(life.name, record, version)
             offset = rng.choice((offset, again))  # which of the two the broker tells
         if isinstance(record, Control):
             answer = partial(life.participant.control_appended, offset, record.leader)
@@ -70,7 +73,7 @@ class Appends:
         vanishing = self._world.scenario.vanishing
         return vanishing > 0 and self._world.rng.random() < vanishing
 
-    def append(self, who: str, record: LogRecord | Report) -> int:
+    def append(self, who: str, record: LogRecord | Report, version: int = versions.OLDEST) -> int:
         broker = self._world.broker
         if isinstance(record, Report):
             broker.reports.append(record)
@@ -78,6 +81,7 @@ class Appends:
             return len(broker.reports) - 1
         offset = broker.log_end
         broker.log.append(record)
+        broker.versions.append(version)
         self._world.tell(f"log {offset} by {who}: {line_of(record)}")
-        self._world.judge.appended(offset, record, broker.appended_ms(offset))
+        self._world.judge.appended(offset, record, broker.appended_ms(offset), version)
         return offset

@@ -142,6 +142,7 @@ class Broker:
         self.raw = raw
         self.born = born
         self.log: list[LogRecord] = []
+        self.versions: list[int] = []  # of the records of the log
         self.log_start = 0
         self.reports: list[Report] = []
         self.changelogs = [Changelog() for _ in raw]

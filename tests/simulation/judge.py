@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from simhash_core import documents
 from simhash_core.documents import Entry
+from simhash_core.log import versions
+from simhash_core.log.decider import worker_of
 from simhash_core.log.records import (
     NO_CONTROL,
     Bundle,
@@ -61,6 +63,12 @@ class Judge:
         self.expired_before = 0
         self.removed: set[int] = set()
         self._heads: dict[Chain, int] = {}
+        self.version = versions.OLDEST  # in force
+        self._listed: dict[str, dict[str, int]] = {}
+
+    def listed(self, worker: str, members: dict[str, int]) -> None:
+        """Note whom a worker saw in the group, and what each of them reads."""
+        self._listed[worker] = members
 
     def produced(self, raw: Iterable[RawPartition]) -> None:
         for partition in raw:
@@ -71,8 +79,11 @@ class Judge:
 
     # ---- the log
 
-    def appended(self, offset: int, record: LogRecord, appended_ms: int) -> None:
+    def appended(
+        self, offset: int, record: LogRecord, appended_ms: int, version: int = versions.OLDEST
+    ) -> None:
         """Judge a record of the log, which took it in at a time."""
+        self._judge_written(offset, version)
         if isinstance(record, Control):
             if record.previous == (self.accepted[-1] if self.accepted else NO_CONTROL):
                 self._control(offset, record)
@@ -101,6 +112,7 @@ class Judge:
 
     def _control(self, offset: int, control: Control) -> None:
         self.accepted.append(offset)
+        self._judge_version(offset, control)
         for decision in control.decisions:
             first = next(iter(self.undecided), None)
             if decision.offset != first:
@@ -117,6 +129,24 @@ class Judge:
             raise ViolationError(f"control {offset}: next is {control.next}, undecided is {first}")
         if dict(control.heads.items()) != self._heads:
             raise ViolationError(f"control {offset}: heads are {control.heads}, not {self._heads}")
+
+    def _judge_written(self, offset: int, version: int) -> None:
+        if not self.version - 1 <= version <= self.version:
+            raise ViolationError(f"{offset} has version {version}, in force is {self.version}")
+
+    def _judge_version(self, offset: int, control: Control) -> None:
+        if control.version < self.version:
+            raise ViolationError(f"control {offset}: {control.version} after {self.version}")
+        if control.version == self.version:
+            return
+        leader = versions.member_of(worker_of(control.leader))
+        members = self._listed.get(leader, {})
+        if min(members.values(), default=0) < control.version:
+            raise ViolationError(
+                f"control {offset} raises the version to {control.version}, and {leader} has seen "
+                f"{members}"
+            )
+        self.version = control.version
 
     def _decision(self, decision: Decision, item: Bundle | Query) -> None:
         said = self._said[decision.offset]

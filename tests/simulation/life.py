@@ -17,6 +17,7 @@ from simhash_core.index.look_up import Nearness
 from simhash_core.log.participant import LEADING_SHARD, BundleLimit, Participant, ShardReady
 from simhash_core.log.records import NO_CONTROL, Bundle, Control, LogRecord, Progress, Report
 from simhash_core.log.shard_stream import ShardStream
+from simhash_core.log.versions import UnreadableVersionError
 from tests.simulation.broker import RawRecord, StoredEntries
 from tests.simulation.scenario import RATES
 from tests.simulation.standby_copies import StandbyCopies
@@ -33,10 +34,12 @@ IDLE_LOOKS = 4
 class Life:
     """One process of a worker."""
 
-    def __init__(self, name: str, world: World, nearness: Nearness) -> None:
+    def __init__(self, name: str, world: World, nearness: Nearness, reads: int) -> None:
+        """``reads``: the newest version of the formats that its release reads."""
         self.name = name
+        self.reads = reads
         self.is_member = True
-        self.participant: Participant[RawRecord] = Participant(name, nearness)
+        self.participant: Participant[RawRecord] = Participant(name, nearness, reads)
         self.epochs: dict[int, int] = {}
         self.answers: deque[Callable[[], None]] = deque()
         self._world = world
@@ -71,6 +74,8 @@ class Life:
             self.learn,
             self._follow,
         ]
+        if world.scenario.older < 1.0:
+            self._actions.append(self._tell_version)
         often = [self._rng.choice(RATES) for _ in self._actions]
         often[self._actions.index(self._read_some)] *= world.scenario.reading
         self._often = list(accumulate(often))
@@ -115,6 +120,7 @@ class Life:
         self._prepare(whole=True)
         self._commit()
         self._tell_positions()
+        self._tell_version()
         self._trim()
         self._trim()
 
@@ -237,8 +243,26 @@ class Life:
                 return
             if replica.position >= broker.log_end:
                 return
-            offset = replica.position
-            self.participant.read(offset, broker.log[offset], broker.appended_ms(offset))
+            if not self._read_next(replica.position):
+                return
+
+    def _read_next(self, offset: int) -> bool:
+        """Read a record; return false where it cannot go on, and ends."""
+        broker, participant = self._world.broker, self.participant
+        version = broker.versions[offset]
+        if not participant.replica.heeds(offset, version):
+            participant.replica.skip(offset)
+            return True
+        if version > self.reads:
+            refused = UnreadableVersionError(f"the log at {offset}", version, self.reads)
+            self._world.refuses(self, refused)
+            return False
+        try:
+            participant.read(offset, broker.log[offset], broker.appended_ms(offset))
+        except UnreadableVersionError as error:
+            self._world.refuses(self, error)
+            return False
+        return True
 
     def _report(self) -> None:
         report = self.participant.report(self._world.scenario.report_limit)
@@ -258,6 +282,18 @@ class Life:
 
     def _tell_positions(self) -> None:
         if self.participant.shards:
+            self._hand_over(self.participant.positions())
+
+    def _tell_version(self) -> None:
+        """Let the leader know what this worker reads; as the leader, look who is there."""
+        if not self.participant.awaits_raise or not self.is_member:
+            return
+        decider = self.participant.decider
+        if decider is not None and decider.leads:
+            if decider._version < self.reads:  # else the raise is on its way
+                members = self._world.list_members(self.name)
+                self.participant.see_members(dict.fromkeys(members, ""))
+        else:
             self._hand_over(self.participant.positions())
 
     def _hand_over(self, report: Report) -> None:

@@ -64,11 +64,14 @@ def changed(drawn: S, changes: Mapping[str, Any]) -> S:
 
 
 def mutants(rules: Mapping[str, Rule], usual: Mapping[str, Any] | None = None) -> list[Mutant]:
-    """Return mutants by name; ``usual``: the changes of scenarios where a rule has no others."""
+    """Return mutants by name; ``usual``: the changes of scenarios where a rule has no others.
+
+    There is one release, if they do not say otherwise.
+    """
     made = []
     for name, rule in rules.items():
         broken, changes, start = rule if isinstance(rule, Tried) else Tried(rule)
-        mutant = Mutant(name, changes=changes or usual or {}, start=start)
+        mutant = Mutant(name, changes={"older": 1.0, **(changes or usual or {})}, start=start)
         if isinstance(broken, str):
             mutant = replace(mutant, rules=replace(KEPT, **{broken: False}))
         else:

@@ -8,6 +8,7 @@ from tests.simulation.mutants_of_look_up import LOOK_UP, SHELL
 from tests.simulation.mutants_of_removals import APPLIED, DECIDED, SEEN
 from tests.simulation.mutants_of_shards import SHARDS, STREAM
 from tests.simulation.mutants_of_standbys import STANDBYS, WITH_STANDBYS
+from tests.simulation.mutants_of_versions import TWO_RELEASES, VERSIONS
 from tests.simulation.mutants_of_windows import SCOPES, SHORT, WINDOWS
 
 _PROTOCOL = (CHAINS, SUCCESSION, DECIDING, STREAM, SHARDS, LOOK_UP, SHELL, SCOPES)
@@ -15,4 +16,5 @@ MUTANTS = [
     *(mutant for rules in (*_PROTOCOL, SEEN, DECIDED, APPLIED) for mutant in mutants(rules)),
     *mutants(WINDOWS, usual=SHORT),
     *mutants(STANDBYS, usual=WITH_STANDBYS),
+    *mutants(VERSIONS, usual=TWO_RELEASES),
 ]

@@ -42,7 +42,8 @@ class Scenario:
     ``produced``: how often an append arrives that was late, and raw records come. ``memtable``,
     ``forgotten``, ``compared``: limits of the core, drawn small. ``reading``: how often workers
     read the log; 1: as often as the seed draws. ``beginning``: how soon a session begins with
-    shards that came; 1: in some steps.
+    shards that came; 1: in some steps. ``older``: the chance that a life that begins while there is
+    chaos is of the release before; 1: there is no other release.
     """
 
     seed: int
@@ -78,6 +79,7 @@ class Scenario:
     vanishing: float
     reading: float = 1.0
     beginning: float = 1.0
+    older: float = 1.0
 
 
 RATES: Final = (0.3, 1.0, 3.0)
@@ -129,6 +131,8 @@ def draw_scenario(seed: int) -> Scenario:
         replaces=rng.random() < 0.3,
         standbys=rng.random() < 0.5,
         vanishing=rng.choice(chance),
+        # Drawn apart, so that all else of a seed stays as it is.
+        older=random.Random(~seed).choice([0.0, 0.3, 0.6, 0.6, 1.0]),
     )
 
 

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 
 from simhash_core.documents import Entry
 from simhash_core.index.look_up import Nearness
+from simhash_core.log import versions
 from simhash_core.log.participant import LEADING_SHARD, ShardReady
 from simhash_core.log.records import Bundle, Chain, LogRecord, Progress, Query, Report
 from simhash_core.log.shard_stream import Ready
+from simhash_core.log.versions import UnreadableVersionError
 from tests.simulation.appends import Appends
 from tests.simulation.broker import TOPIC, Broker, RawPartition, RawRecord, change
 from tests.simulation.documents import SimulatedDocument, columns_of
@@ -68,6 +70,7 @@ class World:
         self._nearness = Nearness(
             scenario.scheme, scenario.verifier, window_ms, lateness_ms, replaces=scenario.replaces
         )
+        self._releases = random.Random(scenario.seed + 2)
         self._appends = Appends(self)
         self._queries = list(range(len(scenario.queries)))
         self._named = 0
@@ -107,6 +110,8 @@ class World:
             return False
         if not self.judge.removed.isdisjoint(self._entries()):
             return False
+        if self.is_calm and self.scenario.older < 1.0 and self.judge.version < versions.NEWEST:
+            return False
         if not self._later:
             return not self.judge.undecided
         self._create_topic_again()
@@ -120,6 +125,9 @@ class World:
                 self._end(life)
         for partition in range(len(self.broker.raw)):
             self._be_born(partition)
+        if self.scenario.older < 1.0:
+            for life in [each for each in self.lives if each.reads < versions.NEWEST]:
+                self._crash(life)
         # A leader may decide no more than one packet in a round.
         for _ in range(CALM_ROUNDS_LIMIT + len(self.judge.undecided)):
             if self._is_over():
@@ -133,7 +141,7 @@ class World:
         raise ViolationError(f"no end: put out {waiting}, undecided {[*self.judge.undecided]}")
 
     def _round(self) -> None:
-        for life in self.lives:
+        for life in self.lives.copy():
             while self._appends.are_under_way:
                 self._appends.arrive()
             life.whole_cycle()
@@ -264,9 +272,30 @@ class World:
 
     def _new_life(self) -> Life:
         self._named += 1
-        life = Life(f"w{self._named}", self, self._nearness)
+        life = Life(f"w{self._named}", self, self._nearness, self._draw_release())
         self.lives.append(life)
         return life
+
+    def _draw_release(self) -> int:
+        """Return what the next life reads: while workers are replaced, any of two releases."""
+        older = self.scenario.older
+        if older == 1.0:
+            return versions.OLDEST
+        is_older = not self.is_calm and self._releases.random() < older
+        return versions.OLDEST if is_older else versions.NEWEST
+
+    def list_members(self, who: str) -> list[str]:
+        """Return the members of the group; the judge remembers what they read."""
+        members = {life.name: life.reads for life in self._members()}
+        self.judge.listed(who, members)
+        return [*members]
+
+    def refuses(self, life: Life, why: UnreadableVersionError) -> None:
+        """End a life that cannot read on; another release takes its place."""
+        self.tell(f"{life.name} ends: {why}")
+        if self.judge.version <= life.reads:
+            raise ViolationError(f"{life.name} refuses, and {self.judge.version} is in force")
+        self._crash(life)
 
     def _end(self, life: Life) -> None:
         self.tell(f"{life.name} ends")

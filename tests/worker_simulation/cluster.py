@@ -103,6 +103,8 @@ class Cluster:
             bumps_epochs=limits.bumps_epochs,
             is_away=lambda: self.network.away,
         )
+        self.listed: Callable[[str], None] = lambda _: None
+        """Called with the name of a worker that learns who is in the group."""
         self._topic_ids = 0
         self._waiting: dict[Place, dict[asyncio.Future[None], None]] = {}
 

@@ -175,6 +175,9 @@ class GroupCoordinator:
     def names(self) -> set[str]:
         return {member.name for member in self._members.values()}
 
+    def ids(self) -> dict[str, str]:
+        return {member.name: member.id for member in self._members.values()}
+
     def owners(self) -> dict[int, str]:
         return {p: member.name for member in self._members.values() for p in member.assigned}
 

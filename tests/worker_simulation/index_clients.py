@@ -17,12 +17,13 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from simhash_core.errors import FirstseenError
 from simhash_core.log.records import Progress
+from simhash_core.log.versions import UnreadableVersionError
 from simhash_core.text.profiles import Profile
 from streams.errors import BrokerUnavailableError, UnansweredError
 from streams.kafka.clients import Consumer
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Delivery, Settings
-from streams.store.changelog import Changelog, LoggedBatch
+from streams.store.changelog import Changelog, LoggedBatch, Report
 from streams.store.changelog_codec import PROGRESS_KEY, LoggedProgress, furthest
 from streams.store.recovery import ShardStores
 from streams.store.row_store import StoreDisk
@@ -44,8 +45,12 @@ _BATCH: Final = 20
 class SimulatedIndexAdmin:
     """An ``IndexAdmin`` on the simulated cluster."""
 
-    def __init__(self, host: Host, settings: Settings, identity: str, writer: str) -> None:
+    def __init__(
+        self, host: Host, settings: Settings, identity: str, writer: str, reads: int
+    ) -> None:
+        """``reads``: the newest version of the formats that the worker's release reads."""
         self._host = host
+        self._reads = reads
         self._topics = settings.topics
         self._identity = identity
         self._writer = writer
@@ -84,6 +89,13 @@ class SimulatedIndexAdmin:
                 self._host.cluster.add_partitions(self._topics.changelog, partitions)
 
         await self._ask("create partitions", grow)
+
+    async def members(self) -> dict[str, str]:
+        def ids() -> dict[str, str]:
+            self._host.cluster.listed(self._writer)
+            return self._host.cluster.group.ids()
+
+        return cast("dict[str, str]", await self._ask("list group", ids))
 
     async def note_members(self) -> None:
         self._seen |= cast(
@@ -133,19 +145,28 @@ class SimulatedIndexAdmin:
         return 0 if topic is None else len(topic.partitions)
 
     async def _last_progress(self, partition: int) -> LoggedProgress | None:
-        def last() -> LoggedProgress | None:
+        def committed() -> list[Stored]:
             changelog = self._host.cluster.topics[self._topics.changelog]
             if partition >= len(changelog.partitions):
-                return None
-            return last_progress(changelog.partitions[partition].read_committed())
+                return []
+            return changelog.partitions[partition].read_committed()
 
-        return cast("LoggedProgress | None", await self._ask("read claim", last))
+        records = cast("list[Stored]", await self._ask("read claim", committed))
+        refuse_newer([each.value for each in records], self._reads)
+        return last_progress(records)
 
     async def _ask(self, name: str, work: Callable[[], Any]) -> Any:  # noqa: ANN401 - of any
         try:
             return await self._host.in_client(self._host.ask_until(name, work, _ANSWER_SECONDS))
         except NoAnswerError as error:
             raise UnansweredError(f"no answer: {error}") from error
+
+
+def refuse_newer(values: Iterable[bytes | None], reads: int) -> None:
+    """Refuse records of the changelog as the release before does."""
+    for value in values:
+        if value and value[0] > reads:
+            raise UnreadableVersionError("a record of the changelog", value[0], reads)
 
 
 def last_progress(records: Iterable[Stored]) -> LoggedProgress | None:
@@ -271,6 +292,13 @@ class _End:
 class _Changelog(Changelog):
     """A changelog that is read with a simulated consumer."""
 
+    def read(
+        self, start: int, report: Report, lacks: Callable[[], str] = str
+    ) -> Iterator[LoggedBatch]:
+        for batch in super().read(start, report, lacks):
+            refuse_newer(batch.values, self.config["reads"])
+            yield batch
+
     @contextmanager
     def _consumer(self, isolation: str = "read_committed") -> Iterator[Consumer]:
         host, slowness = self.config["host"], self.config["slowness"]
@@ -293,10 +321,11 @@ class SimulatedStores(ShardStores):
         metrics: Metrics,
         disk: StoreDisk,
         slowness: Callable[[], float],
+        reads: int,
     ) -> None:
         self._host = host
         changelog_id = host.cluster.topics[settings.topics.changelog].id
-        config = {"host": host, "slowness": slowness}
+        config = {"host": host, "slowness": slowness, "reads": reads}
         super().__init__(settings, config, identity, changelog_id, metrics, disk)
         self._profile = profile
 

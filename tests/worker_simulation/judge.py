@@ -27,7 +27,7 @@ from streams.settings.settings import Delivery, Settings
 from streams.store.recovery import load_batch
 from streams.store.row_codec import StoreIdentity
 from streams.store.shard_directory import open_shard
-from streams.worker.log_codec import LogCodec
+from streams.worker.log_codec import LogCodec, version_of
 from tests.rigs.memory_rows import MemoryDisk
 from tests.simulation.broker import RawPartition
 from tests.simulation.judge import Judge, ViolationError
@@ -61,7 +61,7 @@ class WorkerJudge:
 
     def appended(self, stored: Stored) -> None:
         record: LogRecord = self._codec.decode(stored.value, f"log@{stored.offset}")
-        self.log.appended(stored.offset, record, stored.timestamp_ms)
+        self.log.appended(stored.offset, record, stored.timestamp_ms, version_of(stored.value))
 
     # ---- outputs
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.simulation.mutant import changed
 from tests.simulation.replacements import Replacement, replaced
-from tests.worker_simulation.scenario import WorkerScenario, draw_worker_scenario
+from tests.worker_simulation.scenario import Releases, WorkerScenario, draw_worker_scenario
 from tests.worker_simulation.world import simulate
 
 
@@ -16,7 +16,8 @@ from tests.worker_simulation.world import simulate
 class WorkerMutant:
     """One broken rule. One of ``seeds`` seeds from ``start`` on catches it.
 
-    ``changes``: of every scenario, as of ``tests.simulation.mutant``.
+    ``changes``: of every scenario, as of ``tests.simulation.mutant``; there is one release, if they
+    do not say otherwise.
     """
 
     name: str
@@ -26,7 +27,7 @@ class WorkerMutant:
     seeds: int = 40
 
     def scenario(self, seed: int) -> WorkerScenario:
-        return changed(draw_worker_scenario(seed), self.changes)
+        return changed(draw_worker_scenario(seed), {"releases": Releases.OLDER, **self.changes})
 
 
 def failure_of(mutant: WorkerMutant, seed: int, story: list[str] | None = None) -> Exception | None:

@@ -11,8 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
+
+from simhash_core.log import versions
+from simhash_core.log.decider import Decider
 from simhash_core.log.participant import Participant
-from simhash_core.log.records import NO_CONTROL, Progress
+from simhash_core.log.records import NO_CONTROL, Control, Progress
+from simhash_core.log.replica import Replica
+from simhash_core.log.versions import Readers
 from streams.settings.settings import Delivery
 from streams.store import recovery
 from streams.store.row_codec import StoreIdentity
@@ -40,6 +46,7 @@ from tests.worker_simulation.network import NetworkFaults
 from tests.worker_simulation.scenario import (
     Event,
     Fault,
+    Releases,
     StoreFate,
     Theme,
     WorkerScenario,
@@ -278,12 +285,39 @@ def _is_open(_: object) -> Callable[..., Any]:
     return is_current
 
 
+def rolling(scenario: WorkerScenario) -> list[Event]:
+    """Return a change: the workers are replaced one by one, and one is killed meanwhile."""
+    replaced = [
+        Event(6.0 + 9 * each, Fault.REPLACE, 0.0, 0.0, StoreFate.KEPT)
+        for each in range(scenario.workers)
+    ]
+    return sorted([*replaced, Event(17.0, Fault.KILL, 1.0, 0.4, StoreFate.KEPT)])
+
+
+def _forgotten(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - of Decider
+    def first_record(self: Decider, replica: Replica) -> Control | None:
+        first = original(self, replica)
+        return None if first is None else msgspec.structs.replace(first, version=versions.OLDEST)
+
+    return first_record
+
+
+def _newest_changelog(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - a function
+    def output_batch(shards: Any, rules: Any, stored: Any, _: int) -> Any:  # noqa: ANN401 - of commit
+        return original(shards, rules, stored, versions.NEWEST)
+
+    return output_batch
+
+
 _ZOMBIES: Final = group_of(3, Theme.ZOMBIES)
 _MOVES: Final = group_of(3, Theme.MOVES)
 _LOSSES: Final = group_of(2, Theme.LOSSES, send_timeout_seconds=8.0)
 _OUTAGES: Final = group_of(2, Theme.OUTAGES, send_timeout_seconds=8.0)
 _KILLS: Final = group_of(2, Theme.KILLS)
 _CALM: Final = group_of(2, Theme.MIXED, events=[])
+_UPGRADE: Final = group_of(
+    3, Theme.MIXED, releases=Releases.BOTH, events=rolling, produced_seconds=40.0
+)
 _SILENCES: Final = group_of(2, Theme.SILENCES, send_timeout_seconds=8.0)
 _SLOW_COMMITS: Final = group_of(2, Theme.SLOW_COMMITS, partitions=many_records(4, 100))
 _SLOW_MARKERS: Final = {
@@ -588,5 +622,41 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "_open_or_rebuild",
         _not_rebuilt,
         _KILLS,
+    ),
+    _mutant(
+        "the version is raised before all members have reported that they read it",
+        Readers,
+        "check",
+        always(True),
+        _UPGRADE,
+    ),
+    _mutant(
+        "the log is written in a version that is not in force yet",
+        Participant,
+        "version",
+        lambda _: lambda worker: worker.reads,
+        _UPGRADE,
+    ),
+    _mutant(
+        "the changelog is written in a version that is not in force yet",
+        commit,
+        "output_batch",
+        _newest_changelog,
+        _UPGRADE,
+    ),
+    _mutant(
+        "a new leader forgets the version in force",
+        Decider,
+        "first_record",
+        _forgotten,
+        {**_UPGRADE, "releases": Releases.NEWER, "events": faults_of(Theme.KILLS)},
+    ),
+    _mutant("nobody says what it reads", LogLookUp, "tell_version", nothing, _UPGRADE),
+    _mutant(
+        "a leader does not look who is in the group",
+        Leader,
+        "see_members",
+        nothing_awaited,
+        _UPGRADE,
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -36,6 +37,7 @@ class Fault(StrEnum):
     SILENCE = "requests of one kind get no answer"
     CLOCK = "a clock jumps"
     PARTITION = "a partition is added"
+    REPLACE = "a worker is replaced by one of the other release"
 
 
 class StoreFate(StrEnum):
@@ -46,6 +48,12 @@ class StoreFate(StrEnum):
     EMPTY = "empty"
     DAMAGED = "damaged"
     SHORT = "less than was written"
+
+
+class Releases(StrEnum):
+    OLDER = "the older one"
+    NEWER = "the newer one"
+    BOTH = "first the older one"
 
 
 class Event(NamedTuple):
@@ -94,7 +102,8 @@ class WorkerScenario:
     records of other partitions may be put out while one that has records has none; 0: any.
     ``poll_seconds``: until a member tells of a rebalance, at most, but for one time in ten.
     ``reports_lost``: the chance that a report which was acknowledged is never read. ``counted``:
-    steps of event loops take time by the functions that they call, and have a limit.
+    steps of event loops take time by the functions that they call, and have a limit. ``releases``:
+    of the workers; with two, they begin with the older one and end with the newer one.
     """
 
     seed: int
@@ -131,6 +140,7 @@ class WorkerScenario:
     memtable: int = 512
     forgotten: int = 1024
     compared: int = 1024
+    releases: Releases = Releases.OLDER
 
 
 def draw_worker_scenario(seed: int) -> WorkerScenario:
@@ -150,6 +160,10 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
     if born < count:
         at = rng.uniform(1.0, produced_seconds)
         events.append(Event(at, Fault.PARTITION, 0.0, rng.random(), StoreFate.KEPT))
+    # Drawn apart, so that all else of a seed stays as it is.
+    releases = random.Random(~seed).choice([*Releases])
+    if releases is Releases.BOTH:
+        events += draw_replacements(random.Random(~seed), workers, produced_seconds)
     events.sort()
     return WorkerScenario(
         seed=seed,
@@ -193,7 +207,23 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
         memtable=rng.choice([4, 16, 512]),
         forgotten=rng.choice([2, 1024]),
         compared=rng.choice([2, 1024]),
+        releases=releases,
     )
+
+
+def draw_replacements(rng: random.Random, workers: int, seconds: float) -> list[Event]:
+    """Replace all workers one by one, or any, at any time; then one or the other more.
+
+    One in three of these is of the older release even where the version was raised.
+    """
+    events = []
+    if rng.random() < 0.5:
+        times = itertools.accumulate(rng.uniform(0.5, 4.0) for _ in range(workers))
+        events = [Event(at, Fault.REPLACE, 0.0, 0.0, StoreFate.KEPT) for at in times]
+    for _ in range(rng.randint(0, 2 * workers)):
+        at, goes_back = rng.uniform(1.0, seconds + 10.0), rng.choice([0.0, 0.0, 1.0])
+        events.append(Event(at, Fault.REPLACE, goes_back, rng.random(), StoreFate.KEPT))
+    return events
 
 
 class Theme(StrEnum):
@@ -269,7 +299,7 @@ def draw_events(rng: random.Random, theme: Theme, produced_seconds: float) -> li
 
 
 def _mixed(rng: random.Random, produced_seconds: float) -> list[Event]:
-    kinds = [fault for fault in Fault if fault is not Fault.PARTITION]
+    kinds = [fault for fault in Fault if fault not in {Fault.PARTITION, Fault.REPLACE}]
     chosen = rng.sample(kinds, rng.randint(1, 4))
     events = []
     for _ in range(rng.choice([1, 2, 4, 8])):

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 
+from simhash_core.log import versions
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.verdicts import Rejection
 from streams.documents.fields import FieldSettings
@@ -103,13 +104,17 @@ def _metrics_of(name: str) -> Metrics:
 
 @dataclass(slots=True)
 class Place:
-    """Where a worker runs, from one life to the next. ``slow_until``: stores open slowly."""
+    """Where a worker runs, from one life to the next.
+
+    ``slow_until``: stores open slowly. ``reads``: as its release reads the formats.
+    """
 
     name: str
     disk: MemoryDisk
     instance_id: str | None
     clock_seconds: float = 0.0
     slow_until: float = 0.0
+    reads: int = versions.OLDEST
     copies: list[MemoryDisk] | None = None
 
 
@@ -124,6 +129,7 @@ class Worker:
         on_failure: Callable[[Worker, BaseException], None],
     ) -> None:
         self.place = place
+        self.reads = place.reads
         self.name = place.instance_id or f"{place.name}.{life}"
         self.machine = Machine(cluster.loop, self.name, place.clock_seconds)
         self.stopped = False
@@ -170,7 +176,7 @@ class Worker:
             SimulatedReader(host, topics.reports, batch_records=batch),
             SimulatedAppender(host, message_seconds=settings.send_timeout_seconds),
             committer,
-            SimulatedIndexAdmin(host, settings, IDENTITY, writer),
+            SimulatedIndexAdmin(host, settings, IDENTITY, writer, place.reads),
             SimulatedStores(
                 host,
                 settings,
@@ -179,6 +185,7 @@ class Worker:
                 metrics,
                 place.disk,
                 self._slowness,
+                place.reads,
             ),
             lambda deliver: SimulatedFollower(host, topics.changelog, deliver),
             lambda: owners_of(host),
@@ -201,6 +208,7 @@ class Worker:
             clients,
             channels,
             self._fail,
+            reads=place.reads,
         )
         pipeline = self.pipeline
         stages = (pipeline.fingerprint, pipeline.look_up, pipeline.decide, pipeline.commit)

@@ -10,10 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from simhash_core.errors import FirstseenError
+from simhash_core.log import versions
 from simhash_core.log.records import Chain
+from simhash_core.log.versions import UnreadableVersionError
 from streams.errors import UnansweredError
 from tests.rigs.memory_rows import MemoryDisk
 from tests.simulation.documents import SimulatedDocument
@@ -37,7 +40,7 @@ from tests.worker_simulation.loop import (
     simulated,
 )
 from tests.worker_simulation.network import NetworkFaults
-from tests.worker_simulation.scenario import Event, Fault, StoreFate, WorkerScenario
+from tests.worker_simulation.scenario import Event, Fault, Releases, StoreFate, WorkerScenario
 from tests.worker_simulation.worker import Place, Worker, settings_of
 
 _LOOK_SECONDS: Final = 0.5
@@ -56,6 +59,8 @@ _MOMENT_SECONDS: Final = 5.0
 """How long a fault waits for the request that it is to come with."""
 _BACK_SECONDS: Final = 8.0
 """After the brokers are back: members that run have said so by then."""
+_JOINED_SECONDS: Final = 15.0
+"""Until a static member that begins is sure to have joined the group."""
 _WITH_REQUESTS: Final = (Fault.KILL, Fault.PAUSE, Fault.LOOP_PAUSE, Fault.CUT)
 
 Story = Callable[[str], None]
@@ -112,11 +117,13 @@ class World:
         self._chains = self._raw_chains("a", scenario.partitions)
         self._place_number = 0
         self._lives = 0
+        self._reads: dict[str, list[tuple[int, float]]] = {}  # by writer, of each life
         self.workers: list[Worker] = []
         self._returning = 0
         self._added = asyncio.Event()
         self._back_at = -_BACK_SECONDS
         self.cluster.group.expired = self._session_expired
+        self.cluster.listed = self._listed
         self._under_way = 0
 
     def tell(self, line: str) -> None:
@@ -134,6 +141,24 @@ class World:
         for worker in self.workers:
             if worker.writer == name and not worker.machine.stands_still and not worker.stopped:
                 raise ViolationError(f"{name} missed its session after the brokers were back")
+
+    def _listed(self, name: str) -> None:
+        """Note what the members read that a leader sees, until it decides to raise the version."""
+        for worker in self.workers:
+            decider = worker.pipeline.participant.decider
+            if worker.writer == name and decider and decider._version < versions.NEWEST:
+                members = self.cluster.group.names()
+                self.judge.log.listed(name, {each: self._reads_of(each) for each in members})
+
+    def _reads_of(self, writer: str) -> int:
+        """Return what a member reads; of a static one that has just begun, it may be the one before
+        that is in the group.
+        """
+        lives = self._reads.get(writer, [(0, 0.0)])
+        reads, since = lives[-1]
+        return (
+            max(each for each, _ in lives) if self.loop.time() - since < _JOINED_SECONDS else reads
+        )
 
     # ---- topics
 
@@ -268,14 +293,29 @@ class World:
         produced.result()
         self._is_calm = True
         self.cluster.network.faults = NetworkFaults()
-        if not self.workers:
+        if self.scenario.releases is Releases.BOTH:
+            self._upgrade()
+        if not self.workers and not self._under_way:
             self._join(0.0)
         self.tell("calm")
+
+    def _upgrade(self) -> None:
+        """Replace the workers of the older release that are left."""
+        for worker in [each for each in self.workers if each.reads < versions.NEWEST]:
+            self._begin_stop(worker, partial(self._return_as, versions.NEWEST, worker.place))
+
+    def _return_as(self, reads: int, place: Place) -> None:
+        place.reads = reads
+        self._return_in(0.5, place)
+
+    @property
+    def _is_upgraded(self) -> bool:
+        return self.scenario.releases is Releases.OLDER or self.judge.log.version == versions.NEWEST
 
     async def _settle(self) -> None:
         """Wait until all is put out, within a bound."""
         deadline = self.loop.time() + self.scenario.settled_seconds
-        while not self.judge.is_put_out():
+        while not (self.judge.is_put_out() and self._is_upgraded):
             if self.loop.time() > deadline:
                 raise ViolationError(
                     f"not put out within {self.scenario.settled_seconds:g} s: "
@@ -303,7 +343,9 @@ class World:
         name = f"w{number}"
         clock = self.scenario.clocks[number % len(self.scenario.clocks)]
         instance_id = name if self.scenario.static else None
+        is_newer = self.scenario.releases is Releases.NEWER or self._is_calm
         place = Place(name, MemoryDisk(), instance_id, clock)
+        place.reads = versions.NEWEST if is_newer else versions.OLDEST
         self._return_in(seconds, place)
 
     def _return_in(self, seconds: float, place: Place) -> None:
@@ -315,7 +357,8 @@ class World:
             worker = Worker(
                 place, self._lives, self.scenario, self.cluster, self._fingerprinter, self._failed
             )
-            self.tell(f"{worker.name} starts")
+            self.tell(f"{worker.name} starts, which reads version {worker.reads}")
+            self._reads.setdefault(worker.writer, []).append((worker.reads, self.loop.time()))
             self.workers.append(worker)
 
         self._call_in(seconds, start)
@@ -327,6 +370,10 @@ class World:
             self.workers.remove(worker)
             worker.kill()
             self._return_in(1.0, worker.place)
+            return
+        if isinstance(error, UnreadableVersionError) and self.judge.log.version > worker.reads:
+            worker.place.reads = versions.NEWEST
+            self._begin_stop(worker, lambda: self._return_in(1.0, worker.place))
             return
         self.loop.unhandled.append(f"{worker.name} has failed: {described(error)}")
 
@@ -395,6 +442,7 @@ class World:
             Fault.LOSSES: self._losses,
             Fault.SILENCE: self._silence,
             Fault.CLOCK: self._clock,
+            Fault.REPLACE: self._replace,
         }
         moment = f", with a request to {event.moment}" if event.moment else ""
         self.tell(
@@ -411,6 +459,13 @@ class World:
 
     def _stop(self, event: Event, worker: Worker) -> None:
         self._begin_stop(worker, lambda: self._return_after_stop(event, worker))
+
+    def _replace(self, event: Event, worker: Worker) -> None:
+        """Upgrade a worker; or roll it back, which it survives while the version is not raised."""
+        is_raised = self.judge.log.version == versions.NEWEST
+        goes_back = worker.reads == versions.NEWEST and (not is_raised or event.seconds > 0)
+        reads = versions.OLDEST if goes_back else versions.NEWEST
+        self._begin_stop(worker, partial(self._return_as, reads, worker.place))
 
     def _return_after_stop(self, event: Event, worker: Worker) -> None:
         self._fate(event.fate, worker.place)

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+from simhash_core.log import versions
 from streams.cli.main import main
 from streams.cli.worker_launcher import end_when_orphaned
 from streams.kafka.clients import Producer
@@ -56,6 +57,11 @@ def lingering() -> None:
         shut_down(self)
 
     _Worker.on_worker_shutdown = linger  # type: ignore[method-assign]
+
+
+def older() -> None:
+    """It reads what the release before reads."""
+    versions.NEWEST = versions.OLDEST  # type: ignore[misc]
 
 
 def slow_commit(seconds: float) -> None:
@@ -128,7 +134,7 @@ def trimming() -> None:
 
 FAULTS: dict[str, Callable[..., None]] = {
     each.__name__: each
-    for each in (closed, lingering, slow_commit, slow_recovery, stalling, trimming)
+    for each in (closed, lingering, older, slow_commit, slow_recovery, stalling, trimming)
 }
 
 

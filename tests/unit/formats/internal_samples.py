@@ -102,7 +102,20 @@ def heads(last: int, other: int) -> ChainHeads:
     return ChainHeads.of([(CHAIN, last), (OTHER_CHAIN, other)])
 
 
-BEGUN: Final = Control(15, "w-1.1", leads=True, decisions=[], heads=heads(9, 39), next=17)
+RAISED: Final = Control(
+    13, "w-1.1", leads=False, decisions=[], heads=heads(9, 39), next=15, version=5
+)
+STANDBYS: Final = (("w-2", (2,)),)
+BEGUN: Final = Control(
+    previous=15,
+    leader="w-1.1",
+    leads=True,
+    decisions=[],
+    heads=heads(9, 39),
+    next=17,
+    version=5,
+    standbys=STANDBYS,
+)
 DECIDED: Final = Control(
     previous=18,
     leader="w-1.1",
@@ -110,6 +123,8 @@ DECIDED: Final = Control(
     decisions=[Decision(17, [MATCH]), Decision(19, [], skipped=[0, 1])],
     heads=heads(12, 41),
     next=20,
+    version=5,
+    standbys=STANDBYS,
 )
 DELETED: Final = Control(
     previous=20,
@@ -118,8 +133,9 @@ DELETED: Final = Control(
     decisions=[Decision(21, [], None, [Removal(1, 2, 17 << 16 | 1)])],
     heads=heads(15, 41),
     next=22,
+    version=5,
 )
-REPORT: Final = Report("w-1", [0, 2], 18, 15, 18, [Found(17, [MATCH])], {0: 15, 2: 15})
+REPORT: Final = Report("w-1", [0, 2], 18, 15, 18, [Found(17, [MATCH])], {0: 15, 2: 15}, reads=5)
 ENTRIES: Final = NewEntries(17, PACKET, np.array([0, 1]))
 PROGRESS: Final = Progress(CHAIN, 13, 20, 18)
 CLOCK: Final = LogClock(TIME_MS + 500, [(661474, 17)])

@@ -26,6 +26,7 @@ from streams.settings.settings import Settings, TopicSettings
 from streams.store.changelog import Changelog, RecoveryError
 from streams.store.recovery import ShardStores, catch_up
 from streams.store.rocksdb_store import DAMAGE_MARK
+from streams.store.row_codec import FORMAT_VERSION, IDENTITY_KEY
 from streams.store.shard_directory import shard_directory
 from streams.store.shard_store import ShardStore
 from tests.rigs.brokers.broker import Broker
@@ -38,6 +39,7 @@ from tests.unit.store.samples import (
     open_store,
     progress_at,
     progress_of,
+    write_raw,
 )
 
 
@@ -287,16 +289,23 @@ def opened(stores: ShardStores, commits: int = COMMITS) -> ShardStore:
     return stores.open(PARTITION, commits * ENTRIES_PER_COMMIT, threading.Event())
 
 
+def in_format(version: int) -> Callable[[Path], object]:
+    """A release of another format of stores has written this one."""
+    return lambda shard: write_raw(shard, {IDENTITY_KEY: version.to_bytes(2, "big") + b"\x90"})
+
+
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
         (lambda shard: (shard / "CURRENT").unlink(), "CURRENT is missing"),
         (lambda shard: next(shard.glob("MANIFEST-*")).write_bytes(b"\x5a" * 900), "Corruption"),
         (lambda shard: (shard / DAMAGE_MARK).write_text("a block\n"), "damaged"),
+        (in_format(FORMAT_VERSION - 1), f"format {FORMAT_VERSION - 1}, this version reads"),
+        (in_format(FORMAT_VERSION + 1), f"format {FORMAT_VERSION + 1}, this version reads"),
     ],
-    ids=["newest version lost", "manifest overwritten", "marked"],
+    ids=["newest version lost", "manifest overwritten", "marked", "older", "newer"],
 )
-def test_a_damaged_store_is_rebuilt(
+def test_a_store_that_is_damaged_or_of_another_version_is_rebuilt(
     settings: Settings,
     topic: ChangelogTopic,
     harm: Callable[[Path], object],

@@ -177,7 +177,7 @@ class Group:
         self.listed += 1
         if self.error is not None:
             raise self.error
-        return ListedGroup(True, [ListedMember(name, "host", b"") for name in self.members])
+        return ListedGroup(True, [ListedMember(name, name, "host", b"") for name in self.members])
 
     def claim(self, *arguments: Any) -> Claim | None:  # noqa: ANN401 - as of ``read_claim``
         writer = self.last_writers.get(arguments[-1])

@@ -26,13 +26,14 @@ from simhash_core.log.records import (
     Removal,
     Report,
 )
+from simhash_core.log.versions import NEWEST, OLDEST, UnreadableVersionError
 from simhash_core.verdicts import Answer, Match, Neighbour
 from streams.worker.log_codec import (
-    LOG_VERSION,
+    NOT_DECODED,
     LogCodec,
     LogDecodeError,
-    LogVersionError,
     OtherIndexError,
+    version_of,
 )
 from tests.unit.store.samples import CHAIN, INDEX, columns_of, packet_of, sample
 from tests.unit.store.strategies import (
@@ -107,6 +108,10 @@ controls = st.builds(
         lambda heads: ChainHeads.of(heads.items())
     ),
     next=numbers,
+    version=st.sampled_from([OLDEST, NEWEST]),
+    standbys=st.dictionaries(names, st.lists(st.integers(0, 1000), max_size=3), max_size=2).map(
+        lambda standbys: tuple((name, tuple(shards)) for name, shards in standbys.items())
+    ),
 )
 queries = st.builds(Query, names, st.integers(0, 100), columns(least=1, most=1))
 reports = st.builds(
@@ -120,6 +125,7 @@ reports = st.builds(
         st.builds(Found, numbers, match_lists, st.none() | answers, removals), max_size=3
     ),
     positions=st.dictionaries(st.integers(0, 1000), places, max_size=3),
+    reads=st.sampled_from([OLDEST, NEWEST]),
 )
 
 
@@ -135,7 +141,7 @@ def test_bundles_come_back(bundle: Bundle) -> None:
 def outcome_of(value: bytes | None, where: str) -> object:
     try:
         return CODEC.decode(value, where)
-    except (LogDecodeError, OtherIndexError) as error:
+    except NOT_DECODED as error:
         return error
 
 
@@ -145,7 +151,7 @@ DAMAGED: Final = [
     CODEC.encode(BUNDLE)[:-1],  # not MessagePack
     CODEC.encode(BUNDLE).replace(sample(6).document_id.encode(), b"\xff" * 5),  # not UTF-8
     LogCodec("another").encode(BUNDLE),
-    bytes((LOG_VERSION + 1,)) + CODEC.encode(BUNDLE)[1:],
+    bytes((NEWEST + 1,)) + CODEC.encode(BUNDLE)[1:],
 ]
 
 
@@ -180,7 +186,8 @@ def test_queries_come_back(query: Query) -> None:
 
 @given(controls)
 def test_control_records_come_back(control: Control) -> None:
-    assert decoded(control) == control
+    assert CODEC.decode(CODEC.encode(control, NEWEST), WHERE) == control
+    assert decoded(control) == msgspec.structs.replace(control, standbys=())
 
 
 @given(reports)
@@ -216,7 +223,7 @@ def test_a_record_with_garbage_is_decoded_or_refused(
     for each in (value[:at] + garbage + value[at + len(garbage) :], value[:18] + garbage, garbage):
         try:
             decode(each, WHERE)
-        except (LogDecodeError, OtherIndexError):
+        except NOT_DECODED:
             continue
 
 
@@ -226,10 +233,20 @@ def test_a_record_without_a_value_is_refused() -> None:
             decode(None, WHERE)
 
 
-def test_a_later_version_is_refused_with_both_versions() -> None:
-    value = bytes((LOG_VERSION + 1,)) + EACH_KIND[0][0][1:]
-    with pytest.raises(LogVersionError, match=f"version {LOG_VERSION + 1}.*{LOG_VERSION}"):
-        CODEC.decode(value, WHERE)
+def test_another_version_is_refused_with_those_that_are_read() -> None:
+    for byte, version in ((NEWEST + 1, NEWEST + 1), (OLDEST, 0), (2, 2)):
+        value = bytes((byte,)) + EACH_KIND[0][0][1:]
+        assert version_of(value) == version
+        with pytest.raises(
+            UnreadableVersionError, match=f"version {version},.*{OLDEST} to {NEWEST}"
+        ):
+            CODEC.decode(value, WHERE)
+        with pytest.raises(OtherIndexError):
+            LogCodec("another").decode(value, WHERE)
+
+
+def test_a_value_that_is_no_record_has_no_version() -> None:
+    assert [version_of(value) for value in (None, b"")] == [0, 0]
 
 
 def test_a_record_on_the_wrong_topic_is_refused() -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 
+import msgspec
 import pytest
 
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import LEADING_SHARD, Participant
 from simhash_core.log.records import NO_CONTROL, Bundle, Progress
+from simhash_core.log.records import Standbys as OpenedStandbys
+from simhash_core.log.versions import NEWEST, OLDEST
+from streams.monitoring.metrics import Metrics
 from streams.worker.decide import SILENT_SECONDS, LeaderFailover
 from streams.worker.fingerprint import PendingRecord
-from streams.worker.standbys import standby_plan
+from streams.worker.standbys import StandbyStores, standby_plan
+from streams.worker.worker_log import RateLimitedLog
 from tests.rigs.manual_clock import ManualClock
 from tests.unit.core.log.made_to_order import FAR, NEARNESS, chain, control, packet
 
@@ -87,6 +93,36 @@ class Watched:
         again = control(replica.control, leader="owner.2", leads=True)
         self.participant.read(replica.position, again, 0)
         assert self.participant.decider is None
+
+
+@pytest.mark.parametrize(
+    ("version", "standbys", "is_succeeded"),
+    [
+        (OLDEST, (), True),
+        (NEWEST, (), False),
+        (NEWEST, (("b.life", (0, 1)),), False),
+        (NEWEST, (("b.life", (0,)), ("c.life", (1,))), False),
+        (NEWEST, (("b.life", (0,)), ("c.life", (0,))), True),
+    ],
+)
+def test_a_standby_is_succeeded_once_all_that_are_planned_are_open(
+    version: int, standbys: OpenedStandbys, *, is_succeeded: bool
+) -> None:
+    """As control records say, which older ones do not."""
+    watched = Watched()
+    stores = StandbyStores(
+        watched.participant,
+        lambda _: NotImplemented,
+        "the index",
+        Metrics(),
+        RateLimitedLog(logging.getLogger(), "%d: %s"),
+    )
+    latest = watched.participant.replica.latest
+    assert latest is not None
+    known = msgspec.structs.replace(latest, previous=0, version=version, standbys=standbys)
+    watched.participant.read(1, known, 0)
+    assert stores.is_succeeded(0, ("b", "c")) == is_succeeded
+    assert stores.is_succeeded(0, ()), "nobody is to have one"
 
 
 def test_a_standby_leads_when_a_document_has_waited_for_the_time_of_silence() -> None:

@@ -1,0 +1,58 @@
+"""Mutants of the version in force: who raises it, when, and who writes in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from simhash_core.log import versions
+from simhash_core.log.decider import Decider
+from simhash_core.log.participant import Participant
+from simhash_core.log.records import Control
+from simhash_core.log.replica import Replica
+from simhash_core.log.versions import Readers
+from tests.simulation.mutant import Rule
+from tests.simulation.replacements import Function, always, by, wrapped
+
+TWO_RELEASES: Final[dict[str, Any]] = {"older": 0.4, "workers": 3, "steps": 4_000}
+"""Scenarios in which workers are replaced by others of two releases."""
+
+
+def _of_reporters(readers: Readers, members: Mapping[str, str]) -> bool:
+    """Look at those alone that have reported."""
+    del members
+    return bool(readers._reads) and min(readers._reads.values()) >= readers._newest
+
+
+def _of_some(readers: Readers, members: Mapping[str, str]) -> bool:
+    """Take a member that has not reported for one that reads all."""
+    return all(readers._reads.get(each, readers._newest) >= readers._newest for each in members)
+
+
+def _forgotten(original: Function, leader: Decider, replica: Replica) -> Control | None:
+    first = original(leader, replica)
+    return None if first is None else replace(first, version=versions.OLDEST)
+
+
+VERSIONS: Final[dict[str, Rule]] = {
+    "a leader raises the version before all have reported": always(Readers, "check", True),
+    "a leader raises the version when those read it that have reported": by(
+        Readers, "check", _of_reporters
+    ),
+    "a leader takes members that have not reported for ones that read all": by(
+        Readers, "check", _of_some
+    ),
+    "a worker writes in a version before it is in force": by(
+        Participant, "version", lambda worker: worker.reads
+    ),
+    "a raise is forgotten after a change of leader": wrapped(Decider, "first_record", _forgotten),
+    "a raise is forgotten in the next control record": wrapped(
+        Decider,
+        "accepted",
+        lambda original, leader, accepted: original(
+            leader, accepted._replace(control=replace(accepted.control, version=versions.OLDEST))
+        ),
+    ),
+}
