@@ -37,6 +37,9 @@ def main() -> int:
         "--brokers", type=int, choices=(1, 3), default=1, help="one, or three in networks (1)"
     )
     parser.add_argument("--kinds", help="of faults, with commas between (all that there are)")
+    parser.add_argument(
+        "--apart", action="store_true", help="one at a time, each after the stream has recovered"
+    )
     parser.add_argument("--json", action="store_true", help="nothing but the JSON object")
     parser.add_argument("--keep", type=Path, help="a new directory for logs and state, to be kept")
     chosen = parser.parse_args()
@@ -60,6 +63,7 @@ def main() -> int:
         chosen.standbys,
         chosen.brokers,
         kinds,
+        chosen.apart,
     )
     directory = chosen.keep or Path(tempfile.mkdtemp(prefix="firstseen-torture-"))
     directory.mkdir(parents=True, exist_ok=True)

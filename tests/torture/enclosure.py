@@ -43,9 +43,8 @@ def why_no_enclosure() -> str | None:
         return "it needs the network namespaces of Linux"
     if os.geteuid() != 0:
         return "it makes network namespaces, so it needs root"
-    for tool, package in TOOLS.items():
-        if shutil.which(tool) is None:
-            return f"no {tool} on PATH: install {package}"
+    if (reason := missing_tool()) is not None:
+        return reason
     try:
         probe = subprocess.run(
             [*UNSHARE, "sh", "-c", PROBE],
@@ -58,8 +57,16 @@ def why_no_enclosure() -> str | None:
     except subprocess.TimeoutExpired:
         return f"network namespaces were not made within {PROBE_SECONDS:g} s"
     if probe.returncode:
-        reason = (probe.stderr.strip().splitlines() or [f"exit code {probe.returncode}"])[-1]
+        said = probe.stderr.strip().splitlines() or [f"exit code {probe.returncode}"]
+        reason = said[-1]
         return f"network namespaces cannot be made here: {reason}"
+    return None
+
+
+def missing_tool() -> str | None:
+    for tool, package in TOOLS.items():
+        if shutil.which(tool) is None:
+            return f"no {tool} on PATH: install {package}"
     return None
 
 

@@ -18,8 +18,8 @@ ALONE_SECONDS = 110.0
 """How long the first wait for a trimmed log is alone: only a leader that led for a minute trims."""
 ALONE_SHARE = 0.25
 """The most of the time of the feed that this may take; in a shorter run it is not alone."""
-CYCLE_SECONDS = (45.0, 90.0)
-STORM_SHARE = 0.6
+CYCLE_SECONDS = (60.0, 110.0)
+STORM_SHARE = 0.5
 """Of each cycle, faults begin in so much; the last ones end later, and the rest is quiet."""
 
 
@@ -154,6 +154,16 @@ class Tormentor:
         self.skipped: Counter[str] = Counter()
         self.strikes: list[Strike] = []
         self._acts = acts
+
+    async def run_apart(
+        self, faults: Sequence[Fault], ends: float, recovered: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Carry out one after the other, each after the stream has recovered, until ``ends``."""
+        for fault in faults:
+            await recovered()
+            if time.monotonic() > ends:
+                return
+            await asyncio.create_task(self._strike(fault))
 
     async def run(self, events: list[Event]) -> None:
         started = time.monotonic()

@@ -19,7 +19,7 @@ from streams.topics.admin import create
 from streams.topics.plans import topic_plans
 from tests.torture.aftermath import aftermath, read_all
 from tests.torture.broker_acts import PARTITIONS_MOST
-from tests.torture.faults import Fault, Tormentor, schedule, struck
+from tests.torture.faults import LAST_AT, Fault, Tormentor, schedule, struck
 from tests.torture.feed import Feed, FeedError
 from tests.torture.history import History
 from tests.torture.inspection import LogEnds, hung_transactions, lag
@@ -45,6 +45,8 @@ WORKERS = 3
 STALL_LIMITS = StallLimits(counted=120.0, raw=300.0)
 REST_SECONDS = 30.0
 NARRATE_SECONDS = 10.0
+RECOVER_SECONDS = 90.0
+APART_SECONDS = 12.0  # longer than a fault's effect is attributed to it (``stalls``)
 OPTIONS = (
     "delivery=exactly_once",
     "session_timeout_seconds=6",
@@ -72,6 +74,7 @@ class Order:
     brokers: int = 1
     kinds: tuple[Fault, ...] = ()
     """Only these; by default all that there are."""
+    apart: bool = False
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -130,6 +133,7 @@ class Report:
             "seed": self.order.seed,
             "mode": self.order.mode,
             "standbys": self.order.standbys,
+            "apart": self.order.apart,
             "minutes": round(self.seconds / 60, 1),
         }
 
@@ -219,7 +223,7 @@ class _Run:
 
     async def _all_decided(self) -> None:
         """Feed and hurt, then wait until every document has an output, and the log is at rest."""
-        await asyncio.gather(self._feed.run(), self._tormentor.run(self._events))
+        await asyncio.gather(self._feed.run(), self._torment())
         self._narrate("all is sent, and all faults are over")
         while self._watch.waiting:  # noqa: ASYNC110 - the watch looks at topics, and so must poll
             await asyncio.sleep(0.5)
@@ -230,6 +234,22 @@ class _Run:
             if not history.undecided:
                 return
             await asyncio.sleep(1.0)
+
+    async def _torment(self) -> None:
+        if not self._order.apart:
+            await self._tormentor.run(self._events)
+            return
+        ends = time.monotonic() + LAST_AT * self._seconds
+        faults = [event.fault for event in self._events]
+        await self._tormentor.run_apart(faults, ends, self._recovered)
+
+    async def _recovered(self) -> None:
+        """Wait until nothing older than a moment is waiting, and then for some quiet seconds."""
+        deadline = time.monotonic() + RECOVER_SECONDS
+        a_moment = max(20.0, self._order.documents / self._seconds)
+        while self._watch.waiting > a_moment and time.monotonic() < deadline:
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(APART_SECONDS)
 
     def _judged(self, stalled: str, not_judged: str) -> Report:
         self._narrate("judging")
