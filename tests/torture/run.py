@@ -247,7 +247,7 @@ class _Run:
         """Wait until nothing older than a moment is waiting, and then for some quiet seconds."""
         deadline = time.monotonic() + RECOVER_SECONDS
         a_moment = max(20.0, self._order.documents / self._seconds)
-        while self._watch.waiting > a_moment and time.monotonic() < deadline:
+        while self._watch.waiting > a_moment and time.monotonic() < deadline:  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.5)
         await asyncio.sleep(APART_SECONDS)
 
