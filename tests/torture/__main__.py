@@ -23,6 +23,10 @@ from tests.torture.run import Order, torture
 PACKAGE = "tests.torture"
 
 
+def _kinds(text: str) -> tuple[Fault, ...]:
+    return tuple(map(Fault, text.split(",")))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make torture", description=__doc__)
     parser.add_argument("--minutes", type=float, default=15.0, help="how long documents come (15)")
@@ -36,7 +40,9 @@ def main() -> int:
     parser.add_argument(
         "--brokers", type=int, choices=(1, 3), default=1, help="one, or three in networks (1)"
     )
-    parser.add_argument("--kinds", help="of faults, with commas between (all that there are)")
+    parser.add_argument(
+        "--kinds", type=_kinds, default=(), help="of faults, with commas between (all of them)"
+    )
     parser.add_argument(
         "--apart", action="store_true", help="one at a time, each after the stream has recovered"
     )
@@ -52,7 +58,6 @@ def main() -> int:
         if not is_enclosed():
             enclose([sys.executable, "-m", PACKAGE, *sys.argv[1:]])
         furnish()
-    kinds = tuple(map(Fault, chosen.kinds.split(","))) if chosen.kinds else ()
     seed = chosen.seed if chosen.seed is not None else random.SystemRandom().randrange(2**32)
     order = Order(
         chosen.minutes,
@@ -62,11 +67,17 @@ def main() -> int:
         chosen.mode,
         chosen.standbys,
         chosen.brokers,
-        kinds,
+        chosen.kinds,
         chosen.apart,
     )
+    if chosen.keep is not None:
+        try:
+            chosen.keep.mkdir(parents=True)
+        except (
+            FileExistsError
+        ):  # perhaps another run's: two of them would share their brokers' data
+            parser.error(f"--keep {chosen.keep} exists already: name a new directory")
     directory = chosen.keep or Path(tempfile.mkdtemp(prefix="firstseen-torture-"))
-    directory.mkdir(parents=True, exist_ok=True)
     if not chosen.json:
         print(f"{order}, in {directory}", file=sys.stderr)
     report = torture(order, directory, lambda line: chosen.json or print(line, file=sys.stderr))

@@ -183,6 +183,8 @@ class _Run:
         acts = brokers.acts(
             Struck(rng, settings, cluster, self._feed, self._log_ends, self._strikes)
         )
+        if unknown := set(order.kinds) - acts.keys():
+            raise ValueError(f"{', '.join(sorted(unknown))}: of three brokers only")
         kinds = [fault for fault in Fault if fault in (order.kinds or acts)]
         self._events = schedule(rng, order.faults, self._seconds, kinds)
         self._tormentor = Tormentor(acts)
