@@ -34,18 +34,20 @@ class WorkerProcessError(FirstseenError):
 class WorkerProcess:
     """A worker as a context manager; it ends with this process, even by SIGKILL.
 
-    Its settings are ``options`` (of ``firstseen worker``) alone, not the environment's.
+    Its settings are ``options`` (of ``firstseen worker``) alone, not the environment's. Its pages
+    are served at ``host``.
     """
 
-    def __init__(self, options: Sequence[str], log: Path) -> None:
+    def __init__(self, options: Sequence[str], log: Path, *, host: str = HOST) -> None:
         self.log = log
         self.port = _free_port()
-        self._options = [*options, "--set", f"web.host={HOST}", "--set", f"web.port={self.port}"]
+        self._host = host
+        self._options = [*options, "--set", f"web.host={host}", "--set", f"web.port={self.port}"]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        return f"http://{HOST}:{self.port}/"
+        return f"http://{self._host}:{self.port}/"
 
     def __enter__(self) -> Self:
         self.start()
@@ -120,7 +122,7 @@ class WorkerProcess:
             return False
 
     def _get(self, path: str) -> tuple[int, str]:
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=_ASK_SECONDS)
+        connection = http.client.HTTPConnection(self._host, self.port, timeout=_ASK_SECONDS)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()

@@ -30,6 +30,8 @@ from streams.kafka.clients import Consumer
 PASSING_ERRORS: Final = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - a public code of librdkafka
+        # The library has dropped a broker that the cluster no longer lists, with its requests.
+        KafkaError._DESTROY_BROKER,  # noqa: SLF001 - a public code of librdkafka
         KafkaError._RESOLVE,  # noqa: SLF001 - a public code of librdkafka
         KafkaError._TIMED_OUT,  # noqa: SLF001 - a public code of librdkafka
         KafkaError._TRANSPORT,  # noqa: SLF001 - a public code of librdkafka

@@ -14,7 +14,13 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
 from streams.kafka.clients import AdminClient
-from streams.kafka.errors import PASSING_ERRORS, becomes_true, retrying, retrying_on_loop
+from streams.kafka.errors import (
+    PASSING_ERRORS,
+    becomes_true,
+    is_passing,
+    retrying,
+    retrying_on_loop,
+)
 from streams.settings.settings import Settings
 from streams.topics.plans import REPLICAS, TIMES_AHEAD, TopicPlan
 
@@ -154,18 +160,22 @@ def _await_visible(admin: AdminClient, names: set[str], timeout_seconds: float) 
 
 
 def topic_configs(admin: AdminClient, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return settings by topic; raise ``TopicsError`` or ``BrokerUnavailableError``."""
     if not names:
         return {}
     resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
     futures = admin.describe_configs(resources, request_timeout=_ANSWER_SECONDS)
     configs: dict[str, dict[str, str]] = {}
+    kind: type[BrokerUnavailableError | TopicsError]
     for resource, future in futures.items():
         try:
             entries = future.result(_ANSWER_SECONDS + 1.0)
-        except KafkaException as error:
-            raise TopicsError(
-                f"the settings of {resource.name} cannot be read: {error.args[0].str()}"
-            ) from error
+        except (KafkaException, TimeoutError) as error:
+            # Where brokers have just failed, the client waits for the controller in vain.
+            passes = isinstance(error, TimeoutError) or is_passing(error)
+            reason = error.args[0].str() if isinstance(error, KafkaException) else "timed out"
+            kind = BrokerUnavailableError if passes else TopicsError
+            raise kind(f"the settings of {resource.name} cannot be read: {reason}") from error
         configs[resource.name] = {name: entry.value for name, entry in entries.items()}
     return configs
 

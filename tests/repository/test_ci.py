@@ -10,7 +10,10 @@ import pytest
 
 from tests.repository.source_tree import ROOT
 
-COMMANDS = ("make", "python3", "java", "mvn", "openssl", "chromium", "curl", "promtool", "kubectl")
+COMMANDS = (
+    *("make", "python3", "java", "mvn", "openssl", "chromium", "curl", "promtool", "kubectl"),
+    *("ip", "nft"),
+)
 
 
 @pytest.fixture

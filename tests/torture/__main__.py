@@ -16,7 +16,15 @@ from pathlib import Path
 
 from streams.settings.settings import Mode
 from tests.rigs.brokers.kafka_broker import why_kafka_cannot_run
+from tests.torture.enclosure import enclose, furnish, is_enclosed, why_no_enclosure
+from tests.torture.faults import Fault
 from tests.torture.run import Order, torture
+
+PACKAGE = "tests.torture"
+
+
+def _kinds(text: str) -> tuple[Fault, ...]:
+    return tuple(map(Fault, text.split(",")))
 
 
 def main() -> int:
@@ -29,18 +37,47 @@ def main() -> int:
         "--mode", choices=list(Mode), default=Mode.SPLIT, help="how documents are put out (split)"
     )
     parser.add_argument("--standbys", type=int, default=1, help="of each shard (1)")
+    parser.add_argument(
+        "--brokers", type=int, choices=(1, 3), default=1, help="one, or three in networks (1)"
+    )
+    parser.add_argument(
+        "--kinds", type=_kinds, default=(), help="of faults, with commas between (all of them)"
+    )
+    parser.add_argument(
+        "--apart", action="store_true", help="one at a time, each after the stream has recovered"
+    )
     parser.add_argument("--json", action="store_true", help="nothing but the JSON object")
     parser.add_argument("--keep", type=Path, help="a new directory for logs and state, to be kept")
     chosen = parser.parse_args()
     reason = why_kafka_cannot_run()
+    if reason is None and chosen.brokers > 1 and not is_enclosed():
+        reason = why_no_enclosure()
     if reason is not None:
         parser.error(reason)
+    if chosen.brokers > 1:
+        if not is_enclosed():
+            enclose([sys.executable, "-m", PACKAGE, *sys.argv[1:]])
+        furnish()
     seed = chosen.seed if chosen.seed is not None else random.SystemRandom().randrange(2**32)
     order = Order(
-        chosen.minutes, chosen.documents, chosen.faults, seed, chosen.mode, chosen.standbys
+        chosen.minutes,
+        chosen.documents,
+        chosen.faults,
+        seed,
+        chosen.mode,
+        chosen.standbys,
+        chosen.brokers,
+        chosen.kinds,
+        chosen.apart,
     )
+    if chosen.keep is not None:
+        try:
+            chosen.keep.mkdir(parents=True)
+        except (
+            FileExistsError
+        ):  # perhaps another run's: two of them would share their brokers' data
+            parser.error(f"--keep {chosen.keep} exists already: name a new directory")
     directory = chosen.keep or Path(tempfile.mkdtemp(prefix="firstseen-torture-"))
-    directory.mkdir(parents=True, exist_ok=True)
     if not chosen.json:
         print(f"{order}, in {directory}", file=sys.stderr)
     report = torture(order, directory, lambda line: chosen.json or print(line, file=sys.stderr))

@@ -6,7 +6,9 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -16,6 +18,9 @@ ALONE_SECONDS = 110.0
 """How long the first wait for a trimmed log is alone: only a leader that led for a minute trims."""
 ALONE_SHARE = 0.25
 """The most of the time of the feed that this may take; in a shorter run it is not alone."""
+CYCLE_SECONDS = (60.0, 110.0)
+STORM_SHARE = 0.5
+"""Of each cycle, faults begin in so much; the last ones end later, and the rest is quiet."""
 
 
 class Fault(StrEnum):
@@ -26,17 +31,48 @@ class Fault(StrEnum):
     ZOMBIE_WORKER = "zombie_worker"
     ZOMBIE_LEADER = "zombie_leader"
     PAUSE_WORKER = "pause_worker"
-    KILL_BROKER = "kill_broker"
-    KILL_BROKER_IN_APPEND = "kill_broker_in_append"
-    ADD_PARTITION = "add_partition"
     TRIMMED_WHILE_DOWN = "trimmed_while_down"
     DELETE_STATE = "delete_state"
     CORRUPT_STATE = "corrupt_state"
     OLD_STATE = "old_state"
+    KILL_BROKER = "kill_broker"
+    KILL_BROKER_IN_APPEND = "kill_broker_in_append"
+    ADD_PARTITION = "add_partition"
+    # With three brokers:
+    STOP_BROKER = "stop_broker"
+    PAUSE_BROKER = "pause_broker"
+    RESTART_BROKERS = "restart_brokers"
+    KILL_LOG_LEADER = "kill_log_leader"
+    PAUSE_LOG_LEADER = "pause_log_leader"
+    KILL_GROUP_COORDINATOR = "kill_group_coordinator"
+    KILL_TRANSACTION_COORDINATOR = "kill_transaction_coordinator"
+    KILL_CONTROLLER = "kill_controller"
+    KILL_TWO_BROKERS = "kill_two_brokers"
+    MOVE_LOG_LEADER = "move_log_leader"
+    ELECT_PREFERRED = "elect_preferred"
+    REASSIGN = "reassign"
+    SHARED_STATE = "shared_state"
+    CUT_WORKER_FROM_BROKER = "cut_worker_from_broker"
+    CUT_WORKER = "cut_worker"
+    CUT_LEADER_FROM_LOG = "cut_leader_from_log"
+    ONE_WAY_WORKER = "one_way_worker"
+    FLAPPING_WORKER = "flapping_worker"
+    LOSSY_WORKER = "lossy_worker"
+    SLOW_WORKER = "slow_worker"
+    FROZEN_WORKER = "frozen_worker"
+    SMALL_PACKETS_WORKER = "small_packets_worker"
+    CUT_BROKER_FROM_BROKERS = "cut_broker_from_brokers"
+    CUT_BROKER = "cut_broker"
+    ONE_WAY_BROKER = "one_way_broker"
+    FLAPPING_BROKER = "flapping_broker"
+    LOSSY_BROKER = "lossy_broker"
+    SLOW_BROKER = "slow_broker"
+    FROZEN_BROKER = "frozen_broker"
+    SMALL_PACKETS_BROKER = "small_packets_broker"
 
 
 Act = Callable[[], Awaitable[None]]
-"""Lets one fault strike, until it is over; raises ``NobodyError``."""
+"""Lets one fault strike, until it is over; calls ``struck`` then; raises ``NobodyError``."""
 
 
 class NobodyError(Exception):
@@ -50,30 +86,84 @@ class Event(NamedTuple):
     fault: Fault
 
 
-def schedule(rng: random.Random, faults: int, seconds: float) -> list[Event]:
+@dataclass(eq=False)
+class Strike:
+    """A fault that struck, from when until when; before it strikes it may wait for a victim."""
+
+    fault: Fault
+    began: float | None = None
+    ended: float = 0.0
+
+
+_current: ContextVar[Strike | None] = ContextVar("strike", default=None)
+
+
+def struck() -> None:
+    """Note that the fault of this task strikes now."""
+    strike = _current.get()
+    if strike is not None and strike.began is None:
+        strike.began = time.monotonic()
+
+
+def schedule(
+    rng: random.Random, faults: int, seconds: float, kinds: Sequence[Fault]
+) -> list[Event]:
     """Return so many events in order of time; no kind comes a second time before all have come."""
-    kinds: list[Fault] = []
-    while len(kinds) < faults:
-        kinds += rng.sample(list(Fault), len(Fault))
+    chosen: list[Fault] = []
+    while len(chosen) < faults:
+        chosen += rng.sample(list(kinds), len(kinds))
     first = FIRST_AT * seconds
     trim = Fault.TRIMMED_WHILE_DOWN
     events = []
-    if trim in kinds[:faults] and ALONE_SHARE * seconds >= ALONE_SECONDS:
-        kinds.remove(trim)
+    if trim in chosen[:faults] and ALONE_SHARE * seconds >= ALONE_SECONDS:
+        chosen.remove(trim)
         events, faults = [Event(first, trim)], faults - 1
         first += ALONE_SECONDS
-    last = {trim: LAST_TRIM_AT}
-    times = (rng.uniform(first, last.get(kind, LAST_AT) * seconds) for kind in kinds[:faults])
-    return sorted([*events, *map(Event, times, kinds)])
+    storms = list(_storms(rng, first, LAST_AT * seconds))
+    early = list(_storms_until(storms, LAST_TRIM_AT * seconds)) or storms[:1]
+    times = (_time_in(rng, early if kind is trim else storms) for kind in chosen[:faults])
+    return sorted([*events, *map(Event, times, chosen)])
+
+
+_Storm = tuple[float, float]
+
+
+def _storms(rng: random.Random, first: float, last: float) -> Iterator[_Storm]:
+    """When faults begin; between two of these times is quiet."""
+    while first < last:
+        cycle = rng.uniform(*CYCLE_SECONDS)
+        yield first, min(first + STORM_SHARE * cycle, last)
+        first += cycle
+
+
+def _storms_until(storms: Sequence[_Storm], last: float) -> Iterator[_Storm]:
+    return ((first, min(end, last)) for first, end in storms if first < last)
+
+
+def _time_in(rng: random.Random, storms: Sequence[_Storm]) -> float:
+    lengths = [end - first for first, end in storms]
+    first, end = rng.choices(storms, lengths)[0]
+    return rng.uniform(first, end)
 
 
 class Tormentor:
-    """Carries out faults; they may overlap, save two on one machine and two on the broker."""
+    """Carries out faults; they may overlap, save two on one machine and two on brokers."""
 
     def __init__(self, acts: Mapping[Fault, Act]) -> None:
         self.done: Counter[Fault] = Counter()
         self.skipped: Counter[str] = Counter()
+        self.strikes: list[Strike] = []
         self._acts = acts
+
+    async def run_apart(
+        self, faults: Sequence[Fault], ends: float, recovered: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Carry out one after the other, each after the stream has recovered, until ``ends``."""
+        for fault in faults:
+            await recovered()
+            if time.monotonic() > ends:
+                return
+            await asyncio.create_task(self._strike(fault))
 
     async def run(self, events: list[Event]) -> None:
         started = time.monotonic()
@@ -83,9 +173,15 @@ class Tormentor:
                 group.create_task(self._strike(event.fault))
 
     async def _strike(self, fault: Fault) -> None:
+        strike = Strike(fault)
+        _current.set(strike)  # each task has a context of its own
         try:
             await self._acts[fault]()
         except NobodyError as reason:
             self.skipped[f"{fault}: {reason}"] += 1
         else:
             self.done[fault] += 1
+        finally:
+            strike.ended = time.monotonic()
+            if strike.began is not None:
+                self.strikes.append(strike)

@@ -7,6 +7,7 @@ stop there.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import closing, suppress
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -26,6 +27,7 @@ from tests.torture.aftermath import aftermath
 from tests.torture.history import History
 
 LOG_SECONDS = 5.0
+APPEND_SECONDS = 20.0
 ANSWER_SECONDS = 30.0
 ENDED_SECONDS = 60.0
 """By then a broker has aborted what killed workers left open: it looks every 10 seconds for
@@ -46,6 +48,15 @@ class LogEnds:
 
     def end(self) -> int:
         return self._ask()[1]
+
+    def at_an_append(self, strike: Callable[[], None]) -> bool:
+        """Call ``strike`` right after the next append; False where none comes."""
+        end, deadline = self.end(), time.monotonic() + APPEND_SECONDS
+        while time.monotonic() < deadline:
+            if self.end() > end:
+                strike()
+                return True
+        return False
 
     def close(self) -> None:
         self._consumer.close()

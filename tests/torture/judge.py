@@ -42,6 +42,7 @@ class Findings:
     duplicates: int = 0
     dead_letters: int = 0
     lost: int = 0
+    left_waiting: int = 0
     repeated: int = 0
     unknown: int = 0
     changed: int = 0
@@ -71,12 +72,15 @@ def judge(
     outputs: Iterable[ReadRecord],
     history: History,
     left: Aftermath | None = None,
+    *,
+    complete: bool = True,
 ) -> Findings:
     """Count the violations in ``outputs``, in the order of each partition.
 
-    ``left`` is the content of the changelog, if that is to be judged too.
+    ``left`` is the content of the changelog, if that is to be judged too. Of a run that was given
+    up, and so is not ``complete``, what is missing is no violation: it could still have come.
     """
-    return _Judge(settings, sent, outputs, history).findings(left)
+    return _Judge(settings, sent, outputs, history, complete=complete).findings(left)
 
 
 class _Judge:
@@ -86,7 +90,10 @@ class _Judge:
         sent: Mapping[SourcePosition, Planned],
         outputs: Iterable[ReadRecord],
         history: History,
+        *,
+        complete: bool,
     ) -> None:
+        self.complete = complete
         profile = settings.index_profile()
         self.settings = settings
         self.profile = profile
@@ -116,7 +123,10 @@ class _Judge:
         found, sent = self.found, self.sent
         deletes = {source for source, planned in sent.items() if planned.is_delete}
         lost = sent.keys() - deletes - self.counts.keys()
-        found.lost = found.note("lost", [str(source) for source in lost])
+        if self.complete:
+            found.lost = found.note("lost", [str(source) for source in lost])
+        else:
+            found.left_waiting = len(lost)
         found.unknown = found.note("unknown", [str(s) for s in self.counts if s not in sent])
         found.note("repeated", [f"{s}, {n} times" for s, n in self.counts.items() if n > 1])
         found.repeated = sum(n - 1 for n in self.counts.values())
@@ -207,7 +217,7 @@ class _Judge:
                 if said is originals and source not in self.first:
                     continue  # it is lost, and counted as such
                 if source not in said:
-                    found.append(f"{source} has no verdict {where}")
+                    found += [f"{source} has no verdict {where}"] if self.complete else []
                 elif (said[source] and str(said[source])) != right[str(source)]:
                     wrong = f"{source} is of {right[str(source)]}, and {where} of {said[source]}"
                     found.append(wrong)
@@ -255,6 +265,7 @@ class _Judge:
             f"{source}: {there.get(source, [])}, and not {wanted.get(source, [])}"
             for source in there.keys() | wanted.keys()
             if there.get(source, []) != wanted.get(source, [])
+            and (self.complete or source in there)
         ]
         self.found.tombstones = sum(map(len, there.values()))
         self.found.wrong_tombstones = self.found.note("tombstones", wrong)

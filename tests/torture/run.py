@@ -1,4 +1,4 @@
-"""One run: a broker, a cluster, a feed, faults; then the judgement."""
+"""One run: brokers, a cluster, a feed, faults; then the judgement."""
 
 from __future__ import annotations
 
@@ -17,24 +17,36 @@ from streams.settings.loader import load_settings
 from streams.settings.settings import Mode, Settings
 from streams.topics.admin import create
 from streams.topics.plans import topic_plans
-from tests.rigs.brokers.kafka_broker import KafkaBroker
-from tests.rigs.brokers.kafka_configuration import SHORT_SESSION
-from tests.torture.acts import PARTITIONS_MOST, Acts
 from tests.torture.aftermath import aftermath, read_all
-from tests.torture.faults import Tormentor, schedule
-from tests.torture.feed import Feed
+from tests.torture.broker_acts import PARTITIONS_MOST
+from tests.torture.faults import LAST_AT, Fault, Tormentor, schedule, struck
+from tests.torture.feed import Feed, FeedError
+from tests.torture.history import History
 from tests.torture.inspection import LogEnds, hung_transactions, lag
 from tests.torture.judge import Findings, judge
 from tests.torture.plan import Plan
-from tests.torture.watch import OUTPUT_PARTITIONS, Recorder, StalledError, Watch, output_partitions
+from tests.torture.stage import Stage, Struck, stage
+from tests.torture.stalls import quiet_share, stalls_by_kind
+from tests.torture.watch import (
+    OUTPUT_PARTITIONS,
+    NobodyWorksError,
+    Recorder,
+    RecorderError,
+    StalledError,
+    StallLimits,
+    Watch,
+    output_partitions,
+)
 from tests.torture.workers import Cluster
 
 APPLICATION = "torture"
 RAW_PARTITIONS = 4
 WORKERS = 3
-STALL_SECONDS = 120.0
+STALL_LIMITS = StallLimits(counted=120.0, raw=300.0)
 REST_SECONDS = 30.0
 NARRATE_SECONDS = 10.0
+RECOVER_SECONDS = 90.0
+APART_SECONDS = 12.0  # longer than a fault's effect is attributed to it (``stalls``)
 OPTIONS = (
     "delivery=exactly_once",
     "session_timeout_seconds=6",
@@ -42,6 +54,12 @@ OPTIONS = (
     "index.lateness=4h",
     "index.same_id=replace",
     "fields.scope=scope",
+)
+OURS = (
+    "kafka.reconnect.backoff.max.ms=100",
+    # A reader that waits for a silent broker for a minute would measure itself.
+    "kafka.socket.timeout.ms=3000",
+    "kafka.topic.metadata.refresh.interval.ms=1000",
 )
 
 
@@ -53,6 +71,10 @@ class Order:
     seed: int
     mode: Mode = Mode.SPLIT
     standbys: int = 1
+    brokers: int = 1
+    kinds: tuple[Fault, ...] = ()
+    """Only these; by default all that there are."""
+    apart: bool = False
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -67,10 +89,15 @@ class Report:
     findings: Findings
     log: dict[str, int]
     longest_stall_seconds: float
+    longest_counted_stall_seconds: float
+    stalls_by_kind: dict[str, Any]
+    quiet_share: float
     expected_exits: Counter[str]
     unexpected_exits: list[str]
     seconds: float
     stalled: str = ""
+    not_judged: str = ""
+    """Why the run says nothing about the workers."""
 
     @property
     def holds(self) -> bool:
@@ -78,42 +105,53 @@ class Report:
         outputs = (found.lost, found.repeated, found.unknown, found.changed, found.out_of_order)
         verdicts = (found.near_uniques, found.ungrounded, found.other_than_one_reader)
         index = (found.wrong_tombstones, found.entries_other_than_uniques)
-        unfinished = (self.log["left_undecided"], found.hung_transactions, self.stalled)
-        return not any((*outputs, *verdicts, *index, *unfinished, self.unexpected_exits))
+        unfinished = (self.log["left_undecided"], found.hung_transactions)
+        given_up = (self.stalled, self.not_judged)
+        exits = self.unexpected_exits
+        return not any((*outputs, *verdicts, *index, *unfinished, *given_up, exits))
 
     def as_json(self) -> dict[str, Any]:
+        findings: dict[str, Any] = asdict(self.findings)
+        if self.stalled or self.not_judged:
+            findings["lost"] = None  # it was given up, and could still have come
         return {
+            "brokers": self.order.brokers,
             "faults": self.faults.total(),
             "faults_by_kind": dict(sorted(self.faults.items())),
             "faults_skipped": dict(self.skipped),
             "documents": self.order.documents,
-            **asdict(self.findings),
+            **findings,
             **self.log,
             "longest_stall_seconds": round(self.longest_stall_seconds, 1),
+            "longest_counted_stall_seconds": round(self.longest_counted_stall_seconds, 1),
+            "stalls_by_kind": self.stalls_by_kind,
+            "quiet_share": round(self.quiet_share, 2),
             "expected_exits": dict(self.expected_exits),
             "unexpected_exits": self.unexpected_exits,
             "stalled": self.stalled,
+            "not_judged": self.not_judged,
             "seed": self.order.seed,
             "mode": self.order.mode,
             "standbys": self.order.standbys,
+            "apart": self.order.apart,
             "minutes": round(self.seconds / 60, 1),
         }
 
 
 def torture(order: Order, directory: Path, narrate: Callable[[str], None]) -> Report:
-    with KafkaBroker(directory / "kafka", properties=SHORT_SESSION) as broker:
-        flags = {"--broker": broker.bootstrap_servers, "--application-id": APPLICATION}
-        # The readers and the feed look for the broker often; the workers do as users' do.
-        ours = (*order.options, "kafka.reconnect.backoff.max.ms=100")
+    with stage(directory / "kafka", order.brokers) as brokers:
+        flags = {"--broker": brokers.bootstrap_servers, "--application-id": APPLICATION}
+        # The readers and the feed look for the brokers often; the workers do as users' do.
+        ours = (*order.options, *OURS)
         settings = load_settings(flags=flags, assignments=ours, environ={}).settings
         plans = topic_plans(settings, OUTPUT_PARTITIONS, RAW_PARTITIONS)
-        create(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), plans)
+        create(AdminClient({"bootstrap.servers": brokers.bootstrap_servers}), plans)
         options = [part for flag in flags.items() for part in flag]
         for assignment in order.options:
             options += ["--set", assignment]
-        cluster = Cluster(directory, options)
+        cluster = Cluster(directory, options, brokers.network)
         try:
-            return asyncio.run(_Run(order, settings, cluster, broker, narrate).report())
+            return asyncio.run(_Run(order, settings, cluster, brokers, narrate).report())
         finally:
             cluster.kill_all()
 
@@ -124,24 +162,32 @@ class _Run:
         order: Order,
         settings: Settings,
         cluster: Cluster,
-        broker: KafkaBroker,
+        brokers: Stage,
         narrate: Callable[[str], None],
     ) -> None:
         self._settings = settings
         self._order = order
         self._cluster = cluster
+        self._brokers = brokers
         self._narrate_line = narrate
         self._started = time.monotonic()
         self._seconds = order.minutes * 60
         rng = random.Random(order.seed)
         plan = Plan(rng.randrange(2**32), order.documents, PARTITIONS_MOST)
         self._feed = Feed(self._settings, plan, order.documents / self._seconds, RAW_PARTITIONS)
-        self._watch = Watch(self._settings, self._feed, STALL_SECONDS, self._narrate)
+        self._watch = Watch(
+            self._settings, self._feed, STALL_LIMITS, cluster.able_since, self._narrate
+        )
         self._recorder = Recorder(self._settings)
         self._log_ends = LogEnds(self._settings)
-        self._events = schedule(rng, order.faults, self._seconds)
-        acts = Acts(rng, cluster, broker, self._feed, self._log_ends, self._narrate)
-        self._tormentor = Tormentor(acts.by_fault)
+        acts = brokers.acts(
+            Struck(rng, settings, cluster, self._feed, self._log_ends, self._strikes)
+        )
+        if unknown := set(order.kinds) - acts.keys():
+            raise ValueError(f"{', '.join(sorted(unknown))}: of three brokers only")
+        kinds = [fault for fault in Fault if fault in (order.kinds or acts)]
+        self._events = schedule(rng, order.faults, self._seconds, kinds)
+        self._tormentor = Tormentor(acts)
 
     async def report(self) -> Report:
         try:
@@ -151,7 +197,7 @@ class _Run:
             self._log_ends.close()
 
     async def _report(self) -> Report:
-        stalled = ""
+        stalled = not_judged = ""
         for _ in range(WORKERS):
             self._cluster.add()
         background = [
@@ -162,19 +208,24 @@ class _Run:
             await _with(background, self._all_decided())
         except StalledError as error:
             stalled = str(error)
-            self._narrate(lag(self._settings, self._feed.partitions, self._recorder.history))
-            self._narrate(self._cluster.logs())
+        except (NobodyWorksError, FeedError, RecorderError) as error:
+            not_judged = str(error)
         finally:
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
+        await asyncio.to_thread(self._brokers.heal)
+        if stalled or not_judged:
+            self._narrate(f"given up: {stalled or not_judged}")
+            self._narrate(lag(self._settings, self._feed.partitions, self._recorder.history))
+            self._narrate(self._cluster.logs())
         self._narrate("all workers are stopped")
         await self._cluster.stop_all()
-        return self._judged(stalled)
+        return self._judged(stalled, not_judged)
 
     async def _all_decided(self) -> None:
         """Feed and hurt, then wait until every document has an output, and the log is at rest."""
-        await asyncio.gather(self._feed.run(), self._tormentor.run(self._events))
+        await asyncio.gather(self._feed.run(), self._torment())
         self._narrate("all is sent, and all faults are over")
         while self._watch.waiting:  # noqa: ASYNC110 - the watch looks at topics, and so must poll
             await asyncio.sleep(0.5)
@@ -186,19 +237,30 @@ class _Run:
                 return
             await asyncio.sleep(1.0)
 
-    def _judged(self, stalled: str) -> Report:
+    async def _torment(self) -> None:
+        if not self._order.apart:
+            await self._tormentor.run(self._events)
+            return
+        ends = time.monotonic() + LAST_AT * self._seconds
+        faults = [event.fault for event in self._events]
+        await self._tormentor.run_apart(faults, ends, self._recovered)
+
+    async def _recovered(self) -> None:
+        """Wait until nothing older than a moment is waiting, and then for some quiet seconds."""
+        deadline = time.monotonic() + RECOVER_SECONDS
+        a_moment = max(20.0, self._order.documents / self._seconds)
+        while self._watch.waiting > a_moment and time.monotonic() < deadline:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(APART_SECONDS)
+
+    def _judged(self, stalled: str, not_judged: str) -> Report:
         self._narrate("judging")
-        hung = [str(each) for each in hung_transactions(self._settings)]
-        outputs = read_all(self._settings, output_partitions(self._settings))
-        history = self._recorder.finish()
-        findings = judge(
-            self._settings,
-            self._feed.acknowledged,
-            outputs,
-            history,
-            aftermath(self._settings, self._feed.partitions),
-        )
-        findings.hung_transactions = findings.note("hung transactions", hung)
+        history, findings = self._recorder.history, Findings()
+        try:
+            history = self._recorder.finish()
+            findings = self._findings(history, complete=not (stalled or not_judged))
+        except RecorderError as error:
+            not_judged = str(error)
         return Report(
             order=self._order,
             faults=Counter({str(fault): n for fault, n in self._tormentor.done.items()}),
@@ -214,11 +276,29 @@ class _Run:
                 "log_trimmed_to": self._log_ends.start(),
             },
             longest_stall_seconds=self._watch.longest_stall_seconds,
+            longest_counted_stall_seconds=self._watch.longest_counted_seconds,
+            stalls_by_kind=stalls_by_kind(self._tormentor.strikes, self._watch.stalls),
+            quiet_share=quiet_share(self._tormentor.strikes),
             expected_exits=self._cluster.expected_exits,
             unexpected_exits=self._cluster.unexpected_exits,
             seconds=time.monotonic() - self._started,
             stalled=stalled,
+            not_judged=not_judged,
         )
+
+    def _findings(self, history: History, *, complete: bool) -> Findings:
+        hung = [str(each) for each in hung_transactions(self._settings)]
+        outputs = read_all(self._settings, output_partitions(self._settings))
+        findings = judge(
+            self._settings,
+            self._feed.acknowledged,
+            outputs,
+            history,
+            aftermath(self._settings, self._feed.partitions),
+            complete=complete,
+        )
+        findings.hung_transactions = findings.note("hung transactions", hung)
+        return findings
 
     async def _say_how_it_goes(self) -> None:
         while True:
@@ -229,6 +309,10 @@ class _Run:
                 f"stall {self._watch.longest_stall_seconds:.1f} s, "
                 f"{len(self._cluster.unexpected_exits)} unexpected exits"
             )
+
+    def _strikes(self, line: str) -> None:
+        struck()
+        self._narrate(line)
 
     def _narrate(self, line: str) -> None:
         self._narrate_line(f"{time.monotonic() - self._started:6.1f} s  {line}")

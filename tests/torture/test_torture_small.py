@@ -74,5 +74,18 @@ def test_run_with_a_hung_transaction_does_not_hold() -> None:
 
 
 def report_of(findings: Findings) -> Report:
-    order, none = Order(1.0, 10, 1, 7), Counter[str]()
-    return Report(order, none, none, findings, {"left_undecided": 0}, 0.0, none, [], 60.0)
+    none = Counter[str]()
+    return Report(
+        order=Order(1.0, 10, 1, 7),
+        faults=none,
+        skipped=none,
+        findings=findings,
+        log={"left_undecided": 0},
+        longest_stall_seconds=0.0,
+        longest_counted_stall_seconds=0.0,
+        stalls_by_kind={},
+        quiet_share=1.0,
+        expected_exits=none,
+        unexpected_exits=[],
+        seconds=60.0,
+    )

@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from typing import Self
+from typing import NamedTuple, Self
 
 from simhash_core.documents import SourcePosition, TopicPartition
 from simhash_core.text.fingerprinter import Fingerprinter
@@ -20,16 +20,22 @@ from streams.settings.settings import Settings
 from streams.worker.log_codec import LogCodec
 from tests.torture.feed import Feed
 from tests.torture.history import History
+from tests.torture.stalls import Stall
 
 READ_SECONDS = 0.1
 TOLD_SECONDS = 5.0
+KEPT_SECONDS = 0.5
 END_SECONDS = 60.0
 OUTPUT_PARTITIONS = 4
 DEAD_LETTER_PARTITIONS = 1
 
 
 class StalledError(RuntimeError):
-    """Documents are waiting, and no output has come for too long."""
+    """Documents are waiting, and no output has come for too long, though a worker could work."""
+
+
+class NobodyWorksError(RuntimeError):
+    """No output has come for too long, and no worker could work: this says nothing about them."""
 
 
 def output_partitions(settings: Settings) -> dict[str, int]:
@@ -37,17 +43,34 @@ def output_partitions(settings: Settings) -> dict[str, int]:
     return outputs | {settings.topics.dead_letters: DEAD_LETTER_PARTITIONS}
 
 
+class StallLimits(NamedTuple):
+    """After how many seconds without an output a run is given up: those that count, and all."""
+
+    counted: float
+    raw: float
+
+
 class Watch:
-    """Reads the outputs, committed ones only; tells each longer stall when it is over."""
+    """Reads the outputs, committed ones only; tells each longer stall when it is over.
+
+    ``able_since`` says since when a worker and brokers are up; infinity where none can work.
+    """
 
     def __init__(
-        self, settings: Settings, feed: Feed, stall_seconds: float, narrate: Callable[[str], None]
+        self,
+        settings: Settings,
+        feed: Feed,
+        limits: StallLimits,
+        able_since: Callable[[], float],
+        narrate: Callable[[str], None],
     ) -> None:
         self.seen: set[SourcePosition] = set()
         self.longest_stall_seconds = 0.0
+        self.stalls: list[Stall] = []
         self._settings = settings
         self._feed = feed
-        self._stall_seconds = stall_seconds
+        self._limits = limits
+        self._able_since = able_since
         self._narrate = narrate
 
     @property
@@ -59,7 +82,7 @@ class Watch:
         with TopicFollower(
             self._settings, output_partitions(self._settings), from_beginning=True, gaps="error"
         ) as follower:
-            moved = time.monotonic()
+            moved, counted = time.monotonic(), 0.0
             while True:
                 records = await asyncio.to_thread(follower.read, READ_SECONDS)
                 for record in records:
@@ -69,14 +92,26 @@ class Watch:
                 now = time.monotonic()
                 stall = now - moved
                 self.longest_stall_seconds = max(self.longest_stall_seconds, stall)
+                counted = max(counted, now - max(moved, self._able_since()))
                 if records or not self.waiting:
-                    moved = now
+                    if stall > KEPT_SECONDS:
+                        self.stalls.append(Stall(moved, now, counted))
                     if stall > TOLD_SECONDS:
-                        self._narrate(f"no output came for {stall:.1f} s")
-                elif stall > self._stall_seconds:
-                    raise StalledError(
-                        f"{self.waiting} documents are waiting, and nothing came for {stall:.0f} s"
-                    )
+                        self._narrate(f"no output came for {stall:.1f} s, {counted:.1f} counted")
+                    moved, counted = now, 0.0
+                    continue
+                trouble = (
+                    f"{self.waiting} documents are waiting, and nothing came for {stall:.0f} s"
+                )
+                if counted > self._limits.counted:
+                    self.stalls.append(Stall(moved, now, counted))
+                    raise StalledError(trouble)
+                if stall > self._limits.raw:
+                    raise NobodyWorksError(f"{trouble}; no worker could work meanwhile")
+
+    @property
+    def longest_counted_seconds(self) -> float:
+        return max((stall.counted for stall in self.stalls), default=0.0)
 
 
 class RecorderError(RuntimeError):

@@ -10,7 +10,8 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +19,9 @@ from typing import NamedTuple
 from streams.demo.worker_process import WorkerProcessError
 from streams.errors import ExitCode
 from streams.settings.settings import Settings
+from streams.store.row_store import StoreLockedError
 from tests.rigs.workers.stream_harness import Worker
+from tests.torture.network import Network, Node
 
 CHECK_SECONDS = 0.2
 RESTART_SECONDS = 1.0
@@ -27,6 +30,7 @@ SEND_SECONDS = Settings().send_timeout_seconds
 AWAY_SECONDS = 60.0
 # While the broker is away the batch under way is waited for, and that is half a minute at most.
 STOP_SECONDS = 60.0
+IN_USE = StoreLockedError.fix
 ASSIGNED = re.compile(r"^firstseen_assigned_shards (\S+)$", re.MULTILINE)
 LEADER = re.compile(r"^firstseen_leader (\S+)$", re.MULTILINE)
 
@@ -35,18 +39,19 @@ class TorturedWorker(Worker):
     """A worker that can be suspended; ``slept_seconds``: the longest time that it was."""
 
     slept_seconds = 0.0
-    _suspended = 0.0
 
     def exit_code(self) -> int | None:
         return None if self._process is None else self._process.poll()
 
-    def suspend(self) -> None:
-        self._suspended = time.monotonic()
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        since = time.monotonic()
         self._signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        self._signal(signal.SIGCONT)
-        self.slept_seconds = max(self.slept_seconds, time.monotonic() - self._suspended)
+        try:
+            yield
+        finally:
+            self._signal(signal.SIGCONT)
+            self.slept_seconds = max(self.slept_seconds, time.monotonic() - since)
 
     def terminate(self) -> int:
         """SIGTERM; return the exit code, that of SIGKILL where it had to be killed."""
@@ -66,7 +71,7 @@ class TorturedWorker(Worker):
 
 
 class Away(NamedTuple):
-    """When the broker went away, and when it was back: infinity as long as it is not."""
+    """When brokers went away, and when they were back: infinity as long as they are not."""
 
     since: float
     until: float
@@ -75,26 +80,50 @@ class Away(NamedTuple):
         return min(now, self.until) - self.since
 
 
+NEVER = Away(-math.inf, -math.inf)
+
+
 @dataclass(eq=False)
 class Machine:
     """A machine of the cluster: a worker and the directory of its state, which outlives it.
 
-    ``hand``: held by the one fault that may touch it. ``wanted``: the supervisor keeps it up.
-    ``damaged``: its stores that have been.
+    ``hand``: held by the one fault that may touch it. ``wanted``: the supervisor keeps it up, if no
+    fault holds it, or one that is not about its process (``attended``). ``damaged``: its stores
+    that have been. ``brokers_away``: when it could not reach them. ``shared``: how often a second
+    worker got its state directory.
     """
 
     name: str
     worker: TorturedWorker
     state: Path
+    node: Node | None = None
     hand: asyncio.Lock = field(default_factory=asyncio.Lock)
     wanted: bool = False
+    attended: bool = False
     damaged: set[Path] = field(default_factory=set)
+    brokers_away: Away = NEVER
+    shared: int = 0
     starts: int = 0
     log_starts: int = 0
+    _free_since: float = 0.0
 
     @property
     def busy(self) -> bool:
         return self.hand.locked()
+
+    @property
+    def unhurt_since(self) -> float:
+        """Since when its worker runs and no fault holds it; infinity where that is not so."""
+        runs = self.wanted and not self.busy and self.worker.exit_code() is None
+        return self._free_since if runs else math.inf
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        async with self.hand:
+            try:
+                yield
+            finally:
+                self._free_since = time.monotonic()
 
     @property
     def stores(self) -> list[Path]:
@@ -105,6 +134,7 @@ class Machine:
         self.log_starts = self.worker.log.stat().st_size if self.worker.log.exists() else 0
         self.worker.slept_seconds = 0.0
         self.worker.start()
+        self._free_since = time.monotonic()
         self.starts += 1
         self.wanted = True
 
@@ -137,13 +167,21 @@ class Machine:
 
 
 class Cluster:
-    """Machines and their supervisor; ``options`` are those of ``firstseen worker``."""
+    """Machines and their supervisor; ``options`` are those of ``firstseen worker``.
 
-    def __init__(self, directory: Path, options: Sequence[str]) -> None:
+    ``network``: where each gets a node, if they have one. ``brokers_since``: since when the brokers
+    are enough for a worker to work, infinity while they are not.
+    """
+
+    def __init__(
+        self, directory: Path, options: Sequence[str], network: Network | None = None
+    ) -> None:
         self.machines: list[Machine] = []
         self.unexpected_exits: list[str] = []
         self.expected_exits: Counter[str] = Counter()
-        self.broker_away = Away(-math.inf, -math.inf)
+        self.brokers_since = time.monotonic()
+        self.brokers_away = NEVER
+        self._network = network
         self._directory = directory
         self._options = options
         self._started = time.monotonic()
@@ -151,44 +189,100 @@ class Cluster:
     def add(self) -> Machine:
         name = f"worker-{len(self.machines)}"
         state = self._directory / name
-        options = [*self._options, "--set", f"state_dir={state}"]
-        machine = Machine(name, TorturedWorker(options, self._directory / f"{name}.log"), state)
+        node = None if self._network is None else self._network.add(name)
+        machine = Machine(name, self._worker(name, state, node), state, node)
         self.machines.append(machine)
         machine.start()
         return machine
+
+    @contextmanager
+    def intruder(self, machine: Machine) -> Iterator[TorturedWorker]:
+        """Start a second worker on a machine, with the state of the first."""
+        machine.shared += 1
+        worker = self._worker(f"{machine.name}-second", machine.state, machine.node)
+        worker.start()
+        try:
+            yield worker
+        finally:
+            if worker.runs:
+                worker.kill()
+
+    def _worker(self, name: str, state: Path, node: Node | None) -> TorturedWorker:
+        options = [*self._options, "--set", f"state_dir={state}"]
+        log = self._directory / f"{name}.log"
+        if node is None:
+            return TorturedWorker(options, log)
+        # Beyond the loopback, pages with documents would need a token.
+        options += ["--set", "web.open_monitoring=true"]
+        worker = TorturedWorker(options, log, host=node.address)
+        worker.namespace = node.name
+        return worker
 
     def up(self) -> list[Machine]:
         """The machines whose workers are meant to run, and are not in the hands of a fault."""
         return [m for m in self.machines if m.wanted and not m.busy]
 
+    def able_since(self) -> float:
+        """Since when brokers and one and the same worker are up, and no fault hurts that worker."""
+        workers = min((machine.unhurt_since for machine in self.machines), default=math.inf)
+        return max(workers, self.brokers_since)
+
+    @contextmanager
+    def without_brokers(self, machine: Machine | None = None) -> Iterator[None]:
+        """Note that a machine, or all of them, have no brokers meanwhile."""
+        victim = self if machine is None else machine
+        since = time.monotonic()
+        victim.brokers_away = Away(since, math.inf)
+        if machine is None:
+            self.brokers_since = math.inf
+        try:
+            yield
+        finally:
+            back = time.monotonic()
+            victim.brokers_away = Away(since, back)
+            if machine is None:
+                self.brokers_since = back
+
     async def supervise(self) -> None:
         """Start again whatever ends by itself, a second later, and keep the reason."""
         while True:
             for machine in self.machines:
-                ours = machine.wanted and not machine.busy
+                ours = machine.wanted and (machine.attended or not machine.busy)
                 code = machine.worker.exit_code() if ours else None
-                if code is not None:
-                    async with machine.hand:
-                        self._note_exit(machine, code)
-                        machine.kill()  # lets go of what is left of it
-                        await asyncio.sleep(RESTART_SECONDS)
-                        machine.start()
+                if code is None:
+                    continue
+                self._note_exit(machine, code)
+                if machine.busy:
+                    await self._restart(machine)
+                else:
+                    async with machine.held():
+                        await self._restart(machine)
             await asyncio.sleep(CHECK_SECONDS)
+
+    async def _restart(self, machine: Machine) -> None:
+        machine.worker.kill()  # lets go of what is left of it
+        await asyncio.sleep(RESTART_SECONDS)
+        if machine.wanted and not machine.worker.runs:
+            machine.start()
 
     def _note_exit(self, machine: Machine, code: int) -> None:
         """Tell exits that follow from what was done to a worker from those that must not be."""
         words = machine.last_words()
         now = time.monotonic()
-        lately = now - self.broker_away.until < AWAY_SECONDS
+        aways = [self.brokers_away, machine.brokers_away]
+        lately = [away for away in aways if now - away.until < AWAY_SECONDS]
+        away_seconds = max((away.seconds(now) for away in lately), default=0.0)
         found = {store for store in machine.damaged if str(store) in words}
         if code in {-signal.SIGTERM, ExitCode.TERMINATED} and not words:
             self.expected_exits["was stopped before it had begun"] += 1
         elif found:
             self.expected_exits["found that its store was damaged"] += 1
             machine.damaged -= found
+        elif machine.shared and IN_USE in words:
+            self.expected_exits["found that another worker used its store"] += 1
         elif machine.worker.slept_seconds > SEND_SECONDS and code == ExitCode.RUNTIME:
             self.expected_exits["slept for longer than a send may take"] += 1
-        elif lately and code == ExitCode.RUNTIME and self.broker_away.seconds(now) > SEND_SECONDS:
+        elif code == ExitCode.RUNTIME and away_seconds > SEND_SECONDS:
             self.expected_exits["met a broker that was away for longer than a send may take"] += 1
         elif lately and code == ExitCode.BROKER_UNAVAILABLE:
             self.expected_exits["found no broker when it started"] += 1

@@ -55,7 +55,7 @@ def why_kafka_cannot_run() -> str | None:
 
 
 class KafkaBroker:
-    """One broker and controller in one JVM, on 127.0.0.1, with its data in one directory.
+    """One broker, mostly a controller too, in one JVM, with its data in one directory.
 
     The ports are chosen once and kept over restarts. The process ends with the one that started it,
     however that ends. A directory that an earlier broker used is opened as it is.
@@ -69,6 +69,9 @@ class KafkaBroker:
         controller_port: Likewise, for the controller.
         node_id: Its number; 1 is the controller, which others join at ``controller_port``.
         format_options: More arguments of ``StorageTool format``, such as users for SCRAM.
+        host: The address that it listens at.
+        controllers: The addresses of all controllers by number, if there is not one alone.
+        launcher: What runs its command, such as ``ip netns exec NAME``.
 
     Raises:
         KafkaBrokerError: Java or the jars are missing.
@@ -85,6 +88,9 @@ class KafkaBroker:
         controller_port: int | None = None,
         node_id: int = 1,
         format_options: Sequence[str] = (),
+        host: str = "127.0.0.1",
+        controllers: Mapping[int, str] | None = None,
+        launcher: Sequence[str] = (),
     ) -> None:
         reason = why_kafka_cannot_run()
         if reason is not None:
@@ -92,7 +98,10 @@ class KafkaBroker:
         self.client_port = client_port or free_port()
         self.controller_port = controller_port or free_port()
         self._directory = directory
-        self._node_id = node_id
+        self.node_id = node_id
+        self.host = host
+        self._controllers = controllers or {CONTROLLER_ID: f"{host}:{self.controller_port}"}
+        self._launcher = tuple(launcher)
         self._properties = dict(properties or {})
         # Native libraries are unpacked there, and stay when the JVM is killed.
         self._temporary = directory / "tmp"
@@ -111,7 +120,11 @@ class KafkaBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        return f"127.0.0.1:{self.client_port}"
+        return f"{self.host}:{self.client_port}"
+
+    @property
+    def is_alone_controller(self) -> bool:
+        return self._controllers.keys() == {self.node_id}
 
     @property
     def log_path(self) -> Path:
@@ -127,15 +140,29 @@ class KafkaBroker:
             KafkaBrokerError: It runs already, ended at once, or did not answer in time; or another
                 Kafka has its port.
         """
+        self.launch()
+        try:
+            self._wait_until_it_answers()
+        except BaseException:
+            self.kill()
+            raise
+
+    def launch(self) -> None:
+        """Start the broker, and do not wait for it; formats an empty directory first.
+
+        Raises:
+            KafkaBrokerError: It runs already.
+        """
         if self.is_running():
             raise KafkaBrokerError("the broker runs already")
         self._close()
         self._temporary.mkdir(parents=True, exist_ok=True)
         properties = server_properties(
+            host=self.host,
             client_port=self.client_port,
-            controller_port=self.controller_port,
+            controllers=self._controllers,
             data=self._directory / "data",
-            node_id=self._node_id,
+            node_id=self.node_id,
             overrides=self._properties,
         )
         configuration = self._directory / "server.properties"
@@ -144,7 +171,7 @@ class KafkaBroker:
         )
         if not (self._directory / "data" / "meta.properties").exists():
             self._format(configuration)
-        command = [*self._java, "kafka.Kafka", str(configuration)]
+        command = [*self._launcher, *self._java, "kafka.Kafka", str(configuration)]
         with self.log_path.open("ab") as log:
             # A group of its own, so that kill takes both at once and Ctrl-C neither.
             self._process = subprocess.Popen(
@@ -154,11 +181,6 @@ class KafkaBroker:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        try:
-            self._wait_until_it_answers()
-        except BaseException:
-            self.kill()
-            raise
 
     def kill(self) -> None:
         """SIGKILL, as a power cut would; no harm if it is not running."""
@@ -188,7 +210,7 @@ class KafkaBroker:
 
     def _format(self, configuration: Path) -> None:
         command = [*self._java, "kafka.tools.StorageTool", "format"]
-        command += ["--standalone"] if self._node_id == CONTROLLER_ID else []
+        command += ["--standalone"] if self.is_alone_controller else []
         # One argument: an id may begin with a dash.
         command += [f"--cluster-id={_CLUSTER_ID}", "--config", str(configuration)]
         with self.log_path.open("ab") as log:

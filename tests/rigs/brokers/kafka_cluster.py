@@ -1,15 +1,18 @@
-"""Three real brokers in one cluster, on 127.0.0.1: to be killed one after the other.
+"""Three real brokers in one cluster: to be killed one after the other.
 
-The first is the controller as well, alone: the cluster goes on as long as it does, and what follows
-from two dead brokers is about copies of partitions, not about a lost quorum.
+By default they are on 127.0.0.1, and the first is the controller as well, alone: the cluster goes
+on as long as it does, and what follows from two dead brokers is about copies of partitions, not
+about a lost quorum. With ``nodes`` each has an address of its own, and all three are controllers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import base64
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from streams.kafka.clients import AdminClient
 from tests.rigs.brokers.kafka_broker import KafkaBroker
@@ -20,26 +23,47 @@ from tests.rigs.waiting import await_that
 BROKERS = 3
 
 
-class KafkaCluster:
-    """A context manager: starts three brokers, and kills what still runs at its end."""
+class BrokerNode(NamedTuple):
+    """Where a broker runs: its address, and what runs its command (``ip netns exec NAME``)."""
 
-    def __init__(self, directory: Path) -> None:
+    host: str
+    launcher: tuple[str, ...]
+
+
+class KafkaCluster:
+    """A context manager: starts three brokers, and kills what still runs at its end.
+
+    Args:
+        directory: Holds a directory for each.
+        nodes: Where they run, if not on 127.0.0.1.
+        properties: Server properties over those of ``kafka_configuration``.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        nodes: Sequence[BrokerNode] = (),
+        properties: Mapping[str, str] = ONE_OF_THREE,
+    ) -> None:
+        directories = [directory / f"broker-{number}" for number in range(BROKERS)]
+        if nodes:
+            self.brokers = _controllers(directories, nodes, properties)
+            return
         controller = free_port()
         self.brokers = [
-            KafkaBroker(
-                directory / f"broker-{number}",
-                controller_port=controller,
-                node_id=number + 1,
-                properties=ONE_OF_THREE,
-            )
-            for number in range(BROKERS)
+            KafkaBroker(each, controller_port=controller, node_id=number + 1, properties=properties)
+            for number, each in enumerate(directories)
         ]
 
     def __enter__(self) -> Self:
+        first, *others = self.brokers
         try:
-            self.brokers[0].start()
+            if first.is_alone_controller:
+                first.start()
+            else:
+                others = self.brokers
             with ThreadPoolExecutor(BROKERS) as threads:
-                list(threads.map(KafkaBroker.start, self.brokers[1:]))
+                list(threads.map(KafkaBroker.start, others))
             self.await_brokers(BROKERS)
         except BaseException:
             self.kill()
@@ -81,3 +105,39 @@ class KafkaCluster:
             )
 
         await_that(is_so, shows=lambda: f"not {number} copies in sync")
+
+
+def _controllers(
+    directories: Sequence[Path], nodes: Sequence[BrokerNode], properties: Mapping[str, str]
+) -> list[KafkaBroker]:
+    """Brokers that are all controllers too, as the first format of each says to it."""
+    ports = [free_port() for _ in nodes]
+    addresses = {
+        number: f"{node.host}:{port}"
+        for number, (node, port) in enumerate(zip(nodes, ports, strict=True), 1)
+    }
+    voters = ",".join(f"{number}@{address}:{_uuid()}" for number, address in addresses.items())
+    return [
+        KafkaBroker(
+            directory,
+            controller_port=port,
+            node_id=number,
+            properties=properties,
+            format_options=["--initial-controllers", voters],
+            host=node.host,
+            controllers=addresses,
+            launcher=node.launcher,
+        )
+        for number, (directory, node, port) in enumerate(
+            zip(directories, nodes, ports, strict=True), 1
+        )
+    ]
+
+
+def _uuid() -> str:
+    """A random id as Kafka writes them; one that begins with a dash would be an option to it."""
+    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith(
+        "-"
+    ):
+        pass
+    return made

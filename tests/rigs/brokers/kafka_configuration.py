@@ -73,6 +73,16 @@ ONE_OF_THREE = {
 """For a broker in a cluster of three, of which two may be killed."""
 
 
+TWO_IN_SYNC = {
+    **ONE_OF_THREE,
+    "min.insync.replicas": "2",
+    "default.replication.factor": "3",
+    # A copy that cannot be reached is out of the copies in sync after so long: 30 s by default.
+    "replica.lag.time.max.ms": "10000",
+}
+"""For a broker in a cluster of three, of which one may be killed without anybody waiting for it."""
+
+
 def tls(key_and_certificate: Path, authority: Path) -> dict[str, str]:
     """Properties of a broker with TLS listeners; both arguments are PEM files."""
     return {
@@ -92,18 +102,21 @@ def protocols(**listeners: str) -> dict[str, str]:
 
 def server_properties(
     *,
+    host: str,
     client_port: int,
-    controller_port: int,
+    controllers: Mapping[int, str],
     data: Path,
     overrides: Mapping[str, str],
     node_id: int,
 ) -> dict[str, str]:
-    """All properties of a broker on 127.0.0.1, which is its cluster's controller or joins it."""
-    controller = f"127.0.0.1:{controller_port}"
-    listeners = f"PLAINTEXT://127.0.0.1:{client_port}"
-    is_controller = node_id == CONTROLLER_ID
+    """All properties of a broker, which is one of its cluster's controllers or joins them.
+
+    ``controllers``: the addresses of all, by number.
+    """
+    listeners = f"PLAINTEXT://{host}:{client_port}"
+    is_controller = node_id in controllers
     if is_controller:
-        listeners += f",CONTROLLER://{controller}"
+        listeners += f",CONTROLLER://{controllers[node_id]}"
     return {
         **_PROPERTIES,
         **protocols(),
@@ -111,7 +124,7 @@ def server_properties(
         "node.id": str(node_id),
         "listeners": listeners,
         "advertised.listeners": listeners,
-        "controller.quorum.bootstrap.servers": controller,
+        "controller.quorum.bootstrap.servers": ",".join(controllers.values()),
         "log.dirs": str(data),
         **overrides,
     }

@@ -7,6 +7,7 @@ only the imports are done before. Tests of the command line start the real comma
 from __future__ import annotations
 
 import atexit
+import ctypes
 import gc
 import json
 import os
@@ -19,25 +20,32 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 LAUNCHER = "streams.cli.worker_launcher"
 REQUEST_BYTES = 1 << 17
 ANSWER_BYTES = 64
 START_SECONDS = 60.0
+NAMESPACES = Path("/run/netns")  # where ip netns keeps them
+NETWORK_NAMESPACE = 0x40000000  # CLONE_NEWNET
 
 
 class ForkedWorker:
     """What tests use of ``subprocess.Popen``, for a worker that ``_server`` has forked."""
 
     def __init__(
-        self, options: Sequence[str], environment: Mapping[str, str], log: BinaryIO
+        self,
+        options: Sequence[str],
+        environment: Mapping[str, str],
+        log: BinaryIO,
+        namespace: str | None = None,
     ) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         reading, writing = os.pipe()
         self.stdin = os.fdopen(writing, "wb")
         self.returncode: int | None = None
-        request = json.dumps([list(options), dict(environment)]).encode()
+        request = json.dumps([list(options), dict(environment), namespace]).encode()
         with theirs:
             socket.send_fds(_server(), [request], [theirs.fileno(), reading, log.fileno()])
         os.close(reading)
@@ -98,6 +106,7 @@ def _server() -> socket.socket:
 class _Request(NamedTuple):
     options: list[str]
     environment: dict[str, str]
+    namespace: str | None
     answers: socket.socket
     stdin: int
     log: int
@@ -139,8 +148,8 @@ def _received(requests: socket.socket) -> _Request | None:
     if not message:
         return None
     answers, stdin, log = descriptors
-    options, environment = json.loads(message)
-    return _Request(options, environment, socket.socket(fileno=answers), stdin, log)
+    options, environment, namespace = json.loads(message)
+    return _Request(options, environment, namespace, socket.socket(fileno=answers), stdin, log)
 
 
 def _answer_ended(running: dict[int, socket.socket]) -> None:
@@ -161,8 +170,19 @@ def _become(request: _Request) -> None:
         os.dup2(source, target)
     os.environ.clear()
     os.environ.update(request.environment)
+    if request.namespace is not None:
+        _enter(request.namespace)
     sys.argv[1:] = request.options
     runpy.run_module(LAUNCHER, run_name="__main__", alter_sys=True)
+
+
+def _enter(namespace: str) -> None:
+    """Move this process to a network namespace; ``os.setns`` is of Python 3.12."""
+    library = ctypes.CDLL(None, use_errno=True)
+    with (NAMESPACES / namespace).open() as file:
+        if library.setns(file.fileno(), NETWORK_NAMESPACE):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), namespace)
 
 
 if __name__ == "__main__":

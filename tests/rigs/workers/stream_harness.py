@@ -38,7 +38,12 @@ TOPICS = ("raw", "unique", "duplicates", "tagged", "dead_letters")
 
 
 class Worker(WorkerProcess):
-    """A worker that can also be killed, or waited for until it ends by itself."""
+    """A worker that can also be killed, or waited for until it ends by itself.
+
+    ``namespace``: the network namespace (``ip netns``) that it runs in, by default this one's.
+    """
+
+    namespace: str | None = None
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -48,7 +53,8 @@ class Worker(WorkerProcess):
         """Start it, forked from a process that has its code."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith(OUR_VARIABLES)}
         with self.log.open("ab") as log:
-            process: Any = ForkedWorker(self._options, environment, log)  # as a ``Popen``
+            # It has what is used of a ``Popen``.
+            process: Any = ForkedWorker(self._options, environment, log, self.namespace)
         self._process = process
 
     def start_as(self, command: Sequence[str]) -> None:

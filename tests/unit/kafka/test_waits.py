@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
-from streams.kafka.errors import becomes_true, becomes_true_on_loop
+from streams.kafka.errors import becomes_true, becomes_true_on_loop, retrying
 from streams.kafka.thread_bridge import PollInterval
 from tests.rigs.manual_clock import ManualClock
 
@@ -35,6 +36,18 @@ def test_an_error_of_the_condition_ends_the_wait() -> None:
 
     with pytest.raises(LookupError):
         becomes_true(broken, 60, 0)
+
+
+def test_a_request_is_repeated_if_its_broker_has_left_the_cluster() -> None:
+    """A broker that is killed leaves, and librdkafka drops what it was asked."""
+    answers = iter([KafkaError._DESTROY_BROKER, None])
+
+    def asks() -> str:
+        if (code := next(answers)) is not None:
+            raise KafkaException(KafkaError(code))
+        return "answered"
+
+    assert retrying(60, 0)(asks) == "answered"
 
 
 async def test_the_loop_runs_on_during_a_wait() -> None:

@@ -1,0 +1,25 @@
+"""Fixtures of the torture's tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rigs.async_tests import pytest_pyfunc_call, runner
+from tests.rigs.required_tools import give_up
+from tests.torture.enclosure import missing_tool, why_no_enclosure
+
+__all__ = ["enclosure_required", "pytest_pyfunc_call", "runner"]
+
+
+@pytest.fixture(scope="session")
+def enclosure_required() -> None:
+    """Skips the test where no network namespaces can be made.
+
+    It fails only where a tool is missing that is required: rights cannot be installed.
+    """
+    reason = why_no_enclosure()
+    if reason is None:
+        return
+    if reason == missing_tool():
+        give_up(reason)
+    pytest.skip(reason)

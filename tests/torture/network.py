@@ -1,0 +1,161 @@
+"""A network of a run's own: a bridge, and for each broker and worker a namespace with an address.
+
+::
+
+    run ── bridge ─┬─ broker-1     each in a namespace of its own (``ip netns``),
+                   ├─ broker-2     joined by a veth pair; faults are nft rules and
+                   ├─ worker-0     tc queues in the namespace that they hurt
+                   └─ …
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import NamedTuple
+
+SUBNET = "10.219.0"
+PREFIX = 24
+RUN_HOST = 1
+BRIDGE = "bridge0"
+DEVICE = "eth0"
+COMMAND_SECONDS = 20.0
+SMALL_BYTES = 600
+"""Packets up to this size pass where large ones are lost: acknowledgements and heartbeats."""
+BURST_BYTES = 16 * 1024
+QUEUE_MS = 400
+
+
+class NetworkError(RuntimeError):
+    """A command of ip, nft or tc failed."""
+
+
+class Node(NamedTuple):
+    name: str
+    address: str
+
+    @property
+    def launcher(self) -> tuple[str, ...]:
+        """What runs a command in its namespace."""
+        return "ip", "netns", "exec", self.name
+
+
+class Rules(NamedTuple):
+    """Statements of nft for packets that arrive at a node, and for those that leave it."""
+
+    arriving: tuple[str, ...] = ()
+    leaving: tuple[str, ...] = ()
+
+
+EVERYBODY = Node("everybody", f"{SUBNET}.0/{PREFIX}")
+
+
+def between(peers: Sequence[Node], verdict: str) -> Rules:
+    """A verdict on packets from and to the peers."""
+    addresses = ", ".join(peer.address for peer in peers)
+    # By the device: a broker reaches its own controller by its address too.
+    return Rules(
+        arriving=(f"iifname {DEVICE} ip saddr {{ {addresses} }} {verdict}",),
+        leaving=(f"oifname {DEVICE} ip daddr {{ {addresses} }} {verdict}",),
+    )
+
+
+def cut(peers: Sequence[Node]) -> Rules:
+    return between(peers, "drop")
+
+
+def loss(peers: Sequence[Node], percent: int) -> Rules:
+    return between(peers, f"numgen random mod 100 < {percent} drop")
+
+
+def loss_of_large(peers: Sequence[Node]) -> Rules:
+    """Connections are made and kept, and what is too large for one small packet never arrives."""
+    return between(peers, f"meta length > {SMALL_BYTES} drop")
+
+
+class Network:
+    """Nodes and what is wrong between them; made in an enclosure, and gone with it."""
+
+    def __init__(self) -> None:
+        self._numbers = count(RUN_HOST + 1)
+        self._faults = count(1)
+        _run("ip", "link", "add", BRIDGE, "type", "bridge")
+        _run("ip", "addr", "add", f"{SUBNET}.{RUN_HOST}/{PREFIX}", "dev", BRIDGE)
+        _run("ip", "link", "set", BRIDGE, "up")
+        self.run_node = Node("run", f"{SUBNET}.{RUN_HOST}")
+
+    def add(self, name: str) -> Node:
+        number = next(self._numbers)
+        node = Node(name, f"{SUBNET}.{number}")
+        end = f"end{number}"
+        _run("ip", "netns", "add", name)
+        _run("ip", "link", "add", end, "type", "veth", "peer", "name", DEVICE, "netns", name)
+        _run("ip", "link", "set", end, "master", BRIDGE, "up")
+        _run("ip", "-n", name, "addr", "add", f"{node.address}/{PREFIX}", "dev", DEVICE)
+        for device in ("lo", DEVICE):
+            _run("ip", "-n", name, "link", "set", device, "up")
+        return node
+
+    @contextmanager
+    def obstructed(self, node: Node, rules: Rules) -> Iterator[None]:
+        """Apply rules to a node; several may apply at a time."""
+        table = f"fault_{next(self._faults)}"
+        lines = [f"add table ip {table}"]
+        for chain, hook, statements in (
+            ("arriving", "input", rules.arriving),
+            ("leaving", "output", rules.leaving),
+        ):
+            kind = f"type filter hook {hook} priority 0; policy accept;"
+            lines.append(f"add chain ip {table} {chain} {{ {kind} }}")
+            lines += [f"add rule ip {table} {chain} {statement}" for statement in statements]
+        _run(*node.launcher, "nft", "\n".join(lines))
+        try:
+            yield
+        finally:
+            _run(*node.launcher, "nft", f"delete table ip {table}")
+
+    @contextmanager
+    def slowed(self, node: Node, kilobits_per_second: int) -> Iterator[None]:
+        """Let so much leave a node; one such fault at a time."""
+        tc = (*node.launcher, "tc", "qdisc")
+        rate, burst, queue = f"{kilobits_per_second}kbit", f"{BURST_BYTES}b", f"{QUEUE_MS}ms"
+        limits = ("rate", rate, "burst", burst, "latency", queue)
+        _run(*tc, "replace", "dev", DEVICE, "root", "tbf", *limits)
+        try:
+            yield
+        finally:
+            _run(*tc, "del", "dev", DEVICE, "root")
+
+    def open_connections(self, node: Node, peers: Sequence[Node]) -> Rules:
+        """Rules that let what is connected now carry nothing, and new connections all."""
+        addresses = {peer.address for peer in peers}
+        listed = _run(*node.launcher, "ss", "-Htn", "state", "established")
+        ends = []
+        for line in listed.splitlines():
+            _, _, local, remote, *_ = line.split()
+            address, _, port = remote.rpartition(":")
+            if address in addresses:
+                ends.append(f"{address} . {port} . {local.rpartition(':')[2]}")
+        if not ends:
+            return Rules()
+        connections = ", ".join(sorted(ends))
+        return Rules(
+            arriving=(f"ip saddr . tcp sport . tcp dport {{ {connections} }} drop",),
+            leaving=(f"ip daddr . tcp dport . tcp sport {{ {connections} }} drop",),
+        )
+
+
+def _run(*command: str) -> str:
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        raise NetworkError(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
+    return done.stdout

@@ -1,0 +1,112 @@
+"""Tries each fault of the network on one connection; run in an enclosure by ``test_network.py``."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+from tests.torture.enclosure import furnish
+from tests.torture.network import EVERYBODY, Network, Node, Rules, cut, loss, loss_of_large
+
+PORT = 7_000
+SECONDS = 1.5
+LATE_SECONDS = 15.0  # what was dropped is sent again, later each time
+SMALL, LARGE = b"x" * 100, b"y" * 20_000
+ECHO = """
+import socketserver, sys
+class Echo(socketserver.BaseRequestHandler):
+    def handle(self):
+        while data := self.request.recv(65536):
+            self.request.sendall(data)
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = daemon_threads = True
+with Server((sys.argv[1], int(sys.argv[2])), Echo) as server:
+    server.serve_forever()
+"""
+
+
+class Line:
+    """A connection to the echo."""
+
+    def __init__(self, node: Node, seconds: float = SECONDS) -> None:
+        self._socket = socket.create_connection((node.address, PORT), seconds)
+
+    def echoes(self, data: bytes, seconds: float = SECONDS) -> bool:
+        """Whether it comes back in time; what does not may still come, later."""
+        self._socket.settimeout(seconds)
+        left = len(data)
+        with suppress(TimeoutError):
+            self._socket.sendall(data)
+            while left and (got := self._socket.recv(65536)):
+                left -= len(got)
+        return not left
+
+
+def connects(node: Node) -> bool:
+    with suppress(OSError):
+        Line(node)
+        return True
+    return False
+
+
+def try_all(network: Network, node: Node) -> None:
+    run = [network.run_node]
+    line = Line(node, LATE_SECONDS)
+    assert line.echoes(LARGE)
+
+    with network.obstructed(node, cut(run)):
+        assert not line.echoes(SMALL)
+        assert not connects(node)
+    assert line.echoes(b"", LATE_SECONDS)
+    assert connects(node)
+
+    arriving, leaving = cut([EVERYBODY])
+    for one_way in (Rules(arriving=arriving), Rules(leaving=leaving)):
+        with network.obstructed(node, one_way):
+            assert not connects(node)
+    with network.obstructed(node, Rules(leaving=leaving)):
+        pass
+    assert connects(node)
+
+    other = Line(node)
+    with network.obstructed(node, loss_of_large(run)):
+        assert other.echoes(SMALL)
+        assert not other.echoes(LARGE)
+        assert connects(node)
+
+    frozen = Line(node)
+    with network.obstructed(node, network.open_connections(node, run)):
+        assert not frozen.echoes(SMALL)
+        assert Line(node).echoes(LARGE)
+
+    with network.slowed(node, 64):
+        assert not Line(node).echoes(LARGE * 2)
+
+    with network.obstructed(node, loss(run, 30)), network.obstructed(node, loss(run, 30)):
+        tries = [Line(node, LATE_SECONDS).echoes(SMALL, 0.1) for _ in range(20)]
+    assert 0 < sum(tries) < len(tries), "some packets are lost, and not all"
+    assert Line(node).echoes(LARGE)
+
+
+def main() -> int:
+    furnish()
+    network = Network()
+    node = network.add("echo")
+    command = [*node.launcher, sys.executable, "-c", ECHO, node.address, str(PORT)]
+    with subprocess.Popen(command) as server:
+        deadline = time.monotonic() + LATE_SECONDS
+        while not connects(node):
+            assert time.monotonic() < deadline, "the echo does not answer"
+            time.sleep(0.1)
+        try:
+            try_all(network, node)
+        finally:
+            server.kill()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

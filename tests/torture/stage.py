@@ -1,0 +1,103 @@
+"""What the workers run on: one broker on 127.0.0.1, or three in networks of their own."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from streams.settings.settings import Settings
+from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.rigs.brokers.kafka_cluster import BROKERS, BrokerNode, KafkaCluster
+from tests.rigs.brokers.kafka_configuration import SHORT_SESSION, TWO_IN_SYNC
+from tests.torture.broker_acts import BrokerActs, RawTopicActs
+from tests.torture.cluster_acts import Brokers, ClusterActs
+from tests.torture.faults import Act, Fault
+from tests.torture.feed import Feed
+from tests.torture.inspection import LogEnds
+from tests.torture.network import Network, Node
+from tests.torture.network_acts import NetworkActs
+from tests.torture.victims import Victims
+from tests.torture.worker_acts import WorkerActs
+from tests.torture.workers import Cluster
+
+
+@dataclass
+class Struck:
+    """What faults strike, beside the brokers."""
+
+    rng: random.Random
+    settings: Settings
+    cluster: Cluster
+    feed: Feed
+    log: LogEnds
+    narrate: Callable[[str], None]
+
+    def acts(self, victims: Victims) -> dict[Fault, Act]:
+        """The faults that need no certain brokers."""
+        workers = WorkerActs(
+            self.rng, self.cluster, victims, self.feed, self.log, self.narrate
+        ).by_fault
+        raw_topic = RawTopicActs(self.settings.brokers, self.feed, self.narrate).by_fault
+        return {**workers, **raw_topic}
+
+
+class OneBroker:
+    network: Network | None = None
+
+    def __init__(self, broker: KafkaBroker) -> None:
+        self._broker = broker
+        self.bootstrap_servers = broker.bootstrap_servers
+
+    def acts(self, struck: Struck) -> Mapping[Fault, Act]:
+        victims = Victims(struck.rng, struck.cluster, struck.narrate)
+        broker = BrokerActs(struck.rng, struck.cluster, self._broker, struck.log, struck.narrate)
+        return {**struck.acts(victims), **broker.by_fault}
+
+    def heal(self) -> None:
+        """Start what a fault that was broken off has left down."""
+        if not self._broker.is_running():
+            self._broker.start()
+
+
+class ThreeBrokers:
+    def __init__(self, kafka: KafkaCluster, network: Network, nodes: Mapping[int, Node]) -> None:
+        self.network: Network | None = network
+        self.bootstrap_servers = kafka.bootstrap_servers
+        self._kafka = kafka
+        self._network = network
+        self._nodes = nodes
+
+    def acts(self, struck: Struck) -> Mapping[Fault, Act]:
+        rng, cluster, narrate = struck.rng, struck.cluster, struck.narrate
+        victims = Victims(rng, cluster, narrate)
+        brokers = Brokers(rng, self._kafka, struck.settings, narrate)
+        processes = ClusterActs(rng, cluster, brokers, struck.log, struck.settings, narrate)
+        networks = NetworkActs(rng, cluster, victims, brokers, self._network, self._nodes, narrate)
+        return {**struck.acts(victims), **processes.by_fault, **networks.by_fault}
+
+    def heal(self) -> None:
+        """Start what faults that were broken off have left down."""
+        down = [broker for broker in self._kafka.brokers if not broker.is_running()]
+        for broker in down:
+            broker.launch()
+        self._kafka.await_brokers(BROKERS)
+
+
+Stage = OneBroker | ThreeBrokers
+
+
+@contextmanager
+def stage(directory: Path, brokers: int) -> Iterator[Stage]:
+    """Start the brokers; three need an enclosure."""
+    if brokers == 1:
+        with KafkaBroker(directory, properties=SHORT_SESSION) as broker:
+            yield OneBroker(broker)
+        return
+    network = Network()
+    nodes = {number: network.add(f"broker-{number}") for number in range(1, BROKERS + 1)}
+    places = [BrokerNode(node.address, node.launcher) for node in nodes.values()]
+    with KafkaCluster(directory, places, TWO_IN_SYNC) as kafka:
+        yield ThreeBrokers(kafka, network, nodes)
