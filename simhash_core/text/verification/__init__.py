@@ -103,7 +103,7 @@ def verification_named(name: str) -> Verification | None:
     return _BY_NAME.get(name)
 
 
-def verifier_of(name: str, at: float, mean_at: float, bits: int) -> Verifier | None:
+def verifier_of(name: str, at: float, mean_at: float = 0.0, bits: int = 1) -> Verifier | None:
     """Return None for ``none``; raises ``UnknownNameError``, and ``UsageError`` outside 0 to 1."""
     for setting, value in (("verify_at", at), ("mean_at", mean_at)):
         if not 0.0 <= value <= 1.0:
