@@ -225,7 +225,9 @@ def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
     point = tuned.recommended
     if point is None:
         lines.append(f"No threshold that was tried reaches a precision of {wanted}.")
-        lines.append("Try others with --distance or --verify-at, or a lower --precision.")
+        lines.append(
+            "Try others with --distance, --verify-at or --mean-at, or a lower --precision."
+        )
         return lines
     lines.append(
         f"For a precision of {wanted} take ({_MARK}): recall {_percent(point.recall)} "
@@ -234,6 +236,8 @@ def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
     lines += ["", f'  profile = "{point.profile}"', "  [index]", f"  distance = {point.distance}"]
     if point.verify_at is not None:
         lines.append(f"  verify_at = {point.verify_at:g}")
+    if point.mean_at is not None:
+        lines.append(f"  mean_at = {point.mean_at:g}")
     lines.append("")
     found = (
         f"Of the {point.joined_pairs:,} pairs that it joined, {_percent(point.precision)} are "
@@ -256,20 +260,36 @@ def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
 
 
 def _curve(tuned: Tuned) -> Block:
-    head = ("", "profile", "distance", "verify_at", "recall", "precision", "likely ≥", "F1")
+    head = (
+        "",
+        "profile",
+        "distance",
+        "verify_at",
+        "mean_at",
+        "recall",
+        "precision",
+        "likely ≥",
+        "F1",
+    )
     rows = [
         (
             _MARK if point == tuned.recommended else "",
             point.profile,
             str(point.distance),
-            "-" if point.verify_at is None else f"{point.verify_at:g}",
+            *("-" if at is None else f"{at:g}" for at in (point.verify_at, point.mean_at)),
             _percent(point.recall),
             _percent(point.precision),
             _percent(point.precision_low),
             _percent(point.f1),
         )
         for point in sorted(
-            tuned.curve, key=lambda each: (each.profile, each.verify_at or 0.0, each.distance)
+            tuned.curve,
+            key=lambda each: (
+                each.profile,
+                each.mean_at or 0.0,
+                each.verify_at or 0.0,
+                each.distance,
+            ),
         )
     ]
-    return table([head, *rows], "<<>>>>>>")
+    return table([head, *rows], "<<>>>>>>>")

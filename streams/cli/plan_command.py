@@ -75,8 +75,10 @@ def _view(plan: IndexPlan) -> list[Block]:
         f"{plan.documents:,} unique documents, {plan.bits} bits, "
         f"{', '.join(cuts_of)}, near up to {plan.distance} bits"
     )
+    mean = f", in the mean with the fingerprints at {plan.mean_at:g}" if plan.mean_at else ""
+    sketch = f"a sketch: {plan.sketch_bytes} bytes"
     confirmed = (
-        [f"confirmed by {plan.verify} at {plan.verify_at:g} (a sketch: {plan.sketch_bytes} bytes)"]
+        [f"confirmed by {plan.verify} at {plan.verify_at:g}{mean} ({sketch})"]
         if plan.sketch_bytes
         else []
     )

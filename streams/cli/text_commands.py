@@ -310,13 +310,21 @@ def _verdict_in_words(explained: Explanation) -> str:
             )
         case Undecidable(reason):
             return f"B is put out: undecidable ({reason}), no exact repeat of A"
+    return _uniqueness_in_words(explained)
+
+
+def _uniqueness_in_words(explained: Explanation) -> str:
     if explained.distance is None:
         return "B is unique: A has no fingerprint to be near to"
-    apart = f"{_bits_of(explained.distance)} apart"
-    if explained.distance > threshold:
-        return f"B is unique: {apart}, up to {threshold} is near"
-    why = "the texts do not agree" if explained.shared_buckets else "they share no bucket"
-    return f"B is unique: {why}, though {apart} could be near"
+    apart, limit = f"{_bits_of(explained.distance)} apart", explained.scheme.distance
+    if explained.distance > limit:
+        return f"B is unique: {apart}, up to {limit} is near"
+    if not explained.shared_buckets:
+        return f"B is unique: they share no bucket, though {apart} could be near"
+    return (
+        f"B is unique: {apart} could be near, but the agreement is {explained.agreement or 0:.3f}, "
+        f"and {explained.agreement_minimum or 0:.3f} is needed at this distance"
+    )
 
 
 def _explanation_object(
@@ -334,7 +342,8 @@ def _explanation_object(
         "distance": explained.distance,
         "threshold": explained.scheme.distance,
         "near": explained.distance is not None and explained.distance <= explained.scheme.distance,
-        "agreement": None if explained.agreement is None else round(explained.agreement, 6),
+        "agreement": _rounded(explained.agreement),
+        "agreement_minimum": _rounded(explained.agreement_minimum),
         "meet": bool(explained.shared_buckets),
         "shared_blocks": shared_blocks,
         "shared_bands": shared_bands,
@@ -357,6 +366,10 @@ def _explanation_object(
         ],
         "index": index_digest(fingerprinter.identity),
     }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
 
 
 def _shared(explained: Explanation) -> tuple[list[int], list[int]]:
@@ -412,9 +425,10 @@ def _outcome(explained: Explanation, fingerprinter: Fingerprinter) -> list[Block
     lines.append(f"distance  {_bits_of(explained.distance)} of {scheme.bits} differ")
     if explained.agreement is not None:
         profile = fingerprinter.profile
+        at_this_distance = " at this distance" if profile.mean_at else ""
         lines.append(
             f"agreement {explained.agreement:.3f} by {profile.verify}, "
-            f"from {profile.verify_at:g} on is near"
+            f"from {explained.agreement_minimum or 0:.3g} on is near{at_this_distance}"
         )
     recall = scheme.expected_recall(explained.distance)
     if recall < _CERTAIN and not scheme.bands and explained.distance <= scheme.distance:

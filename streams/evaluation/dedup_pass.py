@@ -139,7 +139,7 @@ def decide(
 
 _DIGEST_BYTES: Final = 16
 
-_THRESHOLDS: Final = ("blocks=", "distance=")
+_THRESHOLDS: Final = ("blocks=", "distance=", "mean=")
 _VERIFIED_AT: Final = "@"  # precedes the threshold in the identity of a confirmation
 _Fingerprints = dict[bytes, Fingerprinted]
 

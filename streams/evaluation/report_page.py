@@ -36,6 +36,7 @@ from streams.evaluation.tuning import (
     SweepPoint,
     confirmations_around,
     distances_around,
+    means_around,
     sweep,
     threshold_of,
 )
@@ -320,7 +321,8 @@ def _threshold_figures(
     """Evaluate other thresholds too; draw the figures over each kind."""
     in_force = threshold_of(settings)
     distances, confirmations = distances_around(settings), confirmations_around(settings)
-    others = [at for at in (*distances, *confirmations) if at != in_force]
+    means = means_around(settings)
+    others = [at for at in (*distances, *confirmations, *means) if at != in_force]
     points = sweep(evaluated.labelled, settings, others, fingerprinter_of, watch)
     points[in_force] = SweepPoint(in_force, evaluated.quality, evaluated.decided)
     title, x = "Figures by distance threshold", "distance threshold in bits"
@@ -332,6 +334,10 @@ def _threshold_figures(
         points_of = [points[at] for at in confirmations]
         xs = [at.verify_at for at in confirmations]
         figures.append(_curve("by-confirmation", title, x, points_of, xs, in_force.verify_at))
+    if means:
+        title, x = "Figures by mean", "minimum mean of both similarities (mean_at)"
+        points_of, xs = [points[at] for at in means], [at.mean_at for at in means]
+        figures.append(_curve("by-mean", title, x, points_of, xs, in_force.mean_at))
     return figures
 
 

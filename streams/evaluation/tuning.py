@@ -40,11 +40,13 @@ DOCUMENTS_MAX: Final = 50_000
 
 _DISTANCE_SHARES: Final = (0.25, 0.5, 0.75, 0.9, 1.0, 1.15, 1.3)
 _VERIFY_STEPS: Final = (-0.2, -0.1, -0.05, 0.0, 0.05, 0.1, 0.2)
+_MEAN_STEPS: Final = (-0.1, -0.04, -0.02, 0.0, 0.02, 0.04, 0.08, 0.12, 0.16, 0.2)
 
 
 class Threshold(NamedTuple):
     distance: int
     verify_at: float
+    mean_at: float = 0.0
 
 
 class SweepPoint(NamedTuple):
@@ -55,12 +57,11 @@ class SweepPoint(NamedTuple):
 
 def threshold_of(settings: Settings) -> Threshold:
     profile = settings.index_profile()
-    return Threshold(profile.distance, profile.verify_at)
+    return Threshold(profile.distance, profile.verify_at, profile.mean_at)
 
 
 def with_threshold(settings: Settings, at: Threshold) -> Settings:
-    index = replace(settings.index, distance=at.distance, verify_at=at.verify_at)
-    return replace(settings, index=index)
+    return replace(settings, index=replace(settings.index, **at._asdict()))
 
 
 def distances_around(settings: Settings) -> list[Threshold]:
@@ -71,7 +72,8 @@ def distances_around(settings: Settings) -> list[Threshold]:
     if profile.distance < len(_DISTANCE_SHARES):
         around |= set(range(len(_DISTANCE_SHARES)))
     chosen = {max(low, min(high, distance)) for distance in around} | {profile.distance}
-    return [Threshold(distance, profile.verify_at) for distance in sorted(chosen)]
+    at = threshold_of(settings)
+    return [at._replace(distance=distance) for distance in sorted(chosen)]
 
 
 def confirmations_around(settings: Settings) -> list[Threshold]:
@@ -79,9 +81,21 @@ def confirmations_around(settings: Settings) -> list[Threshold]:
     profile = settings.index_profile()
     if profile.verifier() is None:
         return []
-    around = {round(profile.verify_at + step, 4) for step in _VERIFY_STEPS}
-    chosen = {max(0.0, min(1.0, at)) for at in around} | {profile.verify_at}
-    return [Threshold(profile.distance, at) for at in sorted(chosen)]
+    at = threshold_of(settings)
+    return [at._replace(verify_at=each) for each in _around(at.verify_at, _VERIFY_STEPS)]
+
+
+def means_around(settings: Settings) -> list[Threshold]:
+    """Return means around the one in force; nothing if there is none."""
+    at = threshold_of(settings)
+    if not at.mean_at:
+        return []
+    return [at._replace(mean_at=each) for each in _around(at.mean_at, _MEAN_STEPS)]
+
+
+def _around(value: float, steps: Iterable[float]) -> list[float]:
+    around = {round(value + step, 4) for step in steps}
+    return sorted({max(0.0, min(1.0, each)) for each in around} | {value})
 
 
 def sweep(
@@ -121,6 +135,7 @@ class TunedPoint(msgspec.Struct, frozen=True, kw_only=True):
     profile: str
     distance: int
     verify_at: float | None
+    mean_at: float | None
     recall: float | None
     recall_low: float | None
     precision: float | None
@@ -154,7 +169,11 @@ def tune(
     precision_wanted: float,
     watch: Watch = unwatched,
 ) -> Tuned:
-    """Try each profile at distances around its own; then, at the best, at other similarities."""
+    """Try each profile at thresholds around its own, one kind after the other.
+
+    The mean of two similarities tells the most, so it is first, where there is one; then, at the
+    best of these, come distances, and then similarities.
+    """
     curve: list[TunedPoint] = []
     for name, settings in profiles:
         curve += _tried(labelled, name, settings, precision_wanted, watch)
@@ -239,15 +258,18 @@ def _tried(
         ]
 
     confirms = profile.verifier() is not None
-    by_distance = points(settings, distances_around(settings))
-    if not confirms:
-        return by_distance
-    chosen = best(by_distance, precision_wanted, positives) or max(
-        by_distance, key=lambda point: (point.precision or 0.0, point.recall or 0.0)
-    )
-    at = Threshold(chosen.distance, profile.verify_at)
-    others = [each for each in confirmations_around(with_threshold(settings, at)) if each != at]
-    return by_distance + points(settings, others)
+    at, tried, curve = threshold_of(settings), set[Threshold](), list[TunedPoint]()
+    for around in (means_around, distances_around, confirmations_around):
+        new = [each for each in around(with_threshold(settings, at)) if each not in tried]
+        curve += points(settings, new)
+        tried.update(new)
+        if not curve:
+            continue
+        chosen = best(curve, precision_wanted, positives) or max(
+            curve, key=lambda point: (point.precision or 0.0, point.recall or 0.0)
+        )
+        at = Threshold(chosen.distance, chosen.verify_at or 0.0, chosen.mean_at or 0.0)
+    return curve
 
 
 def _tuned_point(
@@ -258,6 +280,7 @@ def _tuned_point(
         profile=name,
         distance=point.at.distance,
         verify_at=point.at.verify_at if confirms else None,
+        mean_at=point.at.mean_at or None,
         recall=quality.recall,
         recall_low=rounded(lower_bound(quality.recall, positives)),
         precision=quality.precision,

@@ -65,7 +65,7 @@ from streams.store.changelog_codec import encode_block, encode_progress
 from streams.store.columns_codec import EncodedColumns, decode_columns, encode_columns
 from streams.store.row_codec import EntryBlock
 from streams.topics.admin import TopicsError, partitions_of
-from streams.worker.index_on_kafka import Claim, differences, reading_rules
+from streams.worker.index_on_kafka import Claim, Difference, differences, reading_rules
 
 # ---- The spool: a temporary file that holds everything until all of it is known to be readable.
 
@@ -157,7 +157,9 @@ def _small(columns: DocumentColumns, rows: NDArray[np.intp]) -> list[NDArray[np.
 Form = Literal["auto", "texts", "fingerprints"]
 _LONGEST_LINE_BYTES: Final = 64 << 20
 _TEXTS_TOGETHER: Final = 1024
-_COMPARED_LATER: Final = frozenset({"index.blocks, index.block_bits, index.cuts", "index.distance"})
+_COMPARED_LATER: Final = frozenset(
+    {"index.blocks, index.block_bits, index.cuts", "index.distance", "index.mean_at"}
+)
 """Settings that do not affect fingerprints and sketches."""
 
 
@@ -210,7 +212,7 @@ class FileSource:
     def _check(self, header: ExportHeader) -> None:
         theirs = Claim(header.index, "", 0, 0)
         differing = differences(theirs, self._fingerprinter.identity, "")
-        if any(each.setting not in _COMPARED_LATER for each in differing):
+        if not all(map(_is_compared_later, differing)):
             raise IndexMismatchError(
                 f"the export {self._file}", header.index, self._fingerprinter.identity
             )
@@ -235,6 +237,15 @@ class FileSource:
                 self.refused.update(each.reason for each in prepared.refused.values())
                 sources = [TopicPartition(opened.name, 0)] * len(prepared.columns)
                 yield from loaded_runs(sources, prepared.columns)
+
+
+def _is_compared_later(difference: Difference) -> bool:
+    """Return whether the fingerprints and sketches of both indexes can be compared."""
+    if difference.setting in _COMPARED_LATER:
+        return True
+    theirs, ours = (each.rpartition("@") for each in (difference.theirs, difference.ours))
+    is_threshold = difference.setting == "index.verify, index.verify_at"
+    return is_threshold and theirs[0] == ours[0] != ""
 
 
 class TopicSource:

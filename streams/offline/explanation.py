@@ -65,6 +65,7 @@ class Explanation(NamedTuple):
     terms: list[TermDifference]  # by share, descending
     # These need fingerprints of both.
     agreement: float | None  # of the sketches; None if the profile confirms no candidates
+    agreement_minimum: float | None  # of near documents at this distance
     distance: int | None
     shared_buckets: list[int]
     differing: list[DifferingBit]  # by the difference of the margins, descending
@@ -81,6 +82,8 @@ def explain(fingerprinter: Fingerprinter, text_a: str, text_b: str) -> Explanati
     weights_a = dict(fingerprinter.weighted_terms(text_a))
     weights_b = dict(fingerprinter.weighted_terms(text_b))
     comparable = bool(a.fingerprint and b.fingerprint)
+    distance = distance_bits(a.fingerprint, b.fingerprint) if comparable else None
+    agreement, minimum = _agreement(fingerprinter, a, b, distance)
     return Explanation(
         a=a,
         b=b,
@@ -88,8 +91,9 @@ def explain(fingerprinter: Fingerprinter, text_a: str, text_b: str) -> Explanati
         verdict=_verdict_on_second(fingerprinter, a, b),
         cosine=vector_cosine(weights_a, weights_b),
         terms=_term_differences(weights_a, weights_b),
-        agreement=_agreement(fingerprinter, a, b) if comparable else None,
-        distance=distance_bits(a.fingerprint, b.fingerprint) if comparable else None,
+        agreement=agreement,
+        agreement_minimum=minimum,
+        distance=distance,
         shared_buckets=shared_buckets(scheme, a.fingerprint, a.sketch, b.fingerprint, b.sketch)
         if comparable
         else [],
@@ -125,12 +129,15 @@ def _verdict_on_second(fingerprinter: Fingerprinter, a: Fingerprinted, b: Finger
     return verdict_of(columns, 1, decider.decide(0, packet).matches.get(1))
 
 
-def _agreement(fingerprinter: Fingerprinter, a: Fingerprinted, b: Fingerprinted) -> float | None:
-    if fingerprinter.verifier is None:
-        return None
-    distance = distance_bits(a.fingerprint, b.fingerprint)
-    verification = fingerprinter.verifier.verification
-    return verification.similarity(distance, a.sketch, b.sketch)
+def _agreement(
+    fingerprinter: Fingerprinter, a: Fingerprinted, b: Fingerprinted, distance: int | None
+) -> tuple[float | None, float | None]:
+    """Return the similarity of the sketches, and the minimum at this distance."""
+    verifier = fingerprinter.verifier
+    if verifier is None or distance is None:
+        return None, None
+    similarity = verifier.verification.similarity(distance, a.sketch, b.sketch)
+    return similarity, verifier.minimum(distance)
 
 
 def _term_differences(a: Mapping[str, float], b: Mapping[str, float]) -> list[TermDifference]:
@@ -224,6 +231,7 @@ def _of_width(profile: Profile, bits: int) -> Profile:
         fingerprint=classic.fingerprint,
         verify=classic.verify,
         verify_at=classic.verify_at,
+        mean_at=classic.mean_at,
         min_features=1,
     )
 

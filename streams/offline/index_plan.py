@@ -131,6 +131,7 @@ class IndexPlan(msgspec.Struct, frozen=True, kw_only=True):
     distance: int
     verify: str
     verify_at: float
+    mean_at: float  # 0: none
     candidates_per_block: int | float
     candidates_per_lookup: int | float
     candidates_per_worker: int | float
@@ -181,6 +182,7 @@ def plan_index(
         distance=scheme.distance,
         verify=profile.verify,
         verify_at=profile.verify_at,
+        mean_at=profile.mean_at,
         candidates_per_block=_whole(candidates_per_block(scheme, documents)),
         candidates_per_lookup=_whole(candidates),
         candidates_per_worker=_whole(candidates / workers),

@@ -98,6 +98,7 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     fingerprint: Literal["terms", "shingles"] | None = None
     verify: str | None = None
     verify_at: Annotated[float, Meta(ge=0, le=1)] | None = None
+    mean_at: Annotated[float, Meta(ge=0, le=1)] | None = None
     idf: str | None = None
     user_dictionary: str | None = None
     stop_words: str | None = None
@@ -118,7 +119,8 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         named = profile_named(profile)
         # Measures have different scales, so each needs its own threshold.
         if changes.get("verify", named.verify) != named.verify:
-            changes = {"verify_at": usual_threshold(changes["verify"])} | changes
+            usual = {"verify_at": usual_threshold(changes["verify"]), "mean_at": 0.0}
+            changes = usual | changes
             if named.bands and changes["verify"] != WITH_BANDS:
                 changes = {**BLOCKS_INSTEAD_OF_BANDS, **changes}
         changed = replace(named, **read_index_files(changes), scoped=scoped)

@@ -103,6 +103,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "min-features": "index.min_features, index.long_characters",
     "stop-words": "index.stop_words",
     "verify": "index.verify, index.verify_at",
+    "mean": "index.mean_at",
     "window": "index.window",
     "lateness": "index.lateness",
     "same-id": "index.same_id",

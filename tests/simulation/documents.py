@@ -73,6 +73,17 @@ SHINGLES: Final = Verifier(
 )
 
 
+def with_mean(seed: int, scheme: BlockScheme, verifier: Verifier | None) -> Verifier | None:
+    """Let half of the verifiers want a mean too: it binds beyond half of the distance.
+
+    It is drawn from the seed alone, so that all else of a scenario is drawn as without it.
+    """
+    if verifier is None or random.Random(f"mean {seed}").random() < 0.5:
+        return verifier
+    mean_at = (verifier.at + 1 - scheme.distance / scheme.bits / 2) / 2
+    return verifier._replace(mean_at=mean_at, bits=scheme.bits)
+
+
 @cache
 def _sketch_pool(verifier: Verifier | None) -> tuple[bytes, ...]:
     if verifier is None:

@@ -46,6 +46,9 @@ LOOK_UP: Final[dict[str, Rule]] = {
         "similarity",
         lambda verifier, distance, a, b: verifier.verification.similarity(distance, a, b),
     ),
+    "the mean of two similarities is not wanted": by(
+        Verifier, "_mean", lambda _verifier, _distance, _similarity: 1.0
+    ),
     "equal content is confirmed like the rest": always(look_up, "_has_content", False),
     "of candidates as near any is named": by(
         pairs,

@@ -152,7 +152,9 @@ class OneReader:
         if a.digest == b.digest or self._verifier is None:
             return distance, None
         similarity = self._verifier.verification.similarity(distance, a.sketch, b.sketch)
-        return (distance, similarity) if similarity >= self._verifier.at else None
+        mean = (similarity + 1 - distance / self._scheme.bits) / 2
+        is_near = similarity >= self._verifier.at and mean >= self._verifier.mean_at
+        return (distance, similarity) if is_near else None
 
     def shared_block(self, a: SimulatedDocument, b: SimulatedDocument) -> int | None:
         """Return the first block or band in which two decidable documents are equal."""

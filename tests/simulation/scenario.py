@@ -13,7 +13,14 @@ from typing import Final
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.text.verification import Verifier
 from simhash_core.window import Window
-from tests.simulation.documents import SCHEMES, SHINGLES, TOY, Families, SimulatedDocument
+from tests.simulation.documents import (
+    SCHEMES,
+    SHINGLES,
+    TOY,
+    Families,
+    SimulatedDocument,
+    with_mean,
+)
 
 
 class Fault(StrEnum):
@@ -102,7 +109,7 @@ def draw_scenario(seed: int) -> Scenario:
     return Scenario(
         seed=seed,
         scheme=scheme,
-        verifier=verifier,
+        verifier=with_mean(seed, scheme, verifier),
         partitions=records,
         later=later,
         born=born,

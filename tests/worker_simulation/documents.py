@@ -79,6 +79,7 @@ def profile_of(
         bands=scheme.bands,
         verify="none" if verifier is None else "shingles",
         verify_at=0.0 if verifier is None else verifier.at,
+        mean_at=0.0 if verifier is None else verifier.mean_at,
         window=None if window is None else window.window_ms,
         lateness=0 if window is None else window.lateness_ms,
         same_id=REPLACE if replaces else COMPARE,

@@ -13,7 +13,14 @@ from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.text.verification import Verifier
 from simhash_core.window import Window
 from streams.settings.settings import Delivery
-from tests.simulation.documents import SCHEMES, SHINGLES, TOY, Families, SimulatedDocument
+from tests.simulation.documents import (
+    SCHEMES,
+    SHINGLES,
+    TOY,
+    Families,
+    SimulatedDocument,
+    with_mean,
+)
 from tests.simulation.scenario import draw_records
 from tests.worker_simulation.cluster import ClusterLimits
 from tests.worker_simulation.network import NetworkFaults
@@ -168,7 +175,7 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
     return WorkerScenario(
         seed=seed,
         scheme=scheme,
-        verifier=verifier,
+        verifier=with_mean(seed, scheme, verifier),
         window=_window(rng),
         replaces=rng.random() < 0.3,
         partitions=records,

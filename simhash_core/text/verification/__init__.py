@@ -4,6 +4,10 @@ A bag of words cannot tell texts of one genre apart. So each document has a *ske
 that are stored and sent with it, and two sketches have a *similarity*. Two documents are near if
 their fingerprints are within the distance and the similarity reaches the threshold. This is
 symmetric, so all shards agree on a pair. Equal content is near without verification.
+
+At the same similarity, texts from one template have a larger distance than editions of one text. So
+an index can also want a minimum *mean* of two similarities, that of the sketches and that of the
+fingerprints, 1 − distance / bits: the more bits differ, the more of the sketches must be equal.
 """
 
 from __future__ import annotations
@@ -71,11 +75,21 @@ VERIFICATIONS: Final = (NO_VERIFICATION, *_BY_NAME)
 class Verifier(NamedTuple):
     verification: Verification
     at: float
+    mean_at: float = 0.0  # 0: none
+    bits: int = 1  # of a fingerprint
 
     def similarity(self, distance: int, a: bytes, b: bytes) -> float | None:
-        """Return the similarity of two sketches if it reaches the threshold, else None."""
+        """Return the similarity of two sketches if it is enough at this distance, else None."""
         similarity = self.verification.similarity(distance, a, b)
-        return similarity if similarity >= self.at else None
+        is_enough = similarity >= self.at and self._mean(distance, similarity) >= self.mean_at
+        return similarity if is_enough else None
+
+    def _mean(self, distance: int, similarity: float) -> float:
+        return (similarity + 1 - distance / self.bits) / 2
+
+    def minimum(self, distance: int) -> float:
+        """Return the similarity that is enough at this distance, for people."""
+        return max(self.at, 2 * self.mean_at - 1 + distance / self.bits if self.mean_at else 0.0)
 
     @property
     def identity(self) -> str:
@@ -89,12 +103,13 @@ def verification_named(name: str) -> Verification | None:
     return _BY_NAME.get(name)
 
 
-def verifier_of(name: str, at: float) -> Verifier | None:
+def verifier_of(name: str, at: float, mean_at: float = 0.0, bits: int = 1) -> Verifier | None:
     """Return None for ``none``; raises ``UnknownNameError``, and ``UsageError`` outside 0 to 1."""
-    if not 0.0 <= at <= 1.0:
-        raise UsageError(f"verify_at is {at}: it must be from 0 to 1")
+    for setting, value in (("verify_at", at), ("mean_at", mean_at)):
+        if not 0.0 <= value <= 1.0:
+            raise UsageError(f"{setting} is {value}: it must be from 0 to 1")
     verification = verification_named(name)
-    return None if verification is None else Verifier(verification, at)
+    return None if verification is None else Verifier(verification, at, mean_at, bits)
 
 
 def usual_threshold(name: str) -> float:

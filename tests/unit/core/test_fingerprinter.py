@@ -130,6 +130,8 @@ SHINGLES = {"fingerprint": "shingles", "verify": "shingles", "bands": 4}
         ({"verify": "words"}, "cosine, metadata, none, shingles"),
         ({"fingerprint": "ngrams"}, "shingles, terms"),
         ({"verify": "cosine", "verify_at": 1.5}, r"verify_at is 1\.5"),
+        ({"verify": "cosine", "mean_at": 1.5}, r"mean_at is 1\.5"),
+        ({"mean_at": 0.7}, "verify is none: set mean_at to 0, or set verify"),
         ({"min_features": 0}, "min_features is 0"),
         ({"verify": "cosine", "bands": 8}, "set bands to 0"),
         ({"fingerprint": "shingles", "verify": "cosine"}, "set verify to shingles"),

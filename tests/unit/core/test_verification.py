@@ -12,9 +12,16 @@ from hypothesis import strategies as st
 from simhash_core.analysis.exact_similarity import vector_cosine
 from simhash_core.documents import Content
 from simhash_core.text.fingerprinter import Fingerprinter
-from simhash_core.text.profiles import Profile
-from simhash_core.text.verification import VERIFICATIONS, cosine, metadata
+from simhash_core.text.profiles import Profile, profile_named
+from simhash_core.text.verification import (
+    VERIFICATIONS,
+    Verification,
+    Verifier,
+    cosine,
+    metadata,
+)
 from simhash_core.text.verification.metadata import element_hashes, min_hash, splitmix_family
+from streams.settings.settings import IndexSettings, Settings
 
 TEXT = "市交通局发布公告称，跨江大桥的加固工程将于下月初开始，施工期间大桥封闭，货车绕行北环高速。"
 OTHER = "一家初创公司展示了新型电池，充电只要六分钟，研究人员说关键在于薄如蝉翼的陶瓷隔膜。"
@@ -143,6 +150,64 @@ def test_short_vectors_are_estimated_closely(seed: int, terms: int, shared: floa
     b = {term: rng.uniform(0.2, 9) for term in others}
     exact = vector_cosine({str(t): w for t, w in a.items()}, {str(t): w for t, w in b.items()})
     assert cosine.similarity(_sketch(a), _sketch(b)) == pytest.approx(exact, abs=0.01)
+
+
+# ---------------------------------------------------------------- the mean of two similarities
+
+MEAN = Verifier(
+    Verification(
+        "of bytes", 0.5, lambda batch: [b""] * len(batch.contents), lambda _, a, b: _of(a, b)
+    ),
+    at=0.5,
+    mean_at=0.68,
+    bits=256,
+)
+
+
+def _of(a: bytes, b: bytes) -> float:
+    """Hundredths, as one sketch or the other gives them."""
+    return max(a + b) / 100
+
+
+@pytest.mark.parametrize(
+    ("distance", "hundredths", "is_near"),
+    [
+        (0, 49, False),
+        (0, 50, True),
+        (35, 50, True),  # (0.50 + 1 - 35/256) / 2 = 0.68164
+        (36, 50, False),  # … 0.67969
+        (36, 51, True),
+        (64, 60, False),  # … 0.675
+        (64, 62, True),  # (0.62 + 1 - 64/256) / 2 = 0.685
+        (72, 64, False),
+        (72, 65, True),
+        (164, 100, False),
+    ],
+)
+def test_the_more_bits_differ_the_more_of_the_sketches_is_equal(
+    distance: int, hundredths: int, is_near: bool
+) -> None:
+    sketch = bytes([hundredths])
+    found = MEAN.similarity(distance, sketch, b"")
+    assert found == MEAN.similarity(distance, b"", sketch)
+    assert found == (hundredths / 100 if is_near else None)
+    assert is_near == (hundredths / 100 >= MEAN.minimum(distance) - 1e-9)
+
+
+def test_without_a_mean_the_distance_does_not_count() -> None:
+    alone = MEAN._replace(mean_at=0.0)
+    assert [alone.minimum(distance) for distance in (0, 72, 256)] == [0.5] * 3
+
+
+def test_only_an_index_with_a_mean_has_it_in_its_identity() -> None:
+    wide, quick = (Fingerprinter(profile_named(name)) for name in ("wide", "quick"))
+    assert " verify=shingles-1/5x512x4@0.505 mean=0.68" in wide.identity
+    assert "mean=" not in quick.identity
+    assert Settings(index=IndexSettings(mean_at=0)).index_profile().mean_at == 0
+    for verify in ("cosine", "metadata", "none"):
+        assert Settings(index=IndexSettings(verify=verify)).index_profile().mean_at == 0
+    both = IndexSettings(verify="cosine", mean_at=0.8)
+    assert Settings(index=both).index_profile().mean_at == 0.8
 
 
 # ---------------------------------------------------------------- all

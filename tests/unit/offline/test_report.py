@@ -22,6 +22,7 @@ from playwright.sync_api import Browser
 
 from simhash_core.text.fingerprinter import Fingerprinted
 from simhash_core.text.idf import IdfModel
+from simhash_core.text.profiles import profile_named
 from streams.cli.main import main
 from streams.errors import ExitCode
 from streams.evaluation.dedup_pass import RememberedFingerprints
@@ -38,6 +39,7 @@ from streams.evaluation.tuning import (
     Threshold,
     confirmations_around,
     distances_around,
+    means_around,
     with_threshold,
 )
 from streams.offline.pages.text_differences import (
@@ -181,6 +183,11 @@ def test_thresholds_around_the_one_in_force() -> None:
     assert around[-1] == 1.0
     changed = with_threshold(confirmed, Threshold(11, 0.25)).index_profile()
     assert (changed.distance, changed.verify_at) == (11, 0.25)
+    assert means_around(classic) == []
+    wide = profile_named("wide")
+    means = means_around(Settings())
+    assert Threshold(wide.distance, wide.verify_at, wide.mean_at) in means
+    assert {each.mean_at for each in means} >= {0.64, 0.66, 0.68, 0.7, 0.72}
 
 
 def test_fingerprints_are_made_once_unless_they_differ() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from simhash_core.analysis.exact_similarity import exact_jaccard
+from simhash_core.text.profiles import profile_named
 from streams.cli.evaluation_commands import tuned_view
 from streams.cli.main import main
 from streams.errors import ExitCode
@@ -76,6 +77,7 @@ def point(recall: float, precision: float, **other: object) -> TunedPoint:
         "profile": "wide",
         "distance": 10,
         "verify_at": None,
+        "mean_at": None,
         "recall_low": None,
         "precision_low": None,
         "f1": None,
@@ -154,6 +156,29 @@ def test_recommended_point_is_on_curve(tmp_path: Path, capsys: pytest.CaptureFix
     assert tuned["positives"] == sample.positives
     assert tuned["enough"] is False
     assert tuned["injected"] is None
+
+
+def test_the_mean_of_two_similarities_is_tuned_before_the_other_thresholds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample = labelled_sample(tmp_path, documents=60)
+    arguments = ["tune", "--documents", sample.documents, "--pairs", sample.pairs]
+    assert main([*arguments, "--profile", "wide", "--json"]) == ExitCode.OK
+    curve = json.loads(capsys.readouterr().out)["curve"]
+    thresholds = [(each["distance"], each["verify_at"], each["mean_at"]) for each in curve]
+    assert len(set(thresholds)) == len(thresholds)
+    wide = profile_named("wide")
+    means = [mean for _, _, mean in thresholds[:10]]
+    assert means == sorted(set(means))
+    assert wide.mean_at in means
+    assert {each[:2] for each in thresholds[:10]} == {(wide.distance, wide.verify_at)}
+    assert {at for _, at, _ in thresholds} > {wide.verify_at}
+    assert {distance for distance, _, _ in thresholds} > {wide.distance}
+
+    assert main([*arguments, "--profile", "wide", "--mean-at", "0.75"]) == ExitCode.OK
+    shown = capsys.readouterr().out
+    assert "mean_at = " in shown
+    assert "0.75" in shown
 
 
 def test_tuning_on_edits_shows_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,6 +48,7 @@ OTHERS = {
     "index.feature_hash=java": "index.feature_hash: there xxh3, here java",
     "index.fold_traditional=true": "index.fold_traditional: there none",
     "index.long_characters=0": "index.long_characters: there",
+    "index.mean_at=0.7": "index.mean_at: there 0.68, here 0.7",
     "index.min_features=20": "index.min_features",
     "index.same_id=replace": "index.same_id: there none, here replace",
     "index.segmenter=ngrams": "index.segmenter",
@@ -133,6 +134,22 @@ def test_each_setting_of_an_index_is_named_alone(setting: str, said: str) -> Non
         refuse_other_settings(claim, identity, reading_rules(ours), "the index")
     assert said in str(caught.value)
     assert str(caught.value).count(": there ") == 1
+
+
+def test_an_index_of_the_earlier_default_is_refused_with_the_thresholds_of_both() -> None:
+    """Before the mean of two similarities, ``wide`` had distance 68 and verify_at 0.518."""
+    ours = Fingerprinter(profile_named("wide")).identity
+    changes = {"distance=72": "distance=68", "@0.505 mean=0.68": "@0.518"}
+    theirs = ours
+    for new, old in changes.items():
+        assert new in theirs
+        theirs = theirs.replace(new, old)
+    sketch = "shingles-1/5x512x4"
+    assert differences(Claim(theirs, READING, 0, -1), ours, READING) == [
+        Difference("index.distance", "68", "72"),
+        Difference("index.verify, index.verify_at", f"{sketch}@0.518", f"{sketch}@0.505"),
+        Difference("index.mean_at", "none", "0.68"),
+    ]
 
 
 def test_the_value_of_a_part_that_one_side_lacks_is_none() -> None:
