@@ -305,7 +305,7 @@ class Pipeline:
             self._start(self._segments.step(self._kept))
             if self._leader.is_to_see_members:
                 self._start(self._leader.see_members())
-            self._look_up.tell_version()
+            self._look_up.report_version()
             await self._look_at_topic()
             await self._leader.trim(self._partitions)
             if self._look_up.is_report_lost():
