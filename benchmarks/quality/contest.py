@@ -23,10 +23,14 @@ from streams.settings.settings import Settings
 PEER_THRESHOLDS: Final[Mapping[str, Sequence[float]]] = {
     "datasketch": (0.4, 0.45, 0.475, 0.5, 0.525, 0.55, 0.575, 0.6, 0.7),
     "rensa": (0.4, 0.45, 0.475, 0.5, 0.525, 0.55, 0.575, 0.6, 0.7),
+    "retsim": (0.8, 0.84, 0.88, 0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98),
     "simhash": (3,),
 }
-SIMHASH_SETS: Final = frozenset({"revisions_zh"})
-"""Where simhash runs: it takes minutes, and cuts words of Chinese."""
+SETS_OF_SLOW_PEERS: Final[Mapping[str, frozenset[str]]] = {
+    "retsim": frozenset({"manuals_zh"}),
+    "simhash": frozenset({"revisions_zh"}),
+}
+"""Where peers run that take minutes a set; simhash cuts words of Chinese."""
 
 _SECONDS_MAX: Final = 3600.0
 

@@ -11,6 +11,9 @@ it is unique), and the CPU seconds of all of it. Sketches are made once, and cou
   LSH; of the candidates the one with the highest estimated Jaccard, if that reaches the threshold.
 - ``simhash`` (1e0ng): 64 bits of jieba's words, those with a letter or a digit, and their counts;
   its index at that distance; of the near ones the nearest.
+- ``retsim``: the embeddings of ``unisim`` (RETSim, Google, 2023), by its model for CPUs, compared
+  with all that were kept, as its exact index does; of those the one with the highest cosine, if
+  that reaches the threshold.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from typing import Any
 
 PERMUTATIONS = 128
 GRAM_CHARACTERS = 5
+EMBEDDING = 256
 
 Sketch = Callable[[str], Any]
 Index = Callable[[float], Callable[[int, Any], int]]
@@ -125,9 +129,41 @@ def simhash() -> tuple[Sketch, Index]:
     return sketch, index
 
 
+def retsim() -> tuple[Sketch, Index]:
+    """Return how RETSim embeds and looks up; its threshold is a cosine."""
+    library: Any = import_module("unisim")
+    numpy: Any = import_module("numpy")
+    model = library.TextSim(store_data=False, use_accelerator=False)
+
+    def sketch(text: str) -> Any:  # noqa: ANN401 - what the library makes
+        return numpy.asarray(model.embed([text])[0], dtype=numpy.float32)
+
+    def index(threshold: float) -> Callable[[int, Any], int]:
+        kept = numpy.empty((1024, EMBEDDING), dtype=numpy.float32)
+        numbers: list[int] = []
+
+        def decide(number: int, sketch: Any) -> int:  # noqa: ANN401
+            nonlocal kept
+            if numbers:
+                cosines = kept[: len(numbers)] @ sketch
+                nearest = int(cosines.argmax())
+                if cosines[nearest] >= threshold:
+                    return numbers[nearest]
+            if len(numbers) == len(kept):
+                kept = numpy.concatenate([kept, numpy.empty_like(kept)])
+            kept[len(numbers)] = sketch
+            numbers.append(number)
+            return number
+
+        return decide
+
+    return sketch, index
+
+
 PEERS: dict[str, Callable[[], tuple[Sketch, Index]]] = {
     "datasketch": datasketch,
     "rensa": rensa,
+    "retsim": retsim,
     "simhash": simhash,
 }
 
