@@ -562,7 +562,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "_fenced_end_is_unknown",
         always(False),
         _LOSSES,
-        start=40,
+        start=4,
     ),
     _mutant(
         "at least once, a commit whose offsets are refused is made again",
