@@ -73,9 +73,7 @@ def main() -> int:
     if chosen.keep is not None:
         try:
             chosen.keep.mkdir(parents=True)
-        except (
-            FileExistsError
-        ):  # perhaps another run's: two of them would share their brokers' data
+        except FileExistsError:  # another run's brokers may use it
             parser.error(f"--keep {chosen.keep} exists already: name a new directory")
     directory = chosen.keep or Path(tempfile.mkdtemp(prefix="firstseen-torture-"))
     if not chosen.json:
