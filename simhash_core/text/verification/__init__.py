@@ -81,7 +81,9 @@ class Verifier(NamedTuple):
     def similarity(self, distance: int, a: bytes, b: bytes) -> float | None:
         """Return the similarity of two sketches if it is enough at this distance, else None."""
         similarity = self.verification.similarity(distance, a, b)
-        is_enough = similarity >= self.at and self._mean(distance, similarity) >= self.mean_at
+        is_enough = similarity >= self.at and (
+            not self.mean_at or self._mean(distance, similarity) >= self.mean_at
+        )
         return similarity if is_enough else None
 
     def _mean(self, distance: int, similarity: float) -> float:

@@ -197,6 +197,9 @@ def test_the_more_bits_differ_the_more_of_the_sketches_is_equal(
 def test_without_a_mean_the_distance_does_not_count() -> None:
     alone = MEAN._replace(mean_at=0.0)
     assert [alone.minimum(distance) for distance in (0, 72, 256)] == [0.5] * 3
+    sketch = bytes([50])
+    for bits in (1, 64):
+        assert alone._replace(bits=bits).similarity(256, sketch, b"") == 0.5
 
 
 def test_only_an_index_with_a_mean_has_it_in_its_identity() -> None:
