@@ -524,8 +524,9 @@ class IndexOnKafka:
             for future in futures.values():
                 future.result(_DELETE_SECONDS)
         except (KafkaException, TimeoutError) as error:
+            reason = error if isinstance(error, KafkaException) else "no broker answers"
             raise FirstseenError(
-                f"records of {log} before offset {offset} cannot be deleted: {error}. "
+                f"records of {log} before offset {offset} cannot be deleted: {reason}. "
                 "May this user delete records of the log (ACL: DELETE on the topic)?"
             ) from error
 

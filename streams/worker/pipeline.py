@@ -109,6 +109,7 @@ class Pipeline:
         self._on_failure = on_failure
         self._is_stopping = False
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._is_asking = False
         self._wakes = [Wake(channel) for channel in channels]
         self._wake_intake, self._wake_look_up, self._wake_decide, self._wake_commit = self._wakes
         self.participant: Participant[PendingRecord] = Participant(
@@ -306,12 +307,21 @@ class Pipeline:
             if self._leader.is_to_see_members:
                 self._start(self._leader.see_members())
             self._look_up.report_version()
-            await self._look_at_topic()
-            await self._leader.trim(self._partitions)
+            if not self._is_asking:
+                self._is_asking = True
+                self._start(self._ask_brokers())
             if self._look_up.is_report_lost():
                 self.participant.report_again(_REPORTED_AGAIN)
             for wake in self._wakes:
                 wake()
+
+    async def _ask_brokers(self) -> None:
+        """Do what waits for brokers: while one is silent, a tick must still wake the stages."""
+        try:
+            await self._look_at_topic()
+            await self._leader.trim(self._partitions)
+        finally:
+            self._is_asking = False
 
     # ---- GroupEvents
 

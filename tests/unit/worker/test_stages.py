@@ -9,7 +9,7 @@ import pytest
 from simhash_core.log.records import NO_CONTROL, Bundle, ChainHeads, Control
 from streams.errors import UnansweredError
 from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
-from streams.worker import commit
+from streams.worker import commit, pipeline
 from streams.worker.index_on_kafka import Claim
 from streams.worker.log_codec import LogCodec
 from tests.unit.worker.hand_driven import (
@@ -60,6 +60,33 @@ async def test_nothing_is_reported_again_while_nothing_waits(worker: HandDriven)
         await worker.pipeline.tick()
         await asyncio.sleep(0.005)
     assert worker.reports_appended == 0
+
+
+async def test_a_tick_does_not_wait_for_a_silent_broker(
+    worker: HandDriven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that hung for ten seconds kept lost reports from being made again."""
+    requests = 0
+    answers = asyncio.Event()
+
+    async def partitions() -> int:
+        nonlocal requests
+        requests += 1
+        await answers.wait()
+        return 4
+
+    monkeypatch.setattr(worker.index, "partitions", partitions)
+    monkeypatch.setattr(pipeline, "_LOOK_SECONDS", 0.0)
+    await worker.open(0)
+    async with asyncio.timeout(10):
+        for _ in range(3):
+            await worker.pipeline.tick()
+            await turns()
+    assert requests == 1, "one request at a time"
+    answers.set()
+    await turns()
+    await worker.pipeline.tick()
+    await until(lambda: requests == 2)
 
 
 async def test_the_fullest_bucket_of_a_document_is_measured(worker: HandDriven) -> None:
