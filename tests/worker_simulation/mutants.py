@@ -519,7 +519,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
                 Event(9.5, Fault.KILL, 0.0, 0.9, StoreFate.KEPT, "add offsets"),
             ],
         },
-        start=32,
+        start=90,
     ),
     WorkerMutant(
         "a new shard reads the log from its beginning, beside control records that it lacks",
@@ -562,7 +562,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "_fenced_end_is_unknown",
         always(False),
         _LOSSES,
-        start=4,
+        start=190,
     ),
     _mutant(
         "at least once, a commit whose offsets are refused is made again",
@@ -577,7 +577,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
             "in_flight": 4_000,
             "batch_documents": 3,
         },
-        start=89,
+        start=200,
     ),
     WorkerMutant(
         "the log is trimmed to the furthest position, at once",
