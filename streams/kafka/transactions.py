@@ -6,6 +6,7 @@ that lost its partitions cannot commit, and each worker needs only its own trans
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from streams.errors import UnansweredError
+from streams.kafka.client_config import logger as client_logger
 from streams.kafka.clients import ClientThread, Producer
 from streams.kafka.errors import (
     STALE_GENERATION,
@@ -31,12 +33,23 @@ from streams.kafka.producers import Deliveries, DeliveryError, ProducerRecord, R
 # Blocking, for one thread. The group's offsets are part of the transaction (KIP-447) and carry the
 # generation in which they were read.
 #
-# A producer that has lost its broker is replaced before the next transaction. Where a broker left
-# the cluster for a moment, librdkafka (2.16) removes it but still sends the group's offsets to it:
-# ``send_offsets_to_transaction`` then hangs, despite its time limit.
+# A producer that has lost a connection is replaced before the next transaction, for two reasons:
+#  - A request that was sent twice may take effect twice: with librdkafka's transactions (version 1)
+#    a late ``EndTxn`` would commit half of the next transaction (KIP-890). A new producer has a new
+#    epoch, with which the brokers refuse it. docs/decisions/late-requests.md
+#  - Where a broker left the cluster for a moment, librdkafka (2.16) removes it but still sends the
+#    group's offsets to it: ``send_offsets_to_transaction`` then hangs, despite its time limit.
 
 _RETRY_SECONDS: Final = 0.2
 _HANGING_SECONDS: Final = 2.0  # A call that exceeds its time limit by this much hangs
+_LATE_SECONDS: Final = 1.0  # a transaction that takes longer may have sent a request twice
+_BACKOFF: Final = "reconnect.backoff.ms"
+_BACKOFF_MS: Final = 100
+_RECONNECT_SECONDS: Final = 0.05  # no request is sent again sooner
+_REPEATED_SECONDS: Final = 30.0  # librdkafka logs the same failure of a connection once in so long
+_BROKEN: Final = frozenset({"FAIL", "REQTMOUT"})
+"""librdkafka's facilities for a connection that failed, and for requests without an answer."""
+_INFO: Final = 6  # librdkafka's level of the lines
 _BEGIN: Final = "begin"
 _COMMIT: Final = "commit"
 _ABORT: Final = "abort"
@@ -54,6 +67,21 @@ _FENCED: Final = frozenset(
         KafkaError.INVALID_PRODUCER_EPOCH,
     }
 )
+
+
+class _ConnectionLog:
+    """A producer's logger, which notes whether a connection failed.
+
+    For an established connection that breaks librdkafka (2.16) calls no ``error_cb``.
+    """
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self.has_failed = False
+        self._logger = logger
+
+    def log(self, level: int, form: str, facility: str, *texts: str) -> None:
+        self.has_failed |= facility in _BROKEN
+        self._logger.log(level, form, facility, *texts)
 
 
 class TransactionalProducer:
@@ -86,10 +114,17 @@ class TransactionalProducer:
             "message.timeout.ms": timeout_ms,
             # Offsets right after a commit wait for 100 ms with the default of 100, and 1 ms with 2.
             "retry.backoff.ms": 2,
+            # ``_ConnectionLog`` needs the lines, and ``_RECONNECT_SECONDS`` the pause.
+            "log.connection.close": True,
+            "log_level": max(_INFO, int(config.get("log_level", _INFO))),
+            _BACKOFF: max(_BACKOFF_MS, int(config.get(_BACKOFF, _BACKOFF_MS))),
             "error_cb": self._on_error,
         }
+        self._logger: logging.Logger = config.get("logger", client_logger)
+        self._log = _ConnectionLog(self._logger)
         self._producer: Producer | None = None
-        self._is_disconnected = False
+        self._has_old_requests = False
+        self._told_all_from = 0.0  # from then on no failure of a connection goes unsaid
         self._reports_each = False
 
     def open(self) -> Producer:
@@ -98,10 +133,15 @@ class TransactionalProducer:
         Raises ``TransactionError`` where the broker has no transactions, ``UnansweredError``.
         """
         self.close()
-        producer = Producer(self._config)
+        log = _ConnectionLog(self._logger)
+        producer = Producer({**self._config, "logger": log})
         self._until_done(_OPEN, producer, producer.init_transactions)
         producer.poll(0)  # what was wrong until now does not count
-        self._is_disconnected = False
+        if log.has_failed:
+            self._told_all_from = time.monotonic() + _REPEATED_SECONDS
+            log.has_failed = False
+        self._log = log
+        self._has_old_requests = False
         self._producer = producer
         return producer
 
@@ -129,6 +169,7 @@ class TransactionalProducer:
             TransactionError: Trying again does not help.
         """
         producer = self._connected()
+        began = time.monotonic()
         deliveries = Deliveries(records, self._changelog_topic)
         reports, self._reports_each = self._reports_each, True
         try:
@@ -159,17 +200,19 @@ class TransactionalProducer:
                 f"{next(iter(deliveries.failures), 'no offset of the last one')}"
             )
         self._reports_each = False
+        late = _LATE_SECONDS if began > self._told_all_from else _RECONNECT_SECONDS
+        self._has_old_requests |= time.monotonic() - began > late
         return deliveries.next_offsets
 
     def _connected(self) -> Producer:
         if self._producer is not None:
-            self._producer.poll(0)  # calls back for errors
-        if self._producer is None or self._is_disconnected:
+            self._producer.poll(0)  # calls back for errors and lines of the log
+        if self._producer is None or self._has_old_requests or self._log.has_failed:
             return self.open()
         return self._producer
 
     def _on_error(self, error: KafkaError) -> None:
-        self._is_disconnected |= error.code() in _DISCONNECTED
+        self._has_old_requests |= error.code() in _DISCONNECTED
 
     def _drop(self, producer: Producer) -> None:
         if self._producer is producer:
@@ -198,7 +241,12 @@ class TransactionalProducer:
         limit = self._answer_seconds if step == _OPEN else self._step_seconds
         deadline = time.monotonic() + limit
 
+        is_first = True
+
         def once() -> None:
+            nonlocal is_first
+            self._has_old_requests |= not is_first and step != _OPEN
+            is_first = False
             seconds = max(1.0, deadline - time.monotonic())
             self.hangs_from = time.monotonic() + seconds + _HANGING_SECONDS
             try:
@@ -247,6 +295,8 @@ class TransactionalProducer:
         )
 
     def _abort(self, producer: Producer, error: AbortedError | StaleGenerationError) -> NoReturn:
+        # A stale generation is refused with an answer, before any record is sent.
+        self._has_old_requests |= isinstance(error, AbortedError)
         self._until_done(_ABORT, producer, producer.abort_transaction)
         raise error
 

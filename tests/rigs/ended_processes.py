@@ -16,6 +16,7 @@ from __future__ import annotations
 import faulthandler
 import os
 from collections.abc import Generator
+from contextlib import suppress
 from typing import Final
 
 import pytest
@@ -89,6 +90,11 @@ class FilesOfEndedProcesses(LoadFileScheduling):  # type: ignore[misc] # it has 
         for other in self.assigned_work:
             self._reschedule(other)
         return ended_in
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        # A process that has just ended hears of nothing: ``remove_node`` gives its tests to others.
+        with suppress(OSError):
+            super()._assign_work_unit(node)
 
     def _reschedule(self, node: WorkerController) -> None:
         if node not in self.registered_collections:

@@ -1,0 +1,89 @@
+"""A request that was sent twice and arrives late changes nothing in the next transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.rigs.brokers.late_requests import KeptEpoch, Request, Scene, torn
+
+TRIES = 5
+
+
+@pytest.fixture(scope="module")
+def scene(
+    kafka_required: None,  # noqa: ARG001 - skips
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Scene]:
+    made = Scene(tmp_path_factory.mktemp("late"))
+    with made.running():
+        yield made
+
+
+@pytest.fixture
+def outputs_before(scene: Scene) -> int:
+    return len(scene.outputs())
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{}, {"log.connection.close": False, "reconnect.backoff.ms": 0}],
+    ids=["default", "silent"],
+)
+def test_a_late_commit_does_not_end_the_next_transaction(
+    scene: Scene, outputs_before: int, config: dict[str, int]
+) -> None:
+    producer = scene.producer(config)
+    for number in range(TRIES):
+        scene.try_late(producer, f"{number}")
+    producer.close()
+    assert scene.outputs()[outputs_before:] == [f"{number}-first" for number in range(TRIES)]
+
+
+def test_a_failure_that_librdkafka_does_not_repeat_is_noticed(
+    scene: Scene, outputs_before: int
+) -> None:
+    """It says the same failure of a connection once in 30 s; here the first is while it opens."""
+    producer = scene.producer()
+    scene.proxy.keep(Request.INIT_PRODUCER_ID)
+    producer.open()
+    scene.proxy.forget()
+    scene.try_late(producer, "opened")
+    producer.close()
+    assert scene.outputs()[outputs_before:] == ["opened-first"]
+
+
+def test_brokers_let_a_late_commit_end_what_has_the_same_epoch(
+    scene: Scene, outputs_before: int
+) -> None:
+    """Why all this is needed, and that these tests can fail."""
+    control = KeptEpoch(scene.config)
+    scene.try_late(control, "control")
+    control.close()
+    assert torn(scene.outputs()[outputs_before:]) == 1
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Request.PRODUCE,
+        Request.ADD_PARTITIONS_TO_TXN,
+        Request.ADD_OFFSETS_TO_TXN,
+        Request.TXN_OFFSET_COMMIT,
+    ],
+)
+def test_no_late_request_of_a_transaction_changes_the_next(
+    scene: Scene, outputs_before: int, kind: Request
+) -> None:
+    producer = scene.producer()
+    scene.commit(producer, "before", 1)
+    scene.proxy.keep(kind)
+    scene.commit(producer, "first", 2)
+    scene.proxy.deliver_before(Request.END_TXN)
+    scene.commit(producer, "second", 3)
+    producer.close()
+    assert not scene.proxy.has_kept
+    # A reader that waits for a transaction without an end would not come this far.
+    assert scene.outputs()[outputs_before:] == ["before", "first", "second"]
+    assert scene.committed() == 3
