@@ -311,7 +311,7 @@ class Pipeline:
             self._start(self._segments.step(self._kept))
             if self._leader.is_to_see_members:
                 self._start(self._leader.see_members())
-            self._look_up.report_version()
+            self._look_up.report_news()
             if not self._is_asking:
                 self._is_asking = True
                 self._start(self._ask_brokers())

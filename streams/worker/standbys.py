@@ -165,14 +165,15 @@ class StandbyStores:
         at = None if latest is None else latest.standbys_of(partition)
         return at is None or at.issuperset(planned)
 
-    def missing(self, owned: Iterable[int]) -> list[int]:
-        """Return this worker's shards of which no other one has an open standby.
+    def missing(self, owned: Iterable[int]) -> list[int] | None:
+        """Return this worker's shards of which no other one has an open standby, if any.
 
-        There are none until control records say which standbys are open.
+        None: it is not known while the log is read again. Control records before
+        ``versions.STANDBYS_SINCE`` do not say it, and none is returned.
         """
         latest = self._participant.replica.latest
-        if latest is None:
-            return []
+        if latest is None or not self._participant.caught_up:
+            return None
         this = versions.member_of(self._participant.worker)
         at = {partition: latest.standbys_of(partition) for partition in owned}
         return sorted(p for p, names in at.items() if names is not None and not names - {this})
@@ -350,7 +351,9 @@ class Standbys:
             self._task = asyncio.ensure_future(self._run(join))
 
     def measure(self) -> None:
-        self.missing = self.stores.missing(self._shards) if self._copies else []
+        missing = self.stores.missing(self._shards) if self._copies else []
+        if missing is not None:
+            self.missing = missing
         self.stores.measure(len(self.missing))
 
     async def close(self) -> None:

@@ -185,7 +185,7 @@ def test_a_shard_goes_on_from_its_standby(broker: Broker, tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_shards_without_an_open_standby_are_told(kafka_broker: Broker, tmp_path: Path) -> None:
+def test_shards_without_an_open_standby_are_named(kafka_broker: Broker, tmp_path: Path) -> None:
     """By the metric and /readyz of their worker, and by ``firstseen index stats``."""
     options = ("standbys=1",)
     with Stream(kafka_broker, tmp_path, raw_partitions=PARTITIONS, options=options) as stream:
@@ -199,20 +199,24 @@ def test_shards_without_an_open_standby_are_told(kafka_broker: Broker, tmp_path:
             return answer(stream, "stats")["standbys"]["shards_without"]
 
         await_that("no shard has one", lambda: missing(first) == PARTITIONS, first)
-        told = "ready: shards without an open standby: 0 1 2 3\n"
-        assert first._get("/readyz") == (HTTPStatus.OK, told)
+        named = "ready: shards without an open standby: 0 1 2 3\n"
+        assert first._get("/readyz") == (HTTPStatus.OK, named)
         assert stats() == [0, 1, 2, 3]
         ordering = ask(first, "GET", "/api/status").json["ordering"]
         assert ordering["format_version"] == NEWEST
 
         second = stream.started(state="second")
         await_shared([first, second], PARTITIONS)
-        await_that("all have one", lambda: not missing(first) + missing(second), first)
-        assert first._get("/readyz") == (HTTPStatus.OK, "ready\n")
-        await_that("stats knows it", lambda: stats() == [], first)
+
+        def all_are_ready() -> bool:
+            return all(each._get("/readyz")[1] == "ready\n" for each in (first, second))
+
+        await_that("all have one", lambda: stats() == [], first)
+        await_that("none is named", all_are_ready, first)
+        assert missing(first) + missing(second) == 0
 
         second.kill()
         await_that("no shard has one again", lambda: missing(first) == PARTITIONS, first)
-        assert first._get("/readyz") == (HTTPStatus.OK, told)
+        assert first._get("/readyz") == (HTTPStatus.OK, named)
         assert stats() == [0, 1, 2, 3]
         first.stop_gently()

@@ -95,13 +95,18 @@ class Watched:
         assert self.participant.decider is None
 
 
-def stores_that_know(version: int, standbys: OpenedStandbys) -> StandbyStores:
-    """Of a worker that has read a control record with these standbys."""
+def worker_that_knows(version: int, standbys: OpenedStandbys) -> Participant[PendingRecord]:
+    """A worker that has read a control record with these standbys."""
     participant = Watched().participant
     latest = participant.replica.latest
     assert latest is not None
     known = msgspec.structs.replace(latest, previous=0, version=version, standbys=standbys)
     participant.read(1, known, 0)
+    return participant
+
+
+def stores_that_know(version: int, standbys: OpenedStandbys) -> StandbyStores:
+    participant = worker_that_knows(version, standbys)
     troubles = RateLimitedLog(logging.getLogger(), "%d: %s")
     return StandbyStores(participant, lambda _: NotImplemented, "the index", Metrics(), troubles)
 
@@ -140,6 +145,22 @@ def test_a_worker_knows_its_shards_without_an_open_standby(
 ) -> None:
     """Its own standby of a shard that it owns by now is none."""
     assert stores_that_know(version, standbys).missing([2, 0, 1]) == missing
+
+
+@pytest.mark.parametrize(
+    ("version", "standbys", "is_news"),
+    [
+        (OLDEST, (), False),
+        (NEWEST, (), True),
+        (NEWEST, (("standby", (0,)),), False),
+        (NEWEST, (("other", (0,)), ("standby", (0, 3))), True),
+    ],
+)
+def test_a_worker_reports_its_standbys_until_control_records_name_them(
+    version: int, standbys: OpenedStandbys, *, is_news: bool
+) -> None:
+    """An index without documents has no other reports."""
+    assert worker_that_knows(version, standbys).has_standby_news == is_news
 
 
 def test_a_standby_leads_when_a_document_has_waited_for_the_time_of_silence() -> None:
