@@ -441,6 +441,17 @@ class Participant(Generic[Record]):
         """Whether the others should know that this worker reads more than the version in force."""
         return self.version < self.reads
 
+    @property
+    def has_standby_news(self) -> bool:
+        """Whether control records should name this worker's standbys and name others, or none."""
+        latest = self.replica.latest
+        if latest is None or latest.version < versions.STANDBYS_SINCE or not self.caught_up:
+            return False
+        known = {
+            shard for name, shards in latest.standbys if name == self.worker for shard in shards
+        }
+        return known != set(self.held.reported) - self.shards.keys()
+
     def see_members(self, members: Mapping[str, str]) -> None:
         """Take all members of the group (``Readers.check``), now and then, while this one leads."""
         # While the group's coordinator moves, the group may seem to have no members.

@@ -354,6 +354,12 @@ class Control(msgspec.Struct, frozen=True, array_like=True):
     version: int = versions.OLDEST  # in force from this record on
     standbys: Standbys = ()  # open, as reports say; () before ``versions.STANDBYS_SINCE``
 
+    def standbys_of(self, partition: int) -> set[str] | None:
+        """Return the members that have a standby of a shard open; None: this does not say."""
+        if self.version < versions.STANDBYS_SINCE:
+            return None
+        return {versions.member_of(name) for name, shards in self.standbys if partition in shards}
+
 
 LogRecord = Bundle | Query | Control
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from streams.maintenance.checkpoints import Checkpoint
     from streams.maintenance.dropping import Dropped
-    from streams.maintenance.index_stats import IndexStats
+    from streams.maintenance.index_stats import IndexStats, StandbyStats
     from streams.maintenance.loading import LoadAccount
     from streams.maintenance.verification import Verified
 
@@ -33,11 +33,15 @@ def index() -> None:
 @index.command(short_help="Show figures of an index: documents, buckets, bytes, times.")
 @options.with_settings
 @options.shard_option
+@options.timeout_option
 @options.json_option
-def stats(settings: options.Settings, *, shards: tuple[int, ...], as_json: bool) -> None:
+def stats(
+    settings: options.Settings, *, shards: tuple[int, ...], timeout_seconds: float, as_json: bool
+) -> None:
     """Show figures of the shards on this machine: documents, buckets, bytes, times, progress.
 
-    The command reads local files only. Buckets are counted over all these shards together. A large
+    The command reads local files. With the setting standbys, it also asks the broker which shards
+    of the index have no open standby. Buckets are counted over the local shards together. A large
     bucket slows down each look-up in it.
 
     \b
@@ -46,11 +50,12 @@ def stats(settings: options.Settings, *, shards: tuple[int, ...], as_json: bool)
       firstseen index stats --shard 0 --json | jq .fullest
     """
     from simhash_core.text.fingerprinter import Fingerprinter
-    from streams.maintenance.index_stats import index_stats
+    from streams.maintenance.index_stats import index_stats, standby_stats
     from streams.store.shard_directory import local_shards
 
     local = local_shards(settings, shards)
     fingerprinter = Fingerprinter(settings.index_profile())
+    standbys = standby_stats(settings, fingerprinter.identity, timeout_seconds, options.announce)
     with progress_bar() as show:
         figures = index_stats(
             settings.application_id,
@@ -58,6 +63,7 @@ def stats(settings: options.Settings, *, shards: tuple[int, ...], as_json: bool)
             fingerprinter.scheme,
             fingerprinter.identity,
             settings.index.window,
+            standbys,
             show,
         )
     options.write_answer("index-stats", figures, _stats_text(figures), as_json=as_json)
@@ -71,6 +77,8 @@ def _stats_text(stats: IndexStats) -> str:
         f"disk       {stats.bytes:,} bytes{each}",
         f"window     {stats.window or 'none: documents stay for ever'}",
     ]
+    if stats.standbys is not None:
+        lines.append(f"standbys   {_standbys_text(stats.standbys)}")
     if stats.buckets is not None:
         lines.append(f"buckets    {stats.buckets:,}, {stats.mean_documents} documents in each")
         lines += [
@@ -86,6 +94,14 @@ def _stats_text(stats: IndexStats) -> str:
             f"changelog read to {shard.changelog_offset}"
         )
     return "\n".join(lines)
+
+
+def _standbys_text(standbys: StandbyStats) -> str:
+    if standbys.shards_without is None:
+        return f"unknown: {standbys.why_unknown}"
+    if not standbys.shards_without:
+        return "open for each shard of the index"
+    return f"none open for shards {' '.join(map(str, standbys.shards_without))}"
 
 
 @index.command(short_help="Compare disk, changelog and log of an index.")

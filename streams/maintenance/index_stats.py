@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import numpy as np
 
+from simhash_core.errors import FirstseenError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.prints import Prints, bucket_values, joined_prints
+from simhash_core.log import versions
 from simhash_core.log.records import log_offset_of
 from simhash_core.text.profiles import index_digest
 from streams.documents.timestamps import format_rfc3339
+from streams.kafka.connection import connect_admin
 from streams.maintenance import Report
+from streams.maintenance.index_topics import index_topics, read_log
+from streams.settings.settings import Settings
 from streams.store.row_codec import ENTRIES
 from streams.store.shard_directory import LocalShard, ShardView, shard_view
+from streams.topics.consumer_group import group_members
 
 _FULLEST: Final = 5
 
@@ -45,6 +51,14 @@ class ShardStats(msgspec.Struct, frozen=True, kw_only=True):
     changelog_offset: int  # the store has read up to there
 
 
+class StandbyStats(msgspec.Struct, frozen=True, kw_only=True):
+    """The standbys of the whole index."""
+
+    wanted: int  # the setting
+    shards_without: list[int] | None  # no running worker has one open; None: unknown
+    why_unknown: str | None
+
+
 class IndexStats(msgspec.Struct, frozen=True, kw_only=True):
     """All shards together."""
 
@@ -54,6 +68,7 @@ class IndexStats(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     bytes_per_document: float | None
     window: str | None
+    standbys: StandbyStats | None  # None: the settings want none
     buckets: int | None  # None: the shards belong to an index with other settings
     mean_documents: float | None  # per bucket
     fullest: list[BucketStats]
@@ -66,6 +81,7 @@ def index_stats(
     scheme: BlockScheme,
     identity: str,
     window: str | None,
+    standbys: StandbyStats | None,
     report: Report,
 ) -> IndexStats:
     """Return the figures, by ``scheme`` and ``identity`` of the settings; raise ``StoreError``."""
@@ -91,11 +107,45 @@ def index_stats(
         bytes=size,
         bytes_per_document=round(size / documents, 1) if documents else None,
         window=window,
+        standbys=standbys,
         buckets=buckets,
         mean_documents=mean,
         fullest=fullest,
         shards=shards,
     )
+
+
+def standby_stats(
+    settings: Settings, identity: str, timeout_seconds: float, announce: Callable[[str], None]
+) -> StandbyStats | None:
+    """Ask the broker which shards have no open standby, as the latest control record says."""
+    if not settings.standbys:
+        return None
+    missing: list[int] | None = None
+    why: str | None = None
+    try:
+        missing = _without_standby(settings, identity, timeout_seconds, announce)
+    except FirstseenError as error:  # the other figures need no broker
+        why = str(error)
+    return StandbyStats(wanted=settings.standbys, shards_without=missing, why_unknown=why)
+
+
+def _without_standby(
+    settings: Settings, identity: str, timeout_seconds: float, announce: Callable[[str], None]
+) -> list[int]:
+    admin = connect_admin(settings, timeout_seconds, announce)
+    topics = index_topics(admin, settings, changes=False)
+    running = group_members(admin, settings.application_id).keys()
+    latest = read_log(settings, identity, topics.shards).replica.latest
+    found = []
+    for partition in range(topics.raw.partitions):
+        members = None if latest is None else latest.standbys_of(partition)
+        if members is None:
+            since = versions.STANDBYS_SINCE
+            raise FirstseenError(f"the log names open standbys from format version {since} on")
+        if members.isdisjoint(running):
+            found.append(partition)
+    return found
 
 
 def _shard(shard: LocalShard, view: ShardView, prints: Sequence[Prints]) -> ShardStats:

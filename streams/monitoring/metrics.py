@@ -494,9 +494,10 @@ class Metrics:
     def opening_shards(self, shards: int) -> None:
         self._set("opening_shards", shards)
 
-    def standbys(self, shards: int, lag: int) -> None:
+    def standbys(self, shards: int, lag: int, missing: int) -> None:
         self._set("standby_shards", shards)
         self._set("standby_lag_messages", lag)
+        self._set("shards_without_standby", missing)
 
     def store(self, figures: Mapping[str, int]) -> None:
         for name, figure in figures.items():

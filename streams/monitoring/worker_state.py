@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from enum import Enum, auto
 from typing import Final, NamedTuple, Protocol
 
@@ -101,6 +101,16 @@ class WorkerView(Protocol):
     @property
     def leader(self) -> str | None:
         """None where no leader is known."""
+        ...
+
+    @property
+    def format_version(self) -> int | None:
+        """The version in force in the log; None before a control record is read."""
+        ...
+
+    @property
+    def without_standby(self) -> Sequence[int]:
+        """Shards of this worker without an open standby, where the settings want any."""
         ...
 
     @property

@@ -207,7 +207,8 @@ def create_application(page: OpsPage, access: Access, data: Executor) -> web.App
     dead, not_ready = parts.health.why_dead, parts.view.why_not_ready
     waiting = parts.health.why_waiting
     application.router.add_get("/healthz", partial(probe, dead, waiting, "ok"))
-    application.router.add_get("/readyz", partial(probe, not_ready, waiting, "ready"))
+    remarks = partial(_remarks, parts)
+    application.router.add_get("/readyz", partial(probe, not_ready, remarks, "ready"))
     application.router.add_post(_CHECK, partial(_check, page, data))
     application.router.add_get("/api/{path:(?!check$).+}", partial(_data, page, data))
     return application
@@ -287,6 +288,13 @@ async def probe(
         return _response(HTTPStatus.SERVICE_UNAVAILABLE, f"{why}\n".encode(), _TEXT)
     text = fine if wait is None else f"{fine}: {wait}"
     return _response(HTTPStatus.OK, f"{text}\n".encode(), _TEXT)
+
+
+def _remarks(parts: Monitored) -> str | None:
+    """Return what /readyz says of a worker that is ready: outputs need no standbys."""
+    shards = " ".join(map(str, parts.view.without_standby))
+    standbys = f"shards without an open standby: {shards}" if shards else None
+    return "; ".join(filter(None, (parts.health.why_waiting(), standbys))) or None
 
 
 def _starting() -> str:

@@ -92,13 +92,15 @@ class ShardStatus(msgspec.Struct, frozen=True):
 class Ordering(msgspec.Struct, frozen=True):
     """The log as this worker reads it; counters are since its start.
 
-    ``leader``: name of the leading worker. ``log_end``: last known. ``reports_missing``: shards
-    whose reports this leader waits for. ``packets_skipped``, ``control_records_refused``: not part
-    of their chains. ``foreign_records``: of another index identity.
+    ``leader``: name of the leading worker. ``format_version``: in force. ``log_end``: last known.
+    ``reports_missing``: shards whose reports this leader waits for. ``packets_skipped``,
+    ``control_records_refused``: not part of their chains. ``foreign_records``: of another index
+    identity.
     """
 
     leads: bool
     leader: str | None
+    format_version: int | None
     log_position: int
     log_end: int
     undecided_documents: int
@@ -412,6 +414,7 @@ def _ordering(last: Sample, view: WorkerView) -> Ordering:
     return Ordering(
         leads=view.leads,
         leader=view.leader,
+        format_version=view.format_version,
         log_position=int(last.total("firstseen_log_position_offset")),
         log_end=int(last.total("firstseen_log_end_offset")),
         undecided_documents=int(last.total("firstseen_undecided_documents")),

@@ -39,7 +39,7 @@ _SLICE_SECONDS: Final = 0.01  # after this time the other stages get a turn
 _DECODED_TOGETHER: Final = 64  # records
 _AT_ONCE_SECONDS: Final = 0.002  # a shorter wait until the next report is none
 _SAMPLE_SECONDS: Final = 1.0
-_VERSION_SECONDS: Final = 3.0  # between reports of what this worker reads
+_NEWS_SECONDS: Final = 3.0  # between reports of what this worker reads, and of its standbys
 _SILENT_SECONDS: Final = 5.0  # a report without a decision for so long is made again
 _SILENT_SECONDS_MAX: Final = 60.0
 _MILLISECONDS: Final = 1000
@@ -98,7 +98,7 @@ class LogLookUp:
         self._timer: asyncio.TimerHandle | None = None
         self._awaited: int | None = None
         self._awaited_since = 0.0
-        self._version_reported_at = time.monotonic()
+        self._news_reported_at = time.monotonic()
         self._silent_seconds = _SILENT_SECONDS
         self._foreign = RateLimitedLog(logger, "skipped %d records of the log; the last: %s")
         self._out_of_chain = RateLimitedLog(
@@ -263,17 +263,24 @@ class LogLookUp:
 
     # ---- called every second
 
-    def report_version(self) -> None:
-        """Report which version of the formats this worker reads, until that one is in force.
+    def report_news(self) -> None:
+        """Report what this worker reads and which standbys it has open, until the log says so.
 
-        A worker without shards does so all the time, as it does not read the log.
+        Other reports say it too, but there are none without documents. A worker without shards
+        reports what it reads all the time, as it does not read the log.
         """
         participant = self._participant
         now = time.monotonic()
-        if participant.awaits_raise and now - self._version_reported_at >= _VERSION_SECONDS:
-            self._version_reported_at = now
-            if participant.decider is None:
-                self._append_report(participant.positions())
+        if now - self._news_reported_at < _NEWS_SECONDS:
+            return
+        has_standbys = participant.has_standby_news
+        if not has_standbys and not participant.awaits_raise:
+            return
+        self._news_reported_at = now
+        if participant.decider is None:
+            self._append_report(participant.positions())
+        elif has_standbys:
+            self._events.on_report(participant.positions())
 
     def measure(self) -> None:
         undecided = self._participant.replica.undecided

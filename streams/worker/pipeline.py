@@ -222,6 +222,11 @@ class Pipeline:
     def is_full(self) -> bool:
         return self._intake.is_held
 
+    @property
+    def without_standby(self) -> Sequence[int]:
+        """The shards of this worker without an open standby, where there are to be any."""
+        return self._standbys.missing
+
     # ---- start and stop
 
     async def open(self) -> None:
@@ -299,14 +304,14 @@ class Pipeline:
             if time.monotonic() - self._stores_measured_at >= _STORES_SECONDS:
                 self._stores_measured_at = time.monotonic()
                 self._clients.stores.measure()
-            self._standbys.stores.measure()
+            self._standbys.measure()
             self._commits.measure()
             self._look_up.measure()
             self._leader.measure()
             self._start(self._segments.step(self._kept))
             if self._leader.is_to_see_members:
                 self._start(self._leader.see_members())
-            self._look_up.report_version()
+            self._look_up.report_news()
             if not self._is_asking:
                 self._is_asking = True
                 self._start(self._ask_brokers())

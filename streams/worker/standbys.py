@@ -12,7 +12,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from simhash_core.errors import FirstseenError
@@ -118,9 +118,10 @@ class StandbyStores:
         if self._closing:
             await asyncio.wait(self._closing)
 
-    def measure(self) -> None:
+    def measure(self, missing: int) -> None:
+        """``missing``: this worker's own shards without an open standby."""
         lag = 0 if self._follower is None else self._follower.lag
-        self._metrics.standbys(len(self._stores), lag)
+        self._metrics.standbys(len(self._stores), lag, missing)
 
     def kept(self) -> list[KeptShard]:
         before = sequence_number(self._participant.replica.decided_before, 0)
@@ -161,12 +162,21 @@ class StandbyStores:
         Until control records say which are open, nobody waits for that.
         """
         latest = self._participant.replica.latest
-        if latest is None or latest.version < versions.STANDBYS_SINCE:
-            return True
-        at = {
-            versions.member_of(worker) for worker, shards in latest.standbys if partition in shards
-        }
-        return at.issuperset(planned)
+        at = None if latest is None else latest.standbys_of(partition)
+        return at is None or at.issuperset(planned)
+
+    def missing(self, owned: Iterable[int]) -> list[int] | None:
+        """Return this worker's shards of which no other one has an open standby, if any.
+
+        None: it is not known while the log is read again. Control records before
+        ``versions.STANDBYS_SINCE`` do not say it, and none is returned.
+        """
+        latest = self._participant.replica.latest
+        if latest is None or not self._participant.caught_up:
+            return None
+        this = versions.member_of(self._participant.worker)
+        at = {partition: latest.standbys_of(partition) for partition in owned}
+        return sorted(p for p, names in at.items() if names is not None and not names - {this})
 
     def open_stores(self) -> list[ShardStore]:
         return list(self._stores.values())
@@ -310,7 +320,7 @@ class Standbys:
     def __init__(
         self,
         copies: int,
-        shards: Container[int],
+        shards: Collection[int],
         group: StandbyGroup,
         stores: StandbyStores,
         open_stores: StoreOpener,
@@ -319,6 +329,8 @@ class Standbys:
         troubles: RateLimitedLog,
     ) -> None:
         self.stores = stores
+        self.missing: Sequence[int] = ()
+        """This worker's shards without an open standby, if there are to be any; of any thread."""
         self._copies = copies
         self._shards = shards
         self._group = group
@@ -337,6 +349,12 @@ class Standbys:
     def open(self, join: Join) -> None:
         if self._copies:
             self._task = asyncio.ensure_future(self._run(join))
+
+    def measure(self) -> None:
+        missing = self.stores.missing(self._shards) if self._copies else []
+        if missing is not None:
+            self.missing = missing
+        self.stores.measure(len(self.missing))
 
     async def close(self) -> None:
         if self._task is not None:

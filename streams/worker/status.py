@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from simhash_core.documents import Content, Document, SourcePosition
@@ -54,6 +54,15 @@ class PipelineView:
     def leader(self) -> str | None:
         latest = self._participant.replica.latest
         return None if latest is None else latest.leader.rpartition(".")[0]
+
+    @property
+    def format_version(self) -> int | None:
+        latest = self._participant.replica.latest
+        return None if latest is None else latest.version
+
+    @property
+    def without_standby(self) -> Sequence[int]:
+        return self._pipeline.without_standby
 
     @property
     def log_position(self) -> int | None:

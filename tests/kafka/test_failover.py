@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import time
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
 
+from simhash_core.log.versions import NEWEST
 from streams.kafka.clients import Consumer
 from tests.kafka.stream_changes import put_out, start_together, stop_gently
+from tests.kafka.test_index_care import answer
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.faulty_worker import faulty
 from tests.rigs.workers.short_documents import keyed_documents
@@ -24,6 +27,7 @@ from tests.rigs.workers.worker_metrics import (
     lags,
     shards_of,
 )
+from tests.unit.ops_page.live_worker import ask
 
 PARTITIONS = 4
 LONG_SESSION = "session_timeout_seconds=20"
@@ -177,3 +181,42 @@ def test_a_shard_goes_on_from_its_standby(broker: Broker, tmp_path: Path) -> Non
             stream.judge.separated(stream.sent, stream.outputs)
             stream.judge.grounded(stream.sent, stream.outputs)
         stop_gently(workers)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_shards_without_an_open_standby_are_named(kafka_broker: Broker, tmp_path: Path) -> None:
+    """By the metric and /readyz of their worker, and by ``firstseen index stats``."""
+    options = ("standbys=1",)
+    with Stream(kafka_broker, tmp_path, raw_partitions=PARTITIONS, options=options) as stream:
+        first = stream.started()
+        put_out(stream, keyed_documents(206, 200))
+
+        def missing(worker: Worker) -> float:
+            return gauge(worker, "firstseen_shards_without_standby")
+
+        def stats() -> object:
+            return answer(stream, "stats")["standbys"]["shards_without"]
+
+        await_that("no shard has one", lambda: missing(first) == PARTITIONS, first)
+        named = "ready: shards without an open standby: 0 1 2 3\n"
+        assert first._get("/readyz") == (HTTPStatus.OK, named)
+        assert stats() == [0, 1, 2, 3]
+        ordering = ask(first, "GET", "/api/status").json["ordering"]
+        assert ordering["format_version"] == NEWEST
+
+        second = stream.started(state="second")
+        await_shared([first, second], PARTITIONS)
+
+        def all_are_ready() -> bool:
+            return all(each._get("/readyz")[1] == "ready\n" for each in (first, second))
+
+        await_that("all have one", lambda: stats() == [], first)
+        await_that("none is named", all_are_ready, first)
+        assert missing(first) + missing(second) == 0
+
+        second.kill()
+        await_that("no shard has one again", lambda: missing(first) == PARTITIONS, first)
+        assert first._get("/readyz") == (HTTPStatus.OK, named)
+        assert stats() == [0, 1, 2, 3]
+        first.stop_gently()

@@ -651,7 +651,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         _forgotten,
         {**_UPGRADE, "releases": Releases.NEWER, "events": faults_of(Theme.KILLS)},
     ),
-    _mutant("nobody says what it reads", LogLookUp, "report_version", nothing, _UPGRADE),
+    _mutant("nobody says what it reads", LogLookUp, "report_news", nothing, _UPGRADE),
     _mutant(
         "a leader does not look who is in the group",
         Leader,

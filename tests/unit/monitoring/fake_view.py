@@ -23,6 +23,8 @@ class FakeView:
     failure: FirstseenError | None = None
     leads: bool = False
     leader: str | None = None
+    format_version: int | None = None
+    without_standby: tuple[int, ...] = ()
     trouble: str | None = None
     found: Waits = field(default_factory=Waits)
     answer: Answer | None = None

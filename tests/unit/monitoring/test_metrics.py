@@ -40,9 +40,10 @@ NAMES = {
             rocksdb_block_cache_capacity_bytes rocksdb_block_cache_pinned_bytes
             rocksdb_level0_files rocksdb_memtable_bytes rocksdb_pending_compaction_bytes
             rocksdb_running_compactions rocksdb_stopped_shards rocksdb_table_reader_bytes
-            stalled_partitions standby_lag_messages standby_shards state_disk_free_bytes
-            state_disk_size_bytes store_bytes store_documents undecided_documents
-            undecided_oldest_seconds waiting_documents watermark_timestamp_seconds
+            shards_without_standby stalled_partitions standby_lag_messages standby_shards
+            state_disk_free_bytes state_disk_size_bytes store_bytes store_documents
+            undecided_documents undecided_oldest_seconds waiting_documents
+            watermark_timestamp_seconds
         """,
         "histogram": """
             bucket_documents duplicate_distance end_to_end_latency_seconds

@@ -35,12 +35,14 @@ def status_when(served: Served, holds: Callable[[Any], bool]) -> Any:  # noqa: A
 
 def test_status_of_a_worker_at_work(served: Served) -> None:
     at_work(served)
+    served.view.format_version = 5
     served.metrics.skipped("raw-documents", 0, 12)
     status = status_when(served, lambda status: status["in_flight"]["documents"] == 240)
     assert (status["index"], status["schema"]) == (INDEX, "firstseen.status/3")
     assert status["ordering"] == {
         "leads": False,
         "leader": f"{LEADER}.7f3a",
+        "format_version": 5,
         "log_position": 4_381,
         "log_end": 4_390,
         "undecided_documents": 250,
@@ -118,6 +120,18 @@ def test_probes_say_for_whom_a_healthy_worker_waits(served: Served) -> None:
     served.health.waits(None)
     assert served.ask("GET", "/healthz").body == b"ok\n"
     assert served.status()["why_waiting"] is None
+
+
+def test_readyz_names_shards_without_an_open_standby(served: Served) -> None:
+    """The worker is ready all the same, and waits for others besides."""
+    del served.view.states[2]
+    served.view.without_standby = (0, 3)
+    ready = served.ask("GET", "/readyz")
+    missing = "shards without an open standby: 0 3"
+    assert (ready.status, ready.body) == (HTTPStatus.OK, f"ready: {missing}\n".encode())
+    assert served.ask("GET", "/healthz").body == b"ok\n"
+    served.health.waits("documents wait")
+    assert served.ask("GET", "/readyz").body == f"ready: documents wait; {missing}\n".encode()
 
 
 def test_group_sums_present_figures_of_this_worker_and_notes_of_others(served: Served) -> None:

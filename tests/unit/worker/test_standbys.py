@@ -95,6 +95,22 @@ class Watched:
         assert self.participant.decider is None
 
 
+def worker_that_knows(version: int, standbys: OpenedStandbys) -> Participant[PendingRecord]:
+    """A worker that has read a control record with these standbys."""
+    participant = Watched().participant
+    latest = participant.replica.latest
+    assert latest is not None
+    known = msgspec.structs.replace(latest, previous=0, version=version, standbys=standbys)
+    participant.read(1, known, 0)
+    return participant
+
+
+def stores_that_know(version: int, standbys: OpenedStandbys) -> StandbyStores:
+    participant = worker_that_knows(version, standbys)
+    troubles = RateLimitedLog(logging.getLogger(), "%d: %s")
+    return StandbyStores(participant, lambda _: NotImplemented, "the index", Metrics(), troubles)
+
+
 @pytest.mark.parametrize(
     ("version", "standbys", "is_succeeded"),
     [
@@ -109,20 +125,42 @@ def test_a_standby_is_succeeded_once_all_that_are_planned_are_open(
     version: int, standbys: OpenedStandbys, *, is_succeeded: bool
 ) -> None:
     """As control records say, which older ones do not."""
-    watched = Watched()
-    stores = StandbyStores(
-        watched.participant,
-        lambda _: NotImplemented,
-        "the index",
-        Metrics(),
-        RateLimitedLog(logging.getLogger(), "%d: %s"),
-    )
-    latest = watched.participant.replica.latest
-    assert latest is not None
-    known = msgspec.structs.replace(latest, previous=0, version=version, standbys=standbys)
-    watched.participant.read(1, known, 0)
+    stores = stores_that_know(version, standbys)
     assert stores.is_succeeded(0, ("b", "c")) == is_succeeded
     assert stores.is_succeeded(0, ()), "nobody is to have one"
+
+
+@pytest.mark.parametrize(
+    ("version", "standbys", "missing"),
+    [
+        (OLDEST, (), []),
+        (NEWEST, (), [0, 1, 2]),
+        (NEWEST, (("b.life", (1,)), ("c.life", (2, 7))), [0]),
+        (NEWEST, (("b.life", (0, 1, 2)),), []),
+        (NEWEST, (("standby.life", (1,)), ("b.life", (2,))), [0, 1]),
+    ],
+)
+def test_a_worker_knows_its_shards_without_an_open_standby(
+    version: int, standbys: OpenedStandbys, missing: list[int]
+) -> None:
+    """Its own standby of a shard that it owns by now is none."""
+    assert stores_that_know(version, standbys).missing([2, 0, 1]) == missing
+
+
+@pytest.mark.parametrize(
+    ("version", "standbys", "is_news"),
+    [
+        (OLDEST, (), False),
+        (NEWEST, (), True),
+        (NEWEST, (("standby", (0,)),), False),
+        (NEWEST, (("other", (0,)), ("standby", (0, 3))), True),
+    ],
+)
+def test_a_worker_reports_its_standbys_until_control_records_name_them(
+    version: int, standbys: OpenedStandbys, *, is_news: bool
+) -> None:
+    """An index without documents has no other reports."""
+    assert worker_that_knows(version, standbys).has_standby_news == is_news
 
 
 def test_a_standby_leads_when_a_document_has_waited_for_the_time_of_silence() -> None:
