@@ -40,7 +40,7 @@ is at most a sixth of the session, so that a member is back in time."""
 _BACKOFF: Final = "reconnect.backoff.ms"
 _SETUP_MIN_MS: Final = 1000  # the library's minimum for the set-up of a connection
 _REQUEST_MIN_MS: Final = 2000
-"""Of a consumer's request: more than a broker holds a fetch, plus a second."""
+"""Of a request: more than a broker holds a consumer's fetch, plus a second."""
 _HEARTBEAT_MS: Final = 500
 """How soon a member learns of a rebalance; at most a third of the session."""
 
@@ -148,10 +148,7 @@ def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
         "fetch.queue.backoff.ms": 20,
         "topic.metadata.refresh.interval.ms": _REFRESH_MS,
         "max.poll.interval.ms": max(_REJOIN_MS, 2 * session_ms),
-        # If one broker does not answer, the next is tried before the session ends. By default the
-        # set-up of a connection may take 30 s, and the search for the coordinator a minute.
-        "socket.connection.setup.timeout.ms": max(_SETUP_MIN_MS, session_ms // 2),
-        "socket.timeout.ms": max(_REQUEST_MIN_MS, session_ms * 2 // 3),
+        **_answers_within_session(session_ms),
         **consumer_config(
             settings,
             client_id=worker,
@@ -168,6 +165,17 @@ def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
             isolation_level="read_committed",
             **static,
         ),
+    }
+
+
+def _answers_within_session(session_ms: int) -> dict[str, int]:
+    """If one broker does not answer, the next is tried before the session ends.
+
+    By default the set-up of a connection may take 30 s, and a request a minute.
+    """
+    return {
+        "socket.connection.setup.timeout.ms": max(_SETUP_MIN_MS, session_ms // 2),
+        "socket.timeout.ms": max(_REQUEST_MIN_MS, session_ms * 2 // 3),
     }
 
 
@@ -195,6 +203,10 @@ def log_reader_config(settings: Settings) -> dict[str, Any]:
 def appender_config(settings: Settings) -> dict[str, Any]:
     return {
         "compression.type": "lz4",
+        # A broker that was cut off resets no connection. Its successors are known this soon, and
+        # what it has not answered is sent to them. A record that comes twice does no harm.
+        "topic.metadata.refresh.interval.ms": _REFRESH_MS,
+        **_answers_within_session(int(settings.session_timeout_seconds * _MS)),
         **producer_config(
             settings,
             acks="all",

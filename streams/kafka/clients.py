@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar, cast
 
@@ -104,6 +105,7 @@ group member's last commit."""
 _EXIT_SECONDS: Final = 3.0  # how long the exiting process waits for clients that are ending
 _END_LOOK_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 0.01
+_METADATA_SECONDS: Final = 1.0
 _DROP_LOOKS: Final = 100
 _ITS_REFERENCES: Final = 2
 """References to a released client: the list's, and that of the counting call."""
@@ -319,8 +321,19 @@ def committed_offsets(
 
 
 def offset_range(consumer: Consumer, topic: str, partition: int, seconds: float) -> tuple[int, int]:
+    """Return the first offset and the end; raise ``KafkaException``.
+
+    A client that knows a topic does not ask about a partition that was added later, for minutes:
+    after such an error the next call knows it.
+    """
     topic_partition = TopicPartition(topic, partition)
-    watermarks = consumer.get_watermark_offsets(topic_partition, timeout=seconds, cached=False)
+    try:
+        watermarks = consumer.get_watermark_offsets(topic_partition, timeout=seconds, cached=False)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001 - a public code
+            with suppress(KafkaException):  # of all topics: by name it may create one
+                consumer.list_topics(timeout=min(seconds, _METADATA_SECONDS))
+        raise
     if watermarks is None:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - a public code
     return watermarks

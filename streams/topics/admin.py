@@ -12,6 +12,7 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
+from simhash_core.errors import FirstseenError
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
 from streams.kafka.clients import AdminClient
 from streams.kafka.errors import (
@@ -166,18 +167,21 @@ def topic_configs(admin: AdminClient, names: Sequence[str]) -> dict[str, dict[st
     resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
     futures = admin.describe_configs(resources, request_timeout=_ANSWER_SECONDS)
     configs: dict[str, dict[str, str]] = {}
-    kind: type[BrokerUnavailableError | TopicsError]
     for resource, future in futures.items():
         try:
             entries = future.result(_ANSWER_SECONDS + 1.0)
         except (KafkaException, TimeoutError) as error:
-            # Where brokers have just failed, the client waits for the controller in vain.
-            passes = isinstance(error, TimeoutError) or is_passing(error)
-            reason = error.args[0].str() if isinstance(error, KafkaException) else "timed out"
-            kind = BrokerUnavailableError if passes else TopicsError
-            raise kind(f"the settings of {resource.name} cannot be read: {reason}") from error
+            raise _unread(f"the settings of {resource.name}", error) from error
         configs[resource.name] = {name: entry.value for name, entry in entries.items()}
     return configs
+
+
+def _unread(what: str, error: KafkaException | TimeoutError) -> FirstseenError:
+    # Where brokers have just failed, the client waits for the controller in vain.
+    passes = isinstance(error, TimeoutError) or is_passing(error)
+    reason = error.args[0].str() if isinstance(error, KafkaException) else "timed out"
+    kind = BrokerUnavailableError if passes else TopicsError
+    return kind(f"{what} cannot be read: {reason}")
 
 
 def _metadata(admin: AdminClient) -> Any:  # noqa: ANN401 - ClusterMetadata is typed in no release
@@ -323,10 +327,9 @@ def lost_shards(admin: AdminClient, changelog: str, raw: int, partitions: int) -
         try:
             if future.result(_PARTITIONS_SECONDS + 1.0).offset > 0:
                 lost.append(partition.partition)
-        except KafkaException as error:
-            raise TopicsError(
-                f"the end of {changelog}, partition {partition.partition}, cannot be read: "
-                f"{error.args[0].str()}"
+        except (KafkaException, TimeoutError) as error:
+            raise _unread(
+                f"the end of {changelog}, partition {partition.partition},", error
             ) from error
     return sorted(lost)
 

@@ -18,7 +18,7 @@ from simhash_core.documents import SourcePosition
 from simhash_core.errors import FirstseenError
 from simhash_core.log.records import LogClock
 from streams.documents.output_records import APPLICATION_HEADER, VERDICT_HEADER
-from streams.errors import BrokerUnavailableError, StateMismatchError
+from streams.errors import BrokerRefusedError, BrokerUnavailableError, StateMismatchError
 from streams.kafka.client_config import (
     admin_config,
     changelog_group,
@@ -33,6 +33,7 @@ from streams.kafka.clients import (
     offset_range,
     position_of,
 )
+from streams.kafka.errors import is_passing, retrying
 from streams.kafka.transactions import abort_left_open
 from streams.monitoring.group_watch import decode_offset_metadata
 from streams.settings.registry import schema_formats
@@ -281,8 +282,8 @@ class OtherOutputs(NamedTuple):
 def other_outputs(settings: Settings, partitions: Mapping[str, int]) -> OtherOutputs | None:
     """Return a record near the end of an output partition that another application wrote.
 
-    Blocking. Raises ``BrokerUnavailableError`` after the time of a send. A topic that this user may
-    not read is left out, with a warning.
+    Blocking. Raises ``BrokerUnavailableError`` after the time of a send, ``BrokerRefusedError``. A
+    topic that this user may not read is left out, with a warning.
     """
     deadline = time.monotonic() + settings.send_timeout_seconds
     config = consumer_config(
@@ -314,7 +315,8 @@ def other_outputs(settings: Settings, partitions: Mapping[str, int]) -> OtherOut
                     )
                     left = {each for each in left if each[0] != message.topic()}
     except KafkaException as error:
-        raise BrokerUnavailableError(f"output topics cannot be read: {error}") from error
+        kind = BrokerUnavailableError if is_passing(error) else BrokerRefusedError
+        raise kind(f"output topics cannot be read: {error.args[0].str()}") from error
     finally:
         consumer.close()
     if left:
@@ -332,7 +334,10 @@ def _tails(
     for topic, count in partitions.items():
         for partition in range(count):
             wait = max(_TAIL_SECONDS, deadline - time.monotonic())
-            low, high = offset_range(consumer, topic, partition, wait)
+            # A request to a broker that was lost has no answer: the next one goes to its successor.
+            again = retrying(wait, _TAIL_SECONDS)
+            seconds = min(wait, _ANSWER_SECONDS)
+            low, high = again(offset_range, consumer, topic, partition, seconds)
             if low < high:
                 yield TopicPartition(topic, partition, max(low, high - _TAIL))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import math
 import os
 import threading
 import uuid
@@ -15,7 +16,7 @@ import faust
 from simhash_core.log import versions
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import index_digest
-from streams.errors import ExitCode, report
+from streams.errors import BrokerUnavailableError, ExitCode, report
 from streams.kafka.client_config import (
     admin_config,
     appender_config,
@@ -25,7 +26,9 @@ from streams.kafka.client_config import (
     output_config,
     raw_consumer_config,
 )
+from streams.kafka.clients import AdminClient
 from streams.kafka.connection import connect_admin
+from streams.kafka.errors import retrying
 from streams.kafka.log_reader import LogReader
 from streams.kafka.producers import AcknowledgedSends, Appender
 from streams.kafka.raw_consumer import RawConsumer
@@ -55,11 +58,14 @@ from streams.worker.pipeline import Pipeline
 from streams.worker.status import PipelineView
 
 if TYPE_CHECKING:
+    from tenacity import Retrying
+
     from streams.worker.traces import DocumentTraces
 
 logger = logging.getLogger(__name__)
 
 _WATCH_SECONDS: Final = 5.0  # the longest wait for lag, the group, and copies of topics
+_AGAIN_SECONDS: Final = 0.5  # between two tries of what had no answer
 _COLLECTED_OBJECTS: Final = 50_000  # new objects between two runs of the garbage collector
 
 
@@ -83,7 +89,8 @@ def _run(settings: Settings, server: OpsServer) -> int:
     life = settings.group_instance_id or uuid.uuid4().hex[:12]
     writer = f"{settings.application_id}.{life}"
     index = IndexOnKafka(settings, identity, reading, writer)
-    index.refuse_mismatch()  # before the group is joined, or anything is sent
+    # Before the group is joined, or anything is sent.
+    _until_answered(settings)(index.refuse_mismatch)
     index_info = IndexInfo(
         index_digest(identity),
         settings.application_id,
@@ -232,7 +239,30 @@ def _await_topics(settings: Settings) -> _TopicLimits:
     Raises ``BrokerUnavailableError`` if the wait has a limit and it passed, ``TopicsError`` if
     topics are missing or wrong, ``SettingsError`` if the user lacks permissions.
     """
-    admin = connect_admin(settings, settings.broker_wait_seconds, logger.warning)
+    connect_admin(settings, settings.broker_wait_seconds, logger.warning)
+    return _until_answered(settings)(_checked_topics, settings)
+
+
+def _until_answered(settings: Settings) -> Retrying:
+    """Return a caller that repeats what brokers leave unanswered, within ``broker_wait_seconds``.
+
+    One that fails, or is cut off, is replaced after its session of some seconds. Requests to it may
+    have no answer until then, though other brokers answer.
+    """
+    seconds = settings.broker_wait_seconds
+    return retrying(math.inf if seconds is None else seconds, _AGAIN_SECONDS, _is_unanswered)
+
+
+def _is_unanswered(error: BaseException) -> bool:
+    if not isinstance(error, BrokerUnavailableError):
+        return False
+    logger.warning("waiting for the Kafka brokers, to ask again: %s", error)
+    return True
+
+
+def _checked_topics(settings: Settings) -> _TopicLimits:
+    # A client of its own: one that lost its broker may wait for a controller for ever (2.16).
+    admin = AdminClient(admin_config(settings))
     if settings.delivery is Delivery.EXACTLY_ONCE and not can_administer(admin):
         raise TopicsError(
             "delivery is exactly_once, but this broker has no transactions that hide what is not "

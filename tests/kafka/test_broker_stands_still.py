@@ -135,7 +135,12 @@ def test_a_broker_that_goes_away_during_the_start_is_named(
     monkeypatch.setattr(process, "_await_topics", lambda _: None)
     settings = load_settings(
         flags={"--broker": f"127.0.0.1:{free_port()}"},
-        assignments=[f"state_dir={tmp_path}", "web.enabled=false", "send_timeout_seconds=2"],
+        assignments=[
+            f"state_dir={tmp_path}",
+            "web.enabled=false",
+            "send_timeout_seconds=2",
+            "broker_wait_seconds=3",
+        ],
         environ={},
     ).settings
     with pytest.raises(BrokerUnavailableError, match="is it reachable"):

@@ -26,12 +26,16 @@ class FeedError(RuntimeError):
 
 
 class Feed:
-    """Sends records, and keeps those that the broker has acknowledged, by source position."""
+    """Sends records, and keeps those that the broker has acknowledged, by source position.
+
+    ``sent``: all of them, each with the partition that it was sent to.
+    """
 
     def __init__(
         self, settings: Settings, plan: Iterable[Planned], per_second: float, partitions: int
     ) -> None:
         self.acknowledged: dict[SourcePosition, Planned] = {}
+        self.sent: set[Planned] = set()
         self.partitions = partitions
         self.topic = settings.topics.raw
         self._used = partitions
@@ -41,7 +45,7 @@ class Feed:
         self._producer = Producer(
             producer_config(
                 settings,
-                # A feed that repeats records, or changes their order, would be judged for it.
+                # Few records are appended twice then (``raw_topic``), and none in another order.
                 enable_idempotence=True,
                 linger_ms=5,
                 message_timeout_ms=int(ACKNOWLEDGE_SECONDS * 1000),
@@ -78,12 +82,14 @@ class Feed:
             self._used = max(self._used, len(told.topics[self.topic].partitions))
 
     def _send(self, planned: Planned) -> None:
+        sent = planned._replace(partition=planned.partition % self._used)
+        self.sent.add(sent)
         self._producer.produce(
             self.topic,
-            planned.value,
-            planned.key,
-            partition=planned.partition % self._used,
-            on_delivery=partial(self._delivered, planned),
+            sent.value,
+            sent.key,
+            partition=sent.partition,
+            on_delivery=partial(self._delivered, sent),
         )
 
     def _poll(self) -> None:
@@ -91,9 +97,9 @@ class Feed:
         if self._failures:
             raise FeedError(f"the broker does not take the documents: {self._failures[0].str()}")
 
-    def _delivered(self, planned: Planned, error: KafkaError | None, message: Message) -> None:
+    def _delivered(self, sent: Planned, error: KafkaError | None, message: Message) -> None:
         partition, offset = message.partition(), message.offset()
         if error is not None or partition is None or offset is None or offset < 0:
             self._failures.append(error or KafkaError(KafkaError.UNKNOWN))
             return
-        self.acknowledged[SourcePosition(self.topic, partition, offset)] = planned
+        self.acknowledged[SourcePosition(self.topic, partition, offset)] = sent

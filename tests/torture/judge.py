@@ -58,6 +58,8 @@ class Findings:
     entries_other_than_uniques: int = 0
     near_without_shared_bucket: int = 0
     hung_transactions: int = 0
+    unacknowledged: int = 0
+    raw_other_than_sent: int = 0
     examples: list[str] = field(default_factory=list)
 
     def note(self, kind: str, violations: Sequence[str]) -> int:
@@ -77,8 +79,9 @@ def judge(
 ) -> Findings:
     """Count the violations in ``outputs``, in the order of each partition.
 
-    ``left`` is the content of the changelog, if that is to be judged too. Of a run that was given
-    up, and so is not ``complete``, what is missing is no violation: it could still have come.
+    ``sent`` is what the raw topic holds, whether it was acknowledged to its sender or not. ``left``
+    is the content of the changelog, if that is to be judged too. Of a run that was given up, and so
+    is not ``complete``, what is missing is no violation: it could still have come.
     """
     return _Judge(settings, sent, outputs, history, complete=complete).findings(left)
 

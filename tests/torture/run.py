@@ -25,6 +25,7 @@ from tests.torture.history import History
 from tests.torture.inspection import LogEnds, hung_transactions, lag
 from tests.torture.judge import Findings, judge
 from tests.torture.plan import Plan
+from tests.torture.raw_topic import arrival, partition_count, raw_records
 from tests.torture.stage import Stage, Struck, stage
 from tests.torture.stalls import quiet_share, stalls_by_kind
 from tests.torture.watch import (
@@ -106,9 +107,10 @@ class Report:
         verdicts = (found.near_uniques, found.ungrounded, found.other_than_one_reader)
         index = (found.wrong_tombstones, found.entries_other_than_uniques)
         unfinished = (self.log["left_undecided"], found.hung_transactions)
+        brokers = (found.raw_other_than_sent,)
         given_up = (self.stalled, self.not_judged)
         exits = self.unexpected_exits
-        return not any((*outputs, *verdicts, *index, *unfinished, *given_up, exits))
+        return not any((*outputs, *verdicts, *index, *unfinished, *brokers, *given_up, exits))
 
     def as_json(self) -> dict[str, Any]:
         findings: dict[str, Any] = asdict(self.findings)
@@ -227,6 +229,7 @@ class _Run:
         """Feed and hurt, then wait until every document has an output, and the log is at rest."""
         await asyncio.gather(self._feed.run(), self._torment())
         self._narrate("all is sent, and all faults are over")
+        self._watch.expect((await asyncio.to_thread(raw_records, self._settings)).keys())
         while self._watch.waiting:  # noqa: ASYNC110 - the watch looks at topics, and so must poll
             await asyncio.sleep(0.5)
         self._narrate("every document has an output")
@@ -289,14 +292,19 @@ class _Run:
     def _findings(self, history: History, *, complete: bool) -> Findings:
         hung = [str(each) for each in hung_transactions(self._settings)]
         outputs = read_all(self._settings, output_partitions(self._settings))
+        feed, arrived = self._feed, raw_records(self._settings)
+        shards = partition_count(self._settings, self._settings.topics.changelog)
         findings = judge(
             self._settings,
-            self._feed.acknowledged,
+            arrived,
             outputs,
             history,
-            aftermath(self._settings, self._feed.partitions),
+            aftermath(self._settings, shards),
             complete=complete,
         )
+        unacknowledged, wrong = arrival(feed.sent, feed.acknowledged, arrived)
+        findings.unacknowledged = findings.note("unacknowledged", list(map(str, unacknowledged)))
+        findings.raw_other_than_sent = findings.note("raw topic", wrong)
         findings.hung_transactions = findings.note("hung transactions", hung)
         return findings
 

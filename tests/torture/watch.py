@@ -10,6 +10,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Self
 
 from simhash_core.documents import SourcePosition, TopicPartition
@@ -72,9 +73,16 @@ class Watch:
         self._limits = limits
         self._able_since = able_since
         self._narrate = narrate
+        self._expected: AbstractSet[SourcePosition] | None = None
+
+    def expect(self, sources: AbstractSet[SourcePosition]) -> None:
+        """Wait for these: after the feed has ended, all that the raw topic holds."""
+        self._expected = sources
 
     @property
     def waiting(self) -> int:
+        if self._expected is not None:
+            return len(self._expected - self.seen)
         return max(0, len(self._feed.acknowledged) - len(self.seen))
 
     async def run(self) -> None:

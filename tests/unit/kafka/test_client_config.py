@@ -75,6 +75,16 @@ def test_a_member_has_its_session_and_its_name() -> None:
     assert "group.instance.id" not in short
 
 
+def test_a_silent_broker_is_given_up_before_the_session_ends() -> None:
+    """Users may still say otherwise."""
+    of = settings(session_timeout_seconds=9)
+    for config in (raw_consumer_config(of, "w"), appender_config(of)):
+        assert config["socket.timeout.ms"] == 6000
+        assert config["socket.connection.setup.timeout.ms"] == 4500
+    patient = Settings(brokers="b:1", kafka={"socket.timeout.ms": "50000"})
+    assert appender_config(patient)["socket.timeout.ms"] == "50000"
+
+
 EVERY_CLIENT = [
     admin_config,
     appender_config,

@@ -13,8 +13,13 @@ from simhash_core.documents import Headers
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import DEFAULT_PROFILE, profile_named
 from streams.documents.fields import FieldSettings
-from streams.errors import BrokerUnavailableError, ExitCode, exit_code_of
-from streams.kafka.clients import Producer
+from streams.errors import (
+    BrokerRefusedError,
+    BrokerUnavailableError,
+    ExitCode,
+    exit_code_of,
+)
+from streams.kafka.clients import Consumer, Producer, offset_range
 from streams.settings.loader import load_settings
 from streams.settings.settings import Delivery, Settings
 from streams.topics import consumer_group as listing
@@ -343,4 +348,43 @@ def test_records_that_were_never_committed_are_nobodys(kafka_broker: Broker) -> 
 def test_outputs_that_no_broker_returns_are_not_taken_for_empty() -> None:
     settings = Settings(brokers=f"127.0.0.1:{free_port()}", send_timeout_seconds=1)
     with pytest.raises(BrokerUnavailableError, match="output topics"):
+        other_outputs(settings, {"unique": 1})
+
+
+def test_end_that_a_broker_does_not_tell_in_time_is_asked_for_again(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a failover, when the request went to a broker that is gone."""
+    topic = broker.new_topic("unique", 2)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce(topic, b"", partition=1, headers=[*THEIRS])
+    assert producer.flush(30) == 0
+    asked: list[float] = []
+
+    def silent_at_first(
+        consumer: Consumer, topic: str, partition: int, seconds: float
+    ) -> tuple[int, int]:
+        asked.append(seconds)
+        if len(asked) == 1:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return offset_range(consumer, topic, partition, seconds)
+
+    monkeypatch.setattr(index_on_kafka, "offset_range", silent_at_first)
+    settings = Settings(application_id="app", brokers=broker.bootstrap_servers)
+
+    found = other_outputs(settings, {topic: 2})
+
+    assert found is not None
+    assert found.application == "news"
+    assert len(asked) == 3
+    assert max(asked) < settings.send_timeout_seconds, "no request takes all of the time"
+
+
+def test_refusal_of_outputs_is_no_silent_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> tuple[int, int]:
+        raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+
+    monkeypatch.setattr(index_on_kafka, "offset_range", refused)
+    settings = Settings(brokers=f"127.0.0.1:{free_port()}")
+    with pytest.raises(BrokerRefusedError, match="output topics cannot be read"):
         other_outputs(settings, {"unique": 1})

@@ -1,0 +1,61 @@
+"""What the raw topic holds: the documents that the workers are judged by.
+
+The feed knows where its records were acknowledged. The topic may hold some of them twice: after a
+change of leaders librdkafka (2.16) may begin a new epoch of its idempotent producer while a request
+of another partition has no answer yet, and then appends its records again under the new epoch
+(issue 4953). A producer that is broken off leaves records without an acknowledgement as well. To
+the workers each is a document of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from simhash_core.documents import SourcePosition
+from streams.kafka.client_config import admin_config
+from streams.kafka.clients import AdminClient
+from streams.settings.settings import Settings
+from streams.topics.admin import partitions_of
+from tests.torture.aftermath import read_all
+from tests.torture.plan import Planned
+
+
+def partition_count(settings: Settings, topic: str) -> int:
+    """As the brokers say: a request to add one may succeed without an answer."""
+    return partitions_of(AdminClient(admin_config(settings)), [topic])[topic]
+
+
+def raw_records(settings: Settings) -> dict[SourcePosition, Planned]:
+    """Read the raw topic from its beginning to its end."""
+    topic = settings.topics.raw
+    records = read_all(settings, {topic: partition_count(settings, topic)})
+    return {
+        each.position: Planned(each.position.partition, each.key, each.value) for each in records
+    }
+
+
+class Arrival(NamedTuple):
+    """How the raw topic differs from what the feed was told."""
+
+    unacknowledged: list[SourcePosition]
+    """Records of the feed at a place where none was acknowledged."""
+    wrong: list[str]
+    """Violations by the brokers: acknowledged and not there, or not sent and there."""
+
+
+def arrival(
+    sent: AbstractSet[Planned],
+    acknowledged: Mapping[SourcePosition, Planned],
+    arrived: Mapping[SourcePosition, Planned],
+) -> Arrival:
+    """Compare; in all three a record has the partition that it was sent to."""
+    wrong = [
+        f"{source} was acknowledged, and the topic holds {'another' if there else 'no'} record"
+        for source, planned in acknowledged.items()
+        if (there := arrived.get(source)) != planned
+    ]
+    unacknowledged = sorted(arrived.keys() - acknowledged.keys())
+    wrong += [f"{each} was not sent" for each in unacknowledged if arrived[each] not in sent]
+    return Arrival(unacknowledged, wrong)
