@@ -124,7 +124,7 @@ class TransactionalProducer:
         self._log = _ConnectionLog(self._logger)
         self._producer: Producer | None = None
         self._has_old_requests = False
-        self._surely_told_from = 0.0  # from then on no failure of a connection goes unsaid
+        self._logs_all_from = 0.0  # from then on each failure of a connection is logged
         self._reports_each = False
 
     def open(self) -> Producer:
@@ -138,7 +138,7 @@ class TransactionalProducer:
         self._until_done(_OPEN, producer, producer.init_transactions)
         producer.poll(0)  # what was wrong until now does not count
         if log.has_failed:
-            self._surely_told_from = time.monotonic() + _REPEATED_SECONDS
+            self._logs_all_from = time.monotonic() + _REPEATED_SECONDS
             log.has_failed = False
         self._log = log
         self._has_old_requests = False
@@ -200,7 +200,7 @@ class TransactionalProducer:
                 f"{next(iter(deliveries.failures), 'no offset of the last one')}"
             )
         self._reports_each = False
-        late = _LATE_SECONDS if began > self._surely_told_from else _RECONNECT_SECONDS
+        late = _LATE_SECONDS if began > self._logs_all_from else _RECONNECT_SECONDS
         self._has_old_requests |= time.monotonic() - began > late
         return deliveries.next_offsets
 
