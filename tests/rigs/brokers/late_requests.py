@@ -70,6 +70,8 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
+        with suppress(OSError):  # wakes the thread that accepts, which closing does not
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
     def keep(self, kind: Request) -> None:
@@ -105,7 +107,11 @@ class Proxy:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                broker = socket.create_connection(self._broker, SECONDS)
+                try:
+                    broker = socket.create_connection(self._broker, SECONDS)
+                except OSError:  # the broker is away, or has ended
+                    client.close()
+                    continue
                 broker.settimeout(None)
                 for each in (client, broker):
                     each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
