@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from simhash_core.errors import FirstseenError
@@ -30,6 +30,7 @@ _POSITION_SECONDS: Final = 60.0
 """How long a position must be known before the log is trimmed to it. A new shard takes its first
 position from another shard, and has this long to report it."""
 SILENT_SECONDS: Final = 0.5  # without a decision, while documents wait: another worker leads then
+_PROMPT_SECONDS: Final = 1.0  # an answer of the log that takes longer says that it was silent
 _LONGEST_SECONDS: Final = 60.0
 _GROWTH: Final = 2
 _CALM: Final = 10  # after so many times the last wait without a fail-over, the wait is short again
@@ -60,6 +61,10 @@ class LeaderFailover:
         can_lead = LEADING_SHARD in participant.held.standbys and participant.decider is None
         return can_lead and now - self._since >= self._wait
 
+    def wait_again(self) -> None:
+        """Count from now on: the log was silent, and the leader waits for it as well."""
+        self._since = self._now()
+
     def try_to_lead(self) -> bool:
         """Return whether this worker, which needs the standby for it, tries to lead."""
         now = self._now()
@@ -84,6 +89,7 @@ class Leader:
         index: IndexAdmin,
         *,
         limit: int,
+        ask_log: Callable[[], Awaitable[object]],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._participant = participant
@@ -92,6 +98,7 @@ class Leader:
         self._metrics = metrics
         self._index = index
         self._limit = limit
+        self._ask_log = ask_log
         self._now = now
         self._prepared = False
         self._led = False
@@ -116,8 +123,18 @@ class Leader:
         return self._failover.is_due()
 
     async def fail_over(self) -> bool:
-        """Lead if ``is_missing`` still holds; return whether it leads."""
+        """Lead if ``is_missing`` still holds, and the log answers; return whether it leads.
+
+        While no broker leads the log, the worker that decides waits for one. Another that led
+        meanwhile would be succeeded at once, and everything would be looked up again.
+        """
         await self.prepare()
+        asked_at = self._now()
+        try:
+            await self._ask_log()
+        finally:
+            if self._now() - asked_at > _PROMPT_SECONDS:
+                self._failover.wait_again()
         if not self._failover.is_due():
             return False
         begins = self._failover.try_to_lead()

@@ -145,6 +145,7 @@ class Pipeline:
             metrics,
             clients.index,
             limit=settings.batch.documents,
+            ask_log=clients.log.offsets,
         )
         self._look_up = LogLookUp(
             self.participant,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import pytest
@@ -13,13 +14,17 @@ from simhash_core.log.participant import LEADING_SHARD, Participant
 from simhash_core.log.records import NO_CONTROL, Bundle, Progress
 from simhash_core.log.records import Standbys as OpenedStandbys
 from simhash_core.log.versions import NEWEST, OLDEST
+from streams.errors import UnansweredError
 from streams.monitoring.metrics import Metrics
-from streams.worker.decide import SILENT_SECONDS, LeaderFailover
+from streams.worker.decide import SILENT_SECONDS, Leader, LeaderFailover
 from streams.worker.fingerprint import PendingRecord
+from streams.worker.log_codec import LogCodec
+from streams.worker.order import LogClient
 from streams.worker.standbys import StandbyStores, standby_plan
 from streams.worker.worker_log import RateLimitedLog
 from tests.rigs.manual_clock import ManualClock
 from tests.unit.core.log.made_to_order import FAR, NEARNESS, chain, control, packet
+from tests.unit.worker.hand_driven import FINGERPRINTER, TOPICS, Appender, Broker, Index, Reader
 
 
 def test_each_shard_has_its_standbys_on_different_members_and_none_on_its_owner() -> None:
@@ -172,6 +177,63 @@ def test_a_standby_leads_when_a_document_has_waited_for_the_time_of_silence() ->
     assert watched.failover.try_to_lead()
     assert watched.participant.decider is not None
     assert not watched.is_due_after(10 * SILENT_SECONDS), "it leads already"
+
+
+def leader_of(watched: Watched, ask_log: Callable[[], Awaitable[None]]) -> Leader:
+    broker = Broker()
+    return Leader(
+        watched.participant,
+        LogClient(LogCodec(FINGERPRINTER.identity), Appender({}), TOPICS),
+        Reader(broker.reports),
+        Metrics(),
+        Index(broker),
+        limit=9,
+        ask_log=ask_log,
+        now=watched.clock,
+    )
+
+
+@pytest.mark.parametrize(
+    ("log_seconds", "leads"), [(0.01, [True]), (7.0, [False, True])], ids=["log", "no log"]
+)
+async def test_a_standby_gives_a_leader_time_after_the_log_was_silent(
+    log_seconds: float, leads: list[bool]
+) -> None:
+    """The leader waited for the log as well: it decides as soon as that is back."""
+    watched = Watched()
+    answers = [log_seconds]
+
+    async def ask_log() -> None:
+        watched.clock.now += answers.pop() if answers else 0.0
+
+    leader = leader_of(watched, ask_log)
+    watched.document()
+    led = []
+    for _ in leads:
+        assert not leader.is_missing
+        watched.clock.now += SILENT_SECONDS
+        assert leader.is_missing
+        led.append(await leader.fail_over())
+    assert led == leads
+
+
+async def test_a_standby_does_not_lead_while_the_log_does_not_answer() -> None:
+    watched = Watched()
+
+    async def ask_log() -> None:
+        watched.clock.now += 10.0
+        raise UnansweredError("no answer")
+
+    leader = leader_of(watched, ask_log)
+    watched.document()
+    seen = [leader.is_missing]
+    watched.clock.now += SILENT_SECONDS
+    seen.append(leader.is_missing)
+    with pytest.raises(UnansweredError):
+        await leader.fail_over()
+    assert watched.participant.decider is None
+    seen.append(leader.is_missing)
+    assert seen == [False, True, False], "it counts again"
 
 
 def test_a_standby_of_another_shard_never_leads() -> None:
