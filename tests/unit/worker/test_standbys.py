@@ -210,9 +210,10 @@ async def test_a_standby_gives_a_leader_time_after_the_log_was_silent(
     watched.document()
     led = []
     for _ in leads:
-        assert not leader.is_missing
+        missing = [leader.is_missing]
         watched.clock.now += SILENT_SECONDS
-        assert leader.is_missing
+        missing.append(leader.is_missing)
+        assert missing == [False, True]
         led.append(await leader.fail_over())
     assert led == leads
 
