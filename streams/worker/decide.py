@@ -129,11 +129,11 @@ class Leader:
         meanwhile would be succeeded at once, and everything would be looked up again.
         """
         await self.prepare()
-        asked_at = self._now()
+        requested_at = self._now()
         try:
             await self._ask_log()
         finally:
-            if self._now() - asked_at > _PROMPT_SECONDS:
+            if self._now() - requested_at > _PROMPT_SECONDS:
                 self._failover.wait_again()
         if not self._failover.is_due():
             return False
