@@ -255,6 +255,7 @@ class GroupCoordinator:
             if member.syncing is not None and not member.syncing.done():
                 member.syncing.set_exception(RefusedError(Code.REBALANCE_IN_PROGRESS))
                 member.syncing.exception()
+                self._heard(member)  # as Kafka: an answer that was waited for begins the session
             member.syncing = None
         self._state = _State.JOINING
         if self._deadline is not None:
@@ -296,6 +297,7 @@ class GroupCoordinator:
             member.assigned = assigned[member.id]
             if member.syncing is not None and not member.syncing.done():
                 member.syncing.set_result(member.assigned)
+                self._heard(member)
             member.syncing = None
         shown = ", ".join(f"{m.id} {sorted(m.assigned)}" for m in self._members.values())
         self._tell(f"generation {self.generation}: {shown}")
