@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from enum import Enum, auto
 
 from simhash_core.errors import ProtocolError
 from simhash_core.log.records import Progress
 from simhash_core.log.shards import OwnedShard
 from streams.store.shard_store import ShardStore
+from streams.worker.acquisition import Acquisition
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.timestamp_merge import RawQueue
 
@@ -42,9 +42,10 @@ class Shard:
         is_standby: The store belongs to a standby until the session begins.
         is_in_use: Its opening runs, and releases it if it closes meanwhile.
         owned: Its part in the protocol while it is open.
+        acquisition: How long each phase of its opening took.
     """
 
-    def __init__(self, partition: int, number: int) -> None:
+    def __init__(self, partition: int, number: int, acquisition: Acquisition | None = None) -> None:
         self.partition = partition
         self.number = number
         self.state = AssignmentState.OPENING
@@ -59,7 +60,7 @@ class Shard:
         self.is_standby = False
         self.is_in_use = False
         self.owned: OwnedShard[PendingRecord] | None = None
-        self.assigned_at = time.monotonic()
+        self.acquisition = acquisition or Acquisition()
         self._released = asyncio.Event()
 
     @property
