@@ -23,11 +23,11 @@ from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
 from streams.monitoring.metrics import AcquisitionPhase, Metrics
 from streams.store.recovery import fill_index
 from streams.store.shard_store import ShardStore
-from streams.worker.acquisition import Acquisition, Acquisitions
+from streams.worker.acquisition import Acquisitions
 from streams.worker.clients import WorkerClients
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.index_on_kafka import Claim
-from streams.worker.shard import Shard
+from streams.worker.shard import Acquisition, Shard
 from streams.worker.standbys import Standbys
 
 logger = logging.getLogger(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,8 +38,8 @@ def acquisitions(log: str) -> Iterator[Acquired]:
 def phases(logs: Iterable[str], strikes: Sequence[Strike], epoch: float) -> dict[str, Any]:
     """Return the figures of each phase over all moves, and over those that follow from each kind.
 
-    ``epoch`` is the time since 1970 at which the clock of ``strikes`` was 0. Where faults overlap, a
-    move is one of each of them; ``until_assigned`` is the time from the strike to its first move.
+    ``epoch`` is the time since 1970 at which the clock of ``strikes`` was 0. Where faults overlap,
+    a move is one of each of them; ``until_assigned`` is the time from the strike to its first move.
     """
     moves = [each for log in logs for each in acquisitions(log)]
     by_kind: dict[str, list[Acquired]] = defaultdict(list)
@@ -65,7 +66,7 @@ def _figures(moves: Iterable[Acquired]) -> dict[str, Any]:
         phase: {
             "moves": len(each),
             "median": round(median(each), 2),
-            "p99": round(sorted(each)[int(0.99 * (len(each) - 1))], 2),
+            "p99": round(sorted(each)[math.ceil(0.99 * len(each)) - 1], 2),
             "longest": round(max(each), 2),
         }
         for phase, each in values.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streams.monitoring.metrics import AcquisitionPhase
-from streams.worker.acquisition import Acquisition
+from streams.worker.shard import Acquisition
 from tests.worker_simulation.scenario import draw_worker_scenario
 from tests.worker_simulation.world import simulate
 

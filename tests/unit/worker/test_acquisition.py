@@ -10,7 +10,7 @@ import pytest
 
 from streams.kafka.errors import StaleGenerationError
 from streams.monitoring.metrics import AcquisitionPhase
-from streams.worker.acquisition import Acquisition
+from streams.worker.shard import Acquisition
 from tests.unit.worker.hand_driven import HandDriven, text, turns, until
 
 LINE = re.compile(r"shard (\d+) acquired in ([\d.]+) s(, nothing to put out)?: (.*)")
