@@ -77,6 +77,18 @@ class Stage(StrEnum):
     WATCH = "watch"  # asks the broker for the ends of partitions
 
 
+class AcquisitionPhase(StrEnum):
+    """What a shard goes through on a worker that gets it, in this order."""
+
+    REBALANCE = "rebalance"  # the group moves partitions, as far as this worker sees it
+    OFFSETS = "offsets"  # until no earlier owner can commit any more
+    OPENING = "opening"  # the changelog is read to its end, and the index is filled
+    SESSION = "session"  # waits for other shards that open, and for the start of a session
+    READING = "reading"  # the log is read to the end that it had; from then on rows are appended
+    LEADING = "leading"  # of shard 0: until this worker decides
+    OUTPUT = "output"  # until the first output is committed
+
+
 class TransactionOutcome(StrEnum):
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -112,6 +124,7 @@ _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "fetches": tuple(map(str, FetchOutcome)),
     "internal topics": tuple(map(str, InternalTopic)),
     "outputs": OUTPUTS,
+    "phases": tuple(map(str, AcquisitionPhase)),
     "rejections": tuple(map(str, RejectionReason)),
     "removals": ("deleted", "expired"),
     "stages": tuple(map(str, Stage)),
@@ -490,6 +503,11 @@ class Metrics:
 
     def recovered(self, seconds: float) -> None:
         self._observe("recovery_duration_seconds", (seconds,))
+
+    def acquired(self, seconds: Mapping[AcquisitionPhase, float]) -> None:
+        """Observe the phases of a shard that this worker got."""
+        for phase, took in seconds.items():
+            self._timers["acquisition_duration_seconds"][(phase,)].observe(took)
 
     def opening_shards(self, shards: int) -> None:
         self._set("opening_shards", shards)

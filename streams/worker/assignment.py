@@ -20,13 +20,14 @@ from simhash_core.log.participant import LEADING_SHARD, Participant
 from simhash_core.log.records import NO_CONTROL, Chain, Progress
 from streams.errors import BrokerUnavailableError
 from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
-from streams.monitoring.metrics import Metrics
+from streams.monitoring.metrics import AcquisitionPhase, Metrics
 from streams.store.recovery import fill_index
 from streams.store.shard_store import ShardStore
+from streams.worker.acquisition import Acquisitions
 from streams.worker.clients import WorkerClients
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.index_on_kafka import Claim
-from streams.worker.shard import Shard
+from streams.worker.shard import Acquisition, Shard
 from streams.worker.standbys import Standbys
 
 logger = logging.getLogger(__name__)
@@ -76,6 +77,7 @@ class Assignment:
         clients: WorkerClients,
         standbys: Standbys,
         metrics: Metrics,
+        acquisitions: Acquisitions,
         events: AssignmentEvents,
     ) -> None:
         self.shards = shards
@@ -88,6 +90,7 @@ class Assignment:
         self._unknown = self._settled = 0  # commits of unknown outcome, and how many have ended
         self._standbys = standbys
         self._metrics = metrics
+        self._acquisitions = acquisitions
         self._events = events
         self._number = 0
         self._closing: set[Shard] = set()
@@ -114,17 +117,20 @@ class Assignment:
 
     def assigned(self, partitions: Iterable[int]) -> None:
         self.assigned_once = True
-        shards = [self._assign(partition) for partition in sorted(partitions)]
+        self._assigned(partitions, self._acquisitions.assigned)
+
+    def _assigned(self, partitions: Iterable[int], acquisition: Callable[[], Acquisition]) -> None:
+        shards = [self._assign(partition, acquisition()) for partition in sorted(partitions)]
         self._note()
         if shards:
             self._start(self._open(shards))
 
-    def _assign(self, partition: int) -> Shard:
+    def _assign(self, partition: int, acquisition: Acquisition) -> Shard:
         known = self.shards.get(partition)
         if known is not None:  # the group assigns it again without having revoked it
             self.close_shard(known, "its partition is assigned again")
         self._number += 1
-        shard = self.shards[partition] = Shard(partition, self._number)
+        shard = self.shards[partition] = Shard(partition, self._number, acquisition)
         return shard
 
     def revoked(self, partitions: Iterable[int]) -> Awaitable[None]:
@@ -153,7 +159,7 @@ class Assignment:
             self.close_shard(self.shards[partition], f"{why}: opening it again")
         self._unknown += 1
         if not self._is_stopped:
-            self.assigned(partitions)
+            self._assigned(partitions, self._acquisitions.reopened)
 
     # ---- closing
 
@@ -218,6 +224,8 @@ class Assignment:
     async def _open(self, shards: Sequence[Shard]) -> None:
         """Open each shard as soon as its last owner cannot commit any more."""
         logger.info("shards opening: %s", " ".join(str(each.partition) for each in shards))
+        for shard in shards:
+            shard.acquisition.opens()
         cluster: _Cluster | None = None
         since = time.monotonic()
         while waiting := [shard for shard in shards if self._is_wanted(shard)]:
@@ -238,6 +246,7 @@ class Assignment:
                 if offset is not None and self._is_wanted(shard):
                     shard.is_in_use = True
                     shard.log_end = log_end
+                    shard.acquisition.ended(AcquisitionPhase.OFFSETS)
                     self._start(self._open_one(shard, cluster, max(0, offset)))
             shards = [shard for shard in waiting if shard.partition not in committed]
             if shards:
@@ -286,6 +295,7 @@ class Assignment:
             if not shard.is_opening:
                 self._release(shard)
         if shard.is_filled:
+            shard.acquisition.ended(AcquisitionPhase.OPENING)
             self._session_wanted.set()
 
     async def _fill(self, shard: Shard, cluster: _Cluster, committed_next: int) -> None:
@@ -394,7 +404,8 @@ class Assignment:
         self._events.on_session(self._participant.begin(end))
         for shard in opened:
             self._events.on_open(shard)
-            self._metrics.recovered(time.monotonic() - shard.assigned_at)
+            self._acquisitions.opened(shard)
+            self._metrics.recovered(time.monotonic() - shard.acquisition.assigned_at)
             assert shard.store is not None
             assert shard.progress is not None
             logger.info(

@@ -22,7 +22,7 @@ from simhash_core.verdicts import DuplicateOf, Rejection
 from streams.errors import UnansweredError
 from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
 from streams.monitoring.group_watch import OffsetMetadataWriter
-from streams.monitoring.metrics import DEAD_LETTER, Metrics, TransactionOutcome
+from streams.monitoring.metrics import DEAD_LETTER, AcquisitionPhase, Metrics, TransactionOutcome
 from streams.store.entry_batch import StoreChange
 from streams.store.row_codec import StoredProgress
 from streams.store.row_store import StoreCorruptError
@@ -73,9 +73,13 @@ class _ShardCommit(NamedTuple):
 
 
 class CommitEvents(NamedTuple):
-    """``on_unknown`` gets shards to reopen: it is unknown what of them is committed or stored."""
+    """``on_unknown`` gets shards to reopen: it is unknown what of them is committed or stored.
+
+    ``on_rebalance``: Kafka refused a commit because the group rebalances.
+    """
 
     on_begun: Callable[[], None]
+    on_rebalance: Callable[[], None]
     on_unknown: Callable[[Sequence[Shard], FirstseenError], None]
 
 
@@ -253,6 +257,8 @@ class OutputCommits:
         stream = shard.owned.stream
         waiting, size = stream.waiting, stream.waiting_bytes
         self._participant.committed(ready)
+        if not shard.acquisition.is_over and ready.ready.outputs:
+            shard.acquisition.ended(AcquisitionPhase.OUTPUT)
         self._intake.committed(waiting - stream.waiting, size - stream.waiting_bytes)
         self._metrics.shard_state(shard.partition, len(shard.store), stream.waiting)
 
@@ -279,6 +285,7 @@ class OutputCommits:
         self._metrics.transaction(TransactionOutcome.FENCED)
         before, self.metadata = self.metadata, await self._member.metadata()
         if self.metadata == before:
+            self._events.on_rebalance()
             logger.info("outputs are waiting for a rebalance of the group: %s", error)
             await asyncio.sleep(_STALE_WAIT_SECONDS)
 

@@ -37,6 +37,7 @@ from streams.store.compaction import KeptShard, SegmentKeeper
 from streams.store.row_store import StoreCorruptError
 from streams.store.shard_store import ShardStore
 from streams.topics.admin import TopicsError
+from streams.worker.acquisition import Acquisitions
 from streams.worker.assignment import Assignment, AssignmentEvents
 from streams.worker.clients import WorkerClients
 from streams.worker.commit import CommitEvents, Observers, OutputCommits
@@ -163,6 +164,7 @@ class Pipeline:
             self._stores,
             limit=settings.batch.documents,
         )
+        self._acquisitions = Acquisitions(self.participant, metrics)
         self._commits = OutputCommits(
             self.participant,
             self.shards,
@@ -172,6 +174,7 @@ class Pipeline:
             observers,
             CommitEvents(
                 lambda: self.assignment.begun(),  # noqa: PLW0108 - it is made below
+                self._acquisitions.rebalance_began,
                 lambda shards, error: self.assignment.reopen(shards, error),  # noqa: PLW0108
             ),
             limit=settings.batch.documents * settings.batch.bundles,
@@ -184,6 +187,7 @@ class Pipeline:
             clients,
             self._standbys,
             metrics,
+            self._acquisitions,
             AssignmentEvents(
                 self._leader.prepare,
                 self._session_began,
@@ -238,6 +242,7 @@ class Pipeline:
             clients.log.open(self._wake_look_up, self.fail)
             clients.reports.open(self._wake_decide, self.fail)
             self.assignment.open()
+            self._acquisitions.rebalance_began()  # the group rebalances for the new member
             clients.member.open(self)
             self._standbys.open(self.assignment.join)
         except FirstseenError as error:
@@ -284,6 +289,7 @@ class Pipeline:
         self._wake_look_up.awake()
         with self._guarded("lookup"):
             await self._look_up.step()
+            self._acquisitions.step()
             if self.participant.decider is not None:
                 self._wake_decide()
 
@@ -296,7 +302,9 @@ class Pipeline:
     async def commit(self) -> None:
         self._wake_commit.awake()
         with self._guarded("output"):
+            self._acquisitions.step()
             await self._commits.step()
+            self._acquisitions.step()
 
     async def tick(self) -> None:
         """Update metrics and do periodic work, every second."""
@@ -344,16 +352,19 @@ class Pipeline:
                 self.metrics.watched(self._topic, partition)
             logger.info("assigned by the group: %s", _named(partitions))
             self.assignment.assigned(partitions)
+        self._acquisitions.rebalance_ended()
         self._wake_commit()
 
     def revoked(self, partitions: frozenset[int], metadata: bytes) -> Awaitable[None]:
         """Close shards at once; await the result until no commit has any of them."""
         self._commits.metadata = metadata
+        self._acquisitions.rebalance_began()
         logger.info("revoked by the group: %s", _named(partitions))
         return self.assignment.revoked(partitions)
 
     def lost(self, partitions: frozenset[int], metadata: bytes) -> None:
         self._commits.metadata = metadata
+        self._acquisitions.rebalance_began()
         logger.warning("lost, the group has moved them to other workers: %s", _named(partitions))
         self.assignment.lost(partitions)
 

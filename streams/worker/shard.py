@@ -10,14 +10,20 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from enum import Enum, auto
+from typing import Final
 
 from simhash_core.errors import ProtocolError
 from simhash_core.log.records import Progress
 from simhash_core.log.shards import OwnedShard
+from streams.monitoring.metrics import AcquisitionPhase
 from streams.store.shard_store import ShardStore
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.timestamp_merge import RawQueue
+
+_PHASES: Final = tuple(AcquisitionPhase)
+_AFTER_ASSIGNMENT: Final = _PHASES[_PHASES.index(AcquisitionPhase.REBALANCE) + 1 :]
 
 
 class AssignmentState(Enum):
@@ -27,6 +33,59 @@ class AssignmentState(Enum):
     OPEN = auto()
     CLOSING = auto()  # it takes no part any more; a thread may still use its store
     CLOSED = auto()
+
+
+class Acquisition:
+    """When the phases of one acquisition ended, on the clock ``now``.
+
+    ``began_at``: when this worker saw that the group rebalances, or an error for which it opens the
+    shard again; None if the assignment was the first that it saw of it.
+    """
+
+    def __init__(
+        self, began_at: float | None = None, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._now = now
+        self.assigned_at = now()
+        self.began_at = began_at
+        self.is_over = False
+        self._ended: dict[AcquisitionPhase, float] = {}
+
+    def opens(self) -> None:
+        """Begin to open the shard, maybe again: what was reached before counts no more."""
+        self._ended.clear()
+
+    def ended(self, phase: AcquisitionPhase) -> None:
+        """Note the end of a phase; only the first counts."""
+        if phase not in self._ended:
+            self._ended[phase] = self._now()
+
+    def has(self, phase: AcquisitionPhase) -> bool:
+        return phase in self._ended
+
+    def seconds(self) -> dict[AcquisitionPhase, float]:
+        """Return the seconds of each phase that ended, from the end of the one before.
+
+        A phase that ended before an earlier one takes 0 s: an output may come before the log is
+        read to its end.
+        """
+        found: dict[AcquisitionPhase, float] = {}
+        if self.began_at is not None:
+            found[AcquisitionPhase.REBALANCE] = max(0.0, self.assigned_at - self.began_at)
+        latest = self.assigned_at
+        for phase in _AFTER_ASSIGNMENT:
+            if (at := self._ended.get(phase)) is not None:
+                found[phase] = max(0.0, at - latest)
+                latest = max(at, latest)
+        return found
+
+    def total(self) -> float:
+        """Return the seconds until the first output, or until the last phase without one."""
+        began = self.assigned_at if self.began_at is None else self.began_at
+        last = self._ended.get(AcquisitionPhase.OUTPUT)
+        if last is None:
+            last = max(self._ended.values(), default=self.assigned_at)
+        return max(0.0, last - began)
 
 
 class Shard:
@@ -42,9 +101,10 @@ class Shard:
         is_standby: The store belongs to a standby until the session begins.
         is_in_use: Its opening runs, and releases it if it closes meanwhile.
         owned: Its part in the protocol while it is open.
+        acquisition: How long each phase of its opening took.
     """
 
-    def __init__(self, partition: int, number: int) -> None:
+    def __init__(self, partition: int, number: int, acquisition: Acquisition | None = None) -> None:
         self.partition = partition
         self.number = number
         self.state = AssignmentState.OPENING
@@ -59,7 +119,7 @@ class Shard:
         self.is_standby = False
         self.is_in_use = False
         self.owned: OwnedShard[PendingRecord] | None = None
-        self.assigned_at = time.monotonic()
+        self.acquisition = acquisition or Acquisition()
         self._released = asyncio.Event()
 
     @property

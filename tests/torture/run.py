@@ -24,6 +24,7 @@ from tests.torture.feed import Feed, FeedError
 from tests.torture.history import History
 from tests.torture.inspection import LogEnds, hung_transactions, lag
 from tests.torture.judge import Findings, judge
+from tests.torture.phases import phases
 from tests.torture.plan import Plan
 from tests.torture.raw_topic import arrival, partition_count, raw_records
 from tests.torture.stage import Stage, Struck, stage
@@ -92,6 +93,7 @@ class Report:
     longest_stall_seconds: float
     longest_counted_stall_seconds: float
     stalls_by_kind: dict[str, Any]
+    phases: dict[str, Any]
     quiet_share: float
     expected_exits: Counter[str]
     unexpected_exits: list[str]
@@ -127,6 +129,7 @@ class Report:
             "longest_stall_seconds": round(self.longest_stall_seconds, 1),
             "longest_counted_stall_seconds": round(self.longest_counted_stall_seconds, 1),
             "stalls_by_kind": self.stalls_by_kind,
+            "phases": self.phases,
             "quiet_share": round(self.quiet_share, 2),
             "expected_exits": dict(self.expected_exits),
             "unexpected_exits": self.unexpected_exits,
@@ -281,6 +284,11 @@ class _Run:
             longest_stall_seconds=self._watch.longest_stall_seconds,
             longest_counted_stall_seconds=self._watch.longest_counted_seconds,
             stalls_by_kind=stalls_by_kind(self._tormentor.strikes, self._watch.stalls),
+            phases=phases(
+                [machine.worker.log_text() for machine in self._cluster.machines],
+                self._tormentor.strikes,
+                time.time() - time.monotonic(),
+            ),
             quiet_share=quiet_share(self._tormentor.strikes),
             expected_exits=self._cluster.expected_exits,
             unexpected_exits=self._cluster.unexpected_exits,

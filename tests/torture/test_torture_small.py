@@ -84,6 +84,7 @@ def report_of(findings: Findings) -> Report:
         longest_stall_seconds=0.0,
         longest_counted_stall_seconds=0.0,
         stalls_by_kind={},
+        phases={},
         quiet_share=1.0,
         expected_exits=none,
         unexpected_exits=[],

@@ -46,7 +46,8 @@ NAMES = {
             watermark_timestamp_seconds
         """,
         "histogram": """
-            bucket_documents duplicate_distance end_to_end_latency_seconds
+            acquisition_duration_seconds bucket_documents duplicate_distance
+            end_to_end_latency_seconds
             event_loop_lag_seconds recovery_duration_seconds stage_duration_seconds
         """,
         "summary": """
@@ -73,6 +74,11 @@ LABELS = {
     "firstseen_skipped_messages": {"topic": {"raw"}, "partition": {"3"}},
     "firstseen_removed_entries": {"reason": {"deleted", "expired"}},
     "firstseen_expired_outputs": {"output": {"unique", "duplicate_of", "tagged", "dead_letter"}},
+    "firstseen_acquisition_duration_seconds": {
+        "phase": {
+            *("rebalance", "offsets", "opening", "session", "reading", "leading", "output"),
+        }
+    },
     "firstseen_stage_duration_seconds": {"stage": STAGES},
     "firstseen_stage_cpu_seconds": {"stage": STAGES},
     "firstseen_internal_bytes": {"topic": INTERNAL_TOPICS},

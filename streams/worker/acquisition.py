@@ -1,0 +1,100 @@
+"""Acquisition: how long each phase takes from a move of a shard until its first output.
+
+Nothing is done per document: a shard that has its line costs one comparison a commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from simhash_core.log.participant import LEADING_SHARD, Participant
+from streams.monitoring.metrics import AcquisitionPhase, Metrics
+from streams.worker.fingerprint import PendingRecord
+from streams.worker.shard import Acquisition, Shard
+
+logger = logging.getLogger(__name__)
+
+
+class Acquisitions:
+    """The acquisitions of one worker: a log line and metrics of each that is over."""
+
+    def __init__(
+        self,
+        participant: Participant[PendingRecord],
+        metrics: Metrics,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._participant = participant
+        self._metrics = metrics
+        self._now = now
+        self._began_at: float | None = None
+        self._unfinished: list[Shard] = []
+
+    def rebalance_began(self) -> None:
+        """Note what this worker sees of a rebalance before its next assignment."""
+        if self._began_at is None:
+            self._began_at = self._now()
+
+    def rebalance_ended(self) -> None:
+        self._began_at = None
+
+    def assigned(self) -> Acquisition:
+        return Acquisition(self._began_at, self._now)
+
+    def reopened(self) -> Acquisition:
+        """Return that of a shard which opens again after an error that this worker sees now."""
+        return Acquisition(self._now(), self._now)
+
+    def opened(self, shard: Shard) -> None:
+        """Follow a shard that takes part in the session from now on."""
+        shard.acquisition.ended(AcquisitionPhase.SESSION)
+        self._unfinished.append(shard)
+
+    def step(self) -> None:
+        """Note which phases have ended by now; called after each step of a stage."""
+        if self._unfinished:
+            self._unfinished = [shard for shard in self._unfinished if not self._finish(shard)]
+
+    def _finish(self, shard: Shard) -> bool:
+        """Return whether there is nothing more to follow."""
+        participant, acquisition = self._participant, shard.acquisition
+        if not shard.is_open:
+            return True
+        if not participant.caught_up:
+            return False
+        acquisition.ended(AcquisitionPhase.READING)
+        if shard.partition == LEADING_SHARD and participant.decider is not None:
+            if not participant.leads:
+                return False
+            acquisition.ended(AcquisitionPhase.LEADING)
+        if not acquisition.has(AcquisitionPhase.OUTPUT) and not _has_no_output(shard):
+            return False
+        acquisition.is_over = True
+        seconds = acquisition.seconds()
+        self._metrics.acquired(seconds)
+        logger.info(
+            "shard %d acquired in %.3f s%s: %s",
+            shard.partition,
+            acquisition.total(),
+            "" if AcquisitionPhase.OUTPUT in seconds else ", nothing to put out",
+            _described(seconds),
+        )
+        return True
+
+
+def _has_no_output(shard: Shard) -> bool:
+    """Return whether all raw records that there are were put out before this worker came."""
+    queue, owned = shard.queue, shard.owned
+    if owned is None or not queue.is_at_end or queue.messages:
+        return False
+    return owned.stream.waiting == 0 and owned.stream.read_to + 1 >= queue.next
+
+
+def _described(seconds: dict[AcquisitionPhase, float]) -> str:
+    """Return the phases for the log; that of the rebalance also if it is unknown."""
+    phases = [f"{phase} {took:.3f}" for phase, took in seconds.items()]
+    if AcquisitionPhase.REBALANCE not in seconds:
+        phases.insert(0, f"{AcquisitionPhase.REBALANCE} unknown")
+    return ", ".join(phases)

@@ -1,0 +1,176 @@
+"""Each phase of getting a shard is measured, and said once."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+
+import pytest
+
+from streams.kafka.errors import StaleGenerationError
+from streams.monitoring.metrics import AcquisitionPhase
+from streams.worker.shard import Acquisition
+from tests.unit.worker.hand_driven import HandDriven, text, turns, until
+
+LINE = re.compile(r"shard (\d+) acquired in ([\d.]+) s(, nothing to put out)?: (.*)")
+PHASES = [str(phase) for phase in AcquisitionPhase]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def _info(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "streams")
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> dict[int, list[tuple[str, str]]]:
+    """Return what is said of each shard: whether it had an output, and its phases."""
+    found: dict[int, list[tuple[str, str]]] = {}
+    for message in caplog.messages:
+        if (line := LINE.fullmatch(message)) is not None:
+            found.setdefault(int(line[1]), []).append((line[3] or "", line[4]))
+    return found
+
+
+def named(phases: str) -> list[str]:
+    return [each.split()[0] for each in phases.split(", ")]
+
+
+def observed(worker: HandDriven, phase: str) -> float | None:
+    name = "firstseen_acquisition_duration_seconds_count"
+    return worker.registry.get_sample_value(name, {"phase": phase})
+
+
+def test_phases_last_from_the_end_of_the_one_before() -> None:
+    clock = Clock()
+    acquisition = Acquisition(98.5, clock)
+    for phase, at in zip(list(AcquisitionPhase)[1:], (101, 103, 104, 108, 108.5, 111), strict=True):
+        clock.now = float(at)
+        acquisition.ended(phase)
+    assert list(acquisition.seconds().items()) == list(
+        zip(AcquisitionPhase, (1.5, 1.0, 2.0, 1.0, 4.0, 0.5, 2.5), strict=True)
+    )
+    assert acquisition.total() == 12.5
+
+
+def test_an_output_before_the_end_of_the_log_takes_no_time_of_its_own() -> None:
+    clock = Clock()
+    acquisition = Acquisition(None, clock)
+    acquisition.ended(AcquisitionPhase.SESSION)
+    for phase in (AcquisitionPhase.OUTPUT, AcquisitionPhase.READING, AcquisitionPhase.OUTPUT):
+        clock.now += 2.0
+        acquisition.ended(phase)
+    seconds = acquisition.seconds()
+    assert seconds == {
+        AcquisitionPhase.SESSION: 0.0,
+        AcquisitionPhase.READING: 4.0,
+        AcquisitionPhase.OUTPUT: 0.0,
+    }
+    assert acquisition.total() == 2.0
+
+
+def test_an_opening_that_failed_belongs_to_the_first_phase() -> None:
+    clock = Clock()
+    acquisition = Acquisition(None, clock)
+    acquisition.ended(AcquisitionPhase.OFFSETS)
+    acquisition.opens()
+    clock.now += 3.0
+    acquisition.ended(AcquisitionPhase.OFFSETS)
+    assert acquisition.seconds() == {AcquisitionPhase.OFFSETS: 3.0}
+
+
+async def test_a_worker_says_each_phase_once(
+    worker: HandDriven, caplog: pytest.LogCaptureFixture
+) -> None:
+    await worker.open(0, 1)
+    worker.send(0, text(1))
+    worker.send(1, text(2))
+    await until(lambda: len(lines(caplog)) == 2)
+    worker.send(1, text(3))
+    await until(lambda: len(worker.outputs) == 3)
+    await turns()
+
+    said = lines(caplog)
+    assert [len(said[shard]) for shard in (0, 1)] == [1, 1]
+    assert [said[shard][0][0] for shard in (0, 1)] == ["", ""]
+    assert named(said[0][0][1]) == PHASES
+    assert named(said[1][0][1]) == [each for each in PHASES if each != "leading"]
+    assert observed(worker, "leading") == 1
+    assert [observed(worker, each) for each in PHASES if each != "leading"] == [2.0] * 6
+
+
+async def test_an_empty_partition_has_nothing_to_put_out(
+    worker: HandDriven, caplog: pytest.LogCaptureFixture
+) -> None:
+    await worker.open(0, 1)
+    worker.member.put(ended=[1])
+    await turns()
+    await worker.pipeline.tick()
+    await until(lambda: 1 in lines(caplog))
+    ((empty, phases),) = lines(caplog)[1]
+    assert empty
+    assert named(phases)[-1] == "reading"
+    assert 0 not in lines(caplog), "records of it may come"
+
+
+async def test_the_rebalance_is_unknown_unless_this_worker_saw_it(
+    worker: HandDriven, caplog: pytest.LogCaptureFixture
+) -> None:
+    await worker.open(0, 1)
+    await worker.open(2)
+    await worker.revoke(1)
+    await worker.open(1)
+    for shard in (1, 2):
+        worker.send(shard, text(shard))
+    await until(lambda: lines(caplog).keys() == {1, 2})
+    assert lines(caplog)[2][0][1].startswith("rebalance unknown, offsets ")
+    assert re.match(r"rebalance [\d.]+, offsets ", lines(caplog)[1][0][1])
+
+
+async def test_a_refused_commit_is_seen_as_a_rebalance(
+    worker: HandDriven, caplog: pytest.LogCaptureFixture
+) -> None:
+    await worker.open(0)
+    held = worker.hold_commit(StaleGenerationError("of an older one"))
+    worker.send(0, text(1))
+    await held.began.wait()
+    held.go.set()
+    await until(lambda: "outputs are waiting for a rebalance" in caplog.text)
+    await worker.open(1)
+    worker.send(1, text(2))
+    await until(lambda: 1 in lines(caplog))
+    assert re.match(r"rebalance [\d.]+, ", lines(caplog)[1][0][1])
+
+
+async def test_an_opening_that_others_wait_for_is_seen_in_their_session(
+    worker: HandDriven, caplog: pytest.LogCaptureFixture
+) -> None:
+    await worker.open(0)
+    gate = worker.stores.gates[2] = threading.Event()
+    worker.assign(1, 2)
+    await until(lambda: worker.is_open(1))
+    gate.set()
+    await until(lambda: worker.is_open(2))
+    for shard in (1, 2):
+        worker.send(shard, text(shard))
+    await until(lambda: lines(caplog).keys() >= {1, 2})
+    one, two = (lines(caplog)[shard][0][1] for shard in (1, 2))
+    assert named(one) == named(two) == [each for each in PHASES if each != "leading"]
+
+
+async def test_a_shard_that_leaves_before_its_first_output_is_not_said(
+    worker: HandDriven, caplog: pytest.LogCaptureFixture
+) -> None:
+    await worker.open(0, 1)
+    await worker.revoke(1)
+    await worker.pipeline.tick()
+    await turns()
+    assert 1 not in lines(caplog)
+    assert observed(worker, "session") == 0
