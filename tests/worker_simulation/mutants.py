@@ -91,6 +91,15 @@ def slow_markers(scenario: WorkerScenario) -> ClusterLimits:
     return replace(scenario.cluster, markers_seconds=5.5, slow_markers=1.0)
 
 
+def held_ends(scenario: WorkerScenario) -> list[Event]:
+    """Return a change: ends of transactions arrive during the next ones."""
+    rng = random.Random(scenario.seed)
+    return [
+        Event(1.0 + each, Fault.HOLD, 0.0, rng.random(), StoreFate.KEPT, "end a transaction")
+        for each in range(12)
+    ]
+
+
 def joins(scenario: WorkerScenario) -> list[Event]:
     """Return a change: workers join, again and again."""
     rng = random.Random(scenario.seed)
@@ -549,12 +558,11 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         _KILLS,
     ),
     _mutant(
-        "a producer that lost its broker goes on with its epoch",
+        "a producer keeps its epoch after a broken connection",
         SimulatedTransactions,
         "_needs_new_epoch",
         always(False),
-        _LOSSES,
-        start=30,
+        group_of(2, Theme.MIXED, network=NetworkFaults(), events=held_ends),
     ),
     _mutant(
         "a commit that was fenced is taken for one that did not take place",

@@ -22,6 +22,9 @@ _OF_BROKERS: Final = contextvars.Context()
 _USUAL_SECONDS: Final = (0.0003, 0.003)
 _NOTICED_SECONDS: Final = (0.0, 0.2)
 """How long until a client knows that a connection is broken."""
+_HELD_SECONDS: Final = 5.0
+"""How long a request that is held waits for a record of its machine, at most."""
+_NEXT: Final = "produce"
 
 
 class Code(StrEnum):
@@ -80,6 +83,32 @@ class Network:
     watched: dict[tuple[str, str], Callable[[], None]] = field(default_factory=dict)
     """What is called once when a machine sends a request, before it is on its way."""
 
+    held: dict[tuple[str, str], float] = field(default_factory=dict)
+    """Machines and kinds of requests of which the next one is held for so many seconds.
+
+    Its connection breaks. It arrives later, with a record that its machine sends then: while the
+    next transaction is under way.
+    """
+
+    def hold(self, machine: Machine, seconds: float, arrive: Callable[[], None]) -> None:
+        """Let a request arrive with the first record that is sent after so many seconds."""
+        key = (machine.name, _NEXT)
+        has_arrived = False
+
+        def once() -> None:
+            nonlocal has_arrived
+            if self.watched.get(key) is once:
+                del self.watched[key]
+            if not has_arrived:
+                has_arrived = True
+                arrive()
+
+        def wait() -> None:
+            self.watched.setdefault(key, once)
+            self.loop.call_later(_HELD_SECONDS, once, context=_OF_BROKERS)
+
+        self.loop.call_later(seconds, wait, context=_OF_BROKERS)
+
     def reaches(self, machine: Machine) -> bool:
         return not self.away and machine.name not in self.cut
 
@@ -135,6 +164,12 @@ class _Request:
         network.reached(part.machine, name)
         self.timer = loop.call_later(seconds, self._fail, context=part.context)
         delay = self._delay()
+        held = network.held.pop((part.machine.name, name), None)
+        if held is not None:
+            network.tell(f"{part.machine.name}: request is held, its connection breaks: {name}")
+            network.hold(part.machine, held, lambda: self._arrive_late(delay))
+            self._break()
+            return
         chance = draw.random()
         if chance < faults.lost:
             network.tell(f"{part.machine.name}: request is lost: {name}")
@@ -155,6 +190,10 @@ class _Request:
         draw, faults = self.network.random, self.network.faults
         usual = draw.uniform(*_USUAL_SECONDS)
         return usual * 100 if draw.random() < faults.slow else usual
+
+    def _arrive_late(self, seconds: float) -> None:
+        self.network.tell(f"{self.part.machine.name}: request that was held arrives: {self.name}")
+        self.network.loop.call_later(seconds, self._arrive, context=_OF_BROKERS)
 
     def _arrive(self) -> None:
         network = self.network

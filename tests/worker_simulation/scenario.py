@@ -42,6 +42,7 @@ class Fault(StrEnum):
     SLOW_STORES = "stores are slow to open"
     LOSSES = "requests and answers are lost, or late"
     SILENCE = "requests of one kind get no answer"
+    HOLD = "a request is held, and arrives in the next transaction"
     CLOCK = "a clock jumps"
     PARTITION = "a partition is added"
     REPLACE = "a worker is replaced by one of the other release"
@@ -94,6 +95,20 @@ MOMENTS: Final = (
     "join",
     "sync",
 )
+
+
+HELD_MOMENTS: Final = (
+    "end a transaction",
+    "end a transaction",
+    "end a transaction",
+    "abort a transaction",
+    "produce",
+    "add partitions",
+    "add offsets",
+    "commit offsets in a transaction",
+)
+"""Requests that can be held; those of a worker at least once are only of its records."""
+_HELD_SHARE: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +182,8 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
     if born < count:
         at = rng.uniform(1.0, produced_seconds)
         events.append(Event(at, Fault.PARTITION, 0.0, rng.random(), StoreFate.KEPT))
+    if not quiet:
+        events += draw_held(seed, produced_seconds)
     # Drawn apart, so that all else of a seed stays as it is.
     releases = random.Random(~seed).choice([*Releases])
     if releases is Releases.BOTH:
@@ -216,6 +233,25 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
         compared=rng.choice([2, 1024]),
         releases=releases,
     )
+
+
+def draw_held(seed: int, seconds: float) -> list[Event]:
+    """Return requests of transactions that arrive late (KIP-890), in one seed of ten."""
+    # Drawn apart, so that all else of a seed stays as it is.
+    rng = random.Random(f"held {seed}")
+    if rng.random() >= _HELD_SHARE:
+        return []
+    return [
+        Event(
+            rng.uniform(0.5, seconds + 5.0),
+            Fault.HOLD,
+            rng.choice([0.0, 0.5, 3.0]) * rng.uniform(0.8, 1.2),
+            rng.random(),
+            StoreFate.KEPT,
+            rng.choice(HELD_MOMENTS),
+        )
+        for _ in range(rng.randint(1, 8))
+    ]
 
 
 def draw_replacements(rng: random.Random, workers: int, seconds: float) -> list[Event]:
@@ -306,7 +342,8 @@ def draw_events(rng: random.Random, theme: Theme, produced_seconds: float) -> li
 
 
 def _mixed(rng: random.Random, produced_seconds: float) -> list[Event]:
-    kinds = [fault for fault in Fault if fault not in {Fault.PARTITION, Fault.REPLACE}]
+    others = {Fault.PARTITION, Fault.REPLACE, Fault.HOLD}  # which are drawn apart
+    kinds = [fault for fault in Fault if fault not in others]
     chosen = rng.sample(kinds, rng.randint(1, 4))
     events = []
     for _ in range(rng.choice([1, 2, 4, 8])):

@@ -441,6 +441,7 @@ class World:
             Fault.SLOW_STORES: self._slow_stores,
             Fault.LOSSES: self._losses,
             Fault.SILENCE: self._silence,
+            Fault.HOLD: self._hold,
             Fault.CLOCK: self._clock,
             Fault.REPLACE: self._replace,
         }
@@ -549,6 +550,11 @@ class World:
         silent, key = self.cluster.network.silent, (worker.machine.name, event.moment)
         silent.add(key)
         self._end_in(event.seconds, lambda: silent.discard(key))
+
+    def _hold(self, event: Event, worker: Worker) -> None:
+        held, key = self.cluster.network.held, (worker.machine.name, event.moment)
+        held[key] = event.seconds
+        self._end_in(_MOMENT_SECONDS, lambda: held.pop(key, None))
 
     def _clock(self, event: Event, worker: Worker) -> None:
         worker.machine.clock_seconds += (event.which - 0.5) * 20 * event.seconds
