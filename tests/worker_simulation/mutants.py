@@ -570,7 +570,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "_fenced_end_is_unknown",
         always(False),
         _LOSSES,
-        start=190,
+        start=90,
     ),
     _mutant(
         "at least once, a commit whose offsets are refused is made again",
@@ -585,7 +585,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
             "in_flight": 4_000,
             "batch_documents": 3,
         },
-        start=200,
+        start=30,
     ),
     WorkerMutant(
         "the log is trimmed to the furthest position, at once",
