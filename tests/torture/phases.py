@@ -47,9 +47,10 @@ def phases(logs: Iterable[str], strikes: Sequence[Strike], epoch: float) -> dict
         if strike.began is None:
             continue
         began, last = epoch + strike.began, epoch + strike.ended + AFTER_SECONDS
-        mine = sorted(move for move in moves if began <= move.assigned_at <= last)
+        mine = [move for move in moves if began <= move.assigned_at <= last]
         if mine:
-            first = Acquired(0.0, {UNTIL_ASSIGNED: mine[0].assigned_at - began})
+            soonest = min(move.assigned_at for move in mine)
+            first = Acquired(0.0, {UNTIL_ASSIGNED: soonest - began})
             by_kind[str(strike.fault)] += [*mine, first]
     return {
         **_figures(moves),

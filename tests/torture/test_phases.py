@@ -34,3 +34,11 @@ def test_moves_belong_to_the_faults_before_them() -> None:
     of_kill = found["by_kind"]["kill_worker"]
     assert of_kill["offsets"]["moves"] == 1
     assert of_kill["until_assigned"]["longest"] == 6.0
+
+
+def test_shards_may_be_acquired_at_the_same_moment() -> None:
+    other = LOG.replace("shard 3", "shard 0").replace("output 0.250", "leading 0.250")
+    kill = Strike(Fault.KILL_WORKER, began=100.0, ended=101.0)
+    of_kill = phases([LOG, other], [kill], AT - 108.0)["by_kind"]["kill_worker"]
+    assert of_kill["offsets"]["moves"] == 2
+    assert of_kill["until_assigned"] == {"moves": 1, "median": 6.0, "p99": 6.0, "longest": 6.0}
