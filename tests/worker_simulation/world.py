@@ -121,7 +121,7 @@ class World:
         self.workers: list[Worker] = []
         self._returning = 0
         self._added = asyncio.Event()
-        self._back_at = -_BACK_SECONDS
+        self._back_at = self._over_at = -_BACK_SECONDS
         self.cluster.group.expired = self._session_expired
         self.cluster.listed = self._listed
         self._under_way = 0
@@ -135,8 +135,12 @@ class World:
         self.loop.call_later(seconds, function, context=contextvars.Context())
 
     def _session_expired(self, name: str) -> None:
-        """Judge that a member missed its session: not just because the brokers were away."""
-        if self.loop.time() - self._back_at > _BACK_SECONDS or self._under_way:
+        """Judge that a member missed its session: not just because the brokers were away.
+
+        Another fault that ended after that may have kept it from its broker.
+        """
+        is_late = self.loop.time() - self._back_at > _BACK_SECONDS
+        if is_late or self._under_way or self._over_at > self._back_at:
             return
         for worker in self.workers:
             if worker.writer == name and not worker.machine.stands_still and not worker.stopped:
@@ -389,6 +393,7 @@ class World:
 
         def over() -> None:
             self._under_way -= 1
+            self._over_at = self.loop.time()
             end()
 
         self._call_in(seconds, over)
