@@ -148,7 +148,7 @@ image: ## Build the container image with docker or podman; ARGS=its name
 
 .PHONY: image-test
 image-test: install kafka ## Build the image and run it on a real Kafka (root, podman, runc)
-	@$(BIN)/python -m tests.image
+	@$(BIN)/python -m tests.image $(ARGS)
 
 .PHONY: audit
 audit: install tools ## Look the pinned dependencies up in databases of vulnerabilities (network)

@@ -17,7 +17,7 @@ import msgspec
 
 from benchmarks import command
 from benchmarks.command import STANDARD_OUTPUT, errors_told, new_parser, say
-from benchmarks.quality.contest import PEER_THRESHOLDS, SETS_OF_SLOW_PEERS, contest
+from benchmarks.quality.contest import PEER_THRESHOLDS, SETS_OF_PEERS, contest
 from benchmarks.quality.experiments import experiments
 from benchmarks.quality.page import BEGIN, Figures, markdown, with_figures
 from benchmarks.quality.sentences import sentence_figures
@@ -39,9 +39,7 @@ def run(options: argparse.Namespace) -> Figures:
         if "contest" in options.only:
             thresholds = () if options.without_peers else PEER_THRESHOLDS
             peers = [
-                name
-                for name in thresholds
-                if each.name in SETS_OF_SLOW_PEERS.get(name, {each.name})
+                name for name in thresholds if each.name in SETS_OF_PEERS.get(name, {each.name})
             ]
             contests.append(contest(each, profiles, peers, options.rounds))
         if "experiments" in options.only and each.name == REAL_DOCUMENTS:

@@ -26,11 +26,10 @@ PEER_THRESHOLDS: Final[Mapping[str, Sequence[float]]] = {
     "retsim": (0.8, 0.84, 0.88, 0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98),
     "simhash": (3,),
 }
-SETS_OF_SLOW_PEERS: Final[Mapping[str, frozenset[str]]] = {
-    "retsim": frozenset({"manuals_zh"}),
+SETS_OF_PEERS: Final[Mapping[str, frozenset[str]]] = {
     "simhash": frozenset({"revisions_zh"}),
 }
-"""Where peers run that take minutes a set; simhash cuts words of Chinese."""
+"""Where a peer runs that does not run on every set; simhash cuts words of Chinese."""
 
 _SECONDS_MAX: Final = 3600.0
 

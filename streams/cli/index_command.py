@@ -259,7 +259,7 @@ def load(  # noqa: PLR0913 - one for each option
         source = TopicSource(settings, fingerprinter, admin, topic)
     else:
         assert file is not None
-        source = FileSource(settings, fingerprinter, file, form, jobs)
+        source = FileSource(settings, fingerprinter, file, form, jobs, options.announce)
     with progress_bar() as show:
         account = loading.run(source, show)
     content = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import Document, RawRecord, TopicPartition
-from simhash_core.errors import FirstseenError, IndexMismatchError, UsageError
+from simhash_core.errors import FirstseenError, UsageError
 from simhash_core.fingerprints.fingerprint import WORD_BITS
 from simhash_core.log.columns import document_columns
 from simhash_core.log.records import (
@@ -40,6 +40,7 @@ from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.verdicts import Rejection
 from simhash_core.window import Window
 from streams.documents.output_records import source_position
+from streams.errors import StateMismatchError
 from streams.files.input_lines import InputLines, Line
 from streams.kafka.clients import AdminClient
 from streams.kafka.topic_follower import ReadRecord, TopicFollower
@@ -163,6 +164,19 @@ _COMPARED_LATER: Final = frozenset(
 """Settings that do not affect fingerprints and sketches."""
 
 
+class OtherExportError(StateMismatchError):
+    """Fingerprints or sketches of an export cannot be compared with those of the index."""
+
+    def __init__(self, file: str, differences: Sequence[Difference]) -> None:
+        lines = "\n  ".join(map(str, differences))
+        super().__init__(
+            f"the export {file} was made with other settings, so its fingerprints or sketches "
+            f"cannot be compared with those of this index:\n  {lines}\n"
+            "Use the settings of the export, or load the texts instead (a FILE of texts, or "
+            "--topic). Only blocks and thresholds may differ."
+        )
+
+
 class FileSource:
     def __init__(
         self,
@@ -171,17 +185,22 @@ class FileSource:
         file: str,
         form: Form,
         jobs: int | None = None,
+        announce: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """``form`` auto: the first line decides. ``jobs`` None: a process for each core."""
+        """``form`` auto: the first line decides. ``jobs`` None: a process for each core.
+
+        ``announce`` is called with what the user should know before the load.
+        """
         self.refused: Counter[str] = Counter()
         self._settings = settings
         self._fingerprinter = fingerprinter
         self._file = file
         self._form = form
         self._jobs = jobs
+        self._announce = announce
 
     def runs(self, report: Report) -> Iterator[LoadedRun]:
-        """Raises ``UsageError``, ``InputFileError``, and ``IndexMismatchError`` for an export."""
+        """Raises ``UsageError``, ``InputFileError``, and ``OtherExportError``."""
         with InputLines(self._file, _LONGEST_LINE_BYTES) as opened:
             lines = iter(opened)
             ahead = list(islice((line for line in lines if not line.is_blank), 1))
@@ -213,8 +232,13 @@ class FileSource:
         theirs = Claim(header.index, "", 0, 0)
         differing = differences(theirs, self._fingerprinter.identity, "")
         if not all(map(_is_compared_later, differing)):
-            raise IndexMismatchError(
-                f"the export {self._file}", header.index, self._fingerprinter.identity
+            raise OtherExportError(
+                self._file, [each for each in differing if not _is_compared_later(each)]
+            )
+        if differing:
+            self._announce(
+                f"the export {self._file} was made with other blocks or thresholds; from now on "
+                f"those of this index apply to its entries ({'; '.join(map(str, differing))})"
             )
 
     def _of_prints(self, ahead: Sequence[Line], opened: InputLines) -> Iterator[LoadedRun]:

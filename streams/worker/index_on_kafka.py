@@ -142,7 +142,7 @@ class OtherSettingsError(StateMismatchError):
         self.differences = differences
         lines = "\n  ".join(map(str, differences))
         super().__init__(
-            f"{where} was made with other settings, so this worker refuses to start:\n  {lines}\n"
+            f"{where} was made with other settings:\n  {lines}\n"
             "Use the settings of the index; or start a new index with a new application_id and "
             "other output topics, which reads all raw records again."
         )

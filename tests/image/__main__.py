@@ -2,20 +2,23 @@
 
 Read-only, as the user of the image, without capabilities, on a volume: health while the broker is
 away, 3,000 documents, SIGTERM, kill -9 and the same volume again. It needs root, namespaces, podman
-and runc; where these are missing it says so in one line, and fails only with
-``FIRSTSEEN_REQUIRE_TOOLS=1``.
+and runc, a base image and a package index. Where one of these is missing, it says which in one
+line, and fails only with ``FIRSTSEEN_REQUIRE_TOOLS=1``.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +35,14 @@ DOCUMENTS: Final = 3_000
 BUILD_SECONDS: Final = 900.0
 CALL_SECONDS: Final = 120.0
 READY_SECONDS: Final = 90.0
+END_SECONDS: Final = 10.0
+NO_BASE_IMAGE: Final = 75
+"""The exit code of ``deploy/image/build.sh`` if there is no base image."""
+PROBE_SECONDS: Final = 60.0
+
+
+class CannotRunHereError(Exception):
+    """Something around the image is missing, which says nothing about the image."""
 
 
 def why_it_cannot_run() -> str | None:
@@ -46,6 +57,65 @@ def why_it_cannot_run() -> str | None:
     return (
         why_kafka_cannot_run() if namespaces.returncode == 0 else "no namespaces can be made here"
     )
+
+
+def build(seconds: float) -> None:
+    """Build the image; raises ``CannotRunHereError``, or ``SystemExit`` if it cannot be built."""
+    with subprocess.Popen(
+        [ROOT / "deploy/image/build.sh", TAG],
+        env=os.environ | {"FIRSTSEEN_IMAGE_BUILDER": "podman"},
+        start_new_session=True,
+    ) as building:
+        try:
+            code = building.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(building.pid, signal.SIGTERM)
+            try:
+                building.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(building.pid, signal.SIGKILL)
+            raise CannotRunHereError(f"the build did not end within {seconds:g} s") from None
+    if code == NO_BASE_IMAGE:
+        raise CannotRunHereError("the base image can neither be pulled nor made")
+    check_that_containers_run()
+    if code:
+        check_that_packages_can_be_fetched()
+        raise SystemExit(f"image-test: the build ended with {code}")
+
+
+def check_that_containers_run() -> None:
+    """Run the base image as the image will be run; raises ``CannotRunHereError``."""
+    base = re.search(r"^FROM (\S+)$", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE)
+    assert base is not None
+    check_that_it_works(
+        ["podman", "run", "--rm", *hardened(""), "--user", "10001:10001", base[1], "true"],
+        "no container can run",
+    )
+
+
+def check_that_packages_can_be_fetched() -> None:
+    """Fetch one of the pinned packages; raises ``CannotRunHereError``."""
+    pins = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    (pinned,) = (line for line in pins if line.startswith("msgspec=="))
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-cache-dir", "--no-deps"]
+    with tempfile.TemporaryDirectory(prefix="firstseen-image-") as directory:
+        check_that_it_works(
+            [*pip, "--retries", "1", "--timeout", "15", "--dest", directory, pinned],
+            "the package index cannot be reached",
+        )
+
+
+def check_that_it_works(arguments: Sequence[str], otherwise: str) -> None:
+    """Run a command; raises ``CannotRunHereError`` with its last line if it fails."""
+    try:
+        run = subprocess.run(
+            arguments, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise CannotRunHereError(f"{otherwise} within {PROBE_SECONDS:g} s") from None
+    if run.returncode:
+        last = (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[-1]
+        raise CannotRunHereError(f"{otherwise}: {last}")
 
 
 def podman(*arguments: str, seconds: float = CALL_SECONDS, check: bool = True) -> str:
@@ -139,9 +209,9 @@ def exit_code() -> int:
     return int(podman("wait", WORKER))
 
 
-def run(directory: Path) -> None:
+def run(directory: Path, build_seconds: float) -> None:
     with timed("built"):
-        subprocess.run([ROOT / "deploy/image/build.sh", TAG], timeout=BUILD_SECONDS, check=True)
+        build(build_seconds)
     inspected: list[dict[str, Any]] = json.loads(podman("inspect", TAG))
     print(f"image-test: {inspected[0]['Size'] / 1e6:.0f} MB")
     broker = KafkaBroker(directory / "kafka")
@@ -183,13 +253,22 @@ def run(directory: Path) -> None:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.image", description=__doc__)
+    parser.add_argument(
+        "--build-seconds", type=float, default=BUILD_SECONDS, help="limit of the build"
+    )
+    options = parser.parse_args()
     reason = why_it_cannot_run()
+    if reason is None:
+        os.environ["CONTAINERS_CONF"] = str(ROOT / "deploy" / "image" / "containers.conf")
+        with tempfile.TemporaryDirectory(prefix="firstseen-image-") as name:
+            try:
+                run(Path(name), options.build_seconds)
+            except CannotRunHereError as error:
+                reason = str(error)
     if reason is not None:
         print(f"image-test: skipped: {reason}")
         raise SystemExit(os.environ.get("FIRSTSEEN_REQUIRE_TOOLS") == "1")
-    with tempfile.TemporaryDirectory(prefix="firstseen-image-") as name:
-        os.environ["CONTAINERS_CONF"] = str(ROOT / "deploy" / "image" / "containers.conf")
-        run(Path(name))
 
 
 if __name__ == "__main__":

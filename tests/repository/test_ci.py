@@ -25,12 +25,18 @@ def commands(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(commands: Path, make: str, total_seconds: int = 1200) -> subprocess.CompletedProcess[str]:
+def run(
+    commands: Path, make: str, total_seconds: int = 1200, *, image_test: bool = False
+) -> subprocess.CompletedProcess[str]:
     (commands / "make").write_text(f"#!/bin/sh\n{make}\n", "utf-8")
-    path = f"{commands}:/usr/bin:/bin"
+    variables = {
+        "PATH": f"{commands}:/usr/bin:/bin",
+        "FIRSTSEEN_CI_SECONDS": f"{total_seconds}",
+        "FIRSTSEEN_IMAGE_TEST": f"{image_test:d}",
+    }
     return subprocess.run(
         [ROOT / ".ci" / "run"],
-        env={**os.environ, "PATH": path, "FIRSTSEEN_CI_SECONDS": f"{total_seconds}"},
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         timeout=60,
@@ -62,3 +68,15 @@ def test_a_stage_that_fails_is_named_without_a_limit(commands: Path) -> None:
     assert ended.returncode == 1
     assert "== check failed after" in ended.stderr
     assert "limit" not in ended.stderr
+
+
+def test_the_image_is_tested_last_and_only_when_wanted(commands: Path) -> None:
+    ended = run(commands, "exit 0")
+    assert "== image: not tested without FIRSTSEEN_IMAGE_TEST=1\n" in ended.stdout
+    ended = run(commands, 'echo "$@"', image_test=True)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1].split()[0] == "image"
+    assert "image-test ARGS=--build-seconds" in ended.stdout
+    failed = run(commands, 'case "$*" in *image-test*) exit 1;; esac', image_test=True)
+    assert failed.returncode == 1
+    assert "== image failed after" in failed.stderr

@@ -1,0 +1,84 @@
+"""``make image-test`` fails for the image alone: what is missing around it is said, and passes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.image.__main__ import CannotRunHereError, build
+
+BUILD_SECONDS = 20.0
+PODMAN = """#!/bin/sh
+case "$1 $2" in
+"image exists") exit {exists} ;;
+pull*) exit 1 ;;
+build*) {build} ;;
+run*) echo "cannot set up a namespace" >&2; exit {run} ;;
+esac
+"""
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory that is the first on PATH."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return tmp_path
+
+
+def write_programs(
+    directory: Path, *, exists: int = 0, build: str = "exit 0", run: int = 0, mmdebstrap: int = 1
+) -> None:
+    texts = {
+        "podman": PODMAN.format(exists=exists, build=build, run=run),
+        "mmdebstrap": f"#!/bin/sh\nexit {mmdebstrap}\n",
+    }
+    for name, text in texts.items():
+        (directory / name).write_text(text, "utf-8")
+        (directory / name).chmod(0o755)
+
+
+def test_a_build_that_succeeds_where_containers_run_is_no_reason(programs: Path) -> None:
+    write_programs(programs)
+    build(BUILD_SECONDS)
+
+
+def test_no_registry_and_no_mirror_is_a_reason_not_to_run(programs: Path) -> None:
+    write_programs(programs, exists=1)
+    with pytest.raises(CannotRunHereError, match="neither be pulled nor made"):
+        build(BUILD_SECONDS)
+
+
+@pytest.mark.parametrize("ended", ["exit 0", "exit 125"])
+def test_containers_that_cannot_run_are_a_reason_whatever_the_build_said(
+    programs: Path, ended: str
+) -> None:
+    write_programs(programs, build=ended, run=126)
+    with pytest.raises(CannotRunHereError, match="no container can run: cannot set up"):
+        build(BUILD_SECONDS)
+
+
+def test_a_build_that_does_not_end_is_ended_and_a_reason(programs: Path) -> None:
+    write_programs(programs, build="sleep 60")
+    with pytest.raises(CannotRunHereError, match="did not end within 1 s"):
+        build(1.0)
+
+
+def test_no_package_index_is_a_reason(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_programs(programs, build="exit 1")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_NO_INDEX", "0")
+    monkeypatch.setenv("PIP_FIND_LINKS", "")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    with pytest.raises(CannotRunHereError, match="the package index cannot be reached"):
+        build(BUILD_SECONDS)
+
+
+def test_a_build_that_fails_where_it_can_run_is_a_failure(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_programs(programs, build="exit 3")
+    monkeypatch.setattr("tests.image.__main__.check_that_packages_can_be_fetched", lambda: None)
+    with pytest.raises(SystemExit, match="the build ended with 3"):
+        build(BUILD_SECONDS)
