@@ -50,6 +50,7 @@ from streams.store.columns_codec import (
     encode_columns,
     encode_numbers,
 )
+from streams.store.lineage import UNKNOWN, Lineage
 from streams.store.row_codec import NUMBER_BYTES, EntryBlock, entry_block
 
 ENTRIES_TAG: Final = b"e"
@@ -87,6 +88,7 @@ class LoggedProgress(msgspec.Struct, frozen=True, array_like=True):
     reading: str  # the rules of raw records
     writer: str = ""  # the transactional id of the worker; "": a command
     expired_before: int = 0  # all entries below this sequence number are gone
+    lineage: Lineage = UNKNOWN
 
 
 class _Entries(msgspec.Struct, frozen=True, array_like=True):
@@ -198,10 +200,15 @@ def encode_end(first: int) -> list[ChangelogRecord]:
 
 
 def encode_progress(
-    progress: Progress, identity: str, reading: str, writer: str = "", expired_before: int = 0
+    progress: Progress,
+    identity: str,
+    reading: str,
+    writer: str = "",
+    expired_before: int = 0,
+    lineage: Lineage = UNKNOWN,
 ) -> ChangelogRecord:
     """Encode the last record of a transaction."""
-    logged = LoggedProgress(progress, identity, reading, writer, expired_before)
+    logged = LoggedProgress(progress, identity, reading, writer, expired_before, lineage)
     return ChangelogRecord(PROGRESS_KEY, _VERSION + _encode(logged))
 
 

@@ -20,6 +20,7 @@ from streams.store.changelog_codec import (
     encode_deletions,
     encode_end,
 )
+from streams.store.lineage import UNKNOWN, Lineage
 from streams.store.row_codec import (
     DELETIONS,
     ENTRIES,
@@ -179,6 +180,7 @@ class StoreChange(NamedTuple):
     expiry: Expiry | None = None
     expired_before: int = 0
     removed: int = 0
+    lineage: Lineage = UNKNOWN  # of the commit before
 
     @property
     def expired(self) -> int:

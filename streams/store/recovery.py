@@ -7,6 +7,11 @@ the offset in the store, is missing. For an empty store the tail is the whole ch
 record after that of the next owner. The reader keeps the further one, and takes the entries all the
 same: they are there already, or missing. Compaction may have removed the further one; then the
 shard starts from the older one, which repeats outputs and loses nothing.
+
+**A store that is ahead is rebuilt.** Brokers that lose power may lose committed records. A store
+that has read them would call documents duplicates of what is nowhere else. It is ahead if the
+changelog ends before its offset, or if its last commit is not among those of the changelog
+(``streams.store.lineage``).
 """
 
 from __future__ import annotations
@@ -22,19 +27,24 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from simhash_core.errors import ErrorReason, IndexMismatchError
+from simhash_core.errors import ErrorReason, FirstseenError, IndexMismatchError
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.prints import Rows
 from simhash_core.text.profiles import REPLACE
 from simhash_core.window import UNITS_MS
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Delivery, Settings
-from streams.store.changelog import Changelog, LoggedBatch, Report
+from streams.store.changelog import Changelog, ChangelogLostError, LoggedBatch, Report
 from streams.store.changelog_codec import LoggedProgress, goes_back
 from streams.store.entry_batch import Removal
 from streams.store.rocksdb_store import block_cache, statistics_of
 from streams.store.row_codec import EntryPrints, ProgressRow, StoreIdentity
-from streams.store.row_store import StoreCorruptError, StoreDisk, StoreVersionError
+from streams.store.row_store import (
+    StoreAheadError,
+    StoreCorruptError,
+    StoreDisk,
+    StoreVersionError,
+)
 from streams.store.shard_directory import RocksDisk, open_shard, shard_directory
 from streams.store.shard_segments import (
     DIRECTORY,
@@ -144,9 +154,10 @@ def catch_up(
 
     ``committed_next`` is the raw offset that the group has committed (stable: without open
     transactions), 0 for none. The store's progress reaches it, unless the log may be cut. Blocking.
-    Raises what ``Changelog.read`` raises, ``ChangelogFormatError`` for an unreadable record, and
-    ``IndexMismatchError`` for a changelog of another index.
+    Raises what ``Changelog.read`` raises, ``ChangelogFormatError`` for an unreadable record,
+    ``IndexMismatchError`` for a changelog of another index, and ``StoreAheadError``.
     """
+    before = store.lineage
 
     def lacks() -> str:
         stored = store.progress()
@@ -159,6 +170,11 @@ def catch_up(
     for batch in log.read(store.changelog_offset, report, lacks):
         load_batch(store, batch, identity)
         read += len(batch.keys)
+    if not log.may_be_cut and not store.lineage.continues(before):
+        raise StoreAheadError(
+            store.path,
+            f"its commit {before.commit} is none of the changelog {log}: brokers have lost it",
+        )
     if missing := lacks():
         logger.warning(
             "the changelog %s lacks the last progress of the group: %s. The shard starts from the "
@@ -176,7 +192,9 @@ def load_batch(store: ShardStore, batch: LoggedBatch, identity: str) -> Removal:
     stored = store.progress()
     logged = None
     if stored is not None:
-        logged = LoggedProgress(stored.progress, stored.identity, stored.reading)
+        logged = LoggedProgress(
+            stored.progress, stored.identity, stored.reading, lineage=stored.lineage
+        )
     for read in decoded.progress:
         if read.identity != identity:
             raise IndexMismatchError(f"the changelog {batch.log}", read.identity, identity)
@@ -203,6 +221,7 @@ def load_batch(store: ShardStore, batch: LoggedBatch, identity: str) -> Removal:
             identity=logged.identity,
             reading=logged.reading,
             expired_before=logged.expired_before,
+            lineage=logged.lineage,
         )
     store.load(decoded.blocks, row, removal)
     return removal
@@ -288,7 +307,14 @@ class ShardStores:
             log = self._changelog(partition, interrupted)
             store = self._not_too_old(self._open_or_rebuild(partition), partition, log)
             try:
-                self._catch_up(store, partition, committed_next, log)
+                try:
+                    self._catch_up(store, partition, committed_next, log)
+                except (StoreAheadError, ChangelogLostError) as error:
+                    if isinstance(error, ChangelogLostError) and not self._changelog_id:
+                        raise  # it may be the changelog of another cluster
+                    store.close()
+                    store = self._rebuilt(partition, error)
+                    self._catch_up(store, partition, committed_next, log)
                 if self._profile.same_id == REPLACE:
                     _make_ids(store, interrupted)
                 segments = ShardSegments(self._segments, partition)
@@ -301,18 +327,26 @@ class ShardStores:
         return store
 
     def _open_or_rebuild(self, partition: int) -> ShardStore:
+        try:
+            return self._opened(partition)
+        except (StoreCorruptError, StoreVersionError) as error:
+            return self._rebuilt(partition, error)
+
+    def _rebuilt(self, partition: int, error: FirstseenError) -> ShardStore:
+        """Return an empty store, which the changelog will fill."""
+        logger.warning("shard %d is rebuilt from its changelog: %s", partition, error)
+        self._metrics.error("recover", error.reason)
+        path = shard_directory(self._settings.state_dir, self._settings.application_id, partition)
+        self._disk.discard(path)
+        return self._opened(partition)
+
+    def _opened(self, partition: int) -> ShardStore:
         settings = self._settings
         path = shard_directory(settings.state_dir, settings.application_id, partition)
         owner = StoreIdentity(
             self._identity, settings.application_id, partition, self._changelog_id
         )
-        try:
-            return open_shard(path, owner, self._profile.bits, self._disk)
-        except (StoreCorruptError, StoreVersionError) as error:
-            logger.warning("shard %d is rebuilt from its changelog: %s", partition, error)
-            self._metrics.error("recover", error.reason)
-            self._disk.discard(path)
-            return open_shard(path, owner, self._profile.bits, self._disk)
+        return open_shard(path, owner, self._profile.bits, self._disk)
 
     def _not_too_old(self, store: ShardStore, partition: int, log: Changelog) -> ShardStore:
         """Return the store, or an empty one where tombstones may be gone that it has not read."""

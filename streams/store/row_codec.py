@@ -20,6 +20,7 @@ from simhash_core.index.prints import BAND_KEY_BYTES, NO_BAND, Prints, joined_pr
 from simhash_core.log.records import Chain, Progress
 from simhash_core.log.shard_stream import NewEntries
 from streams.store.columns_codec import DIGEST_BYTES, WORD_BYTES
+from streams.store.lineage import UNKNOWN, Lineage
 
 # ---- Keys and values.
 #
@@ -125,6 +126,7 @@ class ProgressRow(msgspec.Struct, frozen=True, array_like=True):
     reading: str = ""  # the rules by which raw records are read
     run: bytes = b""  # of a command without a broker
     expired_before: int = 0  # all entries below this sequence number are gone
+    lineage: Lineage = UNKNOWN  # of the last commit
 
 
 class StoredProgress(ProgressRow, frozen=True, array_like=True):

@@ -34,6 +34,7 @@ from streams.store.entry_batch import (
     kept_of,
     removal_of,
 )
+from streams.store.lineage import Lineage
 from streams.store.row_codec import (
     ENTRIES,
     GONE,
@@ -209,6 +210,10 @@ class ShardStore:
         return self._row.changelog_offset
 
     @property
+    def lineage(self) -> Lineage:
+        return self._row.lineage
+
+    @property
     def changelog_time_ms(self) -> int:
         """The timestamp of the last changelog record that was read, in milliseconds."""
         return self._row.changelog_time_ms
@@ -261,9 +266,15 @@ class ShardStore:
                 before = expiry.before
         except codec.StateDecodeError as error:
             raise self._store.damaged(str(error)) from error
-        return StoreChange(blocks, removal, expiry, before, len(there))
+        return StoreChange(blocks, removal, expiry, before, len(there), self._row.lineage)
 
     def write(self, change: StoreChange, progress: StoredProgress) -> None:
+        """Write a commit; its changelog records are behind all that were read before."""
+        if 0 < progress.changelog_offset <= self.changelog_offset:
+            raise self._store.damaged(
+                f"a commit ends at offset {progress.changelog_offset} of the changelog, which was "
+                f"read up to {self.changelog_offset}: brokers have lost records"
+            )
         row = replace(progress, expired_before=change.expired_before)
         self._write(change, codec.encode_progress(row))
 

@@ -245,7 +245,7 @@ class OutputCommits:
         shard, ready, change = commit
         assert shard.store is not None
         try:
-            shard.store.write(change, self._stored(ready, ends))
+            shard.store.write(change, self._stored(commit, ends))
         except StoreCorruptError as error:
             # The other shards are committed too, and continue.
             self._events.on_unknown([shard], error)
@@ -262,13 +262,15 @@ class OutputCommits:
         self._intake.committed(waiting - stream.waiting, size - stream.waiting_bytes)
         self._metrics.shard_state(shard.partition, len(shard.store), stream.waiting)
 
-    def _stored(self, ready: ShardReady[PendingRecord], ends: Mapping[int, int]) -> StoredProgress:
+    def _stored(self, commit: _ShardCommit, ends: Mapping[int, int]) -> StoredProgress:
+        _, ready, change = commit
         return StoredProgress(
             ready.progress,
             ends.get(ready.partition, 0),
             int(time.time() * _MILLISECONDS),
             self._rules.identity,
             self._rules.reading,
+            lineage=change.lineage.next(self._rules.writer),
         )
 
     async def _note_abort(self, error: FirstseenError) -> None:

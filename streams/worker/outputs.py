@@ -179,7 +179,12 @@ async def output_batch(
         batch.removed += change.removed
         batch.expired += change.expired
         committed = encode_progress(
-            progress, rules.identity, rules.reading, rules.writer, change.expired_before
+            progress,
+            rules.identity,
+            rules.reading,
+            rules.writer,
+            change.expired_before,
+            change.lineage.next(rules.writer),
         )
         changes.append((partition, committed))
         batch.offsets[partition] = progress.next

@@ -23,10 +23,12 @@ from streams.errors import BrokerUnavailableError
 from streams.kafka.clients import AdminClient
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Settings, TopicSettings
-from streams.store.changelog import Changelog, RecoveryError
+from streams.store.changelog import Changelog, ChangelogLostError, RecoveryError
+from streams.store.changelog_codec import encode_entries, encode_progress
+from streams.store.lineage import UNKNOWN
 from streams.store.recovery import ShardStores, catch_up
 from streams.store.rocksdb_store import DAMAGE_MARK
-from streams.store.row_codec import FORMAT_VERSION, IDENTITY_KEY
+from streams.store.row_codec import FORMAT_VERSION, IDENTITY_KEY, StoredProgress
 from streams.store.shard_directory import shard_directory
 from streams.store.shard_store import ShardStore
 from tests.rigs.brokers.broker import Broker
@@ -36,6 +38,7 @@ from tests.unit.store.samples import (
     INDEX,
     READING,
     check_holds,
+    entries_of,
     open_store,
     progress_at,
     progress_of,
@@ -160,10 +163,12 @@ def test_interruption_keeps_what_was_read(shard: Shard, monkeypatch: pytest.Monk
         check_holds(shard.store, 3)
 
 
-def test_changelog_that_was_created_again_is_refused(shard: Shard) -> None:
+def test_changelog_that_ends_before_the_store_is_refused(shard: Shard) -> None:
     shard.topic.commit(range(2))
     shard.store.commit([], progress_at(1, changelog_offset=1000))
-    with pytest.raises(RecoveryError, match=r"up to offset 1000, but it ends at .* created again"):
+    with pytest.raises(
+        ChangelogLostError, match=r"up to offset 1000, but it ends at .* created again"
+    ):
         shard.catch_up(silence_seconds=1.0)
 
 
@@ -323,6 +328,32 @@ def test_a_store_that_is_damaged_or_of_another_version_is_rebuilt(
     assert said in caplog.text
     errors = {"stage": "recover", "reason": "format"}
     assert metrics.registry.get_sample_value("firstseen_errors_total", errors) == 1
+
+
+@pytest.mark.parametrize("others", [0, 2], ids=["the changelog ends before", "others wrote on"])
+def test_a_store_with_commits_that_brokers_have_lost_is_rebuilt(
+    settings: Settings, topic: ChangelogTopic, others: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    stores = stores_of(replace(settings, send_timeout_seconds=1), topic)
+    lost = progress_of(COMMITS + 1).progress
+    with closing(opened(stores)) as store:
+        offset = store.changelog_offset + 2
+        lineage, now_ms = UNKNOWN.next("lost"), int(time.time() * 1000)
+        store.commit(
+            entries_of(COMMITS + 1),
+            StoredProgress(lost, offset, now_ms, INDEX, READING, lineage=lineage),
+        )
+    lineage = UNKNOWN
+    for commit in range(COMMITS, COMMITS + others):
+        lineage = lineage.next("other")
+        progress = encode_progress(
+            progress_of(commit).progress, INDEX, READING, "other", lineage=lineage
+        )
+        topic.send([*map(encode_entries, entries_of(commit)), progress])
+    with closing(opened(stores, COMMITS + others)) as store:
+        check_holds(store, COMMITS + others)
+        assert store.lineage == lineage
+    assert f"shard {PARTITION} is rebuilt from its changelog" in caplog.text
 
 
 def test_store_that_is_gone_is_filled_again(stores: ShardStores, tmp_path: Path) -> None:
