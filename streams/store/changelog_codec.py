@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from simhash_core.errors import ErrorReason, FirstseenError
 from simhash_core.log import versions
@@ -209,7 +209,9 @@ def encode_progress(
 ) -> ChangelogRecord:
     """Encode the last record of a transaction."""
     logged = LoggedProgress(progress, identity, reading, writer, expired_before, lineage)
-    return ChangelogRecord(PROGRESS_KEY, _VERSION + _encode(logged))
+    # Releases before lineages wrote no such field, and readers ignore one more.
+    fields = astuple(logged) if lineage.commit else astuple(logged)[:-1]
+    return ChangelogRecord(PROGRESS_KEY, _VERSION + _encode(fields))
 
 
 def written_in(record: ChangelogRecord, version: int) -> ChangelogRecord:

@@ -35,7 +35,7 @@ from simhash_core.window import UNITS_MS
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog import Changelog, ChangelogLostError, LoggedBatch, Report
-from streams.store.changelog_codec import LoggedProgress, goes_back
+from streams.store.changelog_codec import PROGRESS_KEY, LoggedProgress, goes_back
 from streams.store.entry_batch import Removal
 from streams.store.rocksdb_store import block_cache, statistics_of
 from streams.store.row_codec import EntryPrints, ProgressRow, StoreIdentity
@@ -157,7 +157,7 @@ def catch_up(
     Raises what ``Changelog.read`` raises, ``ChangelogFormatError`` for an unreadable record,
     ``IndexMismatchError`` for a changelog of another index, and ``StoreAheadError``.
     """
-    before = store.lineage
+    start, before, last = store.changelog_offset, store.lineage, None
 
     def lacks() -> str:
         stored = store.progress()
@@ -167,10 +167,13 @@ def catch_up(
         return f"its progress is raw offset {reached}, the group's is {committed_next}"
 
     read = 0
-    for batch in log.read(store.changelog_offset, report, lacks):
+    # The last progress record is read again where no later one has replaced it.
+    for batch in log.read(max(0, start - 1), report, lacks):
         load_batch(store, batch, identity)
-        read += len(batch.keys)
-    if not log.may_be_cut and not store.lineage.continues(before):
+        if PROGRESS_KEY in batch.keys:
+            last = store.lineage
+        read += sum(offset >= start for offset in batch.offsets)
+    if before.commit and not log.may_be_cut and (last is None or not last.continues(before)):
         raise StoreAheadError(
             store.path,
             f"its commit {before.commit} is none of the changelog {log}: brokers have lost it",

@@ -48,6 +48,7 @@ from tests.unit.formats.internal_samples import (
     DIGESTS,
     ENTRIES,
     INDEX,
+    LINEAGE,
     OWNER,
     PAGE,
     PROGRESS,
@@ -110,7 +111,7 @@ def test_changelog_records_are_the_bytes_of_the_page_both_ways() -> None:
         encode_progress(PROGRESS, INDEX, READING),
         encode_deletions(DELETIONS),
         *encode_end(first),
-        encode_progress(WINDOWED, INDEX, READING, "w-1", 18 << 16),
+        encode_progress(WINDOWED, INDEX, READING, "w-1", 18 << 16, LINEAGE),
     ]
     assert written == [written_in(record, NEWEST) for record in records]
     block, progress, deletions, end, _, windowed = (
@@ -121,7 +122,7 @@ def test_changelog_records_are_the_bytes_of_the_page_both_ways() -> None:
     assert same_columns(block.columns, ENTRIES.packet.columns)
     assert progress == LoggedProgress(PROGRESS, INDEX, READING)
     assert (deletions, end) == (DELETIONS, LoggedEnd(first))
-    assert windowed == LoggedProgress(WINDOWED, INDEX, READING, "w-1", 18 << 16)
+    assert windowed == LoggedProgress(WINDOWED, INDEX, READING, "w-1", 18 << 16, LINEAGE)
 
 
 def documented() -> dict[bytes, bytes]:
