@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from secrets import token_bytes
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ from simhash_core.window import UNITS_MS
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog import Changelog, LoggedBatch, Report
-from streams.store.changelog_codec import LoggedProgress, goes_back
+from streams.store.changelog_codec import WRITER_BYTES, LoggedProgress, goes_back
 from streams.store.entry_batch import Removal
 from streams.store.rocksdb_store import block_cache, statistics_of
 from streams.store.row_codec import EntryPrints, ProgressRow, StoreIdentity
@@ -204,7 +205,8 @@ def load_batch(store: ShardStore, batch: LoggedBatch, identity: str) -> Removal:
             reading=logged.reading,
             expired_before=logged.expired_before,
         )
-    store.load(decoded.blocks, row, removal)
+    store.load(decoded.blocks, row, removal, decoded.written)
+    store.late += decoded.late
     return removal
 
 
@@ -352,10 +354,13 @@ class ShardStores:
         started = time.monotonic()
         report = self._report_of(partition)
         try:
+            end = self._end_of(log, store)
             records = catch_up(store, log, self._identity, committed_next, report)
         except BaseException:
             self._recoveries.pop(partition, None)  # nobody reads on
             raise
+        if self._settings.delivery is Delivery.AT_LEAST_ONCE:
+            store.write_at(token_bytes(WRITER_BYTES), end)
         seconds = time.monotonic() - started
         for _ in range(store.progress_refused):
             self._metrics.error("recover", ErrorReason.FENCED)
@@ -367,6 +372,12 @@ class ShardStores:
                 seconds,
                 len(store),
             )
+
+    def _end_of(self, log: Changelog, store: ShardStore) -> int:
+        """Return an offset before which all will be read; 0 with transactions, which need none."""
+        if self._settings.delivery is Delivery.EXACTLY_ONCE:
+            return 0
+        return log.ends(store.changelog_offset)[1]
 
     def _report_of(self, partition: int) -> Callable[[int], None]:
         """Return a callback that reports the records left to the metric, and sometimes the log."""
