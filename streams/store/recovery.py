@@ -206,7 +206,8 @@ def load_batch(store: ShardStore, batch: LoggedBatch, identity: str) -> Removal:
             expired_before=logged.expired_before,
         )
     store.load(decoded.blocks, row, removal, decoded.written)
-    store.late += decoded.late
+    ended = {key for key, value in zip(batch.keys, batch.values, strict=True) if value is None}
+    store.late = [each for each in (*store.late, *decoded.late) if each not in ended]
     return removal
 
 
