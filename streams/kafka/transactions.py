@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, NoReturn, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -341,6 +342,7 @@ class OutputTransactions:
         offsets: Mapping[int, int],
         group_metadata: bytes,
         note: str = "",
+        ends: Mapping[int, int] = MappingProxyType({}),  # noqa: ARG002 - the broker fences
     ) -> dict[int, int]:
         raw = [TopicPartition(self._source_topic, *each, note) for each in offsets.items()]
         producer = self._producer

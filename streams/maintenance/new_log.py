@@ -104,7 +104,7 @@ def begin_new_log(
                     was.reading,
                     "",
                     was.expired_before,
-                    was.lineage.next(""),
+                    lineage=was.lineage.next(""),
                 )
                 transaction.change(each.partition, record)
             offsets = {p: committed.get(p, next_raw) for p, next_raw in nexts.items()}

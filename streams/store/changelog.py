@@ -85,7 +85,7 @@ class LoggedBatch(NamedTuple):
     def decoded(self) -> Decoded:
         """Decode the records; raise ``ChangelogFormatError``, which names the record."""
         return decode_records(
-            self.keys, self.values, lambda index: f"{self.log}@{self.offsets[index]}"
+            self.keys, self.values, self.offsets, lambda index: f"{self.log}@{self.offsets[index]}"
         )
 
 

@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from secrets import token_bytes
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -35,7 +36,12 @@ from simhash_core.window import UNITS_MS
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog import Changelog, ChangelogLostError, LoggedBatch, Report
-from streams.store.changelog_codec import PROGRESS_KEY, LoggedProgress, goes_back
+from streams.store.changelog_codec import (
+    PROGRESS_KEY,
+    WRITER_BYTES,
+    LoggedProgress,
+    goes_back,
+)
 from streams.store.entry_batch import Removal
 from streams.store.rocksdb_store import block_cache, statistics_of
 from streams.store.row_codec import EntryPrints, ProgressRow, StoreIdentity
@@ -167,8 +173,9 @@ def catch_up(
         return f"its progress is raw offset {reached}, the group's is {committed_next}"
 
     read = 0
-    # The last progress record is read again where no later one has replaced it.
-    for batch in log.read(max(0, start - 1), report, lacks):
+    # The last progress record is read again, if no later one has replaced it.
+    first = start if log.may_be_cut else max(0, start - 1)
+    for batch in log.read(first, report, lacks):
         load_batch(store, batch, identity)
         if PROGRESS_KEY in batch.keys:
             last = store.lineage
@@ -226,7 +233,9 @@ def load_batch(store: ShardStore, batch: LoggedBatch, identity: str) -> Removal:
             expired_before=logged.expired_before,
             lineage=logged.lineage,
         )
-    store.load(decoded.blocks, row, removal)
+    store.load(decoded.blocks, row, removal, decoded.written)
+    ended = {key for key, value in zip(batch.keys, batch.values, strict=True) if value is None}
+    store.late = [each for each in (*store.late, *decoded.late) if each not in ended]
     return removal
 
 
@@ -389,10 +398,13 @@ class ShardStores:
         started = time.monotonic()
         report = self._report_of(partition)
         try:
+            end = self._end_of(log, store)
             records = catch_up(store, log, self._identity, committed_next, report)
         except BaseException:
             self._recoveries.pop(partition, None)  # nobody reads on
             raise
+        if self._settings.delivery is Delivery.AT_LEAST_ONCE:
+            store.write_at(token_bytes(WRITER_BYTES), end)
         seconds = time.monotonic() - started
         for _ in range(store.progress_refused):
             self._metrics.error("recover", ErrorReason.FENCED)
@@ -404,6 +416,12 @@ class ShardStores:
                 seconds,
                 len(store),
             )
+
+    def _end_of(self, log: Changelog, store: ShardStore) -> int:
+        """Return an offset before which all will be read; 0 with transactions, which need none."""
+        if self._settings.delivery is Delivery.EXACTLY_ONCE:
+            return 0
+        return log.ends(store.changelog_offset)[1]
 
     def _report_of(self, partition: int) -> Callable[[int], None]:
         """Return a callback that reports the records left to the metric, and sometimes the log."""

@@ -72,6 +72,18 @@ class _ShardCommit(NamedTuple):
     change: StoreChange
 
 
+def _is_in_place(expected: int | None, end: int | None) -> bool:
+    """Return whether the records of a shard are where it expected them; else they do not count."""
+    return expected in {None, end}
+
+
+def _displaced(expected: int | None, shard: Shard) -> UnansweredError:
+    return UnansweredError(
+        f"the changelog of shard {shard.partition} does not end at {expected} after a commit: "
+        "another worker has written to it, one that had the shard before or has it now"
+    )
+
+
 class CommitEvents(NamedTuple):
     """``on_unknown`` gets shards to reopen: it is unknown what of them is committed or stored.
 
@@ -171,7 +183,11 @@ class OutputCommits:
         try:
             with self._metrics.waiting("commit"):
                 ends = await self._committer.commit(
-                    batch.records, batch.offsets, self.metadata, self._notes.note(counts)
+                    batch.records,
+                    batch.offsets,
+                    self.metadata,
+                    self._notes.note(counts),
+                    batch.ends,
                 )
             await self._committed(commits, batch, counts, ends)
         except (AbortedError, FencedError) as error:
@@ -234,8 +250,13 @@ class OutputCommits:
                 await asyncio.sleep(0)
             with self._metrics.stage("store"):
                 for each in commits[first : first + _SHARDS_TOGETHER]:
-                    if each.shard.is_open or each.shard.is_opening:
+                    if not (each.shard.is_open or each.shard.is_opening):
+                        continue
+                    expected = batch.ends.get(each.shard.partition)
+                    if _is_in_place(expected, ends.get(each.shard.partition)):
                         self._advance(each, ends)
+                    else:
+                        self._events.on_unknown([each.shard], _displaced(expected, each.shard))
         self._new = [shard for shard in self._new if shard.is_new]
         self._observe(batch, counts)
         if any(not shard.is_new for shard in was_new):

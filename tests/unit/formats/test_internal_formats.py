@@ -111,7 +111,7 @@ def test_changelog_records_are_the_bytes_of_the_page_both_ways() -> None:
         encode_progress(PROGRESS, INDEX, READING),
         encode_deletions(DELETIONS),
         *encode_end(first),
-        encode_progress(WINDOWED, INDEX, READING, "w-1", 18 << 16, LINEAGE),
+        encode_progress(WINDOWED, INDEX, READING, "w-1", 18 << 16, lineage=LINEAGE),
     ]
     assert written == [written_in(record, NEWEST) for record in records]
     block, progress, deletions, end, _, windowed = (

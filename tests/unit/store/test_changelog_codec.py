@@ -68,7 +68,8 @@ def progress_record(following: int) -> ChangelogRecord:
 
 
 def decoded(records: Sequence[ChangelogRecord]) -> Decoded:
-    return decode_records([each.key for each in records], [each.value for each in records], str)
+    keys, values = [each.key for each in records], [each.value for each in records]
+    return decode_records(keys, values, range(len(records)), str)
 
 
 @given(packets, st.integers(0, 2**48 - 1), st.data())

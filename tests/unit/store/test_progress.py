@@ -63,7 +63,7 @@ def opened() -> ShardStore:
 
 
 def encoded(progress: LoggedProgress) -> ChangelogRecord:
-    return encode_progress(*astuple(progress))
+    return encode_progress(*astuple(progress)[:-1], lineage=progress.lineage)
 
 
 def load(store: ShardStore, records: list[ChangelogRecord]) -> None:

@@ -141,7 +141,8 @@ def test_all_records_of_a_packet_end_with_its_entries(store: ShardStore, tmp_pat
         change = store.change(parts, removed)
         store.write(change, progress_at(1))
         records += records_of(change)
-    decoded = decode_records([each.key for each in records], [each.value for each in records], str)
+    keys, values = [each.key for each in records], [each.value for each in records]
+    decoded = decode_records(keys, values, range(len(records)), str)
     with closing(open_store(tmp_path / "again")) as again:
         removal = Removal(decoded.deletions, decoded.ends)
         again.load(decoded.blocks, ProgressRow(None, 9), removal)
