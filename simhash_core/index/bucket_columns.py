@@ -46,6 +46,7 @@ _TAG_BITS_MIN: Final = 3  # with fewer tag bits in a range, a look-up needs near
 ROWS_LIMIT: Final = 1 << 24  # a row number takes three bytes
 _BYTES: Final = 3
 _NUMBER: Final = np.dtype("<u4")
+_NO_ROWS: Final = np.empty(0, dtype=_NUMBER)
 
 
 def pack_rows(rows: NDArray[np.uint32]) -> NDArray[np.uint8]:
@@ -131,18 +132,20 @@ class BucketColumns:
         if not self.shift and not (within and self.distance >= 0):
             of, at = spread(starts, lengths)
             return of, unpack_rows(self.rows[at])
-        ends = np.cumsum(lengths)
-        at = np.repeat(starts - ends + lengths, lengths)
+        ends = lengths.cumsum()
+        at = (starts - ends + lengths).repeat(lengths)
         at += np.arange(len(at))
         tags = self.tags.take(at)
         if self.shift:
             rest = (question.values & np.uint32((1 << self.shift) - 1)).astype(self.tags.dtype)
-            kept = np.flatnonzero(tags == np.repeat(rest, lengths))
+            kept = (tags == rest.repeat(lengths)).nonzero()[0]
         else:
-            tags ^= np.repeat(question.tags, lengths)
+            tags ^= question.tags.repeat(lengths)
             limit = NEXT_DISTANCE if self.range_tag_bits else self.distance
-            kept = np.flatnonzero(np.bitwise_count(tags) <= limit)
-        return np.searchsorted(ends, kept, side="right"), unpack_rows(self.rows[at[kept]])
+            kept = (np.bitwise_count(tags) <= limit).nonzero()[0]
+        if not len(kept):
+            return kept, _NO_ROWS
+        return ends.searchsorted(kept, side="right"), unpack_rows(self.rows[at[kept]])
 
     def values(self, documents: int) -> NDArray[np.uint32]:
         """Return values as (documents, columns), for tags that are rests of values, or empty."""

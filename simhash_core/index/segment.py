@@ -126,6 +126,26 @@ class Candidates(NamedTuple):
     rows: NDArray[np.uint32]
 
 
+def _runs(lengths: NDArray[np.intp], a_document: int) -> Iterator[tuple[int, int]]:
+    """Yield runs of documents whose candidates are few enough to be in memory at once.
+
+    ``lengths`` has ``a_document`` ranges for each. A single document may have more candidates.
+    """
+    candidates, documents = int(lengths.sum()), len(lengths) // a_document
+    if candidates <= CANDIDATES_LIMIT:
+        if candidates:
+            yield 0, documents
+        return
+    ends = lengths.reshape(-1, a_document).sum(axis=1).cumsum()
+    document = 0
+    while document < documents:
+        before = int(ends[document - 1]) if document else 0
+        last = int(ends.searchsorted(before + CANDIDATES_LIMIT, side="right"))
+        last = max(last, document + 1)
+        yield document, last
+        document = last
+
+
 def question(scheme: BlockScheme, prints: Prints) -> Question:
     values = bucket_values(scheme, prints)
     return Question(prints, values, fingerprint_tags(scheme, prints.fingerprints))
@@ -171,25 +191,17 @@ class Segment:
         ranges = len(lengths) // values.size if values.size else 1
         if within and len(self.hot):
             yield from self._hot(first, columns, question, values.reshape(-1), lengths)
-        if not lengths.any():
-            return
-        a_document = columns * ranges
-        ends = np.cumsum(lengths.reshape(-1, a_document).sum(axis=1))
-        document = 0
-        while document < len(values):
-            before = int(ends[document - 1]) if document else 0
-            last = int(np.searchsorted(ends, before + CANDIDATES_LIMIT, side="right"))
-            last = max(last, document + 1)  # one document may exceed the limit by itself
-            part = slice(document * a_document, last * a_document)
+        for document, last in _runs(lengths, columns * ranges):
+            part = slice(document * columns * ranges, last * columns * ranges)
             of, rows = buckets.candidates(
                 BucketQuery(query.values[part], query.tags[part]),
                 starts[part],
                 lengths[part],
                 within=within,
             )
-            of //= ranges
-            yield Candidates(of // columns + document, of % columns + first, rows)
-            document = last
+            if len(rows):
+                of //= ranges
+                yield Candidates(of // columns + document, of % columns + first, rows)
 
     def _hot(
         self,

@@ -298,10 +298,12 @@ class ShardStores:
 
     def measure(self) -> None:
         """Report RocksDB's figures of the open stores; call it in the thread that closes them."""
-        for partition, store in list(self._open.items()):
+        measured = self._open.copy()  # other threads open stores meanwhile
+        for partition, store in measured.items():
             if store.closed:
                 del self._open[partition]
-        figures = statistics_of(self._open.values(), self._cache, self._settings.block_cache_bytes)
+        stores = [each for each in measured.values() if not each.closed]
+        figures = statistics_of(stores, self._cache, self._settings.block_cache_bytes)
         self._metrics.store(figures)
 
     def recoveries(self) -> dict[int, Recovery]:

@@ -366,6 +366,21 @@ def test_store_that_is_gone_is_filled_again(stores: ShardStores, tmp_path: Path)
     assert recovery.total >= 3 * COMMITS
 
 
+def test_stores_that_open_while_others_are_measured_do_no_harm(
+    stores: ShardStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = ShardStore.number
+
+    def meanwhile(store: ShardStore, name: str) -> int:
+        stores._open[len(stores._open)] = store  # as a thread does
+        return number(store, name)
+
+    with closing(opened(stores)):
+        monkeypatch.setattr(ShardStore, "number", meanwhile)
+        stores.measure()
+    assert len(stores._open) > 1
+
+
 def test_other_index_leaves_the_store_closed(settings: Settings, topic: ChangelogTopic) -> None:
     stores = stores_of(settings, topic, INDEX.replace("distance=3", "distance=1"))
     for _ in range(2):

@@ -54,6 +54,28 @@ async def test_a_report_that_was_acknowledged_and_lost_is_made_again(worker: Han
     assert report.first <= bundle < report.end
 
 
+async def test_bundles_are_read_with_the_next_report_and_decisions_at_once(
+    worker: HandDriven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await open_beside_a_leader(worker)
+    participant, pace = worker.pipeline.participant, worker.pipeline.sender.pace
+    await until(lambda: participant.caught_up)
+    wait = 60.0
+    monkeypatch.setattr(pace, "report_wait", lambda _: wait)
+    for number in (1, 2):
+        worker.send(1, text(number))
+        await until(lambda: len(worker.log.records) == 1 + number)  # noqa: B023 - called here
+        await turns()
+        assert not participant.replica.undecided, "it waits"
+    worker.log.append(CODEC.encode(Control(0, "owner-of-0.1", False, [], ChainHeads(), 0)))
+    await until(lambda: len(participant.replica.undecided) == 2)
+    await turns()
+    assert worker.reports_appended == 0
+    wait = 0.0
+    await worker.pipeline.tick()
+    await until(lambda: worker.reports_appended == 1)
+
+
 async def test_nothing_is_reported_again_while_nothing_waits(worker: HandDriven) -> None:
     await open_beside_a_leader(worker)
     for _ in range(20):
