@@ -5,10 +5,10 @@ from __future__ import annotations
 import heapq
 import re
 import unicodedata
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from operator import itemgetter
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -44,14 +44,10 @@ class StageTime(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class WorkerTimes(msgspec.Struct, frozen=True):
-    stages: tuple[StageTime, ...]
-    cpu_seconds: float
-
-
-def worker_times(exposition: str) -> WorkerTimes:
+def worker_times(exposition: str) -> tuple[tuple[StageTime, ...], float]:
+    """Return the time of each stage, and the seconds of CPU time, from a worker's metrics."""
     sums: dict[str, float] = {}
-    counts: defaultdict[str, int] = defaultdict(int)
+    counts: dict[str, int] = {}
     cpu_seconds = 0.0
     for family in text_string_to_metric_families(exposition):
         for sample in family.samples:
@@ -66,7 +62,7 @@ def worker_times(exposition: str) -> WorkerTimes:
         for stage, seconds in sums.items()
         if counts[stage] and stage != Stage.WATCH  # it runs beside the work
     )
-    return WorkerTimes(stages, round(cpu_seconds, 3))
+    return stages, cpu_seconds
 
 
 # ---- The figures, as in the JSON object of ``--json``.
@@ -215,51 +211,12 @@ def _differing(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, in
             yield i1, i2, j1, j2
 
 
-# ---- A bounded memory of recent records, to compare copies with originals.
-
-_BYTES_MAX: Final = 64 * 1024 * 1024  # at four bytes a character
-_REFUSED_MAX: Final = 10_000
-
-
-class TextMemory:
-    """Remembers the latest documents, and the origin of records that are no documents."""
-
-    def __init__(self, reader: DocumentReader) -> None:
-        self._reader = reader
-        self._bytes_left = _BYTES_MAX
-        self._documents: dict[SourcePosition, Document] = {}
-        self._where: dict[SourcePosition, str] = {}
-
-    def remember(
-        self, key: bytes | None, value: bytes | None, source: SourcePosition, where: str = ""
-    ) -> None:
-        read = self._reader.read(source, RawRecord(key, value, 0))
-        if not isinstance(read, Document):
-            if len(self._where) < _REFUSED_MAX:
-                self._where[source] = where
-            return
-        self._documents[source] = read
-        self._bytes_left -= _bytes(read)
-        while self._bytes_left < 0:
-            oldest = next(iter(self._documents))
-            self._bytes_left += _bytes(self._documents.pop(oldest))
-
-    def document_of(self, source: SourcePosition) -> Document | None:
-        return self._documents.get(source)
-
-    def where_from(self, source: SourcePosition) -> str:
-        """Return the origin of a record that is no document, else its source position."""
-        return self._where.get(source) or str(source)
-
-
-def _bytes(document: Document) -> int:
-    return 4 * (len(document.text) + len(document.title))
-
-
-# ---- Examples of outputs.
+# ---- Examples of outputs, with the texts of the latest documents.
 
 PAIRS_MAX: Final = 200
 REFUSED_MAX: Final = 200
+_BYTES_MAX: Final = 64 * 1024 * 1024  # of texts, at four bytes a character
+_ORIGINS_MAX: Final = 10_000
 
 
 class Pair(NamedTuple):
@@ -277,39 +234,59 @@ class Refused(NamedTuple):
 class Examples:
     """Keeps the duplicates furthest from their originals, and the first dead letters."""
 
-    def __init__(self, texts: TextMemory) -> None:
-        self._texts = texts
-        self._furthest: list[tuple[int, int, DuplicateOutput]] = []
-        self._number = 0
+    def __init__(self, reader: DocumentReader) -> None:
+        self._reader = reader
+        self._bytes_left = _BYTES_MAX
+        self._documents: dict[SourcePosition, Document] = {}
+        self._origins: dict[SourcePosition, str] = {}  # of records that are no documents
+        self._duplicates: list[DuplicateOutput] = []
         self._dead_letters: list[DeadLetterOutput] = []
+
+    def note_sent(
+        self, key: bytes | None, value: bytes | None, source: SourcePosition, where: str = ""
+    ) -> None:
+        read = self._reader.read(source, RawRecord(key, value, 0))
+        if not isinstance(read, Document):
+            if len(self._origins) < _ORIGINS_MAX:
+                self._origins[source] = where
+            return
+        self._documents[source] = read
+        self._bytes_left -= _bytes(read)
+        while self._bytes_left < 0:
+            oldest = next(iter(self._documents))
+            self._bytes_left += _bytes(self._documents.pop(oldest))
 
     def note_output(self, output: ReceivedOutput) -> None:
         if isinstance(output, DuplicateOutput):
-            # Of equal distances, keep the first.
-            self._number += 1
-            entry = (output.distance, -self._number, output)
-            if len(self._furthest) < PAIRS_MAX:
-                heapq.heappush(self._furthest, entry)
-            else:
-                heapq.heappushpop(self._furthest, entry)
+            self._duplicates.append(output)
+            if len(self._duplicates) > 2 * PAIRS_MAX:
+                self._duplicates = _furthest(self._duplicates)
         elif isinstance(output, DeadLetterOutput) and len(self._dead_letters) < REFUSED_MAX:
             self._dead_letters.append(output)
 
+    def pair(self, duplicate: DuplicateOutput) -> Pair | None:
+        """Return a duplicate with its texts; None if one of them is forgotten."""
+        original = self._documents.get(duplicate.original)
+        copy = self._documents.get(duplicate.source)
+        return Pair(duplicate, original, copy) if original and copy else None
+
     def pairs(self) -> list[Pair]:
-        pairs = []
-        furthest = sorted(self._furthest, key=itemgetter(0, 1), reverse=True)
-        for _distance, _number, duplicate in furthest:
-            original = self._texts.document_of(duplicate.original)
-            copy = self._texts.document_of(duplicate.source)
-            if original is not None and copy is not None:
-                pairs.append(Pair(duplicate, original, copy))
-        return pairs
+        return [pair for pair in map(self.pair, _furthest(self._duplicates)) if pair]
 
     def refused(self) -> list[Refused]:
         return [
-            Refused(self._texts.where_from(each.source), each.reason, each.detail)
+            Refused(self._origins.get(each.source) or str(each.source), each.reason, each.detail)
             for each in self._dead_letters
         ]
+
+
+def _bytes(document: Document) -> int:
+    return 4 * (len(document.text) + len(document.title))
+
+
+def _furthest(duplicates: list[DuplicateOutput]) -> list[DuplicateOutput]:
+    """Return those with the largest distance; of equal distances, the first."""
+    return heapq.nlargest(PAIRS_MAX, duplicates, key=attrgetter("distance"))
 
 
 # ---- The summary on the terminal; its tables fit 80 columns.
@@ -432,46 +409,34 @@ def _reasons(report: DemoReport) -> str:
 
 
 def _kinds(report: DemoReport, by_kind: _ByKind) -> list[Block]:
-    kinds = {kind: scores for kind, scores in by_kind.items() if kind not in _BROKEN}
-    sums = {name: _sum(by_kind, name) for name in _SUMMED}
-    broken = sums["count"] - _sum(kinds, "count")
-    rows = [
-        (
-            _KIND_NAMES.get(kind, kind.replace("_", " ")),
-            *(f"{scores[name]:,}" for name in _SUMMED),
-            _rate(scores["recall"]),
-            _rate(scores["precision"]),
+    def row(name: str, kinds: _ByKind, rates: Mapping[str, float | None]) -> tuple[str, ...]:
+        sums = (sum(int(each[figure] or 0) for each in kinds.values()) for figure in _SUMMED)
+        return (
+            name,
+            *(f"{each:,}" for each in sums),
+            *map(_rate, (rates["recall"], rates["precision"])),
         )
-        for kind, scores in kinds.items()
-    ]
-    everything = ("all", *(f"{each:,}" for each in sums.values()))
-    kinds_table = table(
-        (
-            _head("kind", "records", "copies", "found", "recall", "precision"),
-            *rows,
-            ("broken records", f"{broken:,}", "0", "0", _rate(None), _rate(None)),
-            tuple(
-                Text(cell, style="bold")
-                for cell in (*everything, _rate(report.recall), _rate(report.precision))
-            ),
+
+    broken = {kind: scores for kind, scores in by_kind.items() if kind in _BROKEN}
+    overall = {"recall": report.recall, "precision": report.precision}
+    rows = [
+        _head("kind", "records", "copies", "found", "recall", "precision"),
+        *(
+            row(_KIND_NAMES.get(kind, kind.replace("_", " ")), {kind: scores}, scores)
+            for kind, scores in by_kind.items()
+            if kind not in _BROKEN
         ),
-        "<>>>>>",
-        _INDENT,
-    )
+        row("broken records", broken, dict.fromkeys(overall)),
+        tuple(Text(cell, style="bold") for cell in row("all", by_kind, overall)),
+    ]
     lines: list[Block] = [
-        kinds_table,
+        table(rows, "<>>>>>", _INDENT),
         _note("Found: named as a duplicate of the right article, or of another copy of it."),
     ]
     if report.swapped:
-        overtaken = (
-            f"{report.swapped:,} originals arrived after a copy; “all” counts them as found."
-        )
-        lines.append(_note(overtaken))
+        found = f"{report.swapped:,} originals arrived after a copy; “all” counts them as found."
+        lines.append(_note(found))
     return lines
-
-
-def _sum(by_kind: _ByKind, name: str) -> int:
-    return sum(int(scores[name] or 0) for scores in by_kind.values())
 
 
 def _stages(report: DemoReport) -> list[Block]:
@@ -519,39 +484,26 @@ def _pairs(rows: Iterable[tuple[str, str]]) -> list[Block]:
 
 def demo_page(report: DemoReport, examples: Examples) -> str:
     pairs, refused = examples.pairs(), examples.refused()
-    return page(
-        "demo.html",
-        f"Duplicates in {report.input or f'generated documents, seed {report.seed}'}",
-        {
-            "profile": report.profile,
-            "tiles": _tiles(report),
-            "pairs": [
-                (
-                    _nearness(pair.duplicate),
-                    *text_pair(pair.original, pair.copy, ("original", "duplicate")),
-                )
-                for pair in pairs
-            ],
-            "duplicates": f"{report.duplicates:,}",
-            "reasons": [
-                (reason, f"{count:,}") for reason, count in report.dead_letters_by_reason.items()
-            ],
-            "refused": refused,
-            "dead_letters": f"{report.dead_letters:,}",
-        },
-    )
+    names = ("original", "duplicate")
+    content = {
+        "profile": report.profile,
+        "tiles": _tiles(report),
+        "pairs": [(_nearness(p.duplicate), *text_pair(p.original, p.copy, names)) for p in pairs],
+        "duplicates": f"{report.duplicates:,}",
+        "reasons": [(name, f"{count:,}") for name, count in report.dead_letters_by_reason.items()],
+        "refused": refused,
+        "dead_letters": f"{report.dead_letters:,}",
+    }
+    title = f"Duplicates in {report.input or f'generated documents, seed {report.seed}'}"
+    return page("demo.html", title, content)
 
 
 def _tiles(report: DemoReport) -> list[tuple[str, str, str]]:
-    records = max(1, report.documents)
+    near = f"{report.near_duplicates:,}", f"{report.near_duplicates / max(1, report.documents):.1%}"
     return [
         ("Records", f"{report.documents:,}", f"{report.documents_per_second:,.0f} a second"),
-        ("Unique", f"{report.unique:,}", f"{report.unique / records:.1%}"),
-        (
-            "Near duplicates",
-            f"{report.near_duplicates:,}",
-            f"{report.near_duplicates / records:.1%}",
-        ),
+        ("Unique", f"{report.unique:,}", f"{report.unique / max(1, report.documents):.1%}"),
+        ("Near duplicates", *near),
         ("Exact duplicates", f"{report.exact_duplicates:,}", "of the same content"),
         ("Dead letters", f"{report.dead_letters:,}", "could not be read"),
         ("Too short", f"{report.undecidable:,}", "compared by exact content only"),
