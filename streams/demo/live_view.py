@@ -91,7 +91,7 @@ class LineView:
         if counts.latest and counts.latest[-1] is not self._last:
             self._last = counts.latest[-1]
             what = one_line(change(self._last), _CHANGE_CELLS)
-            self._say(f"          {_pair(self._last)}  {_nearness(self._last)}  {what}".rstrip())
+            self._say(f"          {_pair(self._last)}  {nearness(self._last)}  {what}".rstrip())
 
     def finish(self) -> None:
         pass
@@ -171,7 +171,7 @@ def _counts(progress: Progress) -> RenderableType:
 def _duplicate(duplicate: DuplicateOutput, change: Change, width: int) -> Iterator[Text]:
     line = Text("  ")
     line.append(_pair(duplicate), style=DUPLICATE_STYLE)
-    line.append(f"  {_nearness(duplicate)}")
+    line.append(f"  {nearness(duplicate)}")
     line.truncate(width)
     yield line
     yield Text("    " + one_line(change(duplicate), width - 5), style=QUIET_STYLE)
@@ -181,7 +181,7 @@ def _pair(duplicate: DuplicateOutput) -> str:
     return f"{one_line(duplicate.id, _ID_CELLS)} ← {one_line(duplicate.original_id, _ID_CELLS)}"
 
 
-def _nearness(duplicate: DuplicateOutput) -> str:
+def nearness(duplicate: DuplicateOutput) -> str:
     if duplicate.method == "exact":
-        return "same content"
+        return "the same content"
     return f"{duplicate.distance} of {duplicate.bits} bits differ"

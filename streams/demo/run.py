@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 
@@ -307,7 +307,15 @@ class Demo:
     def _report(self, stages: tuple[StageTime, ...], cpu_seconds: float) -> DemoReport:
         counts, ledger, truth = self._observer.counts, self._ledger, self._source.truth
         seconds = max(self._ended - self._began, 1e-3)
-        score = None if truth is None else truth.score()
+        scored: dict[str, Any] = {}
+        if truth is not None:
+            score = truth.score()
+            scored = {
+                "precision": score.precision,
+                "recall": score.recall,
+                "swapped": score.swapped,
+                "by_kind": {str(kind): each.to_dict() for kind, each in score.kinds.items()},
+            }
         return DemoReport(
             input=self.request.input,
             seed=None if truth is None else self.request.seed,
@@ -324,10 +332,7 @@ class Demo:
             too_long=self._source.too_long,
             lost=ledger.lost,
             repeated=ledger.repeated,
-            precision=score and score.precision,
-            recall=score and score.recall,
-            swapped=score.swapped if score else 0,
-            by_kind=score and {str(kind): each.to_dict() for kind, each in score.kinds.items()},
+            **scored,
             seconds=round(seconds, 3),
             documents_per_second=round(ledger.decided / seconds, 1),
             shards=RAW_PARTITIONS,

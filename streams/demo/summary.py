@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from operator import attrgetter
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
@@ -19,6 +19,7 @@ from rich.text import Text
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from streams.corpus.generated import BROKEN, EditKind
+from streams.demo.live_view import nearness
 from streams.documents.output_records import DeadLetterOutput, DuplicateOutput, ReceivedOutput
 from streams.documents.raw_documents import DocumentReader
 from streams.monitoring.metrics import Stage
@@ -86,10 +87,10 @@ class DemoReport(msgspec.Struct, frozen=True, kw_only=True):
     too_long: int
     lost: int
     repeated: int
-    precision: float | None
-    recall: float | None
-    swapped: int
-    by_kind: Mapping[str, Mapping[str, int | float | None]] | None
+    precision: float | None = None
+    recall: float | None = None
+    swapped: int = 0
+    by_kind: Mapping[str, Mapping[str, int | float | None]] | None = None
     seconds: float
     documents_per_second: float
     shards: int
@@ -119,9 +120,7 @@ _LONG_LIST = 400  # items
 _LIST_WORK = 50  # cost of each list
 
 
-class _Change(NamedTuple):
-    old: str
-    new: str
+_Change: TypeAlias = tuple[str, str]  # the old passage and the new one
 
 
 def describe_change(original_text: str, text: str) -> str:
@@ -134,81 +133,65 @@ def describe_change(original_text: str, text: str) -> str:
         return "no change"
     cut = max(len(original_text), len(text)) > TEXT_MAX
     scope = f" in the first {TEXT_MAX:,} characters" if cut else ""
-    old, new = (" ".join(t[:TEXT_MAX].split()) for t in (original_text, text))
+    old, new = (" ".join(each[:TEXT_MAX].split()) for each in (original_text, text))
     if old == new:
         return "no change" + scope if cut else "white space only"
     if _letters(old) == _letters(new):
         return "signs, widths, case or white space only" + scope
-    before, after = (_SENTENCE.findall(t) for t in (old, new))
-    if _multiset(before) == _multiset(after):
+    before, after = (_SENTENCE.findall(each) for each in (old, new))
+    if sorted(filter(None, map(str.strip, before))) == sorted(filter(None, map(str.strip, after))):
         return "the same sentences in another order" + scope
-    return _summary(list(_changes(before, after)), scope)
-
-
-def _letters(text: str) -> str:
-    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
-
-
-def _multiset(sentences: list[str]) -> Counter[str]:
-    return Counter(sentence.strip() for sentence in sentences if sentence.strip())
-
-
-def _summary(changes: list[_Change], scope: str) -> str:
-    replaced = sum(len(change.old) for change in changes)
-    added = sum(len(change.new) for change in changes)
-    summary = f"−{replaced} +{added} characters{scope}"
-    visible = [change for change in changes if change.old.strip() or change.new.strip()]
-    for change in sorted(visible, key=lambda change: -len(change.old) - len(change.new)):
-        shown = f"; {_shown(change)}"
+    changes = list(_changes(before, after))
+    summary = (
+        f"−{sum(len(o) for o, _ in changes)} +{sum(len(n) for _, n in changes)} characters{scope}"
+    )
+    for change in sorted(changes, key=lambda change: -len("".join(change))):
+        shown = _shown(*map(_clipped, change))
         if len(summary) + len(shown) > _LINE_CHARACTERS:
             break
         summary += shown
     return summary
 
 
-def _shown(change: _Change) -> str:
-    if not change.old.strip():
-        return f"+ “{_clipped(change.new)}”"
-    if not change.new.strip():
-        return f"− “{_clipped(change.old)}”"
-    return f"“{_clipped(change.old)}” → “{_clipped(change.new)}”"
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
+
+
+def _shown(old: str, new: str) -> str:
+    if old and new:
+        return f"; “{old}” → “{new}”"
+    return f"; − “{old}”" if old else f"; + “{new}”" if new else ""
 
 
 def _clipped(passage: str) -> str:
     passage = passage.strip()
-    if len(passage) <= _SHOWN:
-        return passage
     half = _SHOWN // 2 - 1
-    return f"{passage[:half]}…{passage[-half:]}"
+    return passage if len(passage) <= _SHOWN else f"{passage[:half]}…{passage[-half:]}"
 
 
 def _changes(before: list[str], after: list[str]) -> Iterator[_Change]:
     work = WORK_MAX
-    for i1, i2, j1, j2 in _differing(before, after):
-        passages = [("".join(before[i1:i2]), "".join(after[j1:j2]))]
-        if i2 - i1 == j2 - j1:
-            passages = list(zip(before[i1:i2], after[j1:j2], strict=True))
+    for old_sentences, new_sentences in _differing(before, after):
+        passages = [("".join(old_sentences), "".join(new_sentences))]
+        if len(old_sentences) == len(new_sentences):
+            passages = list(zip(old_sentences, new_sentences, strict=True))
         for old, new in passages:
-            old_words, new_words = _WORD.findall(old), _WORD.findall(new)
-            work -= _work(old_words, new_words)
+            words, new_words = _WORD.findall(old), _WORD.findall(new)
+            counts = Counter(new_words)
+            work -= _LIST_WORK + len(words) + len(new_words) + sum(counts[word] for word in words)
             if work < 0 or not (old and new):
-                yield _Change(old, new)
-                continue
-            for k1, k2, m1, m2 in _differing(old_words, new_words):
-                yield _Change("".join(old_words[k1:k2]), "".join(new_words[m1:m2]))
+                yield old, new
+            else:
+                for removed, added in _differing(words, new_words):
+                    yield "".join(removed), "".join(added)
 
 
-def _work(old: list[str], new: list[str]) -> int:
-    counts = Counter(new)
-    return _LIST_WORK + len(old) + len(new) + sum(counts[item] for item in old)
-
-
-def _differing(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
+def _differing(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[Sequence[str], ...]]:
     # autojunk ignores frequent items in long lists, so that the work stays nearly linear.
     matcher = SequenceMatcher(None, old, new, autojunk=len(new) > _LONG_LIST)
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         if tag != "equal":
-            yield i1, i2, j1, j2
+            yield old[i1:i2], new[j1:j2]
 
 
 # ---- Examples of outputs, with the texts of the latest documents.
@@ -330,16 +313,10 @@ def print_examples(console: Console, examples: Examples) -> None:
 def _pair_lines(pair: Pair) -> Iterator[Block]:
     duplicate = pair.duplicate
     ids = f"{one_line(duplicate.id, _ID_CELLS)} ← {one_line(duplicate.original_id, _ID_CELLS)}"
-    yield Text.assemble(_INDENT, (ids, DUPLICATE_STYLE), f"  {_nearness(duplicate)}")
+    yield Text.assemble(_INDENT, (ids, DUPLICATE_STYLE), f"  {nearness(duplicate)}")
     if duplicate.method != "exact":
         change = one_line(describe_change(pair.original.text, pair.copy.text))
         yield Text(2 * _INDENT + change, style=QUIET_STYLE)
-
-
-def _nearness(duplicate: DuplicateOutput) -> str:
-    if duplicate.method == "exact":
-        return "the same content"
-    return f"{duplicate.distance} of {duplicate.bits} bits differ"
 
 
 def print_addresses(console: Console, brokers: str, pages: str, state_dir: Path) -> None:
@@ -414,12 +391,13 @@ def _kinds(report: DemoReport, by_kind: _ByKind) -> list[Block]:
         return (
             name,
             *(f"{each:,}" for each in sums),
-            *map(_rate, (rates["recall"], rates["precision"])),
+            _rate(rates["recall"]),
+            _rate(rates["precision"]),
         )
 
     broken = {kind: scores for kind, scores in by_kind.items() if kind in _BROKEN}
     overall = {"recall": report.recall, "precision": report.precision}
-    rows = [
+    rows: list[tuple[str | Text, ...]] = [
         _head("kind", "records", "copies", "found", "recall", "precision"),
         *(
             row(_KIND_NAMES.get(kind, kind.replace("_", " ")), {kind: scores}, scores)
@@ -488,7 +466,7 @@ def demo_page(report: DemoReport, examples: Examples) -> str:
     content = {
         "profile": report.profile,
         "tiles": _tiles(report),
-        "pairs": [(_nearness(p.duplicate), *text_pair(p.original, p.copy, names)) for p in pairs],
+        "pairs": [(nearness(p.duplicate), *text_pair(p.original, p.copy, names)) for p in pairs],
         "duplicates": f"{report.duplicates:,}",
         "reasons": [(name, f"{count:,}") for name, count in report.dead_letters_by_reason.items()],
         "refused": refused,
