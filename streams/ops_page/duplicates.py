@@ -293,7 +293,6 @@ class DuplicateViews:
 
 
 def _missing(original: Document | None, document: Document | None) -> str | None:
-    """Return which texts cannot be shown, and why."""
     match original, document:
         case None, None:
             which = "neither text is"

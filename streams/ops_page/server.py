@@ -30,7 +30,7 @@ from streams.ops_page.access import Access, Area, Refusal, WorkBudget
 from streams.ops_page.duplicates import DuplicateViews
 from streams.ops_page.status import Monitored, StatusReport
 from streams.ops_page.text_check import CheckRequest, TextCheck
-from streams.settings.settings import Settings, WebSettings
+from streams.settings.settings import Settings, WebSettings, http_url
 
 # ---- The paths under ``/api``.
 
@@ -45,7 +45,6 @@ _ESCAPED: Final = 2  # allowance for escapes in the JSON of a text
 
 
 def refused(refusal: Refusal, headers: Mapping[str, str] | None = None) -> web.Response:
-    """Return an error with a reason for programs and a message for people."""
     error = {"error": {"reason": refusal.reason, "message": refusal.message}}
     return _response(refusal.status, msgspec.json.encode(error), JSON, headers)
 
@@ -221,8 +220,6 @@ def guarded_application(
 
 
 def _guard(access: Access, files: frozenset[str]) -> Middleware:
-    """Return middleware that checks access, and answers 404 and 405 in JSON."""
-
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         area = Area.DATA
@@ -453,8 +450,7 @@ def listen(settings: WebSettings) -> socket.socket:
 
 
 def url_of(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+    return http_url(*listening.getsockname()[:2])
 
 
 @asynccontextmanager

@@ -234,7 +234,6 @@ class StatusReport:
         self._to_recover: dict[int, int] = {}
 
     def tick(self) -> None:
-        """Take a sample if it is due; from one thread."""
         self._history.take()
 
     def status(self) -> Status:
@@ -441,9 +440,8 @@ def _by_label(sample: Sample, name: str) -> dict[str, int]:
 def _bytes_under(directory: Path) -> int:
     """Return the bytes of all files below a directory; files may come and go."""
     total = 0
-    with contextlib.suppress(OSError):
-        for path, _, files in os.walk(directory):
-            for file in files:
-                with contextlib.suppress(OSError):
-                    total += (Path(path) / file).stat().st_size
+    for path, _, files in os.walk(directory):  # leaves out directories that are gone
+        for file in files:
+            with contextlib.suppress(OSError):
+                total += (Path(path) / file).stat().st_size
     return total

@@ -30,7 +30,7 @@ from streams.errors import Problem, SettingsError, WorkerUnavailableError
 from streams.monitoring.worker_state import CheckUnavailableError, WorkerView
 from streams.offline.pages.text_differences import Piece, side_by_side
 from streams.ops_page.access import token_of
-from streams.settings.settings import WebSettings
+from streams.settings.settings import WebSettings, http_url
 
 # ---- Query and answer; docs/operations.md says what each field is, and a test that none lacks.
 
@@ -158,8 +158,7 @@ def _response(
 
 def own_url(web: WebSettings) -> str:
     """Return the address of the pages of a local worker with these settings."""
-    host = web.host if web.on_loopback else "127.0.0.1"
-    return f"http://{f'[{host}]' if ':' in host else host}:{web.port}"
+    return http_url(web.host if web.on_loopback else "127.0.0.1", web.port).rstrip("/")
 
 
 def _connection(url: str) -> tuple[http.client.HTTPConnection, str]:

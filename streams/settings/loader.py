@@ -124,7 +124,6 @@ def shown(value: object) -> str:
 
 
 def _expected(info: inspect.Type) -> str:
-    """Return in words what a value of a type must be."""
     match info:
         case inspect.Metadata(type=inner):
             text = _expected(inner)

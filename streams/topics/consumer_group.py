@@ -109,8 +109,6 @@ class Member(NamedTuple):
 
 
 class GroupState(NamedTuple):
-    """The group at one time."""
-
     members: list[Member] | None  # None: the broker does not describe groups
     partitions: int  # of the raw topic
     notes: dict[int, str]  # the texts of committed offsets, by partition
