@@ -47,7 +47,7 @@ def refused_field(reason: R, detail: str, **content: object) -> Refused:
     return Refused(reason, raw(as_json({"text": "雪", **content})), detail)
 
 
-def refused_event(detail: str, reason: R = R.BAD_CLOUDEVENT, **envelope: object) -> Refused:
+def refused_event(detail: str, reason: R = R.BAD_CLOUDEVENT, /, **envelope: object) -> Refused:
     members = {**ENVELOPE, "data": {"text": "雪"}, **envelope}
     return Refused(reason, raw(as_json(members), headers=STRUCTURED), detail)
 
@@ -56,6 +56,7 @@ LONG_ID = "雪" * (ID_BYTES_MAX // 3 + 1)
 TEXT = as_json({"text": "雪"})
 
 LONG_ID_HEADER = ("ce_id", LONG_ID.encode())
+NO_TIMES: list[object] = ["yesterday", "", True, [], 10**15]
 CASES = [
     *(
         Refused(R.NULL_VALUE, raw(None, key, headers), "key")
@@ -96,10 +97,7 @@ CASES = [
     Refused(R.ID_TOO_LONG, raw(None, key=LONG_ID.encode()), "key"),
     Refused(R.ID_TOO_LONG, raw(TEXT, headers=(*EVENT_HEADERS, LONG_ID_HEADER)), "CloudEvent"),
     Refused(R.TOO_LARGE, raw(b"x" * MAX_RECORD_BYTES), "max_record_bytes"),
-    *(
-        refused_field(R.BAD_TIMESTAMP, '"timestamp"', timestamp=value)
-        for value in ("yesterday", "", True, [], 10**15)
-    ),
+    *(refused_field(R.BAD_TIMESTAMP, '"timestamp"', timestamp=value) for value in NO_TIMES),
     Refused(R.BAD_TIMESTAMP, raw(b'{"text": "x", "timestamp": 1e400}'), '"timestamp"'),
     Refused(R.BAD_TIMESTAMP, raw(TEXT, time_ms=NOW_MS * 1000), "record's own"),
     Refused(

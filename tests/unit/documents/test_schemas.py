@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -162,7 +162,7 @@ def test_reader_and_schema_agree_on_edge_cases() -> None:
         assert isinstance(read(raw(as_json(content))), Document) is valid, content
 
 
-WRONG_IN_A_DUPLICATE: list[dict[str, object]] = [
+WRONG_IN_A_DUPLICATE: list[Mapping[str, object]] = [
     {"schema": "firstseen.duplicate-of/1"},
     {"id": 17},
     {"source": ["raw-documents", 0, 7]},
@@ -180,7 +180,7 @@ def test_duplicate_with_one_thing_wrong_or_missing_is_found() -> None:
     value = duplicate_value()
     assert errors_of("duplicate-of.v2", value) == []
     for changes in WRONG_IN_A_DUPLICATE:
-        assert errors_of("duplicate-of.v2", value | changes) != [], changes
+        assert errors_of("duplicate-of.v2", {**value, **changes}) != [], changes
     for field in value:
         without = {name: each for name, each in value.items() if name != field}
         assert errors_of("duplicate-of.v2", without) != [], field

@@ -67,7 +67,8 @@ def test_numbers_in_range_are_milliseconds_and_other_values_are_no_time() -> Non
         assert parse_timestamp(value) == value
     assert [parse_timestamp(value) for value in (NOON_MS + 0.75, -0.5)] == [NOON_MS, -1]
     out_of_range = (math.nan, math.inf, -math.inf, TIME_MS_MIN - 1, TIME_MS_MAX + 1, 10**400)
-    for wrong in (*out_of_range, True, False, [], {}):
+    others: list[object] = [True, False, [], {}]
+    for wrong in (*out_of_range, *others):
         with pytest.raises(TimestampError):
             parse_timestamp(wrong)
 
