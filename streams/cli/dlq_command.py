@@ -75,11 +75,11 @@ def list_(
       firstseen dlq list --json | jq -r '.newest[] | select(.state == "at cap") | .position'
     """
     from streams.dead_letters.letters import read_all, summarise
-    from streams.dead_letters.replay import ReplayMemory
+    from streams.dead_letters.replay import Redeliveries
 
     topics = _topics(settings)
-    with closing(ReplayMemory(settings, topics)) as memory:
-        done = memory.read()
+    with closing(Redeliveries(settings, topics)) as redeliveries:
+        done = redeliveries.begin()
     summary = summarise(
         read_all(settings, topics, options.announce),
         raw_topic=topics.raw,
@@ -161,8 +161,8 @@ def replay(
     from streams.dead_letters.letters import position_on, read_all, read_positions
     from streams.dead_letters.replay import (
         Account,
+        Redeliveries,
         Replay,
-        ReplayMemory,
         Selection,
         redeliveries_of,
     )
@@ -176,14 +176,10 @@ def replay(
     account = Account()
     is_complete = False
     try:
-        if dry_run:
-            with closing(ReplayMemory(settings, topics)) as memory:
-                done = memory.read()
-            Replay(topics, selection, done, None, account).run(records, whole=not at)
-        else:
-            with closing(redeliveries_of(settings, topics)) as redeliveries:
-                done = redeliveries.begin()
-                Replay(topics, selection, done, redeliveries, account).run(records, whole=not at)
+        opened = (Redeliveries if dry_run else redeliveries_of)(settings, topics)
+        with closing(opened) as redeliveries:
+            done = redeliveries.begin()
+            Replay(topics, selection, done, redeliveries, account).run(records, whole=not at)
         is_complete = True
     finally:  # after an error or Ctrl-C too, report what was sent
         content, view = _account_shown(
