@@ -9,8 +9,9 @@ import pytest
 from simhash_core.log.records import Bundle
 from streams.kafka.producers import AppendUnknownError
 from streams.worker.order import BundlePace
+from tests.rigs.async_tests import until
 from tests.rigs.manual_clock import ManualClock
-from tests.unit.worker.hand_driven import SETTINGS, TOPICS, HandDriven, text, turns, until
+from tests.unit.worker.hand_driven import SETTINGS, TOPICS, HandDriven, text, turns
 
 UNANSWERED_SECONDS = 1.0
 FULL = SETTINGS.batch.documents
