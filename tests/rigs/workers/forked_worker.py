@@ -151,7 +151,9 @@ def _received(requests: socket.socket) -> _Request | None:
     if not message:
         return None
     answers, stdin, log = descriptors
-    return _Request(*json.loads(message), socket.socket(fileno=answers), stdin, log)
+    options, environment, namespace, fault = json.loads(message)
+    connection = socket.socket(fileno=answers)
+    return _Request(options, environment, namespace, fault, connection, stdin, log)
 
 
 def _answer_ended(running: dict[int, socket.socket]) -> None:
