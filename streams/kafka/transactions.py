@@ -88,8 +88,8 @@ class _ConnectionLog:
 class TransactionalProducer:
     """Commits batches under one transactional id.
 
-    ``hangs_from``, for other threads, is the time (monotonic) after which the present call hangs;
-    infinite without a call.
+    Other threads read ``hangs_from``: after that time (monotonic) the present call hangs. It is
+    infinite while there is no call.
     """
 
     def __init__(

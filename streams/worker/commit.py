@@ -47,7 +47,7 @@ _POSITION_SECONDS: Final = 10.0
 """How often shards without outputs commit their log position, so that the log can be trimmed."""
 _STALE_WAIT_SECONDS: Final = 0.05
 _COMMITS_GATHERED: Final = 50.0
-"""Outputs a second above which a commit waits for more: it costs a dozen requests."""
+"""With more outputs a second, a commit waits for others, because each costs a dozen requests."""
 
 
 class OutputObserver(Protocol):

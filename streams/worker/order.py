@@ -64,7 +64,7 @@ def report_seconds(senders: int, turn_seconds: float) -> float:
 
 
 class _Window:
-    """What was read of the log in some time."""
+    """Who sent bundles in some seconds, and how many documents they had."""
 
     def __init__(self) -> None:
         self.senders: set[str] = set()

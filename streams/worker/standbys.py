@@ -119,7 +119,7 @@ class StandbyStores:
             await asyncio.wait(self._closing)
 
     def measure(self, missing: int) -> None:
-        """``missing``: this worker's own shards without an open standby."""
+        """Update the metrics; ``missing`` are this worker's own shards without an open standby."""
         lag = 0 if self._follower is None else self._follower.lag
         self._metrics.standbys(len(self._stores), lag, missing)
 

@@ -379,7 +379,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         ),
         _MOVES,
     ),
-    _mutant("shards that are lost stay open", Assignment, "lost", nothing, _ZOMBIES),
+    _mutant("shards that are lost stay open", Assignment, "lost", nothing, _ZOMBIES, start=1),
     _mutant(
         "a partition whose timestamps are late has no turn beside a backlog",
         timestamp_merge.TimestampMerge,
@@ -440,6 +440,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "abort_left_open",
         nothing_awaited,
         _FIRST_COMMITS,
+        start=2,
     ),
     _mutant(
         "offsets in open transactions are taken for stable",

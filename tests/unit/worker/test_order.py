@@ -8,9 +8,11 @@ import pytest
 
 from simhash_core.log.records import Bundle
 from streams.kafka.producers import AppendUnknownError
+from streams.worker import order
 from streams.worker.order import BundlePace
+from tests.rigs.async_tests import until
 from tests.rigs.manual_clock import ManualClock
-from tests.unit.worker.hand_driven import SETTINGS, TOPICS, HandDriven, text, turns, until
+from tests.unit.worker.hand_driven import SETTINGS, TOPICS, HandDriven, text, turns
 
 UNANSWERED_SECONDS = 1.0
 FULL = SETTINGS.batch.documents
@@ -151,7 +153,10 @@ async def test_what_comes_before_a_bundle_is_read_back_leaves_together(worker: H
     assert [rows_in(each) for each in bundles(worker)] == [{1: 1}, {1: 2, 2: 2}]
 
 
-async def test_a_full_bundle_leaves_before_the_last_one_is_read_back(worker: HandDriven) -> None:
+async def test_a_full_bundle_leaves_before_the_last_one_is_read_back(
+    worker: HandDriven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(order, "_UNANSWERED_SECONDS", 60.0)
     await worker.open(0, 1, 2)
     worker.log.is_held = True
     worker.send(1, text(1))

@@ -12,6 +12,7 @@ from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
 from streams.worker import commit, pipeline
 from streams.worker.index_on_kafka import Claim
 from streams.worker.log_codec import LogCodec
+from tests.rigs.async_tests import until
 from tests.unit.worker.hand_driven import (
     FINGERPRINTER,
     TOPICS,
@@ -19,7 +20,6 @@ from tests.unit.worker.hand_driven import (
     HandDriven,
     text,
     turns,
-    until,
 )
 
 ABORTED = AbortedError("aborted")
@@ -173,7 +173,6 @@ async def test_a_commit_without_answer_that_did_not_take_place_is_made_again(
 async def test_a_stale_generation_waits_for_the_next_one(
     worker: HandDriven, is_announced: bool
 ) -> None:
-    """Whether the worker has learned of the rebalance, or only the member has."""
     await worker.open(0, 1, 2)
     before = dict(worker.shards)
     stale = StaleGenerationError("of an older generation")
