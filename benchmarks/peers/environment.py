@@ -13,7 +13,7 @@ DIRECTORY: Final = ROOT / ".venv-peers"
 REQUIREMENTS: Final = Path(__file__).with_name("requirements.txt")
 
 _INSTALLED: Final = DIRECTORY / ".installed"
-_INSTALL_SECONDS: Final = 300
+_INSTALL_SECONDS: Final = 1800
 
 
 def is_there() -> bool:

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -16,8 +23,9 @@ from simhash_core.verdicts import (
     RejectionReason,
     Unique,
 )
+from streams.settings.settings import Settings, TraceExport
 from streams.worker.fingerprint import PendingRecord
-from streams.worker.traces import PARENT, DocumentTraces
+from streams.worker.traces import _FLUSH_SECONDS, PARENT, DocumentTraces, document_traces
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"  # the example of W3C Trace Context, section 3.2
 SPAN = "00f067aa0ba902b7"
@@ -175,3 +183,61 @@ def test_documents_beyond_the_limit_go_on_without_a_span(
     traced.commit(3, *documents)
     assert len(traced.documents) == 2
     assert span_id(traced.begin(4)) != SPAN
+
+
+class Collector(HTTPServer):
+    """An OpenTelemetry collector, which keeps the bodies of what is sent to it."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Requests)
+        self.bodies: list[bytes] = []
+
+
+class _Requests(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with Collector() as server:
+        serving = threading.Thread(target=server.serve_forever, args=(0.05,))
+        serving.start()
+        yield server
+        server.shutdown()
+        serving.join()
+
+
+def traces_sent_to(port: int, monkeypatch: pytest.MonkeyPatch) -> DocumentTraces:
+    """The traces of a worker with one document that has ended and was not sent yet."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
+    traces = document_traces(Settings(traces=TraceExport.OTLP), "worker")
+    parent = (PARENT, f"00-{TRACE}-{SPAN}-01".encode())
+    traces.begin(SourcePosition("raw-documents", 3, 1), RawRecord(b"", b"", 0, (parent,)))
+    traces.committed([], [], [(3, 2)])
+    return traces
+
+
+def test_a_worker_that_ends_sends_its_last_spans(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces = traces_sent_to(collector.server_port, monkeypatch)
+    assert collector.bodies == []
+    traces.close()
+    (body,) = collector.bodies
+    assert body.count(bytes.fromhex(TRACE)) == len(["commit", "firstseen"])
+
+
+def test_a_collector_that_does_not_answer_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        traces = traces_sent_to(silent.getsockname()[1], monkeypatch)
+        begun = time.monotonic()
+        traces.close()
+        assert time.monotonic() - begun < 2 * _FLUSH_SECONDS
