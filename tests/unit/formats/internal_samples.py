@@ -141,6 +141,8 @@ ENTRIES: Final = NewEntries(17, PACKET, np.array([0, 1]))
 PROGRESS: Final = Progress(CHAIN, 13, 20, 18)
 CLOCK: Final = LogClock(TIME_MS + 500, [(661474, 17)])
 WINDOWED: Final = Progress(CHAIN, 16, 22, 20, CLOCK)
+BEFORE: Final = Progress(CHAIN, 10, 17, 15)
+WRITER: Final = b"writer-1"
 DELETIONS: Final = LoggedDeletions(17 << 16, [17 << 16 | 1])
 LINEAGE: Final = UNKNOWN.next("w-0").next("w-1").next("w-1")
 STORED: Final = StoredProgress(PROGRESS, 57, TIME_MS, INDEX, READING, lineage=UNKNOWN.next("w-0"))

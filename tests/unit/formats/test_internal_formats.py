@@ -22,13 +22,14 @@ from streams.store.changelog_codec import (
     LoggedEnd,
     LoggedProgress,
     decode_record,
+    encode_block,
     encode_deletions,
     encode_end,
     encode_entries,
     encode_progress,
     written_in,
 )
-from streams.store.row_codec import EntryBlock
+from streams.store.row_codec import EntryBlock, entry_block
 from streams.store.shard_segments import (
     FiledShard,
     SegmentOwner,
@@ -39,6 +40,7 @@ from streams.store.shard_segments import (
 from streams.worker.log_codec import LogCodec
 from tests.unit.core.index.made_prints import bare_prints
 from tests.unit.formats.internal_samples import (
+    BEFORE,
     BEGUN,
     BUNDLE,
     DECIDED,
@@ -57,6 +59,7 @@ from tests.unit.formats.internal_samples import (
     REPORT,
     STORED,
     WINDOWED,
+    WRITER,
     columns,
     example,
 )
@@ -97,6 +100,18 @@ def test_report_is_the_bytes_of_the_page_both_ways() -> None:
     (value,) = example("report")
     assert CODEC.encode_report(REPORT, NEWEST).hex() == value
     assert CODEC.decode_report(bytes.fromhex(value), "here") == REPORT
+
+
+def test_changelog_records_without_transactions_are_the_bytes_of_the_page() -> None:
+    records = [
+        encode_block(entry_block(ENTRIES), WRITER, 30),
+        encode_progress(PROGRESS, INDEX, READING, "w-1", 0, 31, BEFORE),
+        encode_deletions(DELETIONS, WRITER),
+        *encode_end(DELETIONS.first, WRITER),
+    ]
+    written = [written_in(record, NEWEST) for record in records]
+    lines = [f"{key.hex()}={(value or b'').hex()}" for key, value in written]
+    assert lines == example("changelog without transactions")
 
 
 def test_changelog_records_are_the_bytes_of_the_page_both_ways() -> None:

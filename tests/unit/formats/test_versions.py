@@ -15,16 +15,18 @@ from streams.store.changelog_codec import (
     LoggedEnd,
     LoggedProgress,
     decode_record,
+    encode_block,
     encode_deletions,
     encode_end,
     encode_entries,
     encode_progress,
     written_in,
 )
-from streams.store.row_codec import EntryBlock
+from streams.store.row_codec import EntryBlock, entry_block
 from streams.worker.log_codec import VERSION_BYTES, LogCodec, version_of
 from tests.repository.source_tree import ROOT
 from tests.unit.formats.internal_samples import (
+    BEFORE,
     BEGUN,
     BUNDLE,
     DECIDED,
@@ -40,6 +42,7 @@ from tests.unit.formats.internal_samples import (
     READING,
     REPORT,
     WINDOWED,
+    WRITER,
     example,
 )
 from tests.unit.store.strategies import same_bundle, same_columns
@@ -98,12 +101,18 @@ def test_changelog_records_of_each_version_are_read(version: int) -> None:
     for name, pair in values.items():
         key, _, value = pair.partition("=")
         read[name] = decode_record(bytes.fromhex(key), bytes.fromhex(value) or None, "here")
-    entries = read.pop("entries")
-    assert isinstance(entries, EntryBlock)
-    assert entries.sequences.tolist() == ENTRIES.sequences.tolist()
-    assert same_columns(entries.columns, ENTRIES.packet.columns)
+    for name in [name for name in read if name.startswith("entries")]:
+        entries = read.pop(name)
+        assert isinstance(entries, EntryBlock)
+        assert entries.sequences.tolist() == ENTRIES.sequences.tolist()
+        assert same_columns(entries.columns, ENTRIES.packet.columns)
     end = LoggedEnd(DELETIONS.first)
-    assert read == {
+    of_writers = {
+        "progress of a writer": LoggedProgress(PROGRESS, INDEX, READING, "w-1"),
+        "deletions of a writer": DELETIONS,
+        "end of entries of a writer": LoggedEnd(DELETIONS.first, WRITER),
+    }
+    assert read == (of_writers if version == NEWEST else {}) | {
         "progress": LoggedProgress(PROGRESS, INDEX, READING),
         "deletions": DELETIONS,
         "end of entries": end,
@@ -132,6 +141,13 @@ def test_what_is_written_now_is_of_the_newest_version() -> None:
         ("progress", encode_progress(PROGRESS, INDEX, READING)),
         ("deletions", encode_deletions(DELETIONS)),
         ("end of entries", first),
+        ("entries of a writer", encode_block(entry_block(ENTRIES), WRITER, 30)),
+        (
+            "progress of a writer",
+            encode_progress(PROGRESS, INDEX, READING, "w-1", 0, 31, BEFORE),
+        ),
+        ("deletions of a writer", encode_deletions(DELETIONS, WRITER)),
+        ("end of entries of a writer", encode_end(DELETIONS.first, WRITER)[0]),
     ):
         key, value = written_in(changed, NEWEST)
         assert f"{key.hex()}={(value or b'').hex()}" == values[f"changelog {name}"]
