@@ -41,7 +41,6 @@ SEGMENT_OWNER: Final = SegmentOwner(INDEX, "news")
 
 
 def documented() -> dict[bytes, bytes]:
-    """The keys and values of the page."""
     pairs = [line.partition("=") for line in example("state on disk")]
     return {bytes.fromhex(key): bytes.fromhex(value) for key, _, value in pairs}
 

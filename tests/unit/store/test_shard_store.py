@@ -17,6 +17,7 @@ from streams.store import shard_store
 from streams.store.changelog_codec import ENTRIES_TAG, ChangelogRecord, decode_records
 from streams.store.entry_batch import Removal, records_of
 from streams.store.row_codec import ProgressRow
+from streams.store.row_store import SCANNED_ROWS
 from streams.store.shard_store import ShardStore
 from tests.unit.store.samples import (
     expected,
@@ -92,7 +93,7 @@ def test_entries_come_back_as_they_were(store: ShardStore, commits: list[NewEntr
 def test_fingerprints_come_in_parts_of_a_bounded_size(
     store: ShardStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert shard_store.SCANNED_ROWS * shard_store._JOINED_SCANS == 65_536
+    assert SCANNED_ROWS * shard_store._JOINED_SCANS == 65_536
     monkeypatch.setattr(shard_store, "SCANNED_ROWS", 16)
     monkeypatch.setattr(shard_store, "_JOINED_SCANS", 2)
     store.commit([new_entries(0, [sample(n) for n in range(80)])], progress_at(1))
