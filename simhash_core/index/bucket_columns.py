@@ -64,7 +64,7 @@ def unpack_rows(packed: NDArray[np.uint8]) -> NDArray[np.uint32]:
 def spread(
     starts: NDArray[np.intp], lengths: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return for each position in some ranges the number of its range, and the position."""
+    """Return the number of the range, and the position, for each position in the ranges."""
     of = np.repeat(np.arange(len(starts)), lengths)
     # Where a range begins, minus the number of positions before it.
     at = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
@@ -148,7 +148,7 @@ class BucketColumns:
         return ends.searchsorted(kept, side="right"), unpack_rows(self.rows[at[kept]])
 
     def values(self, documents: int) -> NDArray[np.uint32]:
-        """Return values as (documents, columns), for tags that are rests of values, or empty."""
+        """Return the values, (documents, columns); a tag is the rest of its value, or empty."""
         by_column = np.empty((documents, self.columns), dtype=np.uint32)
         a_column = (len(self.directory) - 1) // max(self.columns, 1)
         lengths = np.diff(self.directory)

@@ -64,7 +64,7 @@ class SequenceColumn:
         return whole
 
     def count_below(self, sequence: int) -> int:
-        """Return how many sequence numbers are lower: the first row that is not."""
+        """Return how many sequence numbers are lower; this is the first row that is not lower."""
         packet = np.uint64(sequence >> 16)
         at = int(np.searchsorted(self.packets, packet))
         if at == len(self.packets):
@@ -98,14 +98,14 @@ class Question(NamedTuple):
 
 SLOT_NUMBERS: Final = 1 << 16
 NO_SLOT: Final = SLOT_NUMBERS - 1
-"""Of the rows of a shard that is not open here: no look-up meets them."""
+"""The slot of rows whose shard is not open here: no look-up returns them."""
 
 _EVERY_SLOT: Final = np.arange(SLOT_NUMBERS, dtype=np.uint16)
 _EVERY_SLOT.flags.writeable = False
 
 
 class SlotColumn(NamedTuple):
-    """The slot of each row: the rows say which shard, the segment says which slot it has."""
+    """The slot of each row: a row has the number of its shard, and ``slots`` the slot of that."""
 
     shards: NDArray[np.uint16]  # (documents,), numbers of shards of this segment
     slots: NDArray[np.uint16]  # of each shard; they change as shards of a file come and go
@@ -375,7 +375,7 @@ def segment_of(scheme: BlockScheme, layout: Layout, columns: Mapping[str, Column
 class KeptSegment:
     """A segment in an index, and the rows that are hidden there.
 
-    One of a file has only the rows of shards that claimed it.
+    A segment of a file shows only the rows of shards that claimed it.
     """
 
     def __init__(self, segment: Segment, *, is_filed: bool = False) -> None:

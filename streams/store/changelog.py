@@ -412,7 +412,7 @@ class ChangelogFollower(ReaderThread[_Read]):
         return (await self._offsets(partition, seconds))[1]
 
     async def reach(self, partition: int, offset: int, seconds: float) -> bool:
-        """Wait until all before an offset is delivered; return whether that took no longer."""
+        """Wait until all before an offset is delivered; return False if it takes longer."""
         deadline = asyncio.get_running_loop().time() + seconds
         while self.position(partition) < offset:
             if partition not in self._numbers or asyncio.get_running_loop().time() > deadline:

@@ -53,7 +53,7 @@ ReadNumbers = Callable[[list[bytes]], list[list[int]]]
 
 
 class ReferenceChanges:
-    """Changes of such rows in one batch; each is read once and written once."""
+    """Changes of rows of sequence numbers; a batch reads and writes each row once."""
 
     def __init__(self, numbers: ReadNumbers) -> None:
         self._numbers = numbers

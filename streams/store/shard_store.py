@@ -194,7 +194,7 @@ class ShardStore:
         ]
 
     def set_filed(self, claims: Iterable[FiledRange], without: Iterable[int] = ()) -> None:
-        """Record which segment files have the entries, none of them those of ``without``."""
+        """Record which segment files have the entries; no file has those of ``without``."""
         batch = self._store.batch()
         for each in self.filed():
             batch.delete(codec.FILED.key(each.first))

@@ -275,10 +275,7 @@ def settings(topic: ChangelogTopic, tmp_path: Path) -> Settings:
 
 
 def stores_of(
-    settings: Settings,
-    topic: ChangelogTopic,
-    identity: str = INDEX,
-    metrics: Metrics | None = None,
+    settings: Settings, topic: ChangelogTopic, identity: str = INDEX, metrics: Metrics | None = None
 ) -> ShardStores:
     return ShardStores(settings, topic.config, identity, "the changelog", metrics or Metrics())
 
@@ -292,9 +289,8 @@ def opened(stores: ShardStores, commits: int = COMMITS) -> ShardStore:
     return stores.open(PARTITION, commits * ENTRIES_PER_COMMIT, threading.Event())
 
 
-def in_format(version: int) -> Callable[[Path], object]:
-    """A release of another format of stores has written this one."""
-    return lambda shard: write_raw(shard, {IDENTITY_KEY: version.to_bytes(2, "big") + b"\x90"})
+def written_by_an_older_release(shard: Path) -> None:
+    write_raw(shard, {IDENTITY_KEY: (FORMAT_VERSION - 1).to_bytes(2, "big") + b"\x90"})
 
 
 @pytest.mark.parametrize(
@@ -303,10 +299,9 @@ def in_format(version: int) -> Callable[[Path], object]:
         (lambda shard: (shard / "CURRENT").unlink(), "CURRENT is missing"),
         (lambda shard: next(shard.glob("MANIFEST-*")).write_bytes(b"\x5a" * 900), "Corruption"),
         (lambda shard: (shard / DAMAGE_MARK).write_text("a block\n"), "damaged"),
-        (in_format(FORMAT_VERSION - 1), f"format {FORMAT_VERSION - 1}, this version reads"),
-        (in_format(FORMAT_VERSION + 1), f"format {FORMAT_VERSION + 1}, this version reads"),
+        (written_by_an_older_release, f"format {FORMAT_VERSION - 1}, this version reads"),
     ],
-    ids=["newest version lost", "manifest overwritten", "marked", "older", "newer"],
+    ids=["newest version lost", "manifest overwritten", "marked", "older"],
 )
 def test_a_store_that_is_damaged_or_of_another_version_is_rebuilt(
     settings: Settings,
