@@ -18,8 +18,8 @@ KILL, CUT = Fault.KILL_WORKER, Fault.CUT_WORKER
 class RunningWorker(TorturedWorker):
     """One that says that it runs."""
 
-    def start(self) -> None:
-        pass
+    def start(self, fault: str = "") -> None:
+        del fault
 
 
 @pytest.fixture

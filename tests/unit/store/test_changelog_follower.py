@@ -8,8 +8,9 @@ from collections import defaultdict
 from streams.kafka.client_config import changelog_group, consumer_config
 from streams.store.changelog import ChangelogFollower, LoggedBatch
 from streams.store.changelog_codec import ChangelogRecord
+from tests.rigs.async_tests import until
 from tests.rigs.brokers.broker import Broker
-from tests.unit.kafka.recording_owner import settings_for, until
+from tests.unit.kafka.recording_owner import settings_for
 from tests.unit.store.changelog import ChangelogTopic
 
 WAIT_SECONDS = 30.0

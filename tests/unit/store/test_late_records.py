@@ -150,7 +150,8 @@ class Partition:
         unread = [each for each in self.records if each.offset >= store.changelog_offset]
         for first in range(0, len(unread), size):
             part = unread[first : first + size]
-            keys, values = [each.record.key for each in part], [each.record.value for each in part]
+            keys: list[bytes | None] = [each.record.key for each in part]
+            values = [each.record.value for each in part]
             offsets = [each.offset for each in part]
             load_batch(store, LoggedBatch(keys, values, offsets, 1, "changelog/3"), INDEX)
         store.read_to(self.end)

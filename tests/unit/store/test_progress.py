@@ -15,6 +15,7 @@ from msgspec.structs import astuple
 from simhash_core.log.records import Chain, Progress
 from streams.store.changelog import LoggedBatch
 from streams.store.changelog_codec import (
+    ANYWHERE,
     ChangelogRecord,
     LoggedProgress,
     encode_progress,
@@ -59,7 +60,8 @@ def opened() -> ShardStore:
 
 
 def encoded(progress: LoggedProgress) -> ChangelogRecord:
-    return encode_progress(*astuple(progress)[:-1], lineage=progress.lineage)
+    *fields, lineage = astuple(progress)
+    return encode_progress(*fields, ANYWHERE, None, lineage)
 
 
 def load(store: ShardStore, records: list[ChangelogRecord]) -> None:

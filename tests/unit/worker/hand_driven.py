@@ -23,6 +23,7 @@ from collections.abc import (
 from contextlib import asynccontextmanager
 from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 import pytest
@@ -302,6 +303,7 @@ class Committer:
         offsets: Mapping[int, int],
         group_metadata: bytes,
         note: str = "",  # noqa: ARG002
+        ends: Mapping[int, int] = MappingProxyType({}),
     ) -> dict[int, int]:
         changed = {each.partition for each in records if each.topic == TOPICS.changelog}
         assert changed == offsets.keys(), "a commit must have the offsets of each shard in it"
