@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import astuple
 
 from simhash_core.log.records import Chain, Progress
 from streams.store.changelog import LoggedBatch
 from streams.store.changelog_codec import (
-    ANYWHERE,
     ChangelogRecord,
     LoggedProgress,
     encode_progress,
@@ -60,8 +58,8 @@ def opened() -> ShardStore:
 
 
 def encoded(progress: LoggedProgress) -> ChangelogRecord:
-    *fields, lineage = astuple(progress)
-    return encode_progress(*fields, ANYWHERE, None, lineage)
+    of = progress
+    return encode_progress(of.progress, of.identity, of.reading, of.writer, of.expired_before)
 
 
 def load(store: ShardStore, records: list[ChangelogRecord]) -> None:
