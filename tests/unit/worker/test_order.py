@@ -114,7 +114,7 @@ def test_what_is_sent_no_more_counts_for_two_seconds_at_most() -> None:
     [
         pytest.param(0, 9_000, 0, id="nobody else looks up"),
         pytest.param(2, 90, 0.005, id="a few workers"),
-        pytest.param(9, 100, 0.01, id="1,000 reports a second"),
+        pytest.param(9, 100, 0.02, id="500 reports a second"),
         pytest.param(9, 2_000, 0.04, id="not more often than bundles leave"),
     ],
 )
