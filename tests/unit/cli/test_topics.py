@@ -129,6 +129,8 @@ def test_topics_are_made_once(settings: Settings) -> None:
     text = shown(settings, "check")
     assert text.stdout.splitlines()[-1].endswith(" 3 shards.")
     assert (len(text.stdout.splitlines()), text.stderr) == (1 + 7 + 1, "")
+    rows = [line.split() for line in text.stdout.splitlines()[1:-1]]
+    assert {tuple(row[2:4]) for row in rows} == {("1", "1")}, "copies, and those needed"
     assert "for ever" in text.stdout
 
 
