@@ -50,22 +50,26 @@ class Stall(NamedTuple):
         )
 
 
-class Standing(NamedTuple):
+class UnmovedOffset(NamedTuple):
     """An offset, and the time since which it has not changed."""
 
     offset: int
     since: float
 
 
-def standing_since(
-    before: Mapping[TopicPartition, Standing], offsets: Mapping[TopicPartition, int], now: float
-) -> dict[TopicPartition, Standing]:
+def unmoved_since(
+    before: Mapping[TopicPartition, UnmovedOffset],
+    offsets: Mapping[TopicPartition, int],
+    now: float,
+) -> dict[TopicPartition, UnmovedOffset]:
     """Return ``offsets`` with their times: from ``before`` where equal, otherwise ``now``."""
-    standing: dict[TopicPartition, Standing] = {}
+    unmoved: dict[TopicPartition, UnmovedOffset] = {}
     for partition, offset in offsets.items():
         known = before.get(partition)
-        standing[partition] = known if known and known.offset == offset else Standing(offset, now)
-    return standing
+        unmoved[partition] = (
+            known if known and known.offset == offset else UnmovedOffset(offset, now)
+        )
+    return unmoved
 
 
 class StallDetector:
@@ -73,7 +77,7 @@ class StallDetector:
 
     def __init__(self, limit_seconds: float) -> None:
         self.limit_seconds = limit_seconds
-        self._positions: dict[TopicPartition, Standing] = {}
+        self._positions: dict[TopicPartition, UnmovedOffset] = {}
 
     def pause(self) -> None:
         """Restart all timers, since the time until the next update is unknown."""
@@ -82,7 +86,7 @@ class StallDetector:
     def update(self, lags: Mapping[TopicPartition, PartitionLag], now: float) -> list[Stall]:
         """Take the lag of every watched partition, whose timers go on; return the stuck ones."""
         offsets = {partition: lag.position for partition, lag in lags.items() if lag.readable}
-        self._positions = standing_since(self._positions, offsets, now)
+        self._positions = unmoved_since(self._positions, offsets, now)
         return [
             Stall(partition, now - position.since, position.offset, lags[partition].readable)
             for partition, position in sorted(self._positions.items())

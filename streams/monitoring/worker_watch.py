@@ -24,9 +24,9 @@ from streams.monitoring.health import (
     PartitionLag,
     Stall,
     StallDetector,
-    Standing,
+    UnmovedOffset,
     lag_of,
-    standing_since,
+    unmoved_since,
 )
 from streams.monitoring.metrics import Metrics
 from streams.monitoring.worker_state import WorkerView
@@ -61,7 +61,7 @@ class TransactionWatch:
         """
         self._shard_topics = shard_topics
         self._others = list(others)
-        self._seen: dict[TopicPartition, Standing] = {}
+        self._seen: dict[TopicPartition, UnmovedOffset] = {}
         self._said: dict[TopicPartition, int] = {}
 
     def partitions(self, shards: Collection[int]) -> list[TopicPartition]:
@@ -71,7 +71,7 @@ class TransactionWatch:
     def update(self, is_open: Mapping[TopicPartition, OpenTransaction], now: float) -> float:
         """Take the open transactions; return the oldest one's age in seconds; log long ones."""
         offsets = {partition: each.offset for partition, each in is_open.items()}
-        self._seen = standing_since(self._seen, offsets, now)
+        self._seen = unmoved_since(self._seen, offsets, now)
         for partition in [p for p, offset in self._said.items() if offsets.get(p) != offset]:
             logger.warning("%s: the transaction has ended", partition)
             del self._said[partition]
