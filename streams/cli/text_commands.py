@@ -130,19 +130,19 @@ def fingerprint(
 
 
 def _show_documents(file: str, settings: options.Settings, fingerprinter: Fingerprinter) -> None:
-    from streams.files.text_files import Unreadable, documents_in
+    from streams.files.text_files import Refused, documents_in
 
-    for line in documents_in(file, settings):
-        if isinstance(line, Unreadable):
-            click.echo(f"firstseen: line {line.number + 1}: {line.why}", err=True)
+    for line, item in documents_in(file, settings):
+        if isinstance(item, Refused):
+            click.echo(f"firstseen: line {line.number + 1}: {item.reason}: {item.detail}", err=True)
             continue
-        fingerprinted = fingerprinter.fingerprint(line.text)
+        fingerprinted = fingerprinter.fingerprint(item.text)
         if options.is_json():
-            shown = {"id": line.id, **_fingerprint_object(fingerprinter, fingerprinted)}
+            shown = {"id": item.id, **_fingerprint_object(fingerprinter, fingerprinted)}
             options.write_json("fingerprint", shown)
         else:
             last = fingerprinted.undecidable or str(fingerprinted.features)
-            click.echo(f"{one_line(line.id)}\t{fingerprinted.fingerprint.hex() or '-'}\t{last}")
+            click.echo(f"{one_line(item.id)}\t{fingerprinted.fingerprint.hex() or '-'}\t{last}")
 
 
 def _fingerprint_view(

@@ -21,6 +21,7 @@ from simhash_core.analysis.exact_similarity import exact_jaccard
 from simhash_core.documents import Content, Document
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.profiles import Profile
+from streams.documents.output_records import decode_duplicate
 from streams.evaluation.labelled_files import LabelledDocuments
 from streams.offline.dedup_files import DedupInputs, RunProgress
 from streams.offline.local_dedup import DedupRequest, launched
@@ -87,20 +88,6 @@ class Decided(NamedTuple):
     cpu_seconds: float
 
 
-class _Source(msgspec.Struct):
-    offset: int
-
-
-class _Original(msgspec.Struct):
-    source: _Source
-
-
-class _DuplicateRecord(msgspec.Struct):
-    source: _Source
-    original: _Original
-    distance: int
-
-
 def decide(
     file: str,
     settings: Settings,
@@ -124,9 +111,8 @@ def decide(
             counts, identity = run.dedup.progress.counts, run.identity
         originals = array("q", range(len(documents.ids)))
         distances = {}
-        decode = msgspec.json.Decoder(_DuplicateRecord).decode
         with duplicates.open("rb") as lines:
-            for record in map(decode, lines):
+            for record in map(decode_duplicate, lines):
                 number = documents.by_line[record.source.offset]
                 originals[number] = documents.by_line[record.original.source.offset]
                 distances[number] = record.distance

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, NoReturn
 
-from simhash_core.documents import Document, RawRecord, SourcePosition
+from simhash_core.documents import Document
 from simhash_core.errors import FirstseenError, UsageError
-from simhash_core.verdicts import Rejection
 from streams.documents.fields import Field
 from streams.documents.json_values import UnreadableError, decode_json, decode_text
-from streams.documents.raw_documents import DocumentReader
 from streams.evaluation.figures import LABELS, LabelledPair
 from streams.files.input_lines import STANDARD_INPUT, InputLines, Line
+from streams.files.text_files import Refused, documents_in
 from streams.settings.settings import Settings
 
 GROUP: Final = "group"
@@ -108,20 +107,10 @@ def read_pairs(file: str, documents: LabelledDocuments) -> list[LabelledPair]:
 
 
 def _documents(file: str, settings: Settings) -> Iterator[tuple[Line, Document]]:
-    reader = DocumentReader(settings.fields, settings.max_record_bytes)
-    with InputLines(file, settings.max_record_bytes) as lines:
-        for line in lines:
-            if line.content is None:
-                _refuse(file, line, f"it has {line.size} bytes: raise max_record_bytes")
-            if line.is_blank:
-                continue
-            source = SourcePosition(lines.name, 0, line.number)
-            item = reader.read(source, RawRecord(None, line.content, 0))
-            if isinstance(item, Rejection):
-                _refuse(file, line, item.detail)
-            # A tombstone has a null value, and no line is null.
-            assert isinstance(item, Document)
-            yield line, item
+    for line, item in documents_in(file, settings):
+        if isinstance(item, Refused):
+            _refuse(file, line, item.detail)
+        yield line, item
 
 
 def _fields(file: str, line: Line) -> list[str]:

@@ -12,7 +12,7 @@ import io
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -30,6 +30,7 @@ from streams.files.input_lines import (
     Line,
     LineSource,
     open_raw,
+    readable,
     unpacked,
     unpacked_name,
 )
@@ -167,11 +168,7 @@ def text_rows(
     def lines() -> Iterator[bytes]:
         nonlocal done
         for file in files:
-            try:
-                with file.open("rb") as opened:
-                    content = opened.read(longest_bytes + 1)
-            except OSError as error:
-                raise InputFileError(f"cannot read {file}: {error.strerror}") from None
+            content, _ = _read_start(file, longest_bytes + 1)
             done += len(content)
             name = file.relative_to(folder).as_posix()
             # Keep bytes that are not UTF-8, as from a file of lines.
@@ -219,7 +216,11 @@ class InputDocuments:
         self._sources: list[str | tuple[Path, list[Path]]] = [
             (Path(path), _texts_in(Path(path))) if Path(path).is_dir() else path for path in paths
         ]
-        self.total_bytes = self._measure()
+        self.total_bytes = total_size(
+            path
+            for source in self._sources
+            for path in ([Path(source)] if isinstance(source, str) else source[1])
+        )
 
     @property
     def bytes_read(self) -> int:
@@ -263,12 +264,7 @@ class InputDocuments:
 
     def _of_file(self, folder: Path, file: Path) -> InputRecord:
         shown = os.fsencode(file.relative_to(folder).as_posix()).decode(errors="replace")
-        try:
-            with file.open("rb") as opened:
-                content = opened.read(self._longest_bytes + 1)
-                size = max(len(content), os.fstat(opened.fileno()).st_size)
-        except OSError as error:
-            raise InputFileError(f"cannot read {file}: {error.strerror}") from None
+        content, size = _read_start(file, self._longest_bytes + 1)
         self._done_bytes += size
         if len(content) > self._longest_bytes:
             return InputRecord(str(file), size, None, None)
@@ -286,21 +282,32 @@ class InputDocuments:
         fields = {self._fields.id: document_id} if self._fields.id else {}
         return msgspec.json.encode(fields | {self._fields.text: text})
 
-    def _measure(self) -> int | None:
-        total, is_known = 0, True
-        for source in self._sources:
-            if source == STANDARD_INPUT:
-                is_known = False
-                continue
-            files = [Path(source)] if isinstance(source, str) else source[1]
-            for file in files:
-                try:
-                    status = file.stat()
-                except OSError as error:
-                    raise UsageError(f"cannot read {file}: {error.strerror}") from None
-                is_known = is_known and stat.S_ISREG(status.st_mode)
-                total += status.st_size
-        return total if is_known else None
+
+def _read_start(file: Path, limit: int) -> tuple[bytes, int]:
+    """Return the first ``limit`` bytes of a file, and its size; raise ``InputFileError``."""
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(limit)
+            return content, max(len(content), os.fstat(opened.fileno()).st_size)
+    except OSError as error:
+        raise InputFileError(f"cannot read {file}: {error.strerror}") from None
+
+
+def total_size(files: Iterable[Path]) -> int | None:
+    """Return the bytes of all files; None if one is a pipe or standard input.
+
+    Raises ``UsageError`` for a missing file.
+    """
+    total, is_known = 0, True
+    for file in files:
+        if str(file) == STANDARD_INPUT:
+            is_known = False
+            continue
+        with readable(file):
+            status = file.stat()
+        is_known = is_known and stat.S_ISREG(status.st_mode)
+        total += status.st_size
+    return total if is_known else None
 
 
 def _check_standard_input(paths: Sequence[str]) -> None:
@@ -419,13 +426,8 @@ def _check_content(path: str) -> None:
     """Raise ``UsageError`` for a file that is unreadable or in an unknown format."""
     if not Path(path).is_file() and Path(path).exists():
         return  # the first bytes of a pipe or device can be read only once
-    with open_raw(path) as raw:
-        try:
-            content = unpacked(raw, path).read(_SNIFFED_BYTES)
-        except DAMAGED_ERRORS as error:
-            raise UsageError(f"cannot read {path}: the packed data is damaged ({error})") from None
-        except OSError as error:
-            raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+    with open_raw(path) as raw, readable(path):
+        content = unpacked(raw, path).read(_SNIFFED_BYTES)
     if unpacked_name(path).endswith(_PARQUET):
         return
     for magic, hint in _OTHER_FORMATS:

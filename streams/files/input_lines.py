@@ -36,11 +36,20 @@ def unpacked_name(name: str) -> str:
     return name
 
 
-def open_raw(file: str) -> BinaryIO:
+@contextmanager
+def readable(shown: str | Path) -> Iterator[None]:
+    """Turn errors of reading a file into ``UsageError``."""
     try:
-        return Path(file).open("rb")
+        yield
+    except DAMAGED_ERRORS as error:
+        raise UsageError(f"cannot read {shown}: the packed data is damaged ({error})") from None
     except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}") from None
+        raise UsageError(f"cannot read {shown}: {error.strerror or error}") from None
+
+
+def open_raw(file: str) -> BinaryIO:
+    with readable(file):
+        return Path(file).open("rb")
 
 
 def unpacked(raw: BinaryIO, name: str) -> BinaryIO:

@@ -5,22 +5,52 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.errors import UsageError
-from simhash_core.verdicts import Rejection
+from simhash_core.verdicts import Rejection, RejectionReason
 from streams.documents.json_values import UnreadableError, decode_text
 from streams.documents.raw_documents import DocumentReader
-from streams.files.input_lines import DAMAGED_ERRORS, STANDARD_INPUT, InputLines, unpacked
+from streams.files.input_lines import STANDARD_INPUT, InputLines, Line, readable, unpacked
 from streams.settings.settings import Settings
 
+PARTITION: Final = 0
+NO_TIME_MS: Final = 0  # a file's own time changes with each copy
 
-class Unreadable(NamedTuple):
-    """A line that is no document; ``number`` counts from 0."""
 
-    number: int
-    why: str
+class Refused(NamedTuple):
+    """Why a line is no document."""
+
+    reason: RejectionReason
+    detail: str
+
+
+def read_line(reader: DocumentReader, topic: str, line: Line) -> Document | Refused:
+    """Read a line that is not blank; ``topic`` is for its source position."""
+    if line.content is None:
+        limit = reader.max_record_bytes
+        detail = f"the line has {line.size} bytes, max_record_bytes is {limit}: raise it"
+        return Refused(RejectionReason.TOO_LARGE, detail)
+    record = RawRecord(None, line.content, NO_TIME_MS)
+    item = reader.read(SourcePosition(topic, PARTITION, line.number), record)
+    if isinstance(item, Rejection):
+        return Refused(item.reason, item.detail)
+    # A tombstone has a null value, and no line is null.
+    assert isinstance(item, Document)
+    return item
+
+
+def documents_in(file: str, settings: Settings) -> Iterator[tuple[Line, Document | Refused]]:
+    """Yield each line that is not blank, and its document.
+
+    Raises ``UsageError`` for a file that cannot be opened, ``InputFileError`` for a damaged one.
+    """
+    reader = DocumentReader(settings.fields, settings.max_record_bytes)
+    with InputLines(file, settings.max_record_bytes) as lines:
+        for line in lines:
+            if not line.is_blank:
+                yield line, read_line(reader, lines.name, line)
 
 
 def read_text(file: str, longest_bytes: int) -> str:
@@ -29,16 +59,12 @@ def read_text(file: str, longest_bytes: int) -> str:
     Raises ``UsageError`` for a file that is unreadable, too long or not UTF-8.
     """
     shown = "standard input" if file == STANDARD_INPUT else file
-    try:
+    with readable(shown):
         if file == STANDARD_INPUT:
             content = sys.stdin.buffer.read(longest_bytes + 1)
         else:
             with Path(file).open("rb") as raw:
                 content = unpacked(raw, file).read(longest_bytes + 1)
-    except DAMAGED_ERRORS as error:
-        raise UsageError(f"cannot read {shown}: the packed data is damaged ({error})") from None
-    except OSError as error:
-        raise UsageError(f"cannot read {shown}: {error.strerror or error}") from None
     if len(content) > longest_bytes:
         raise UsageError(
             f"{shown} has more than {longest_bytes} bytes: raise max_record_bytes, or cut it"
@@ -57,8 +83,8 @@ def find_documents(
     documents: dict[str, Document] = {}
     looked_at = 0
     for file in files:
-        for document in documents_in(file, settings):
-            if isinstance(document, Unreadable):
+        for _, document in documents_in(file, settings):
+            if isinstance(document, Refused):
                 continue
             looked_at += 1
             if document.id in missing:
@@ -70,22 +96,3 @@ def find_documents(
         f"no document {', '.join(map(repr, sorted(missing)))} among the {looked_at:,} of "
         f"{', '.join(files)}: is its id in another field (--set fields.id=…)?"
     )
-
-
-def documents_in(file: str, settings: Settings) -> Iterator[Document | Unreadable]:
-    """Yield the document or problem of each line that is not blank.
-
-    Raises ``UsageError`` for a file that cannot be opened, ``InputFileError`` for a damaged one.
-    """
-    reader = DocumentReader(settings.fields, settings.max_record_bytes)
-    with InputLines(file, settings.max_record_bytes) as lines:
-        for line in lines:
-            if line.content is None:
-                yield Unreadable(line.number, f"{line.size} bytes are over max_record_bytes")
-            elif not line.is_blank:
-                source = SourcePosition(lines.name, 0, line.number)
-                item = reader.read(source, RawRecord(None, line.content, 0))
-                if isinstance(item, Document):
-                    yield item
-                elif isinstance(item, Rejection):
-                    yield Unreadable(line.number, f"{item.reason}: {item.detail}")

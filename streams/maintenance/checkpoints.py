@@ -15,7 +15,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import Final
 
@@ -37,7 +37,6 @@ from streams.store.shard_directory import (
 CHECKPOINT_SCHEMA: Final = "firstseen.index-checkpoint/1"
 
 _SCANNED_ROWS: Final = 8_192
-_READ_BYTES: Final = 1 << 20
 _PARTIAL: Final = ".partial"
 _RANGES: Final = ((b"\x00", ENTRIES.tag), ENTRIES.bounds, (ENTRIES.bounds[1], b"\xff"))
 
@@ -235,10 +234,8 @@ def _files(path: Path, report: Report) -> list[CheckpointFile]:
     files: list[CheckpointFile] = []
     for done, each in enumerate(paths):
         report("digests", done, len(paths))
-        digest = blake2b(digest_size=16)
         with each.open("rb") as opened:
-            while part := opened.read(_READ_BYTES):
-                digest.update(part)
+            digest = file_digest(opened, lambda: blake2b(digest_size=16)).hexdigest()
             os.fsync(opened.fileno())
-        files.append(CheckpointFile(each.name, each.stat().st_size, digest.hexdigest()))
+        files.append(CheckpointFile(each.name, each.stat().st_size, digest))
     return files

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from typing import Final, NamedTuple, Self
 
 from confluent_kafka import KafkaException
@@ -38,7 +39,7 @@ from streams.worker.log_codec import LogCodec, OtherIndexError, version_of
 
 _POLL_SECONDS: Final = 0.2
 _JOIN_SECONDS: Final = 60.0
-_GROUP_ANSWER_SECONDS: Final = 30.0
+_ANSWER_SECONDS: Final = 30.0
 _STABLE_SECONDS: Final = 60.0  # longer than a killed worker's transaction stays open
 
 
@@ -109,15 +110,8 @@ class ExclusiveMember:
 
         Raises ``BrokerUnavailableError``.
         """
-        wanted = [ClientPartition(self._topic, each) for each in sorted(self._wanted)]
         ask = retrying(_STABLE_SECONDS, _POLL_SECONDS, is_of_client)
-        try:
-            committed = ask(committed_offsets, self._consumer, wanted, _GROUP_ANSWER_SECONDS)
-        except KafkaException as error:
-            raise BrokerUnavailableError(
-                f"the broker does not return the group's offsets: {error.args[0].str()}"
-            ) from error
-        return {each.partition: each.offset for each in committed if each.offset >= 0}
+        return _committed(self._consumer, self._topic, len(self._wanted), ask)
 
     def _assigned(self, consumer: Consumer, partitions: Iterable[ClientPartition]) -> None:
         assigned = list(partitions)
@@ -136,6 +130,28 @@ class ExclusiveMember:
             f"worker of this index was started meanwhile. Nothing was changed. Stop the worker "
             f"and repeat the command"
         )
+
+
+def committed_by(settings: Settings, application: str, raw: RawTopic) -> dict[int, int]:
+    """Return the raw offsets that a group has committed; raise ``BrokerUnavailableError``."""
+    with closing(Consumer(consumer_config(settings, group_id=application))) as consumer:
+        return _committed(consumer, raw.name, raw.partitions)
+
+
+def _committed(
+    consumer: Consumer,
+    topic: str,
+    partitions: int,
+    ask: Callable[..., list[ClientPartition]] = lambda call, *arguments: call(*arguments),
+) -> dict[int, int]:
+    wanted = [ClientPartition(topic, each) for each in range(partitions)]
+    try:
+        committed = ask(committed_offsets, consumer, wanted, _ANSWER_SECONDS)
+    except KafkaException as error:
+        raise BrokerUnavailableError(
+            f"the broker does not return the group's offsets: {error.args[0].str()}"
+        ) from error
+    return {each.partition: each.offset for each in committed if each.offset >= 0}
 
 
 # ---- What the changelog says of each shard: its progress and its latest entry.
@@ -269,9 +285,6 @@ def read_log(settings: Settings, identity: str, shards: list[ShardHead]) -> LogS
     return LogState(start, end, replica, damaged)
 
 
-_ANSWER_SECONDS = 30.0
-
-
 class IndexTopics(NamedTuple):
     raw: RawTopic
     shards: list[ShardHead]
@@ -319,18 +332,3 @@ def raw_watermarks(settings: Settings, raw: RawTopic) -> dict[int, Watermarks]:
     partitions = [TopicPartition(raw.name, each) for each in range(raw.partitions)]
     watermarks = BrokerWatermarks(config, settings.application_id, _ANSWER_SECONDS).of(partitions)
     return {each.partition: marks for each, marks in watermarks.items()}
-
-
-def committed_by(settings: Settings, application: str, raw: RawTopic) -> dict[int, int]:
-    """Return the raw offsets that a group has committed; raise ``BrokerUnavailableError``."""
-    consumer = Consumer(consumer_config(settings, group_id=application))
-    wanted = [ClientPartition(raw.name, partition) for partition in range(raw.partitions)]
-    try:
-        committed = committed_offsets(consumer, wanted, _ANSWER_SECONDS)
-    except KafkaException as error:
-        raise BrokerUnavailableError(
-            f"the broker does not return the offsets of {application}: {error.args[0].str()}"
-        ) from error
-    finally:
-        consumer.close()
-    return {each.partition: each.offset for each in committed if each.offset >= 0}

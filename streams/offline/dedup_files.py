@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 from urllib.parse import quote_from_bytes, unquote_to_bytes
@@ -14,7 +14,7 @@ import msgspec
 from simhash_core.errors import FirstseenError, UsageError
 from simhash_core.verdicts import VERDICT_NAMES
 from streams.documents.fields import FieldSettings
-from streams.files.document_files import DocumentFile, document_files, open_documents
+from streams.files.document_files import document_files, open_documents, total_size
 from streams.files.input_lines import STANDARD_INPUT, Line, LineSource, unpacked_name
 from streams.files.output_files import (
     STANDARD_OUTPUT,
@@ -102,7 +102,9 @@ class DedupInputs:
         for file in self.files:
             if file.path != STANDARD_INPUT and not file.texts:
                 open_documents(file, self._fields, self._longest_bytes).close()
-        self.total_bytes: Final = _total_bytes(self.files)
+        self.total_bytes: Final = total_size(
+            path for file in self.files for path in file.texts or (Path(file.path),)
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -138,17 +140,6 @@ class DedupInputs:
                 self.files[number], self._fields, self._longest_bytes
             )
         return self._open[number]
-
-
-def _total_bytes(files: Iterable[DocumentFile]) -> int | None:
-    total = 0
-    for file in files:
-        for path in file.texts or (Path(file.path),):
-            if not path.is_file():
-                return None
-            with suppress(OSError):
-                total += path.stat().st_size
-    return total
 
 
 def _batches(lines: Iterable[Line], limit: int) -> Iterator[list[Line]]:

@@ -18,31 +18,21 @@ from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
 from simhash_core.document_columns import DocumentColumns
-from simhash_core.documents import Document, RawRecord, SourcePosition
+from simhash_core.documents import Document
 from simhash_core.errors import FirstseenError
 from simhash_core.fingerprints.fingerprint import WORD_BITS
 from simhash_core.log.columns import document_columns
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import DEFAULT_PROFILE, profile_named
-from simhash_core.verdicts import Rejection, RejectionReason
 from streams.documents.raw_documents import DocumentReader
 from streams.files.input_lines import Line
+from streams.files.text_files import Refused, read_line
 from streams.offline.dedup_files import Batch
 from streams.settings.settings import Settings
-
-PARTITION: Final = 0
-NO_TIME_MS: Final = 0
-"""Time of documents without a timestamp: a constant, because a file's time changes with each copy,
-and equal input must give equal bytes."""
 
 _WORTH_A_POOL_BYTES: Final = 16 << 20
 _DEFAULT_FINGERPRINTER: Final = "streams.offline.default_fingerprinter"
 _AHEAD: Final = 2  # batches that wait for each process, so that none is idle
-
-
-class Refused(NamedTuple):
-    reason: RejectionReason
-    detail: str
 
 
 class Prepared(NamedTuple):
@@ -67,7 +57,7 @@ class Preparer:
         for row, line in enumerate(lines):
             if line.is_blank:
                 continue
-            item = self._read(topic, line)
+            item = read_line(self._reader, topic, line)
             if isinstance(item, Document):
                 documents.append(item)
             else:
@@ -75,19 +65,6 @@ class Preparer:
         prints = self._fingerprinter.fingerprint_batch([item.content for item in documents])
         words = self._fingerprinter.scheme.bits // WORD_BITS
         return Prepared(document_columns(documents, prints, words), refused)
-
-    def _read(self, topic: str, line: Line) -> Document | Refused:
-        if line.content is None:
-            limit = self._reader.max_record_bytes
-            detail = f"the line has {line.size} bytes, max_record_bytes is {limit}: raise it"
-            return Refused(RejectionReason.TOO_LARGE, detail)
-        record = RawRecord(None, line.content, NO_TIME_MS)
-        item = self._reader.read(SourcePosition(topic, PARTITION, line.number), record)
-        if isinstance(item, Rejection):
-            return Refused(item.reason, item.detail)
-        # A tombstone has a null value, and no line is null.
-        assert isinstance(item, Document)
-        return item
 
 
 PreparedBatches = Callable[[Iterable[Batch]], Iterator[tuple[Batch, Prepared]]]

@@ -31,6 +31,7 @@ from simhash_core.verdicts import DuplicateOf, RejectionReason, verdict_name
 from streams.documents.output_records import bytes_view, encode_duplicate
 from streams.files.input_lines import Line
 from streams.files.output_files import OutputFile
+from streams.files.text_files import PARTITION, Refused
 from streams.offline.dedup_files import (
     BLANK,
     DEAD_LETTER,
@@ -53,10 +54,8 @@ from streams.offline.dedup_files import (
     skip_done,
 )
 from streams.offline.fingerprint_pool import (
-    PARTITION,
     Prepared,
     PreparedBatches,
-    Refused,
     jobs_for,
     prepared_by,
     started_pool,
@@ -71,7 +70,6 @@ from streams.store.shard_store import ShardStore
 
 LOCAL_APPLICATION: Final = "local"
 """The application id of local indexes, which no worker opens. A state is known by its directory."""
-_PARTITION: Final = 0
 
 
 class MemoryStore(MemoryEntries):
@@ -117,7 +115,7 @@ def open_local_index(
     """
     if state is None:
         return closing(MemoryStore())
-    owner = StoreIdentity(identity, LOCAL_APPLICATION, _PARTITION)
+    owner = StoreIdentity(identity, LOCAL_APPLICATION, PARTITION)
     return closing(
         open_shard(state, owner, bits, RocksDisk(block_cache(settings.block_cache_bytes)))
     )

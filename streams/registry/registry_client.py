@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema
     from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-    from streams.settings.registry import RegistrySettings
-
-
 # ---- OAuth tokens for a registry: client credentials, exchanged at an identity provider.
 #
 # confluent-kafka's own exchange has no settings for the provider's authority and time limit.

@@ -41,23 +41,11 @@ def test_the_worked_example_of_wang_and_wang() -> None:
     assert least == [[1, 1], [2, 0], [0, 1], [0, 2]]
 
 
-@pytest.mark.parametrize(
-    ("distance", "shared", "is_near"),
-    [
-        (2, 0.0, True),
-        (3, 0.24, False),
-        (3, 0.25, True),
-        (4, 0.69, False),
-        (4, 0.7, True),
-        (5, 1.0, True),
-        (6, 1.0, False),
-        (3, None, True),
-        (4, None, False),
-    ],
-)
-def test_near_by_content_and_metadata(distance: int, shared: float | None, is_near: bool) -> None:
+def test_near_by_content_and_metadata() -> None:
     """M2, μ = 0.9, at 0.25: distance 2 always, 3 from a quarter shared, 4 from seven tenths on."""
-    assert (metadata.combined(distance, shared) >= metadata.USUAL_THRESHOLD) is is_near
+    near = {(2, 0.0), (3, 0.25), (4, 0.7), (5, 1.0), (3, None)}
+    for case in near | {(3, 0.24), (4, 0.69), (6, 1.0), (4, None)}:
+        assert (metadata.combined(*case) >= metadata.USUAL_THRESHOLD) == (case in near), case
 
 
 @pytest.mark.parametrize("shared", [0, 10, 20, 30, 40])

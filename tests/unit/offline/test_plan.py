@@ -177,6 +177,8 @@ def test_workers_share_memory_and_candidates() -> None:
     assert plan_index(10, PROFILES["classic"], workers=9).partitions >= 9
     with pytest.raises(UsageError, match="workers is 17"):
         plan_index(2**30, PROFILES["wide"], 16, 17)
+    with pytest.raises(UsageError, match="partitions is 4097"):
+        plan_index(2**30, PROFILES["wide"], 4097)
 
 
 def test_plan_for_people_fits_in_90_cells(capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,6 +65,7 @@ def test_injected_copies_are_labelled_with_their_original(tmp_path: Path) -> Non
     assert made.originals == made.drawn - made.repeats < 40
     assert made.copies == 2 * made.originals == len(made.labelled.pairs)
     groups = made.labelled.documents.groups
+    assert None not in groups
     assert all(groups[pair.first] == groups[pair.second] for pair in made.labelled.pairs)
     assert all(
         (pair.label == POSITIVE) == (pair.jaccard is not None and pair.jaccard >= 0.5)
