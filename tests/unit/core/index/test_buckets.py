@@ -190,6 +190,32 @@ def test_what_is_gone_is_not_met(monkeypatch: pytest.MonkeyPatch, memtable: int,
     assert [each for each in looked_up(index, asked) if each[2] < 900] == wanted
 
 
+def test_a_file_takes_the_place_of_rows() -> None:
+    """It has the earliest of both slots, and what is removed while it is made is not met."""
+    held, asked = random_prints(CLASSIC, 900, 9), random_prints(CLASSIC, 60, 10)
+    index, slot = index_of(CLASSIC, held)
+    other = index.open_slot()
+    index.add(other, sequences_of(held, 1_000), held)
+    ranges = {slot: (0, 850), other: (1_000, 1_900)}
+    assert index.filing(ranges, 2_000, 2_000) is None
+    filing = index.filing(ranges, 1_000, 1_200)
+    assert filing is not None
+    assert filing.last is not None
+    assert [int(filing.last[each]) for each in (slot, other)] == [850, 1_348]
+    assert filing.documents == {slot: 851, other: 349}
+    index.remove(slot, np.array([3, 5, 860], dtype=np.uint64))
+    index.remove(other, np.array([1_003, 1_400], dtype=np.uint64))
+    before = looked_up(index, asked)
+    rows = filing.rows()
+    numbers = np.where(rows.slots == slot, 1, 0).astype(np.uint16)
+    index.filed(in_a_file(CLASSIC, rows._replace(slots=numbers), 2), {slot: 1, other: 0})
+    assert looked_up(index, asked) == before
+    assert (index.documents(slot), index.documents(other)) == (897, 898)
+    assert index.documents_in_memory == 1_795 - 1_200 + 3
+    index.drop_slot(other)
+    assert looked_up(index, asked) == [each for each in before if each[2] < 1_000]
+
+
 @given(st.lists(st.integers(0, 2**18) | st.integers(0, 2**40), max_size=200), st.integers(0, 2**40))
 def test_sequence_numbers_are_packed(numbers: list[int], bound: int) -> None:
     sequences = np.array(sorted(numbers), dtype=np.uint64)
