@@ -438,7 +438,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "fetch_offsets",
         _all_is_stable,
         _SLOW_MARKERS,
-        start=12,
+        start=19,
     ),
     _mutant(
         "the coordinator takes commits of any generation",
