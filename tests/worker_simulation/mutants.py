@@ -586,7 +586,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
             "in_flight": 4_000,
             "batch_documents": 3,
         },
-        start=30,
+        start=37,
     ),
     WorkerMutant(
         "the log is trimmed to the furthest position, at once",
