@@ -454,7 +454,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "catch_up",
         _as_far_as_it_is_read,
         _SLOW_MARKERS,
-        start=4,
+        start=20,
     ),
     _mutant("a store is not brought up", recovery, "catch_up", always(0), _KILLS),
     _mutant(
