@@ -448,7 +448,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "fetch_offsets",
         _all_is_stable,
         _SLOW_MARKERS,
-        start=12,
+        start=19,
     ),
     _mutant(
         "the coordinator takes commits of any generation",
@@ -464,7 +464,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "catch_up",
         _as_far_as_it_is_read,
         _SLOW_MARKERS,
-        start=4,
+        start=20,
     ),
     _mutant("a store is not brought up", recovery, "catch_up", always(0), _KILLS),
     _mutant(
@@ -596,7 +596,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
             "in_flight": 4_000,
             "batch_documents": 3,
         },
-        start=30,
+        start=37,
     ),
     _mutant(
         "at least once, a record of the changelog counts wherever it stands",
