@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import time
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -239,7 +240,7 @@ class ClosingClient:
 def test_a_rebalance_while_the_group_is_left_is_only_answered(
     monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    client = ClosingClient()
+    client: Any = ClosingClient()
     monkeypatch.setattr(raw_consumer, "Consumer", lambda _: client)
     consumer = RawConsumer({}, "raw")
     consumer._leaving = True
