@@ -247,8 +247,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     source, texts = texts_of(options)
     with errors_told():
-        figures = run(texts, options.rounds, source, with_peers=not options.without_peers)
-    publish(figures, options.json)
+        publish(
+            run(texts, options.rounds, source, with_peers=not options.without_peers), options.json
+        )
 
 
 if __name__ == "__main__":

@@ -408,8 +408,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_number(parser, "--entries", 1_000_000, "before the first delete")
     add_state_dir(parser)
     options = parser.parse_args(arguments)
-    figures = run(options)
-    publish(figures, options.json)
+    publish(run(options), options.json)
 
 
 if __name__ == "__main__":

@@ -147,8 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_state_dir(parser)
     options = parser.parse_args(arguments)
     with errors_told():
-        report = run(options.profile, options.documents, options.state_dir)
-    publish(report, options.json)
+        publish(run(options.profile, options.documents, options.state_dir), options.json)
 
 
 if __name__ == "__main__":

@@ -132,8 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_number(parser, "--rounds", ROUNDS, "turns of each")
     options = parser.parse_args(arguments)
     with errors_told(KafkaBrokerError):
-        figures = run(options.documents, options.rounds)
-    publish(figures, options.json)
+        publish(run(options.documents, options.rounds), options.json)
 
 
 if __name__ == "__main__":

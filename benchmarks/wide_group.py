@@ -1,7 +1,9 @@
 """A wide group: what many workers and raw partitions cost the leader, and every other worker.
 
 Two workers are real from raw documents to verdicts: codec, participant and decider. Of the others
-only the bytes of bundles and reports are made. All send at the pace of ``streams.worker.order``.
+only the bytes of bundles and reports are made. All send and report at the pace of
+``streams.worker.order``; they read bundles when they report, as a worker does, and their clocks
+agree.
 One document in ten repeats an entry of some worker, and one in ten a recent document. Fingerprints,
 Kafka, RocksDB and outputs are not in it. Times are CPU µs of a worker by the documents of all.
 
@@ -54,11 +56,11 @@ from simhash_core.log.shard_stream import NewEntries, RawBatch
 from simhash_core.text.profiles import profile_named
 from simhash_core.verdicts import Match
 from streams.worker.log_codec import LogCodec
-from streams.worker.order import records_per_second
+from streams.worker.order import records_per_second, report_seconds
 
 PROFILE: Final = "wide"
 SLOT_SECONDS: Final = 0.005
-"""Records that come to a worker in this time are read together: about a fetch."""
+"""Records that come to a worker in this time are taken together: about a fetch."""
 LIMIT: Final = BundleLimit(500, 256 * 1024)
 TOGETHER: Final = LIMIT.documents
 """Documents of a report and of a control record."""
@@ -150,6 +152,12 @@ class Member:
             bundle = self._participant.bundle(LIMIT)
             return None if bundle is None else self._codec.encode(bundle)
 
+    def take(self, log: Sequence[bytes]) -> None:
+        """Look for own bundles among records that come."""
+        with self._timed():
+            for record in log:
+                self._codec.sender_of(record)
+
     def read(self, log: Sequence[bytes], first: int) -> None:
         with self._timed():
             for offset, record in enumerate(self._codec.decode_many(log, [""] * len(log)), first):
@@ -168,7 +176,7 @@ class Member:
                     values.append(self._codec.encode_report(report))
         return values
 
-    def take(self, reports: Sequence[bytes]) -> None:
+    def take_reports(self, reports: Sequence[bytes]) -> None:
         with self._timed():
             for value in reports:
                 self._participant.take_report(self._codec.decode_report(value, ""))
@@ -290,7 +298,10 @@ class Run:
         self._read = 0
         self._control = NO_CONTROL
         self._bundles: deque[tuple[int, int]] = deque(maxlen=2_000)
-        self._pace = records_per_second(group.documents)
+        self._pace = records_per_second(group.workers, group.documents)
+        turn = group.workers * (1 / self._pace - 1 / group.documents)
+        self._slots_of_report = round(report_seconds(group.workers, turn) / SLOT_SECONDS)
+        self._slots = self._taken = 0
         self._turn = self._due = 0.0
         self.documents = self.output = 0
         self._append_control()
@@ -313,17 +324,24 @@ class Run:
             self._slot()
 
     def _slot(self) -> None:
-        """Let those workers send and report whose turn it is; everybody sends equally often."""
+        """Let those workers send whose turn it is, and all report if it is time."""
         workers = self._group.workers
         began, self._turn = self._turn, self._turn + self._pace * SLOT_SECONDS
-        turns = [self._workers[at % workers] for at in range(round(began), round(self._turn))]
-        for worker in turns:
-            self._send(worker)
+        for at in range(round(began), round(self._turn)):
+            self._send(self._workers[at % workers])
+        for member in self.members:
+            member.take(self._log[self._taken :])
+        self._taken = len(self._log)
+        self._slots += 1
+        if self._slots % self._slots_of_report == 0:
+            self._report()
+
+    def _report(self) -> None:
         self._read_all()
         reports = []
-        for worker in turns:
+        for worker in self._workers:
             reports += worker.report(_BEGIN + self._read, self._control, self._bundles)
-        self.members[0].take(reports)
+        self.members[0].take_reports(reports)
         self._append_control()
         self._read_all()
         for member in self.members:

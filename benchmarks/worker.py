@@ -88,8 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     source, texts = texts_of(options)
     with errors_told():
-        figures = run(texts, options.rounds, source)
-    publish(figures, options.json)
+        publish(run(texts, options.rounds, source), options.json)
 
 
 if __name__ == "__main__":

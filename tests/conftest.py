@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 pytest_plugins = [
+    "tests.rigs.async_tests",
     "tests.rigs.brokers.fixtures",
     "tests.rigs.ended_processes",
     "tests.rigs.hypothesis_profiles",

@@ -12,6 +12,7 @@ from benchmarks import report
 from benchmarks.quality.contest import Contest, Standing, score_of
 from benchmarks.quality.sets import FALSE_DUPLICATES_MAX
 from streams.evaluation.evaluation import Quality
+from streams.settings.reference import between_marks
 
 BEGIN: Final = "<!-- figures: begin; written by make bench-quality -->"
 END: Final = "<!-- figures: end -->"
@@ -69,11 +70,7 @@ def markdown(figures: Figures) -> str:
 
 def with_figures(page: str, figures: Figures) -> str:
     """Return a page with new figures; raises ``ValueError`` for one without the marks."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page lacks {END if begin else BEGIN}")
-    return f"{before}{begin}\n\n{markdown(figures)}\n\n{end}{after}"
+    return between_marks(page, BEGIN, END, markdown(figures))
 
 
 def _contest(contest: Contest) -> QualityTable:

@@ -46,6 +46,7 @@ _TAG_BITS_MIN: Final = 3  # with fewer tag bits in a range, a look-up needs near
 ROWS_LIMIT: Final = 1 << 24  # a row number takes three bytes
 _BYTES: Final = 3
 _NUMBER: Final = np.dtype("<u4")
+_NO_ROWS: Final = np.empty(0, dtype=_NUMBER)
 
 
 def pack_rows(rows: NDArray[np.uint32]) -> NDArray[np.uint8]:
@@ -63,7 +64,7 @@ def unpack_rows(packed: NDArray[np.uint8]) -> NDArray[np.uint32]:
 def spread(
     starts: NDArray[np.intp], lengths: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return for each position in some ranges the number of its range, and the position."""
+    """Return the number of the range, and the position, for each position in the ranges."""
     of = np.repeat(np.arange(len(starts)), lengths)
     # Where a range begins, minus the number of positions before it.
     at = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
@@ -131,21 +132,23 @@ class BucketColumns:
         if not self.shift and not (within and self.distance >= 0):
             of, at = spread(starts, lengths)
             return of, unpack_rows(self.rows[at])
-        ends = np.cumsum(lengths)
-        at = np.repeat(starts - ends + lengths, lengths)
+        ends = lengths.cumsum()
+        at = (starts - ends + lengths).repeat(lengths)
         at += np.arange(len(at))
         tags = self.tags.take(at)
         if self.shift:
             rest = (question.values & np.uint32((1 << self.shift) - 1)).astype(self.tags.dtype)
-            kept = np.flatnonzero(tags == np.repeat(rest, lengths))
+            kept = (tags == rest.repeat(lengths)).nonzero()[0]
         else:
-            tags ^= np.repeat(question.tags, lengths)
+            tags ^= question.tags.repeat(lengths)
             limit = NEXT_DISTANCE if self.range_tag_bits else self.distance
-            kept = np.flatnonzero(np.bitwise_count(tags) <= limit)
-        return np.searchsorted(ends, kept, side="right"), unpack_rows(self.rows[at[kept]])
+            kept = (np.bitwise_count(tags) <= limit).nonzero()[0]
+        if not len(kept):
+            return kept, _NO_ROWS
+        return ends.searchsorted(kept, side="right"), unpack_rows(self.rows[at[kept]])
 
     def values(self, documents: int) -> NDArray[np.uint32]:
-        """Return values as (documents, columns), for tags that are rests of values, or empty."""
+        """Return the values, (documents, columns); a tag is the rest of its value, or empty."""
         by_column = np.empty((documents, self.columns), dtype=np.uint32)
         a_column = (len(self.directory) - 1) // max(self.columns, 1)
         lengths = np.diff(self.directory)

@@ -98,7 +98,7 @@ class Filing(SegmentMerge):
     """Rows that should become one segment in a file."""
 
     last: NDArray[np.uint64] | None = None
-    """Up to which sequence number it has all rows in memory of each slot; None: of files."""
+    """For each slot the last sequence number that is filed; None where files are merged."""
 
     @cached_property
     def documents(self) -> dict[int, int]:

@@ -130,7 +130,7 @@ def prints_of(
     columns: DocumentColumns,
     rows: NDArray[np.intp] | Sequence[int] | None = None,
 ) -> Prints:
-    """``rows`` rise; None: all."""
+    """Return the prints of ``rows``, which rise; None means all rows."""
     bands = columns.bands
     if bands is None:
         bands = band_keys(columns.sketches, scheme.bands)

@@ -64,7 +64,7 @@ class SequenceColumn:
         return whole
 
     def count_below(self, sequence: int) -> int:
-        """Return how many sequence numbers are lower: the first row that is not."""
+        """Return how many sequence numbers are lower; this is the first row that is not lower."""
         packet = np.uint64(sequence >> 16)
         at = int(np.searchsorted(self.packets, packet))
         if at == len(self.packets):
@@ -98,14 +98,14 @@ class Question(NamedTuple):
 
 SLOT_NUMBERS: Final = 1 << 16
 NO_SLOT: Final = SLOT_NUMBERS - 1
-"""Of the rows of a shard that is not open here: no look-up meets them."""
+"""The slot of rows whose shard is not open here: no look-up returns them."""
 
 _EVERY_SLOT: Final = np.arange(SLOT_NUMBERS, dtype=np.uint16)
 _EVERY_SLOT.flags.writeable = False
 
 
 class SlotColumn(NamedTuple):
-    """The slot of each row: the rows say which shard, the segment says which slot it has."""
+    """The slot of each row: a row has the number of its shard, and ``slots`` the slot of that."""
 
     shards: NDArray[np.uint16]  # (documents,), numbers of shards of this segment
     slots: NDArray[np.uint16]  # of each shard; they change as shards of a file come and go
@@ -124,6 +124,26 @@ class Candidates(NamedTuple):
     documents: NDArray[np.intp]  # that were looked up
     columns: NDArray[np.intp]  # of the shared bucket
     rows: NDArray[np.uint32]
+
+
+def _runs(lengths: NDArray[np.intp], a_document: int) -> Iterator[tuple[int, int]]:
+    """Yield runs of documents whose candidates are few enough to be in memory at once.
+
+    ``lengths`` has ``a_document`` ranges for each. A single document may have more candidates.
+    """
+    candidates, documents = int(lengths.sum()), len(lengths) // a_document
+    if candidates <= CANDIDATES_LIMIT:
+        if candidates:
+            yield 0, documents
+        return
+    ends = lengths.reshape(-1, a_document).sum(axis=1).cumsum()
+    document = 0
+    while document < documents:
+        before = int(ends[document - 1]) if document else 0
+        last = int(ends.searchsorted(before + CANDIDATES_LIMIT, side="right"))
+        last = max(last, document + 1)
+        yield document, last
+        document = last
 
 
 def question(scheme: BlockScheme, prints: Prints) -> Question:
@@ -171,25 +191,17 @@ class Segment:
         ranges = len(lengths) // values.size if values.size else 1
         if within and len(self.hot):
             yield from self._hot(first, columns, question, values.reshape(-1), lengths)
-        if not lengths.any():
-            return
-        a_document = columns * ranges
-        ends = np.cumsum(lengths.reshape(-1, a_document).sum(axis=1))
-        document = 0
-        while document < len(values):
-            before = int(ends[document - 1]) if document else 0
-            last = int(np.searchsorted(ends, before + CANDIDATES_LIMIT, side="right"))
-            last = max(last, document + 1)  # one document may exceed the limit by itself
-            part = slice(document * a_document, last * a_document)
+        for document, last in _runs(lengths, columns * ranges):
+            part = slice(document * columns * ranges, last * columns * ranges)
             of, rows = buckets.candidates(
                 BucketQuery(query.values[part], query.tags[part]),
                 starts[part],
                 lengths[part],
                 within=within,
             )
-            of //= ranges
-            yield Candidates(of // columns + document, of % columns + first, rows)
-            document = last
+            if len(rows):
+                of //= ranges
+                yield Candidates(of // columns + document, of % columns + first, rows)
 
     def _hot(
         self,
@@ -363,7 +375,7 @@ def segment_of(scheme: BlockScheme, layout: Layout, columns: Mapping[str, Column
 class KeptSegment:
     """A segment in an index, and the rows that are hidden there.
 
-    One of a file has only the rows of shards that claimed it.
+    A segment of a file shows only the rows of shards that claimed it.
     """
 
     def __init__(self, segment: Segment, *, is_filed: bool = False) -> None:

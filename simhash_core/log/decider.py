@@ -265,14 +265,14 @@ def worker_of(term: str) -> str:
 
 
 class OpenStandbys:
-    """The standbys that are open, by what their workers report."""
+    """The open standbys, as their workers report them."""
 
     def __init__(self) -> None:
         self.open: Standbys = ()
         self._of_member: dict[str, tuple[str, tuple[int, ...]]] = {}  # with the worker
 
     def begin(self, known: Standbys) -> None:
-        """Go on from what the leader before knew; reports count more."""
+        """Start with what the former leader knew; later reports replace it."""
         before = {member_of(worker): (worker, shards) for worker, shards in known}
         self._set(before | self._of_member)
 

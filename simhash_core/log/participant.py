@@ -130,7 +130,7 @@ class Reporter:
         return LookedUp(first, end, found, documents)
 
     def _take(self, limit: int) -> tuple[int, int, list[Item]]:
-        """Return what is looked up next, and the range of the log in which it is all there is."""
+        """Return what to look up next, and the range of the log that this covers."""
         if self._again and self._first_waiting() not in self._again:
             self._again = range(0)  # decided meanwhile
         first, stop = (self._again.start, self._again.stop) if self._again else (self._next, None)
@@ -522,7 +522,7 @@ class Participant(Generic[Record]):
     def each_ready(
         self, limit: int, *, positions: bool = False
     ) -> Iterator[ShardReady[Record] | None]:
-        """Yield the same, and None for each shard without: there may be a thousand to look at."""
+        """Yield what ``ready`` returns, and None for other shards, so that callers can pause."""
         news = self.held.news.to_commit
         for shard in self._in_session(self.shards if positions else news):
             stream = shard.stream

@@ -62,7 +62,7 @@ class UndecidedRemovals:
             self._waiting.extend(bundles)
 
     def read(self, offset: int, bundle: Bundle, replica: Replica) -> None:
-        """Read the latest bundle, which the replica has."""
+        """Take in the latest bundle, which the replica has already read."""
         if self._heads is not None:
             self._waiting.append((offset, bundle))
         elif not self._is_needed and _removes(bundle):
@@ -81,7 +81,7 @@ class UndecidedRemovals:
                 del self._later[name]
 
     def through(self, offset: int) -> Mapping[bytes, int]:
-        """Return ids, by first sequence, that bundles up to ``offset``, or some later, remove."""
+        """Return the ids that bundles up to ``offset`` or later remove, with the first number."""
         while self._waiting and self._waiting[0][0] <= offset:
             self._process(*self._waiting.popleft())
         return self._first

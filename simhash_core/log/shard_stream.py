@@ -329,7 +329,7 @@ class ShardStream(Generic[Record]):
         return self._ready(outputs, end, expired_before)
 
     def _outputs(self, in_log_to: int) -> Iterator[tuple[int, Output[Record] | None]]:
-        """Yield what can be output, by raw offset; None: no more was read up to there."""
+        """Yield raw offsets and their outputs; None for an output: nothing was read up to there."""
         return takewhile(_has_verdict, self._with_verdicts(in_log_to))
 
     def _with_verdicts(self, in_log_to: int) -> Iterator[tuple[int, Output[Record] | None]]:

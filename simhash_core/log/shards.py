@@ -54,7 +54,7 @@ class ShardCopy:
         index: DocumentIndex,
         log_end: int | None = None,
     ) -> None:
-        """``log_end``: before ``progress`` was found to be the last; None: of the first session."""
+        """``log_end`` is that before ``progress`` was read; None: that of the first session."""
         self.chain = progress.chain
         self.slot = slot
         self.store = store

@@ -211,7 +211,7 @@ class RecentUniques:
             self._blocks[at] = self._blocks[at]._replace(control=control)
 
     def forget_through(self, control: int) -> None:
-        """Forget what everybody knows who applied the control record at this offset."""
+        """Forget what is known to everyone who applied the control record at this offset."""
         while self._blocks:
             unique, known_from = self._blocks[0]
             if not _is_known(known_from, control):

@@ -178,28 +178,6 @@ class FeatureBatch(NamedTuple):
     bounds: NDArray[np.int64]
 
 
-def extract(
-    texts: Sequence[str],
-    cache: SegmentationCache,
-    lexicon: Lexicon,
-    weighting: Weighting,
-    titles: Sequence[str] = (),
-) -> FeatureBatch:
-    """Segment normalised texts, count their terms and weigh them.
-
-    ``titles`` are normalised, one for each text, for a weighting that needs them.
-    """
-    if not weighting.titles:
-        rows, sizes = cache.rows(texts)
-        return weigh(count(rows, sizes, lexicon), lexicon, weighting)
-    # Rows are valid until the next call, so both are looked up at once.
-    rows, sizes = cache.rows([*texts, *titles])
-    of_texts = int(sizes[: len(texts)].sum())
-    counted = count(rows[:of_texts], sizes[: len(texts)], lexicon)
-    title_terms = count(rows[of_texts:], sizes[len(texts) :], lexicon)
-    return weigh(counted, lexicon, weighting, _shared(counted, title_terms))
-
-
 def count(rows: NDArray[np.int64], sizes: NDArray[np.int64], lexicon: Lexicon) -> TermCounts:
     """Count how often each feature occurs in each text; the rows are those of its terms."""
     # Text and row as one number: sorted, equal features of a text are side by side. 32 bits are
@@ -330,12 +308,19 @@ class TermPrints:
         return [WeightedTerm(word, weight) for word, weight in by_word.items()]
 
     def _features(self, normal: Sequence[str], contents: Sequence[Content]) -> FeatureBatch:
-        titles: Sequence[str] = ()
-        if self._weighting.titles:
-            titles = normalize_batch(
-                [content.title for content in contents], simplify=self._profile.fold_traditional
-            )
-        return extract(normal, self._runs, self._lexicon, self._weighting, titles)
+        """Segment normalised texts, count their terms and weigh them."""
+        lexicon, weighting = self._lexicon, self._weighting
+        if not weighting.titles:
+            return weigh(count(*self._runs.rows(normal), lexicon), lexicon, weighting)
+        titles = normalize_batch(
+            [content.title for content in contents], simplify=self._profile.fold_traditional
+        )
+        # Rows are valid until the next call, so both are looked up at once.
+        rows, sizes = self._runs.rows([*normal, *titles])
+        texts, of_texts = len(normal), int(sizes[: len(normal)].sum())
+        counted = count(rows[:of_texts], sizes[:texts], lexicon)
+        title_terms = count(rows[of_texts:], sizes[texts:], lexicon)
+        return weigh(counted, lexicon, weighting, _shared(counted, title_terms))
 
 
 def _word_lists(profile: Profile) -> tuple[IdfModel, UserDictionary | None, StopWords | None]:

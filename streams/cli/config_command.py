@@ -25,7 +25,7 @@ def config() -> None:
 @config.command(short_help="Show all settings, and where each value comes from.")
 @options.with_loaded_settings
 @options.json_option
-def show(loaded: LoadedSettings, *, as_json: bool) -> None:
+def show(loaded: LoadedSettings) -> None:
     """Show all settings, and where each value comes from. Secrets are shown as "(set)".
 
     The last line has the short name and the full identity of the index with these settings.
@@ -46,7 +46,7 @@ def show(loaded: LoadedSettings, *, as_json: bool) -> None:
 
     identity = Fingerprinter(loaded.settings.index_profile()).identity
     digest = index_digest(identity)
-    if not as_json:
+    if not options.is_json():
         show_blocks([table(text_rows(loaded), "<<<"), f"index {digest}: {identity}"])
         return
     content = {

@@ -59,9 +59,7 @@ def topic_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: st
     "Stop after this time without a record; the wait for the first record is a minute.",
     metavar="SECONDS",
 )
-@options.timeout_option
-@options.json_option
-@options.with_settings
+@options.with_broker
 def consume(
     settings: options.Settings,
     *,
@@ -70,8 +68,6 @@ def consume(
     follow: bool,
     limit: int | None,
     idle_seconds: float | None,
-    timeout_seconds: float,
-    as_json: bool,
 ) -> None:
     """Show records of topics as they arrive. Commits nothing and disturbs no other consumer.
 
@@ -89,21 +85,20 @@ def consume(
       firstseen consume --from-beginning --idle-exit 5
       firstseen consume --until-end --topic duplicate-of --json | jq '.value | fromjson | .distance'
     """
-    from streams.kafka.connection import connect_admin
     from streams.kafka.topic_follower import TopicFollower
     from streams.topics.admin import TopicsError, partitions_of
 
     names = [
         str(getattr(settings.topics, _NAMES[name])) if name in _NAMES else name for name in topics
     ] or list(settings.output_topics)
-    admin = connect_admin(settings, timeout_seconds, options.announce)
+    admin = options.connect(settings)
     partitions = partitions_of(admin, names)
     missing = [name for name in names if name not in partitions]
     if missing:
         are = "topic {} is" if len(missing) == 1 else "topics {} are"
         listed = are.format(", ".join(missing))
         raise TopicsError(f"{listed} missing: run 'firstseen topics create'")
-    write = _json_writer() if as_json else _line_writer(settings)
+    write = _json_writer() if options.is_json() else _line_writer(settings)
     left = sys.maxsize if limit is None else limit
     with TopicFollower(
         settings, partitions, from_beginning=from_beginning or not follow, announce=options.announce

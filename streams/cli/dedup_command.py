@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from simhash_core.errors import UsageError
 from streams.cli import options
@@ -52,7 +51,6 @@ def dedup(
     abandon: bool,
     jobs: int | None,
     force: bool,
-    as_json: bool,
     **outputs: str | None,
 ) -> int:
     """Split the documents of FILE… into unique documents and duplicates.
@@ -84,7 +82,7 @@ def dedup(
     from streams.offline.dedup_files import KINDS
     from streams.offline.local_dedup import DedupRequest, launched
 
-    if as_json and "-" in outputs.values():
+    if options.is_json() and "-" in outputs.values():
         raise UsageError("--json writes to standard output, as an output does: name a file for it")
     chosen = {kind: outputs[kind] for kind in KINDS}
     request = DedupRequest(files, chosen, state, abandon, force, jobs)
@@ -93,16 +91,10 @@ def dedup(
         with progress_bar() as move, _resume_hint(run.dedup, state):
             for progress in run.dedup.run(run.inputs):
                 move(_step_in_words(progress), run.inputs.bytes_read, run.inputs.total_bytes)
-        report = _report_of(
-            run,
-            files=files,
-            seconds=time.perf_counter() - began,
-            profile=settings.profile,
-            state=state,
-        )
-    is_output = "-" in outputs.values()
-    options.write_blocks("dedup", report, _summary(report), as_json=as_json, stderr=is_output)
-    if report.dead_letters and not report.documents:
+        seconds = time.perf_counter() - began
+        report, view = _shown(run, files, seconds, settings.profile, state)
+    options.write_answer("dedup", report, view, stderr="-" in outputs.values())
+    if report["dead_letters"] and not report["documents"]:
         click.echo("firstseen: no line is a document: the dead letters say why", err=True)
         return ExitCode.RUNTIME
     return ExitCode.OK
@@ -123,71 +115,74 @@ def _resume_hint(dedup: LocalDedup, state: Path | None) -> Iterator[None]:
         raise
 
 
-class _DedupReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of a run, as in the JSON object.
+def _shown(
+    run: Launched, files: Sequence[str], seconds: float, profile: str, state: Path | None
+) -> tuple[dict[str, object], list[Block]]:
+    """Return the figures of a run for JSON, and a view of them.
 
-    ``unique`` includes ``undecidable``. Counts are of the whole run, ``seconds`` and
-    ``documents_per_second`` of this process, which may have resumed the run.
+    Counts are of the whole run; ``seconds`` is of this process, which may have resumed the run.
     """
+    from simhash_core.text.profiles import index_digest
+    from streams.offline.dedup_files import BLANK, DEAD_LETTER
 
-    inputs: tuple[str, ...]
-    files: int
-    documents: int
-    unique: int
-    undecidable: int
-    duplicates: int
-    exact_duplicates: int
-    near_duplicates: int
-    dead_letters: int
-    dead_letters_by_reason: Mapping[str, int]
-    blank_lines: int
-    lines: int
-    seconds: float
-    documents_per_second: float
-    outputs: Mapping[str, str]
-    profile: str
-    index: str
-    index_documents: int
-    state: str | None
-    run: int | None
-    resumed_after_line: int | None
-
-
-def _dead_letters_in(counts: Mapping[str, int]) -> dict[str, int]:
-    from streams.offline.dedup_files import DEAD_LETTER
-
-    dead_letters = {
-        name.removeprefix(DEAD_LETTER): count
+    progress = run.dedup.progress
+    documents, counts = progress.documents, progress.counts
+    exact, near = (counts.get(name, 0) for name in _DUPLICATES)
+    undecidable, blank_lines = counts.get("undecidable", 0), counts.get(BLANK, 0)
+    unique = counts.get("unique", 0) + undecidable
+    reasons = [
+        (name.removeprefix(DEAD_LETTER), count)
         for name, count in counts.items()
         if name.startswith(DEAD_LETTER)
-    }
-    return dict(sorted(dead_letters.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _summary(report: _DedupReport) -> list[Block]:
-    first, *others = report.inputs
-    inputs = f"{first} and {counted(len(others), 'other')}" if others else first
-    head = (
-        f"{inputs}: {counted(report.documents, 'document')} "
-        f"in {report.seconds:.1f} s ({report.documents_per_second:,.0f} a second)"
-    )
-    resumed = []
-    if report.resumed_after_line is not None:
-        resumed = [f"run {report.run} continued after line {report.resumed_after_line:,}"]
-    rows = [
-        ("unique", report.unique, _shown_path(report.outputs["unique"])),
-        ("  undecidable", report.undecidable, "too short to compare"),
-        ("duplicates", report.duplicates, _shown_path(report.outputs["duplicates"])),
-        ("  exact", report.exact_duplicates, ""),
-        ("  near", report.near_duplicates, ""),
-        ("dead letters", report.dead_letters, _shown_path(report.outputs["dead_letters"])),
-        *((f"  {name}", count, "") for name, count in report.dead_letters_by_reason.items()),
-        ("blank lines", report.blank_lines, ""),
     ]
-    counts = table([(name, f"{count:,}", note) for name, count, note in rows], "<><", "  ")
-    kept = f"in {_shown_path(report.state)}, run {report.run}" if report.state else "in memory only"
-    index = f"index: {report.index_documents:,} unique documents ({report.profile}), {kept}"
-    return [head, *resumed, counts, index]
+    reasons.sort(key=lambda item: (-item[1], item[0]))
+    dead_letters = sum(count for _, count in reasons)
+    rate = round((documents - run.documents_before) / seconds, 1)
+    outputs = {kind: str(output.path) for kind, output in progress.outputs.items()}
+    report = {
+        "inputs": files,
+        "files": len(run.inputs.files),
+        "documents": documents,
+        "unique": unique,
+        "undecidable": undecidable,
+        "duplicates": exact + near,
+        "exact_duplicates": exact,
+        "near_duplicates": near,
+        "dead_letters": dead_letters,
+        "dead_letters_by_reason": dict(reasons),
+        "blank_lines": blank_lines,
+        "lines": progress.all_lines,
+        "seconds": round(seconds, 3),
+        "documents_per_second": rate,
+        "outputs": outputs,
+        "profile": profile,
+        "index": index_digest(run.identity),
+        "index_documents": run.dedup.documents,
+        "state": str(state) if state else None,
+        "run": progress.run or None,
+        "resumed_after_line": run.resumed_after,
+    }
+    first, *others = files
+    inputs = f"{first} and {counted(len(others), 'other')}" if others else first
+    view: list[Block] = [
+        f"{inputs}: {counted(documents, 'document')} in {seconds:.1f} s ({rate:,.0f} a second)"
+    ]
+    if run.resumed_after is not None:
+        view.append(f"run {progress.run} continued after line {run.resumed_after:,}")
+    rows = [
+        ("unique", unique, _shown_path(outputs["unique"])),
+        ("  undecidable", undecidable, "too short to compare"),
+        ("duplicates", exact + near, _shown_path(outputs["duplicates"])),
+        ("  exact", exact, ""),
+        ("  near", near, ""),
+        ("dead letters", dead_letters, _shown_path(outputs["dead_letters"])),
+        *((f"  {name}", count, "") for name, count in reasons),
+        ("blank lines", blank_lines, ""),
+    ]
+    view.append(table([(name, f"{count:,}", note) for name, count, note in rows], "<><", "  "))
+    kept = f"in {_shown_path(str(state))}, run {progress.run}" if state else "in memory only"
+    view.append(f"index: {run.dedup.documents:,} unique documents ({profile}), {kept}")
+    return report, view
 
 
 def _shown_path(path: str) -> str:
@@ -195,43 +190,6 @@ def _shown_path(path: str) -> str:
         return str(Path(path).relative_to(Path.cwd()))
     except ValueError:
         return path
-
-
-def _report_of(
-    run: Launched, *, files: Sequence[str], seconds: float, profile: str, state: Path | None
-) -> _DedupReport:
-    from simhash_core.text.profiles import index_digest
-    from streams.offline.dedup_files import BLANK
-
-    progress = run.dedup.progress
-    counts = progress.counts
-    exact, near = (counts.get(name, 0) for name in _DUPLICATES)
-    undecidable = counts.get("undecidable", 0)
-    by_reason = _dead_letters_in(counts)
-    documents = progress.documents
-    return _DedupReport(
-        inputs=tuple(files),
-        files=len(run.inputs.files),
-        documents=documents,
-        unique=counts.get("unique", 0) + undecidable,
-        undecidable=undecidable,
-        duplicates=exact + near,
-        exact_duplicates=exact,
-        near_duplicates=near,
-        dead_letters=sum(by_reason.values()),
-        dead_letters_by_reason=by_reason,
-        blank_lines=counts.get(BLANK, 0),
-        lines=progress.all_lines,
-        seconds=round(seconds, 3),
-        documents_per_second=round((documents - run.documents_before) / seconds, 1),
-        outputs={kind: str(output.path) for kind, output in progress.outputs.items()},
-        profile=profile,
-        index=index_digest(run.identity),
-        index_documents=run.dedup.documents,
-        state=str(state) if state else None,
-        run=progress.run or None,
-        resumed_after_line=run.resumed_after,
-    )
 
 
 def _step_in_words(progress: RunProgress) -> str:

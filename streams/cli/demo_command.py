@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @options.number_option(
     "--seed", click.IntRange(0), "Seed of the generated stream. [default: 1]", metavar="S"
 )
-@click.option("--input", "input_", metavar="FILE", help="Your own documents, as JSON lines.")
+@click.option("--input", metavar="FILE", help="Your own documents, as JSON lines.")
 @options.profile_option
 @click.option(
     "--set",
@@ -46,20 +46,8 @@ if TYPE_CHECKING:
 )
 @click.option("--keep-running", is_flag=True, help="Keep broker and worker running until Ctrl-C.")
 @click.option("--plain", is_flag=True, help="Print plain lines, also on a terminal.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object as the last line.")
-def demo(  # noqa: PLR0913 - one for each option
-    *,
-    documents: int | None,
-    seed: int | None,
-    input_: str | None,
-    profile: str | None,
-    assignments: tuple[str, ...],
-    page: Path | None,
-    state_dir: Path | None,
-    keep_running: bool,
-    plain: bool,
-    as_json: bool,
-) -> int:
+@options.json_option
+def demo(*, page: Path | None, plain: bool, **request: Any) -> int:  # noqa: ANN401 - of DemoRequest
     """Watch a stream being deduplicated, by one worker on an in-process Kafka broker.
 
     The documents are generated, in Chinese and English, with their copies: reposts, edits of 1 to
@@ -82,25 +70,17 @@ def demo(  # noqa: PLR0913 - one for each option
       firstseen demo --json | tail -1 | jq .recall
     """
     from simhash_core.errors import UsageError
-    from streams.demo.run import SEED, DemoRequest
+    from streams.demo.run import DemoRequest
 
-    if input_ is not None and seed is not None:
+    if None not in (request["input"], request["seed"]):
         raise UsageError(
             "--seed is of the generated stream, and --input is not generated: drop one"
         )
-    request = DemoRequest(
-        documents=documents,
-        seed=SEED if seed is None else seed,
-        input=input_,
-        profile=profile,
-        assignments=assignments,
-        state_dir=state_dir,
-        keep_running=keep_running,
-    )
-    return _run(request, page, plain=plain, as_json=as_json)
+    given = {name: value for name, value in request.items() if value is not None}
+    return _run(DemoRequest(**given), page, plain=plain)
 
 
-def _run(request: DemoRequest, page: Path | None, *, plain: bool, as_json: bool) -> int:
+def _run(request: DemoRequest, page: Path | None, *, plain: bool) -> int:
     from streams.demo.live_view import shown
     from streams.demo.run import running_demo
     from streams.demo.summary import (
@@ -115,6 +95,7 @@ def _run(request: DemoRequest, page: Path | None, *, plain: bool, as_json: bool)
 
     if page is not None:
         options.open_page(page, "a").close()
+    as_json = options.is_json()
     console = output_console(stderr=as_json)
     with shown(console, _title(request), plain=plain) as view, running_demo(request, view) as demo:
         report = demo.play(view)

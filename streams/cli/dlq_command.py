@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
 
@@ -55,22 +55,14 @@ _redeliveries_option = options.number_option(
 
 
 @dlq.command("list", short_help="Count dead letters, and show the newest.")
-@options.with_settings
-@options.json_option
-@options.timeout_option
+@options.with_broker
 @_reason_option
 @_redeliveries_option
 @options.number_option(
     "--limit", click.IntRange(0, 100_000), "Show the newest N; 0 shows only the counts.", default=20
 )
 def list_(
-    settings: options.Settings,
-    *,
-    reasons: tuple[str, ...],
-    redeliveries_max: int,
-    limit: int,
-    timeout_seconds: float,
-    as_json: bool,
+    settings: options.Settings, *, reasons: tuple[str, ...], redeliveries_max: int, limit: int
 ) -> None:
     """Count dead letters by reason and partition, then show the newest.
 
@@ -83,11 +75,11 @@ def list_(
       firstseen dlq list --json | jq -r '.newest[] | select(.state == "at cap") | .position'
     """
     from streams.dead_letters.letters import read_all, summarise
-    from streams.dead_letters.replay import ReplayMemory
+    from streams.dead_letters.replay import Redeliveries
 
-    topics = _topics(settings, timeout_seconds)
-    with closing(ReplayMemory(settings, topics)) as memory:
-        done = memory.read()
+    topics = _topics(settings)
+    with closing(Redeliveries(settings, topics)) as redeliveries:
+        done = redeliveries.begin()
     summary = summarise(
         read_all(settings, topics, options.announce),
         raw_topic=topics.raw,
@@ -96,15 +88,12 @@ def list_(
         reasons=frozenset(reasons),
         limit=limit,
     )
-    content = _summary_object(topics.dead_letters, summary)
-    blocks = _summary_view(topics.dead_letters, summary)
-    options.write_blocks("dead-letters", content, blocks, as_json=as_json)
+    content, view = _summary_shown(topics.dead_letters, summary)
+    options.write_answer("dead-letters", content, view)
 
 
 @dlq.command(short_help="Show one dead letter whole.")
-@options.with_settings
-@options.json_option
-@options.timeout_option
+@options.with_broker
 @options.number_option(
     "--bytes bytes_max",
     click.IntRange(0, 64 * 1024 * 1024),
@@ -112,14 +101,7 @@ def list_(
     default=4096,
 )
 @click.argument("position")
-def show(
-    settings: options.Settings,
-    *,
-    position: str,
-    bytes_max: int,
-    timeout_seconds: float,
-    as_json: bool,
-) -> None:
+def show(settings: options.Settings, *, position: str, bytes_max: int) -> None:
     """Show the dead letter at POSITION, such as dlq.raw-documents/0@7, or 0@7 for short.
 
     Text is shown as text, with escapes for what does not print; other bytes as hexadecimal digits.
@@ -131,19 +113,17 @@ def show(
     """
     from streams.dead_letters.letters import dead_letter_of, position_on, read_positions
 
-    topics = _topics(settings, timeout_seconds)
+    topics = _topics(settings)
     (record,) = read_positions(settings, [position_on(topics, position)])
     letter = dead_letter_of(record)
     if letter is None:
         raise UsageError(f"the record at {record.position} is no dead letter: 'firstseen consume'")
-    blocks = _letter_view(letter, bytes_max)
-    options.write_blocks("dead-letter", _letter_object(letter), blocks, as_json=as_json)
+    content, view = _letter_shown(letter, bytes_max)
+    options.write_answer("dead-letter", content, view)
 
 
 @dlq.command(short_help="Send dead letters back to the raw topic.")
-@options.with_settings
-@options.json_option
-@options.timeout_option
+@options.with_broker
 @click.option("--all", "everything", is_flag=True, help="All that can be sent.")
 @_reason_option
 @_redeliveries_option
@@ -151,7 +131,7 @@ def show(
 @click.option("--again", is_flag=True, help="Include those that were replayed before.")
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, without sending.")
 @click.argument("positions", nargs=-1)
-def replay(  # noqa: PLR0913 - one for each option
+def replay(
     settings: options.Settings,
     *,
     positions: tuple[str, ...],
@@ -161,8 +141,6 @@ def replay(  # noqa: PLR0913 - one for each option
     limit: int | None,
     again: bool,
     dry_run: bool,
-    timeout_seconds: float,
-    as_json: bool,
 ) -> None:
     """Send dead letters back to the raw topic: all, those of a reason, or those at POSITIONS.
 
@@ -183,48 +161,42 @@ def replay(  # noqa: PLR0913 - one for each option
     from streams.dead_letters.letters import position_on, read_all, read_positions
     from streams.dead_letters.replay import (
         Account,
+        Redeliveries,
         Replay,
-        ReplayMemory,
         Selection,
         redeliveries_of,
     )
 
     if sum((everything, bool(reasons), bool(positions))) != 1:
         raise click.UsageError("say which: --all, --reason REASON, or positions")
-    topics = _topics(settings, timeout_seconds, sends=not dry_run)
+    topics = _topics(settings, sends=not dry_run)
     at = [position_on(topics, position) for position in positions]
     records = read_positions(settings, at) if at else read_all(settings, topics, options.announce)
     selection = Selection(frozenset(reasons), limit, redeliveries_max, again)
     account = Account()
     is_complete = False
     try:
-        if dry_run:
-            with closing(ReplayMemory(settings, topics)) as memory:
-                done = memory.read()
-            Replay(topics, selection, done, None, account).run(records, whole=not at)
-        else:
-            with closing(redeliveries_of(settings, topics)) as redeliveries:
-                done = redeliveries.begin()
-                Replay(topics, selection, done, redeliveries, account).run(records, whole=not at)
+        opened = (Redeliveries if dry_run else redeliveries_of)(settings, topics)
+        with closing(opened) as redeliveries:
+            done = redeliveries.begin()
+            Replay(topics, selection, done, redeliveries, account).run(records, whole=not at)
         is_complete = True
     finally:  # after an error or Ctrl-C too, report what was sent
-        content = _account_object(account, topics.raw, dry_run=dry_run, is_complete=is_complete)
-        blocks = _account_view(account, topics.raw, dry_run=dry_run, is_complete=is_complete)
-        options.write_blocks("replay", content, blocks, as_json=as_json)
+        content, view = _account_shown(
+            account, topics.raw, dry_run=dry_run, is_complete=is_complete
+        )
+        options.write_answer("replay", content, view)
     if at and account.sent < len(set(at)):
         click.get_current_context().exit(1)
 
 
-def _topics(
-    settings: options.Settings, timeout_seconds: float, *, sends: bool = False
-) -> DeadLetterTopics:
+def _topics(settings: options.Settings, *, sends: bool = False) -> DeadLetterTopics:
     """Connect and look up the topics; ``sends`` requires what the delivery mode needs."""
     from streams.dead_letters.letters import dead_letter_topics
-    from streams.kafka.connection import connect_admin
     from streams.settings.settings import Delivery
     from streams.topics.admin import TopicsError, can_administer
 
-    admin = connect_admin(settings, timeout_seconds, options.announce)
+    admin = options.connect(settings)
     if sends and settings.delivery is Delivery.EXACTLY_ONCE and not can_administer(admin):
         raise TopicsError(
             "delivery is exactly_once, but this broker has no transactions (librdkafka's "
@@ -233,25 +205,67 @@ def _topics(
     return dead_letter_topics(admin, settings)
 
 
-def _summary_view(topic: str, summary: Summary) -> list[Block]:
-    records, to_replay = summary.total
-    lines: list[Block] = [f"{topic}: {counted(records, 'dead letter')}, {to_replay:,} to replay"]
+# ---- What the commands answer: an object for JSON, and a view.
+
+_Shown: TypeAlias = tuple[dict[str, object], list[Block]]
+
+
+def _summary_shown(topic: str, summary: Summary) -> _Shown:
+    total, newest = summary.total, summary.newest
+    reasons, partitions = sorted(summary.by_reason.items()), sorted(summary.by_partition.items())
+    content = {
+        "topic": topic,
+        **total._asdict(),
+        "no_dead_letter": summary.no_dead_letter,
+        "reasons": {name: count._asdict() for name, count in reasons},
+        "partitions": {str(number): count._asdict() for number, count in partitions},
+        "newest": [_listed(each) for each in newest],
+    }
+    counted_letters = counted(total.records, "dead letter")
+    view: list[Block] = [f"{topic}: {counted_letters}, {total.to_replay:,} to replay"]
     if summary.no_dead_letter:
-        lines.append(f"  and {counted(summary.no_dead_letter, 'record')} in another form")
-    if records:
-        rows = [(reason, *count) for reason, count in sorted(summary.by_reason.items())]
-        by_partition = [
-            (f"partition {p}", *count) for p, count in sorted(summary.by_partition.items())
-        ]
-        head = ("", "dead letters", "to replay")
-        numbers = [(name, f"{n:,}", f"{m:,}") for name, n, m in (*rows, *by_partition)]
-        lines += ["", table([head, *numbers], "<>>", "  ")]
-    if summary.newest:
-        head_of = ("position", "time", "reason", "sent again", "state", "source", "key", "what")
-        lines += ["", Listing(head_of, [*map(_row, summary.newest)], "<<<><<<<", "  ")]
-        if len(summary.newest) < records:
-            lines.append(f"  the newest {len(summary.newest):,} of {records:,}: --limit shows more")
-    return lines
+        view.append(f"  and {counted(summary.no_dead_letter, 'record')} in another form")
+    if total.records:
+        counts = [*reasons, *((f"partition {number}", count) for number, count in partitions)]
+        rows = [(name, f"{records:,}", f"{replay:,}") for name, (records, replay) in counts]
+        view += ["", table([("", "dead letters", "to replay"), *rows], "<>>", "  ")]
+    if newest:
+        head = ("position", "time", "reason", "sent again", "state", "source", "key", "what")
+        view += ["", Listing(head, [*map(_row, newest)], "<<<><<<", "  ")]
+        if len(newest) < total.records:
+            view.append(f"  the newest {len(newest):,} of {total.records:,}: --limit shows more")
+    return content, view
+
+
+def _listed(listed: Listed) -> dict[str, object]:
+    from streams.documents.output_records import bytes_view
+
+    letter, state = listed
+    return {
+        "position": str(letter.record.position),
+        "timestamp": _time_text(letter.record.timestamp_ms),
+        "reason": letter.reason,
+        "redeliveries": letter.redeliveries,
+        "state": _state_name(state),
+        "source": str(letter.source),
+        "key": bytes_view(letter.record.key),
+        "detail": letter.detail,
+    }
+
+
+def _row(listed: Listed) -> tuple[str, ...]:
+    letter, state = listed
+    position = letter.record.position
+    return (
+        f"{position.partition}@{position.offset}",
+        _time_text(letter.record.timestamp_ms),
+        letter.reason,
+        str(letter.redeliveries),
+        _state_name(state),
+        str(letter.source),
+        one_line((letter.record.key or b"").decode(errors="replace"), _KEY_CELLS),
+        one_line(letter.detail, _DETAIL_CELLS),
+    )
 
 
 def _state_name(state: ReplayOutcome | None) -> str:
@@ -268,10 +282,20 @@ def _time_text(time_ms: int) -> str:
         return f"{time_ms} ms"
 
 
-def _letter_view(letter: DeadLetter, bytes_max: int) -> list[Block]:
-    """Return a dead letter; key, each header and value are cut to ``bytes_max`` bytes."""
+def _letter_shown(letter: DeadLetter, bytes_max: int) -> _Shown:
+    """Show a dead letter; in the view, key, headers and value are cut to ``bytes_max`` bytes."""
+    from streams.documents.output_records import record_view
+
     record = letter.record
-    return [
+    content = {
+        "position": str(record.position),
+        "source": str(letter.source),
+        "reason": letter.reason,
+        "detail": letter.detail,
+        "redeliveries": letter.redeliveries,
+        **record_view(record.key, record.value, record.timestamp_ms, record.headers),
+    }
+    view: list[Block] = [
         f"position      {record.position}",
         f"time          {_time_text(record.timestamp_ms)}",
         f"source        {one_line(str(letter.source))}",
@@ -279,67 +303,18 @@ def _letter_view(letter: DeadLetter, bytes_max: int) -> list[Block]:
         f"what          {one_line(letter.detail)}",
         f"redeliveries  {letter.redeliveries}",
         "headers",
-        *(
-            line
-            for name, value in record.headers
-            for line in _block(f"  {escaped(name)}", value, bytes_max)
-        ),
-        *_block("key", record.key, bytes_max),
-        *_block("value", record.value, bytes_max),
     ]
-
-
-def _account_view(
-    account: Account, raw_topic: str, *, dry_run: bool, is_complete: bool
-) -> list[Block]:
-    from streams.dead_letters.letters import ReplayOutcome
-
-    sent = "would be sent again" if dry_run else "sent again"
-    lines: list[Block] = []
-    if not is_complete:
-        lines.append("ended before all was replayed; repeat the command to continue. So far:")
-    lines.append(f"{account.sent:,} {sent} to {raw_topic}")
-    if account.under_way:
-        lines.append(
-            f"{account.under_way:,} in doubt: they were being sent. The command remembers what was "
-            "sent"
-        )
-    lines += [
-        f"{account.outcomes[outcome]:,} {_NOT_SENT[outcome][1]}"
-        for outcome in ReplayOutcome
-        if outcome in _NOT_SENT and account.outcomes[outcome]
-    ]
-    if account.not_selected:
-        lines.append(f"{account.not_selected:,} not of the given reasons")
-    if account.no_dead_letter:
-        lines.append(f"{account.no_dead_letter:,} no dead letters, but records in another form")
-    for letter, why in account.left:
-        source = one_line(str(letter.source))
-        lines.append(f"  {letter.record.position} (of {source}): {_state_name(why)}")
-    return lines
-
-
-def _row(listed: Listed) -> tuple[str, ...]:
-    letter = listed.letter
-    position = letter.record.position
-    return (
-        f"{position.partition}@{position.offset}",
-        _time_text(letter.record.timestamp_ms),
-        letter.reason,
-        str(letter.redeliveries),
-        _state_name(listed.state),
-        str(letter.source),
-        one_line((letter.record.key or b"").decode(errors="replace"), _KEY_CELLS),
-        one_line(letter.detail, _DETAIL_CELLS),
-    )
+    named = [(f"  {escaped(name)}", value) for name, value in record.headers]
+    for name, value in (*named, ("key", record.key), ("value", record.value)):
+        view += _block(name, value, bytes_max)
+    return content, view
 
 
 def _block(name: str, content: bytes | None, bytes_max: int) -> Iterator[str]:
     if content is None:
         yield f"{name}: null"
         return
-    more = len(content) - bytes_max
-    shown = content[:bytes_max]
+    shown, more = content[:bytes_max], len(content) - bytes_max
     try:
         content.decode()
     except UnicodeDecodeError:
@@ -364,66 +339,33 @@ def _hex_lines(content: bytes) -> Iterator[str]:
         yield f"    {start:08x}  {row.hex(' '):<{3 * _HEX_BYTES - 1}}  {signs}"
 
 
-def _summary_object(topic: str, summary: Summary) -> dict[str, object]:
-    return {
-        "topic": topic,
-        **summary.total._asdict(),
-        "no_dead_letter": summary.no_dead_letter,
-        "reasons": {name: count._asdict() for name, count in sorted(summary.by_reason.items())},
-        "partitions": {
-            str(partition): count._asdict()
-            for partition, count in sorted(summary.by_partition.items())
-        },
-        "newest": [_listed(each) for each in summary.newest],
-    }
-
-
-def _letter_object(letter: DeadLetter) -> dict[str, object]:
-    from streams.documents.output_records import record_view
-
-    record = letter.record
-    return {
-        "position": str(record.position),
-        "source": str(letter.source),
-        "reason": letter.reason,
-        "detail": letter.detail,
-        "redeliveries": letter.redeliveries,
-        **record_view(record.key, record.value, record.timestamp_ms, record.headers),
-    }
-
-
-def _account_object(
-    account: Account, raw_topic: str, *, dry_run: bool, is_complete: bool
-) -> dict[str, object]:
-    """Return the outcomes; they add up to the number of selected records."""
+def _account_shown(account: Account, raw_topic: str, *, dry_run: bool, is_complete: bool) -> _Shown:
+    """Show the outcomes; they add up to the number of selected records."""
     from streams.dead_letters.letters import ReplayOutcome
 
-    return {
+    outcomes = account.outcomes
+    left = [(letter, _state_name(why)) for letter, why in account.left]
+    content = {
         "topic": raw_topic,
         "dry_run": dry_run,
         "complete": is_complete,
-        **{outcome.value: account.outcomes[outcome] for outcome in ReplayOutcome},
+        **{outcome.value: outcomes[outcome] for outcome in ReplayOutcome},
         "in_doubt": account.under_way,
         "not_selected": account.not_selected,
         "no_dead_letter": account.no_dead_letter,
-        "left": [
-            {"position": str(letter.record.position), "state": _state_name(why)}
-            for letter, why in account.left
-        ],
+        "left": [{"position": str(each.record.position), "state": why} for each, why in left],
     }
-
-
-def _listed(listed: Listed) -> dict[str, object]:
-    from streams.documents.output_records import bytes_view
-
-    letter, state = listed
-    return {
-        "position": str(letter.record.position),
-        "timestamp": _time_text(letter.record.timestamp_ms),
-        "reason": letter.reason,
-        "redeliveries": letter.redeliveries,
-        "state": _state_name(state),
-        "source": str(letter.source),
-        "key": bytes_view(letter.record.key),
-        "detail": letter.detail,
-    }
+    counts = [
+        (account.under_way, "in doubt: they were being sent. The command remembers what was sent"),
+        *((outcomes[ReplayOutcome(name)], text) for name, (_, text) in _NOT_SENT.items()),
+        (account.not_selected, "not of the given reasons"),
+        (account.no_dead_letter, "no dead letters, but records in another form"),
+    ]
+    unfinished = "ended before all was replayed; repeat the command to continue. So far:"
+    view: list[Block] = [] if is_complete else [unfinished]
+    sent = "would be sent again" if dry_run else "sent again"
+    view.append(f"{account.sent:,} {sent} to {raw_topic}")
+    view += [f"{count:,} {text}" for count, text in counts if count]
+    for each, why in left:
+        view.append(f"  {each.record.position} (of {one_line(str(each.source))}): {why}")
+    return content, view

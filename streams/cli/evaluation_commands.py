@@ -14,7 +14,7 @@ from streams.terminal.layout import Block, table
 if TYPE_CHECKING:
     from streams.evaluation.evaluation import Quality
     from streams.evaluation.injected_edits import InjectedSample
-    from streams.evaluation.tuning import Tuned
+    from streams.evaluation.tuning import Tuned, TunedPoint
 
 _MARK: Final = "*"
 
@@ -41,7 +41,7 @@ _MARK: Final = "*"
 @options.json_option
 @options.with_profile_settings
 def evaluate(
-    settings: options.Settings, *, documents: str, pairs: str, report: Path | None, as_json: bool
+    settings: options.Settings, *, documents: str, pairs: str, report: Path | None
 ) -> None:
     """Deduplicate labelled documents in file order, and compare the result with the labels.
 
@@ -68,7 +68,7 @@ def evaluate(
             with options.open_page(report, "w") as page:
                 text, quality = report_page((documents, pairs), settings, watch)
                 page.write(text)
-    options.write_blocks("evaluate", quality, _evaluation_view(quality, documents), as_json=as_json)
+    options.write_answer("evaluate", quality, _evaluation_view(quality, documents))
 
 
 def _evaluation_view(quality: Quality, file: str) -> list[Block]:
@@ -76,37 +76,25 @@ def _evaluation_view(quality: Quality, file: str) -> list[Block]:
         f"{file}: {quality.documents:,} documents in {quality.seconds:.1f} s "
         f"({quality.documents_per_second:,.0f} a second), {quality.uniques:,} uniques"
     )
-    rows = [
-        (
-            "recall",
-            _percent(quality.recall),
-            f"of {quality.positives:,} labelled positives have the same original",
-        ),
+    of = f"of {quality.positives:,} labelled positives have the same original"
+    joined = f"of {quality.joined_pairs:,} joined pairs that can be judged are right"
+    false = f"of {quality.duplicates:,} share less than half with the original they name"
+    shares = [
+        ("recall", quality.recall, of),
         *(
-            (f"  jaccard {band}", _percent(value), f"of {quality.positives_by_jaccard[band]:,}")
+            (f"  jaccard {band}", value, f"of {quality.positives_by_jaccard[band]:,}")
             for band, value in quality.recall_by_jaccard.items()
             if value is not None
         ),
-        (
-            "caught",
-            _percent(quality.caught),
-            "of their later documents are duplicates of something",
-        ),
-        (
-            "precision",
-            _percent(quality.precision),
-            f"of {quality.joined_pairs:,} joined pairs that can be judged are right",
-        ),
-        ("f1", _percent(quality.f1), "harmonic mean of recall and precision"),
-        (
-            "false duplicates",
-            _percent(quality.false_duplicates),
-            f"of {quality.duplicates:,} share less than half with the original they name",
-        ),
+        ("caught", quality.caught, "of their later documents are duplicates of something"),
+        ("precision", quality.precision, joined),
+        ("f1", quality.f1, "harmonic mean of recall and precision"),
+        ("false duplicates", quality.false_duplicates, false),
     ]
+    rows = [(name, _percent(share), note) for name, share, note in shares]
     if quality.negatives:
-        joined = f"{quality.negatives_joined:,}"
-        rows.append(("negatives joined", joined, f"of {quality.negatives:,} labelled 0"))
+        note = f"of {quality.negatives:,} labelled 0"
+        rows.append(("negatives joined", f"{quality.negatives_joined:,}", note))
     if quality.undecidable:
         rows.append(("undecidable", f"{quality.undecidable:,}", "too short to compare"))
     return [head, table(rows, "<><", "  "), f"index: {quality.index}"]
@@ -139,14 +127,7 @@ def _percent(value: float | None) -> str:
     "Number of documents to draw if there are no pairs.",
     default=1_000,
 )
-@click.option(
-    "--seed",
-    type=int,
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Seed of the draw and the edits.",
-)
+@options.number_option("--seed", click.IntRange(), "Seed of the draw and the edits.", default=1)
 @options.json_option
 @options.with_profile_settings
 def tune(
@@ -157,7 +138,6 @@ def tune(
     precision: float,
     sample: int,
     seed: int,
-    as_json: bool,
 ) -> None:
     """Try profiles and thresholds on documents, and recommend one for the precision that you want.
 
@@ -206,7 +186,7 @@ def tune(
     if counts is not None:
         del counts["labelled"]
     content = {**msgspec.structs.asdict(tuned), "injected": counts}
-    options.write_blocks("tune", content, tuned_view(tuned, injected), as_json=as_json)
+    options.write_answer("tune", content, tuned_view(tuned, injected))
 
 
 def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
@@ -224,72 +204,61 @@ def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
     wanted = f"{tuned.precision_wanted:.2%}"
     point = tuned.recommended
     if point is None:
-        lines.append(f"No threshold that was tried reaches a precision of {wanted}.")
-        lines.append(
-            "Try others with --distance, --verify-at or --mean-at, or a lower --precision."
-        )
-        return lines
-    lines.append(
-        f"For a precision of {wanted} take ({_MARK}): recall {_percent(point.recall)} "
-        f"(likely {_percent(point.recall_low)} or more)"
-    )
-    lines += ["", f'  profile = "{point.profile}"', "  [index]", f"  distance = {point.distance}"]
-    if point.verify_at is not None:
-        lines.append(f"  verify_at = {point.verify_at:g}")
-    if point.mean_at is not None:
-        lines.append(f"  mean_at = {point.mean_at:g}")
-    lines.append("")
-    found = (
-        f"Of the {point.joined_pairs:,} pairs that it joined, {_percent(point.precision)} are "
-        f"right. So a precision of {_percent(point.precision_low)} or more is likely"
-    )
+        return [
+            *lines,
+            f"No threshold that was tried reaches a precision of {wanted}.",
+            "Try others with --distance, --verify-at or --mean-at, or a lower --precision.",
+        ]
+    thresholds = {
+        "distance": point.distance,
+        "verify_at": point.verify_at,
+        "mean_at": point.mean_at,
+    }
     if tuned.enough:
-        lines.append(f"{found}.")
+        sure = "."
     elif tuned.pairs_needed is None:
-        lines.append(
-            f"{found}, which does not show {wanted}; nor would more pairs with this share. Ask for "
-            "less with --precision."
+        sure = (
+            f", which does not show {wanted}; nor would more pairs with this share. Ask for less "
+            "with --precision."
         )
     else:
-        lines.append(
-            f"{found}, which does not show {wanted} yet: the sample is too small. If the share "
-            f"stays the same, {tuned.pairs_needed:,} joined pairs show it: take a sample that is "
-            f"about {tuned.pairs_needed / point.joined_pairs:.1f} times as large."
+        sure = (
+            f", which does not show {wanted} yet: the sample is too small. If the share stays the "
+            f"same, {tuned.pairs_needed:,} joined pairs show it: take a sample that is about "
+            f"{tuned.pairs_needed / point.joined_pairs:.1f} times as large."
         )
-    return lines
+    return [
+        *lines,
+        (
+            f"For a precision of {wanted} take ({_MARK}): recall {_percent(point.recall)} "
+            f"(likely {_percent(point.recall_low)} or more)"
+        ),
+        "",
+        f'  profile = "{point.profile}"',
+        "  [index]",
+        *(f"  {name} = {value:g}" for name, value in thresholds.items() if value is not None),
+        "",
+        (
+            f"Of the {point.joined_pairs:,} pairs that it joined, {_percent(point.precision)} are "
+            f"right. So a precision of {_percent(point.precision_low)} or more is likely{sure}"
+        ),
+    ]
 
 
 def _curve(tuned: Tuned) -> Block:
-    head = (
-        "",
-        "profile",
-        "distance",
-        "verify_at",
-        "mean_at",
-        "recall",
-        "precision",
-        "likely ≥",
-        "F1",
-    )
+    def order(each: TunedPoint) -> tuple[str, float, float, int]:
+        return each.profile, each.mean_at or 0.0, each.verify_at or 0.0, each.distance
+
+    thresholds = ("profile", "distance", "verify_at", "mean_at")
     rows = [
         (
             _MARK if point == tuned.recommended else "",
             point.profile,
             str(point.distance),
             *("-" if at is None else f"{at:g}" for at in (point.verify_at, point.mean_at)),
-            _percent(point.recall),
-            _percent(point.precision),
-            _percent(point.precision_low),
-            _percent(point.f1),
+            *map(_percent, (point.recall, point.precision, point.precision_low, point.f1)),
         )
-        for point in sorted(
-            tuned.curve,
-            key=lambda each: (
-                each.profile,
-                each.mean_at or 0.0,
-                each.verify_at or 0.0,
-                each.distance,
-            ),
-        )
+        for point in sorted(tuned.curve, key=order)
     ]
+    head = ("", *thresholds, "recall", "precision", "likely ≥", "F1")
     return table([head, *rows], "<<>>>>>>>")

@@ -56,7 +56,6 @@ def train(
     terms_max: int,
     least: int,
     force: bool,
-    as_json: bool,
 ) -> None:
     """Count the documents of FILE... that contain each term, and write an idf model.
 
@@ -102,14 +101,14 @@ def train(
     if corpus.size.unreadable:
         click.echo(f"firstseen: {corpus.size.unreadable:,} lines are no documents", err=True)
     text = f"{output}: {header_text(data)}"
-    options.write_answer("idf", model_object(data), text, as_json=as_json)
+    options.write_answer("idf", model_object(data), text)
 
 
 @idf.command(short_help="Show the origin of a model, and the idf of terms.")
 @click.argument("model", metavar="MODEL")
 @click.argument("terms", metavar="[TERM]...", nargs=-1)
 @options.json_option
-def show(model: str, *, terms: tuple[str, ...], as_json: bool) -> None:
+def show(model: str, *, terms: tuple[str, ...]) -> None:
     """Show the origin of MODEL, verify its checksum, and print the idf of each TERM.
 
     \b
@@ -124,10 +123,8 @@ def show(model: str, *, terms: tuple[str, ...], as_json: bool) -> None:
     data = file_content("idf", model, BYTES_MAX)
     decoded = decode_idf(data)
     idf_of = {term: decoded.idf(normalize(term)) for term in terms}
-    if as_json:
-        options.write_json("idf", {**model_object(data), "idf": idf_of})
-        return
-    click.echo(f"{model}: {header_text(data)}")
+    lines = [f"{model}: {header_text(data)}"]
     for term, idf in idf_of.items():
         note = "" if normalize(term) in decoded.table else "  not in the table"
-        click.echo(f"{idf:>9.4f}  {term}{note}")
+        lines.append(f"{idf:>9.4f}  {term}{note}")
+    options.write_answer("idf", {**model_object(data), "idf": idf_of}, "\n".join(lines))

@@ -31,13 +31,9 @@ def index() -> None:
 
 
 @index.command(short_help="Show figures of an index: documents, buckets, bytes, times.")
-@options.with_settings
+@options.with_broker
 @options.shard_option
-@options.timeout_option
-@options.json_option
-def stats(
-    settings: options.Settings, *, shards: tuple[int, ...], timeout_seconds: float, as_json: bool
-) -> None:
+def stats(settings: options.Settings, *, shards: tuple[int, ...]) -> None:
     """Show figures of the shards on this machine: documents, buckets, bytes, times, progress.
 
     The command reads local files. With the setting standbys, it also asks the broker which shards
@@ -55,21 +51,17 @@ def stats(
 
     local = local_shards(settings, shards)
     fingerprinter = Fingerprinter(settings.index_profile())
-    standbys = standby_stats(settings, fingerprinter.identity, timeout_seconds, options.announce)
+    identity, wait = fingerprinter.identity, options.timeout_seconds()
+    standbys = standby_stats(settings, identity, wait, options.announce)
+    application, window = settings.application_id, settings.index.window
     with progress_bar() as show:
         figures = index_stats(
-            settings.application_id,
-            local,
-            fingerprinter.scheme,
-            fingerprinter.identity,
-            settings.index.window,
-            standbys,
-            show,
+            application, local, fingerprinter.scheme, identity, window, standbys, show
         )
-    options.write_answer("index-stats", figures, _stats_text(figures), as_json=as_json)
+    options.write_answer("index-stats", figures, _stats_view(figures))
 
 
-def _stats_text(stats: IndexStats) -> str:
+def _stats_view(stats: IndexStats) -> list[str]:
     each = "" if stats.bytes_per_document is None else f", {stats.bytes_per_document:,.0f} each"
     lines = [
         f"index      {stats.application}, {counted(len(stats.shards), 'shard')} here",
@@ -93,7 +85,7 @@ def _stats_text(stats: IndexStats) -> str:
             f"           next raw offset {shard.next_raw}, log from {shard.log_position}, "
             f"changelog read to {shard.changelog_offset}"
         )
-    return "\n".join(lines)
+    return lines
 
 
 def _standbys_text(standbys: StandbyStats) -> str:
@@ -105,13 +97,9 @@ def _standbys_text(standbys: StandbyStats) -> str:
 
 
 @index.command(short_help="Compare disk, changelog and log of an index.")
-@options.with_settings
+@options.with_broker
 @options.shard_option
-@options.timeout_option
-@options.json_option
-def verify(
-    settings: options.Settings, *, shards: tuple[int, ...], timeout_seconds: float, as_json: bool
-) -> None:
+def verify(settings: options.Settings, *, shards: tuple[int, ...]) -> None:
     """Compare the stores on this machine with the changelog, and both with the log.
 
     The command reads every row and record and tests every checksum, so it finds even a single wrong
@@ -125,21 +113,20 @@ def verify(
       firstseen index verify --shard 3 --json | jq -r '.findings[].what'
     """
     from simhash_core.text.fingerprinter import Fingerprinter
-    from streams.kafka.connection import connect_admin
     from streams.maintenance.verification import verify_index
     from streams.store.shard_directory import local_shards
 
     local = local_shards(settings, shards)
-    admin = connect_admin(settings, timeout_seconds, options.announce)
+    admin = options.connect(settings)
     identity = Fingerprinter(settings.index_profile()).identity
     with progress_bar() as show:
         verified = verify_index(settings, admin, identity, local, show)
-    options.write_answer("index-verify", verified, _verify_text(verified), as_json=as_json)
+    options.write_answer("index-verify", verified, _verify_view(verified))
     if verified.findings:
         click.get_current_context().exit(1)
 
 
-def _verify_text(verified: Verified) -> str:
+def _verify_view(verified: Verified) -> list[str]:
     lines = []
     for shard in verified.shards:
         records = counted(shard.records_behind, "record")
@@ -153,7 +140,7 @@ def _verify_text(verified: Verified) -> str:
     lines += [f"WRONG {finding}" for finding in verified.findings]
     if not verified.findings:
         lines.append("Disk, changelog and log are consistent.")
-    return "\n".join(lines)
+    return lines
 
 
 @index.command(short_help="Write the entries of an index as lines of JSON.")
@@ -161,9 +148,7 @@ def _verify_text(verified: Verified) -> str:
 @click.argument("file")
 @options.shard_option
 @options.json_option
-def export(
-    settings: options.Settings, file: str, *, shards: tuple[int, ...], as_json: bool
-) -> None:
+def export(settings: options.Settings, file: str, *, shards: tuple[int, ...]) -> None:
     """Write the entries of the shards on this machine to FILE, as JSON lines.
 
     The first line names the index. FILE is written as gzip if it ends in .gz; - is
@@ -178,20 +163,18 @@ def export(
     from streams.maintenance.exporting import export_entries
     from streams.store.shard_directory import local_shards
 
-    if as_json and file == "-":
+    if options.is_json() and file == "-":
         raise click.UsageError("--json writes to standard output, as FILE - does: name a file")
     local = local_shards(settings, shards)
     with progress_bar("exporting") as show, new_output(file) as output:
         count = export_entries(settings.application_id, local, output, show)
     content = {"file": file, "documents": count, "shards": [each.partition for each in local]}
-    if as_json:
-        options.write_answer("index-export", content, "", as_json=True)
-    else:
-        click.echo(f"Wrote {count:,} entries to {file}.", err=file == "-")
+    text = f"Wrote {count:,} entries to {file}."
+    options.write_answer("index-export", content, text, stderr=file == "-")
 
 
 @index.command(short_help="Load documents into an index.")
-@options.with_settings
+@options.with_broker
 @click.argument("file", required=False)
 @click.option("--topic", metavar="NAME", help="Load all documents of a topic, such as unique.")
 @click.option(
@@ -213,9 +196,7 @@ def export(
     help="Where workers start to read the raw topic: earliest, latest, or an application id, to "
     "continue from its committed offsets. Required if the raw topic has records.",
 )
-@options.timeout_option
-@options.json_option
-def load(  # noqa: PLR0913 - one for each option
+def load(
     settings: options.Settings,
     *,
     file: str | None,
@@ -224,8 +205,6 @@ def load(  # noqa: PLR0913 - one for each option
     jobs: int | None,
     adds: bool,
     begin: str | None,
-    timeout_seconds: float,
-    as_json: bool,
 ) -> None:
     """Load documents into an index as if they had been seen before.
 
@@ -246,12 +225,11 @@ def load(  # noqa: PLR0913 - one for each option
     """
     from simhash_core.text.fingerprinter import Fingerprinter
     from simhash_core.text.profiles import index_digest
-    from streams.kafka.connection import connect_admin
     from streams.maintenance.loading import FileSource, Loading, LoadSource, TopicSource
 
     if (file is None) == (topic is None):
         raise click.UsageError("say what to load: a FILE, or --topic NAME")
-    admin = connect_admin(settings, timeout_seconds, options.announce)
+    admin = options.connect(settings)
     fingerprinter = Fingerprinter(settings.index_profile())
     loading = Loading(settings, admin, fingerprinter.identity, adds=adds, begin=begin)
     source: LoadSource
@@ -272,10 +250,10 @@ def load(  # noqa: PLR0913 - one for each option
         "log_offset": account.log_offset,
         "seconds": account.seconds,
     }
-    options.write_answer("index-load", content, _load_text(account), as_json=as_json)
+    options.write_answer("index-load", content, _load_view(account))
 
 
-def _load_text(account: LoadAccount) -> str:
+def _load_view(account: LoadAccount) -> list[str]:
     rate = account.documents / account.seconds if account.seconds else 0.0
     done = f"{account.documents:,} documents into {counted(len(account.shards), 'shard')}"
     lines = [f"Loaded {done} in {account.seconds:.1f} s ({rate:,.0f} a second)."]
@@ -283,11 +261,11 @@ def _load_text(account: LoadAccount) -> str:
     if account.begins:
         lines.append("Workers begin to read the raw topic at")
         lines += [f"  partition {p}: offset {offset}" for p, offset in account.begins.items()]
-    return "\n".join(lines)
+    return lines
 
 
 @index.command(short_help="Delete stores of shards, or a whole index.")
-@options.with_settings
+@options.with_broker
 @options.shard_option
 @click.option(
     "--everything",
@@ -296,16 +274,8 @@ def _load_text(account: LoadAccount) -> str:
     "that was seen is forgotten.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@options.timeout_option
-@options.json_option
 def drop(
-    settings: options.Settings,
-    *,
-    shards: tuple[int, ...],
-    everything: bool,
-    yes: bool,
-    timeout_seconds: float,
-    as_json: bool,
+    settings: options.Settings, *, shards: tuple[int, ...], everything: bool, yes: bool
 ) -> None:
     """Delete the stores of the shards on this machine. Workers rebuild them from the changelog.
 
@@ -317,7 +287,6 @@ def drop(
       firstseen index drop --shard 3
       firstseen index drop --everything --application-id trial
     """
-    from streams.kafka.connection import connect_admin
     from streams.maintenance.dropping import drop_index, drop_stores
     from streams.store.shard_directory import local_shards
 
@@ -333,30 +302,26 @@ def drop(
     if not yes:
         click.confirm(f"Delete {what}?", abort=True, err=True)
     if everything:
-        admin = connect_admin(settings, timeout_seconds, options.announce)
+        admin = options.connect(settings)
         with progress_bar() as show:
             dropped = drop_index(settings, admin, local, show)
     else:
         dropped = drop_stores(settings, local)
-    options.write_answer("index-drop", dropped, _drop_text(dropped), as_json=as_json)
+    options.write_answer("index-drop", dropped, _drop_view(dropped))
 
 
-def _drop_text(dropped: Dropped) -> str:
+def _drop_view(dropped: Dropped) -> list[str]:
     shards = ", ".join(map(str, dropped.shards)) or "none here"
     lines = [f"Deleted the stores of the shards: {shards}."]
     if dropped.topics:
         lines.append(f"Deleted, and created again, empty: {', '.join(dropped.topics)}.")
-    return "\n".join(lines)
+    return lines
 
 
 @index.command("new-log", short_help="Start a new log after the old one was lost or truncated.")
-@options.with_settings
+@options.with_broker
 @click.option("--force", is_flag=True, help="Although the log that is there will do.")
-@options.timeout_option
-@options.json_option
-def new_log(
-    settings: options.Settings, *, force: bool, timeout_seconds: float, as_json: bool
-) -> None:
+def new_log(settings: options.Settings, *, force: bool) -> None:
     """Start a new log from the state of the shards, after the old log was lost or truncated.
 
     Committed outputs stay. Documents in flight are sent and decided again. So a duplicate on the
@@ -368,10 +333,9 @@ def new_log(
       firstseen topics create && firstseen index new-log
     """
     from simhash_core.text.fingerprinter import Fingerprinter
-    from streams.kafka.connection import connect_admin
     from streams.maintenance.new_log import begin_new_log
 
-    admin = connect_admin(settings, timeout_seconds, options.announce)
+    admin = options.connect(settings)
     identity = Fingerprinter(settings.index_profile()).identity
     with progress_bar() as show:
         begun = begin_new_log(settings, admin, identity, show, force=force)
@@ -379,7 +343,7 @@ def new_log(
     if begun.filled:
         lines.append(f"{begun.filled:,} empty records are before it.")
     lines.append(f"{counted(begun.read_again, 'raw record')} will be read and sent again.")
-    options.write_answer("index-new-log", begun, "\n".join(lines), as_json=as_json)
+    options.write_answer("index-new-log", begun, lines)
 
 
 @index.command(short_help="Copy the stores of shards, to restore them later.")
@@ -387,9 +351,7 @@ def new_log(
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 @options.shard_option
 @options.json_option
-def checkpoint(
-    settings: options.Settings, directory: Path, *, shards: tuple[int, ...], as_json: bool
-) -> None:
+def checkpoint(settings: options.Settings, directory: Path, *, shards: tuple[int, ...]) -> None:
     """Copy the stores of the shards on this machine to DIRECTORY.
 
     Each copy is the state of one commit, so its entries and its positions in log, raw topic and
@@ -407,8 +369,8 @@ def checkpoint(
             make_checkpoint(each, directory, show) for each in local_shards(settings, shards)
         ]
     content = {"directory": str(directory), "checkpoints": checkpoints}
-    text = _checkpoints_text(f"Copied to {directory}:", checkpoints)
-    options.write_answer("index-checkpoint", content, text, as_json=as_json)
+    text = _checkpoints_view(f"Copied to {directory}:", checkpoints)
+    options.write_answer("index-checkpoint", content, text)
 
 
 @index.command(short_help="Restore stores from copies.")
@@ -418,12 +380,7 @@ def checkpoint(
 @options.shard_option
 @options.json_option
 def restore(
-    settings: options.Settings,
-    directory: Path,
-    *,
-    force: bool,
-    shards: tuple[int, ...],
-    as_json: bool,
+    settings: options.Settings, directory: Path, *, force: bool, shards: tuple[int, ...]
 ) -> None:
     """Replace the stores on this machine with the copies in DIRECTORY.
 
@@ -445,14 +402,14 @@ def restore(
             restore_checkpoint(directory, each, shard, show, force=force)
     content = {"directory": str(directory), "checkpoints": restored}
     head = "Restored; workers read everything newer from the changelog:"
-    text = _checkpoints_text(head, restored)
-    options.write_answer("index-restore", content, text, as_json=as_json)
+    text = _checkpoints_view(head, restored)
+    options.write_answer("index-restore", content, text)
 
 
-def _checkpoints_text(head: str, checkpoints: Sequence[Checkpoint]) -> str:
+def _checkpoints_view(head: str, checkpoints: Sequence[Checkpoint]) -> list[str]:
     lines = (
         f"  shard {each.partition}: {each.documents:,} documents, up to log position "
         f"{each.log_position}, changelog {each.changelog_offset}"
         for each in checkpoints
     )
-    return "\n".join([head, *lines])
+    return [head, *lines]

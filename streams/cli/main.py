@@ -72,10 +72,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "compare": ("text_commands", "Set two texts side by side by three measures."),
     "config": ("config_command", "Show and check the configuration."),
     "consume": ("consume_command", "Show records of topics, as text or as JSON lines."),
-    "dedup": (
-        "dedup_command",
-        "Split files into first of their kind and repeats, with no broker.",
-    ),
+    "dedup": ("dedup_command", "Split files into first of their kind and repeats, with no broker."),
     "demo": ("demo_command", "Watch a stream being deduplicated; nothing to set up."),
     "dlq": ("dlq_command", "List, show and replay dead letters."),
     "evaluate": (
@@ -87,10 +84,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "text_commands",
         "Show the fingerprint of a text, or of each document of a file.",
     ),
-    "health": (
-        "page_commands",
-        "Is the worker of this machine well? For probes of containers.",
-    ),
+    "health": ("page_commands", "Is the worker of this machine well? For probes of containers."),
     "idf": ("idf_command", "Train a table of how rare terms are, and look at one."),
     "index": (
         "index_command",
@@ -103,10 +97,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "plan": ("plan_command", "Size an index, and see what it would find, before there is one."),
     "produce": ("produce_commands", "Send files, folders or standard input to the raw topic."),
     "topics": ("topics_command", "Create and check the topics."),
-    "tune": (
-        "evaluation_commands",
-        "Find profile and threshold for a precision that you want.",
-    ),
+    "tune": ("evaluation_commands", "Find profile and threshold for a precision that you want."),
     "version": ("version_command", "The versions of Firstseen and of what it runs on."),
     "worker": ("worker_command", "Run a worker of the stream."),
 }

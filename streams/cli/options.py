@@ -3,13 +3,15 @@
 ::
 
     @click.command()
-    @with_settings
-    @json_option
-    def command(settings: Settings, *, as_json: bool) -> None: ...
+    @with_broker
+    def command(settings: Settings) -> None:
+        admin = connect(settings)
+        write_answer("version", {"python": "3.12"}, "python 3.12")
 
 ``with_local_settings`` is for commands without a broker. ``with_loaded_settings`` passes
 ``loaded: LoadedSettings``, which knows the origin of each value. Invalid settings end the command
-with exit code 78 before its function is called.
+with exit code 78 before its function is called. The functions here know of ``--json`` and
+``--timeout`` by themselves.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from simhash_core.errors import UsageError
 if TYPE_CHECKING:
     import msgspec
 
+    from streams.kafka.clients import AdminClient
     from streams.settings.loader import LoadedSettings
     from streams.settings.settings import Settings as Settings  # noqa: PLC0414 - for commands
     from streams.terminal.layout import Block
@@ -57,22 +60,18 @@ def json_line(kind: str, content: _Content) -> str:
     return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
 
 
-def write_answer(kind: str, content: _Content, text: str, *, as_json: bool) -> None:
-    if as_json:
-        write_json(kind, content)
-    else:
-        click.echo(text)
-
-
-def write_blocks(
-    kind: str, content: _Content, blocks: Iterable[Block], *, as_json: bool, stderr: bool = False
+def write_answer(
+    kind: str, content: _Content, view: str | Iterable[Block], *, stderr: bool = False
 ) -> None:
-    if as_json:
+    """Write ``content`` if the command was called with ``--json``, and else ``view``."""
+    if is_json():
         write_json(kind, content)
+    elif isinstance(view, str):
+        click.echo(view, err=stderr)
     else:
         from streams.terminal.layout import show
 
-        show(blocks, stderr=stderr)
+        show(view, stderr=stderr)
 
 
 def announce(text: str) -> None:
@@ -116,11 +115,27 @@ def number_option(
     return click.option(*names.split(), type=numbers, metavar=metavar, help=text, **others)
 
 
-_FLAGS: Final[Mapping[str, str]] = {
-    "broker": "--broker",
-    "application_id": "--application-id",
-    "profile": "--profile",
-}
+_FLAGS: Final = ("broker", "application_id", "profile")
+
+
+def _note(ctx: click.Context, parameter: click.Parameter, value: object) -> None:
+    ctx.meta[f"{__name__}.{parameter.name}"] = value
+
+
+def is_json() -> bool:
+    """Return whether the command was called with ``--json``."""
+    return bool(click.get_current_context().meta[f"{__name__}.as_json"])
+
+
+def timeout_seconds() -> float:
+    return float(click.get_current_context().meta[f"{__name__}.timeout_seconds"])
+
+
+def connect(settings: Settings) -> AdminClient:
+    """Wait for a broker, up to ``--timeout``."""
+    from streams.kafka.connection import connect_admin
+
+    return connect_admin(settings, timeout_seconds(), announce)
 
 
 def _profiles(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -151,7 +166,12 @@ _set_option: Final = click.option(
     "processes could read here: use the environment or a file.",
 )
 json_option: Final = click.option(
-    "--json", "as_json", is_flag=True, help="Write the answer as JSON, one object a line."
+    "--json",
+    "as_json",
+    is_flag=True,
+    expose_value=False,
+    callback=_note,
+    help="Write the answer as JSON, one object a line.",
 )
 timeout_option: Final = number_option(
     "--timeout timeout_seconds",
@@ -159,6 +179,8 @@ timeout_option: Final = number_option(
     "Longest wait for a broker.",
     default=15.0,
     metavar="SECONDS",
+    expose_value=False,
+    callback=_note,
 )
 shard_option: Final = click.option(
     "--shard",
@@ -195,6 +217,11 @@ def with_settings(function: _Command) -> _Command:
     return _with_options(function, _KAFKA_OPTIONS)
 
 
+def with_broker(function: _Command) -> _Command:
+    """Add the common options, ``--timeout`` and ``--json``; it gets ``settings: Settings``."""
+    return with_settings(timeout_option(json_option(function)))
+
+
 def with_local_settings(function: _Command) -> _Command:
     """Add the options of a command without a broker; it gets ``settings: Settings``."""
     return _with_options(function, _LOCAL_OPTIONS)
@@ -224,7 +251,7 @@ def _load(kwargs: dict[str, Any]) -> LoadedSettings:
     """Remove the common options from ``kwargs`` and load the settings from them."""
     from streams.settings.loader import load_settings
 
-    flags = {flag: kwargs.pop(name, None) for name, flag in _FLAGS.items()}
+    flags = {f"--{name.replace('_', '-')}": kwargs.pop(name, None) for name in _FLAGS}
     return load_settings(
         config=kwargs.pop("config"),
         kafka_config=kwargs.pop("kafka_config", None),

@@ -41,7 +41,6 @@ def check(
     url: str | None,
     nearest: int,
     scope: str,
-    as_json: bool,
     by_verdict: bool,
 ) -> int:
     """Ask the index about the text in FILE (- is standard input). The text is not kept.
@@ -62,7 +61,7 @@ def check(
 
     request = CheckRequest(options.given_text(file, text, settings), scope=scope, nearest=nearest)
     answer = ask_worker(url or own_url(settings.web), settings.web, request)
-    options.write_blocks("check", answer, check_view(answer), as_json=as_json)
+    options.write_answer("check", answer, check_view(answer))
     return exit_code_of_answer(answer) if by_verdict else ExitCode.OK
 
 

@@ -40,12 +40,7 @@ _BARS: Final = 20
 @options.json_option
 @options.with_planned_settings
 def plan(
-    settings: options.Settings,
-    *,
-    documents: int,
-    partitions: int | None,
-    workers: int,
-    as_json: bool,
+    settings: options.Settings, *, documents: int, partitions: int | None, workers: int
 ) -> None:
     """Estimate candidates, bytes on disk and in memory, partitions and recall of an index.
 
@@ -62,7 +57,7 @@ def plan(
     from streams.offline.index_plan import plan_index
 
     plan = plan_index(documents, settings.index_profile(), partitions, workers)
-    options.write_blocks("plan", plan, _view(plan), as_json=as_json)
+    options.write_answer("plan", plan, _view(plan))
 
 
 def _view(plan: IndexPlan) -> list[Block]:
@@ -71,76 +66,67 @@ def _view(plan: IndexPlan) -> list[Block]:
     cuts = " in each of 2 cuts" if plan.buckets_per_document - plan.bands > plan.blocks else ""
     cuts_of = [f"{plan.blocks} blocks of {plan.block_bits}{cuts}"] if plan.blocks else []
     cuts_of += [f"{plan.bands} bands"] if plan.bands else []
-    head = (
-        f"{plan.documents:,} unique documents, {plan.bits} bits, "
-        f"{', '.join(cuts_of)}, near up to {plan.distance} bits"
-    )
-    mean = f", in the mean with the fingerprints at {plan.mean_at:g}" if plan.mean_at else ""
-    sketch = f"a sketch: {plan.sketch_bytes} bytes"
-    confirmed = (
-        [f"confirmed by {plan.verify} at {plan.verify_at:g}{mean} ({sketch})"]
-        if plan.sketch_bytes
-        else []
-    )
-    cost = [
-        *(
-            [("candidates in a block", f"{plan.candidates_per_block:,}", "of random fingerprints")]
-            if plan.blocks
-            else []
-        ),
-        ("candidates a look-up", f"{plan.candidates_per_lookup:,}", "more for similar texts"),
-        *_of_each_worker(
-            plan, "candidates", f"{plan.candidates_per_worker:,}", "in its part of the index"
-        ),
-        ("a look-up", f"{plan.lookup_us:,} µs", "of CPU time on each worker"),
-        ("log, changelog", f"{plan.wire_bytes_per_document:,} bytes", "a document, uncompressed"),
-        ("state a document", f"{plan.state_bytes_per_document:,} bytes", "on disk"),
-        ("state", _bytes_in_words(plan.state_bytes), "on disk"),
-        ("buckets a document", f"{plan.memory_bytes_per_document:,} bytes", "of these"),
-        ("buckets", _bytes_in_words(plan.memory_bytes), "fast while they fit in the page cache"),
-        *_of_each_worker(plan, "buckets", _bytes_in_words(plan.memory_bytes_per_worker), ""),
-        (
-            "partitions",
-            f"{plan.partitions:,}",
-            f"of {_bytes_in_words(plan.state_bytes_per_partition)} each"
-            + (
-                ""
-                if plan.partitions == plan.partitions_suggested
-                else f"; {plan.partitions_suggested:,} are suggested"
-            ),
-        ),
-    ]
-    promise = (
-        "Guaranteed: any two within the distance share a block."
-        if plan.guaranteed
-        else "Not guaranteed: pairs within the distance share a block with this chance."
-        if plan.blocks
-        else "Not guaranteed: the chance that a pair shares a band depends on its similarity."
-    )
+    size = f"{plan.documents:,} unique documents, {plan.bits} bits"
+    view: list[Block] = [f"{size}, {', '.join(cuts_of)}, near up to {plan.distance} bits"]
+    if plan.sketch_bytes:
+        mean = f", in the mean with the fingerprints at {plan.mean_at:g}" if plan.mean_at else ""
+        sketch = f"a sketch: {plan.sketch_bytes} bytes"
+        view.append(f"confirmed by {plan.verify} at {plan.verify_at:g}{mean} ({sketch})")
+    view.append(table(_costs(plan), "<><", "  "))
+    if plan.advice:
+        view += ["", f"Candidates are too many: {plan.advice}."]
+    if plan.guaranteed:
+        promise = "Guaranteed: any two within the distance share a block."
+    elif plan.blocks:
+        promise = "Not guaranteed: pairs within the distance share a block with this chance."
+    else:
+        promise = "Not guaranteed: the chance that a pair shares a band depends on its similarity."
+    view += ["", promise]
     distances = [
-        (f"{each.distance} bits", f"{each.recall:.1%}", _bar(each.recall))
-        for each in plan.recall_by_distance
+        (f"{each.distance} bits", *_chance(each.recall)) for each in plan.recall_by_distance
     ]
-    jaccards = [
-        (f"{each.jaccard:g}", f"{each.recall:.1%}", _bar(each.recall))
-        for each in plan.recall_by_jaccard
-    ]
+    if distances:
+        view.append(table(distances, ">><", "  "))
+    jaccards = [(f"{each.jaccard:g}", *_chance(each.recall)) for each in plan.recall_by_jaccard]
     return [
-        head,
-        *confirmed,
-        table(cost, "<><", "  "),
-        *(["", f"Candidates are too many: {plan.advice}."] if plan.advice else []),
-        "",
-        promise,
-        *([table(distances, ">><", "  ")] if distances else []),
+        *view,
         "",
         (
-            "Expected recall before the second check, by Jaccard of character 5-grams, for "
-            "evenly spread edits of single characters (the hardest kind; 'firstseen evaluate' "
-            "measures your documents):"
+            "Expected recall before the second check, by Jaccard of character 5-grams, for evenly "
+            "spread edits of single characters (the hardest kind; 'firstseen evaluate' measures "
+            "your documents):"
         ),
         table(jaccards, ">><", "  "),
     ]
+
+
+def _costs(plan: IndexPlan) -> list[tuple[str, str, str]]:
+    shared = plan.workers > 1
+    suggested = plan.partitions_suggested
+    advice = "" if plan.partitions == suggested else f"; {suggested:,} are suggested"
+    partition = f"of {_bytes_in_words(plan.state_bytes_per_partition)} each{advice}"
+    block, share = f"{plan.candidates_per_block:,}", f"{plan.candidates_per_worker:,}"
+    wire = f"{plan.wire_bytes_per_document:,} bytes"
+    buckets = _bytes_in_words(plan.memory_bytes_per_worker)
+    rows = [
+        (plan.blocks, "candidates in a block", block, "of random fingerprints"),
+        (True, "candidates a look-up", f"{plan.candidates_per_lookup:,}", "more for similar texts"),
+        (shared, "candidates a worker", share, "in its part of the index"),
+        (True, "a look-up", f"{plan.lookup_us:,} µs", "of CPU time on each worker"),
+        (True, "log, changelog", wire, "a document, uncompressed"),
+        (True, "state a document", f"{plan.state_bytes_per_document:,} bytes", "on disk"),
+        (True, "state", _bytes_in_words(plan.state_bytes), "on disk"),
+        (True, "buckets a document", f"{plan.memory_bytes_per_document:,} bytes", "of these"),
+        (
+            True,
+            "buckets",
+            _bytes_in_words(plan.memory_bytes),
+            "fast while they fit in the page cache",
+        ),
+        (shared, "buckets a worker", buckets, ""),
+        (True, "partitions", f"{plan.partitions:,}", partition),
+    ]
+    return [(name, figure, note) for is_shown, name, figure, note in rows if is_shown]
 
 
 def _bytes_in_words(size: float) -> str:
@@ -151,11 +137,5 @@ def _bytes_in_words(size: float) -> str:
     return f"{size:,.0f} {_UNITS[0]}" if unit == 0 else f"{size:,.1f} {_UNITS[unit]}"
 
 
-def _of_each_worker(
-    plan: IndexPlan, what: str, share: str, note: str
-) -> list[tuple[str, str, str]]:
-    return [(f"{what} a worker", share, note)] if plan.workers > 1 else []
-
-
-def _bar(recall: float) -> str:
-    return "█" * round(recall * _BARS)
+def _chance(recall: float) -> tuple[str, str]:
+    return f"{recall:.1%}", "█" * round(recall * _BARS)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from streams.cli import options
+from streams.terminal.layout import counted, progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streams.files.document_files import InputDocuments
     from streams.kafka.document_sender import DocumentSender
 
 _SHOWN_MAX = 3
@@ -26,9 +26,7 @@ _NUMBER_MAX = 100_000_000
 @click.option("--topic", metavar="NAME", help="Target topic. [default: topics.raw]")
 @options.number_option("--rate", click.FloatRange(0.001, 1e6), "Maximum documents per second.")
 @options.number_option("--limit", click.IntRange(min=1), "Stop after N documents.")
-@options.timeout_option
-@options.json_option
-@options.with_settings
+@options.with_broker
 def produce(
     settings: options.Settings,
     *,
@@ -36,8 +34,6 @@ def produce(
     topic: str | None,
     rate: float | None,
     limit: int | None,
-    timeout_seconds: float,
-    as_json: bool,
 ) -> None:
     """Send the documents of each FILE to the raw topic, and wait for all acknowledgements.
 
@@ -60,16 +56,12 @@ def produce(
     """
     from streams.files.document_files import InputDocuments
     from streams.kafka.document_sender import longest_value_bytes
-    from streams.terminal.layout import counted, progress_bar
 
     topic = topic or settings.topics.raw
     documents = InputDocuments(files, settings.fields, longest_value_bytes(settings))
     too_large: list[str] = []
     value_bytes = count = 0
-    with (
-        _raw_sender(settings, topic, rate, timeout_seconds) as (sender, began),
-        progress_bar() as move,
-    ):
+    with _raw_sender(settings, topic, rate) as (sender, began), progress_bar() as move:
         for record in documents:
             if record.value is None:
                 too_large.append(f"{record.where}: {record.size_bytes:,} bytes")
@@ -77,27 +69,27 @@ def produce(
             sender.send(record.key, record.value, record.where)
             value_bytes += record.size_bytes
             count += 1
-            step = counted(count, "document")
-            move(step, documents.bytes_read, documents.total_bytes)
+            move(counted(count, "document"), documents.bytes_read, documents.total_bytes)
             if count == limit:
                 break
         sender.finish()
-    seconds = time.monotonic() - began
+        summary, text = _summary(sender, topic, began, "document")
     too_large += [f"{where}: larger than the broker takes" for where in sender.refused]
-    summary = {
-        "topic": topic,
-        "documents": sender.acknowledged,
+    unreadable, blank_lines = documents.unreadable, documents.blank_lines
+    summary |= {
         "bytes": value_bytes,
-        "seconds": round(seconds, 3),
-        "documents_per_second": round(sender.acknowledged / max(seconds, 1e-3), 1),
-        "unreadable": documents.unreadable,
-        "blank_lines": documents.blank_lines,
+        "unreadable": unreadable,
+        "blank_lines": blank_lines,
         "too_large": len(too_large),
     }
-    if as_json:
-        options.write_json("produce", summary)
-    else:
-        _show(topic, sender.acknowledged, seconds, documents)
+    if blank_lines:
+        text += f"\n  blank lines skipped: {blank_lines:,}"
+    if unreadable:
+        text += (
+            f"\n  not readable as a document: {unreadable:,}; they were sent as they are, the "
+            "filter makes dead letters of them"
+        )
+    options.write_answer("produce", summary, text)
     if too_large:
         shown = "\n  ".join(too_large[:_SHOWN_MAX])
         click.echo(f"firstseen: not sent, too large: {len(too_large):,}\n  {shown}", err=True)
@@ -110,18 +102,8 @@ def produce(
 @options.number_option(
     "--seed", click.IntRange(0), "Seed of the generated documents.", default=1, metavar="S"
 )
-@options.timeout_option
-@options.json_option
-@options.with_settings
-def load(
-    settings: options.Settings,
-    *,
-    documents: int,
-    rate: float | None,
-    seed: int,
-    timeout_seconds: float,
-    as_json: bool,
-) -> None:
+@options.with_broker
+def load(settings: options.Settings, *, documents: int, rate: float | None, seed: int) -> None:
     """Send generated documents to the raw topic, to try out an installation.
 
     They are those of the demo: articles in Chinese and English, their copies, short posts, and a
@@ -137,7 +119,7 @@ def load(
     from streams.corpus.corpus import generate
 
     topic = settings.topics.raw
-    with _raw_sender(settings, topic, rate, timeout_seconds) as (sender, began):
+    with _raw_sender(settings, topic, rate) as (sender, began):
         left = documents
         for record in generate(seed, sys.maxsize):
             if not left:
@@ -147,32 +129,19 @@ def load(
                 sender.send(record.key, record.value, record.id or "a record without a key")
                 left -= 1
         sender.finish()
-    seconds = time.monotonic() - began
-    per_second = sender.acknowledged / max(seconds, 1e-3)
-    summary = {
-        "topic": topic,
-        "documents": sender.acknowledged,
-        "seconds": round(seconds, 3),
-        "documents_per_second": round(per_second, 1),
-        "seed": seed,
-    }
-    text = (
-        f"{sender.acknowledged:,} generated documents sent to {topic} in {seconds:.1f} s "
-        f"({per_second:,.0f} a second)"
-    )
-    options.write_answer("load", summary, text, as_json=as_json)
+        summary, text = _summary(sender, topic, began, "generated document")
+    options.write_answer("load", summary | {"seed": seed}, text)
 
 
 @contextmanager
 def _raw_sender(
-    settings: options.Settings, topic: str, rate: float | None, timeout_seconds: float
+    settings: options.Settings, topic: str, rate: float | None
 ) -> Iterator[tuple[DocumentSender, float]]:
     """Yield a sender to an existing topic, and the time at which sending begins."""
-    from streams.kafka.connection import connect_admin
     from streams.kafka.document_sender import DocumentSender
     from streams.topics.admin import TopicsError, can_administer, partitions_of
 
-    admin = connect_admin(settings, timeout_seconds, lambda text: click.echo(text, err=True))
+    admin = options.connect(settings)
     is_embedded = not can_administer(admin)
     if not is_embedded and not partitions_of(admin, [topic]):
         raise TopicsError(f"topic {topic} is missing: run 'firstseen topics create'")
@@ -181,16 +150,17 @@ def _raw_sender(
         yield sender, began
 
 
-def _show(topic: str, sent: int, seconds: float, documents: InputDocuments) -> None:
-    from streams.terminal.layout import counted
-
-    per_second = sent / max(seconds, 1e-3)
-    documents_sent = counted(sent, "document")
-    click.echo(f"{documents_sent} sent to {topic} in {seconds:.1f} s ({per_second:,.0f} a second)")
-    if documents.blank_lines:
-        click.echo(f"  blank lines skipped: {documents.blank_lines:,}")
-    if documents.unreadable:
-        click.echo(
-            f"  not readable as a document: {documents.unreadable:,}; they were sent as they are, "
-            "the filter makes dead letters of them"
-        )
+def _summary(
+    sender: DocumentSender, topic: str, began: float, what: str
+) -> tuple[dict[str, object], str]:
+    """Return the figures of what was sent, for JSON, and as a line."""
+    count, seconds = sender.acknowledged, time.monotonic() - began
+    rate = count / max(seconds, 1e-3)
+    figures: dict[str, object] = {
+        "topic": topic,
+        "documents": count,
+        "seconds": round(seconds, 3),
+        "documents_per_second": round(rate, 1),
+    }
+    text = f"{counted(count, what)} sent to {topic} in {seconds:.1f} s ({rate:,.0f} a second)"
+    return figures, text

@@ -31,7 +31,7 @@ _REST_BITS_A_LINE: Final = 64
 @click.argument("b")
 @options.json_option
 @options.with_profile_settings
-def compare(settings: options.Settings, *, a: str, b: str, as_json: bool) -> None:
+def compare(settings: options.Settings, *, a: str, b: str) -> None:
     """Compare the texts in files A and B: SimHash of 64 and of 128 bits, and cosine of the words.
 
     A and B are UTF-8 (gzip if they end in .gz; - is standard input, for one of them). The profile
@@ -50,19 +50,24 @@ def compare(settings: options.Settings, *, a: str, b: str, as_json: bool) -> Non
         raise UsageError("A and B cannot both be standard input: name a file for one")
     texts = [read_text(name, settings.max_record_bytes) for name in (a, b)]
     compared = compare(settings.index_profile(), *texts)
-    options.write_blocks("compare", compared, _comparison_view(compared, a, b), as_json=as_json)
+    options.write_answer("compare", compared, _comparison_view(compared, a, b))
 
 
 def _comparison_view(compared: Comparison, a: str, b: str) -> list[Block]:
-    rows = [("measure", "distance", "similarity", "cosine")]
-    for each in compared.simhash:
-        known = (each.distance, each.similarity, each.cosine)
-        distance, similarity, cosine = (
-            "-" if value is None else f"{value:{form}}"
-            for value, form in zip(known, ("d", ".4f", ".4f"), strict=True)
-        )
-        rows.append((f"SimHash, {each.bits} bits", distance, similarity, cosine))
-    rows.append(("VSM, term frequencies", "", "", f"{compared.vsm_cosine:.4f}"))
+    def shown(value: float | None) -> str:
+        return "-" if value is None else f"{value:d}" if isinstance(value, int) else f"{value:.4f}"
+
+    rows = [
+        ("measure", "distance", "similarity", "cosine"),
+        *(
+            (
+                f"SimHash, {each.bits} bits",
+                *map(shown, (each.distance, each.similarity, each.cosine)),
+            )
+            for each in compared.simhash
+        ),
+        ("VSM, term frequencies", "", "", shown(compared.vsm_cosine)),
+    ]
     lines: list[Block] = [
         f"A  {a}: {compared.features_a:,} features",
         f"B  {b}: {compared.features_b:,} features",
@@ -87,13 +92,7 @@ def _comparison_view(compared: Comparison, a: str, b: str) -> list[Block]:
 @options.json_option
 @options.with_local_settings
 def fingerprint(
-    settings: options.Settings,
-    *,
-    file: str | None,
-    text: str | None,
-    jsonl: bool,
-    top: int,
-    as_json: bool,
+    settings: options.Settings, *, file: str | None, text: str | None, jsonl: bool, top: int
 ) -> None:
     """Show the fingerprint of the text in FILE (- is standard input), its blocks, and its terms.
 
@@ -115,22 +114,22 @@ def fingerprint(
         raise UsageError("--jsonl is for a FILE of documents: give one, or leave it away")
     fingerprinter = Fingerprinter(settings.index_profile())
     if jsonl and file is not None and text is None:
-        _show_documents(file, settings, fingerprinter, as_json=as_json)
+        _show_documents(file, settings, fingerprinter)
         return
     text = options.given_text(file, text, settings)
     fingerprinted = fingerprinter.fingerprint(text)
     terms = fingerprinter.weighted_terms(text)
-    blocks = _fingerprint_view(fingerprinter, settings.profile, fingerprinted, terms, top)
-    shown = _fingerprint_object(fingerprinter, fingerprinted)
-    shown["terms"] = [term._asdict() for term in terms[:top]]
-    shown["profile"] = settings.profile
-    shown["index"] = index_digest(fingerprinter.identity)
-    options.write_blocks("fingerprint", shown, blocks, as_json=as_json)
+    content = {
+        **_fingerprint_object(fingerprinter, fingerprinted),
+        "terms": [term._asdict() for term in terms[:top]],
+        "profile": settings.profile,
+        "index": index_digest(fingerprinter.identity),
+    }
+    view = _fingerprint_view(fingerprinter, settings.profile, fingerprinted, terms, top)
+    options.write_answer("fingerprint", content, view)
 
 
-def _show_documents(
-    file: str, settings: options.Settings, fingerprinter: Fingerprinter, *, as_json: bool
-) -> None:
+def _show_documents(file: str, settings: options.Settings, fingerprinter: Fingerprinter) -> None:
     from streams.files.text_files import Unreadable, documents_in
 
     for line in documents_in(file, settings):
@@ -138,7 +137,7 @@ def _show_documents(
             click.echo(f"firstseen: line {line.number + 1}: {line.why}", err=True)
             continue
         fingerprinted = fingerprinter.fingerprint(line.text)
-        if as_json:
+        if options.is_json():
             shown = {"id": line.id, **_fingerprint_object(fingerprinter, fingerprinted)}
             options.write_json("fingerprint", shown)
         else:
@@ -240,7 +239,6 @@ def explain(
     text_b: str | None,
     documents: tuple[str, ...],
     top: int,
-    as_json: bool,
 ) -> None:
     """Show why text B is, or is not, a near duplicate of text A.
 
@@ -263,8 +261,9 @@ def explain(
     fingerprinter = Fingerprinter(settings.index_profile())
     explained = explain(fingerprinter, text_of_a, text_of_b)
     content = _explanation_object(explained, fingerprinter, (a, b), top)
-    blocks = _explanation_view(explained, fingerprinter, (a, b), top)
-    options.write_blocks("explain", content, blocks, as_json=as_json)
+    options.write_answer(
+        "explain", content, _explanation_view(explained, fingerprinter, (a, b), top)
+    )
 
 
 def _named_texts(
@@ -300,31 +299,28 @@ def _named_texts(
 def _verdict_in_words(explained: Explanation) -> str:
     from simhash_core.verdicts import DuplicateOf, Method, Undecidable
 
-    threshold = explained.scheme.distance
+    limit = explained.scheme.distance
     match explained.verdict:
         case DuplicateOf(method=Method.EXACT):
             return "B repeats A exactly: the texts are equal after normalisation"
         case DuplicateOf(distance=distance):
-            return (
-                f"B is a near duplicate of A: {_bits_of(distance)} apart, up to {threshold} is near"
-            )
+            return f"B is a near duplicate of A: {_bits_of(distance)} apart, up to {limit} is near"
         case Undecidable(reason):
             return f"B is put out: undecidable ({reason}), no exact repeat of A"
-    return _uniqueness_in_words(explained)
-
-
-def _uniqueness_in_words(explained: Explanation) -> str:
+    apart = f"{_bits_of(explained.distance or 0)} apart"
     if explained.distance is None:
-        return "B is unique: A has no fingerprint to be near to"
-    apart, limit = f"{_bits_of(explained.distance)} apart", explained.scheme.distance
-    if explained.distance > limit:
-        return f"B is unique: {apart}, up to {limit} is near"
-    if not explained.shared_buckets:
-        return f"B is unique: they share no bucket, though {apart} could be near"
-    return (
-        f"B is unique: {apart} could be near, but the agreement is {explained.agreement or 0:.3f}, "
-        f"and {explained.agreement_minimum or 0:.3f} is needed at this distance"
-    )
+        why = "A has no fingerprint to be near to"
+    elif explained.distance > limit:
+        why = f"{apart}, up to {limit} is near"
+    elif not explained.shared_buckets:
+        why = f"they share no bucket, though {apart} could be near"
+    else:
+        agreement, needed = explained.agreement or 0, explained.agreement_minimum or 0
+        why = (
+            f"{apart} could be near, but the agreement is {agreement:.3f}, and {needed:.3f} is "
+            "needed at this distance"
+        )
+    return f"B is unique: {why}"
 
 
 def _explanation_object(
@@ -354,8 +350,7 @@ def _explanation_object(
         "expected_distance": round(explained.expected_distance, 2),
         "differing_bits": [
             {
-                "bit": bit.bit,
-                "block": bit.block,
+                **bit._asdict(),
                 "margin_a": round(bit.margin_a, 6),
                 "margin_b": round(bit.margin_b, 6),
             }
@@ -384,15 +379,9 @@ def _shared(explained: Explanation) -> tuple[list[int], list[int]]:
 def _explanation_view(
     explained: Explanation, fingerprinter: Fingerprinter, names: tuple[str, str], limit: int
 ) -> list[Block]:
-    sections: list[list[Block]] = [
-        _texts(explained, fingerprinter, names),
-        _outcome(explained, fingerprinter),
-        *(
-            []
-            if explained.distance is None
-            else [_blocks(explained), _bits(explained, limit), _terms(explained, limit)]
-        ),
-    ]
+    sections = [_texts(explained, fingerprinter, names), _outcome(explained, fingerprinter)]
+    if explained.distance is not None:
+        sections += [_blocks(explained), _bits(explained, limit), _terms(explained, limit)]
     return [block for lines in sections if lines for block in ("", *lines)][1:]
 
 
@@ -415,7 +404,7 @@ def _outcome(explained: Explanation, fingerprinter: Fingerprinter) -> list[Block
     if explained.distance is None:
         return lines
     compared = bool(explained.shared_buckets)
-    effect = "so they are compared" if compared else "so they are never compared"
+    effect = f"so they are {'compared' if compared else 'never compared'}"
     for what, shared, of in zip(
         ("blocks", "bands"), _shared(explained), (scheme.all_blocks, scheme.bands), strict=True
     ):
@@ -466,13 +455,8 @@ def _bits(explained: Explanation, limit: int) -> list[Block]:
         return []
     close = sum(max(abs(bit.margin_a), abs(bit.margin_b)) < CLOSE_CALL for bit in differing)
     rows = [
-        (
-            str(bit.bit),
-            "-" if bit.block is None else str(bit.block),
-            f"{bit.margin_a:+.2%}",
-            f"{bit.margin_b:+.2%}",
-        )
-        for bit in differing[:limit]
+        (str(bit), "-" if block is None else str(block), f"{in_a:+.2%}", f"{in_b:+.2%}")
+        for bit, block, in_a, in_b in differing[:limit]
     ]
     return [
         (

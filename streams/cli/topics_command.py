@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streams.cli import options
-from streams.terminal.layout import counted
+from streams.terminal.layout import Block, Listing, counted, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from streams.kafka.clients import AdminClient
     from streams.topics.checking import Checked, TopicState
-    from streams.topics.watermarks import OpenTransaction
 
-_PARTITIONS = click.IntRange(1, 4096)
 _HEADINGS = ("topic", "partitions", "copies", "needed", "kept")
 
 
@@ -26,14 +23,11 @@ def topics() -> None:
 
 
 @topics.command(short_help="Create missing topics.")
-@options.with_settings
-@options.json_option
-@options.timeout_option
-@click.option(
+@options.with_broker
+@options.number_option(
     "--partitions",
-    type=_PARTITIONS,
-    metavar="N",
-    help="Partitions of new topics; required if the raw topic is new. Each raw partition is a "
+    click.IntRange(1, 4096),
+    "Partitions of new topics; required if the raw topic is new. Each raw partition is a "
     "shard, so this is the maximum number of workers. You can add partitions later.",
 )
 @options.number_option(
@@ -43,12 +37,7 @@ def topics() -> None:
     metavar="R",
 )
 def create(
-    settings: options.Settings,
-    *,
-    partitions: int | None,
-    replication_factor: int | None,
-    timeout_seconds: float,
-    as_json: bool,
+    settings: options.Settings, *, partitions: int | None, replication_factor: int | None
 ) -> None:
     """Create missing topics. You can run it repeatedly.
 
@@ -61,17 +50,18 @@ def create(
       firstseen topics create --partitions 12
       firstseen topics create --partitions 12 --replication-factor 3 --broker kafka-1:9092
     """
-    from streams.kafka.connection import connect_admin
-    from streams.terminal.layout import show, table
     from streams.topics import admin as topics
     from streams.topics.checking import check as check_topics
     from streams.topics.plans import topic_plans
 
-    admin = connect_admin(settings, timeout_seconds)
+    admin = options.connect(settings)
     raw_partitions = topics.partitions_of(admin, [settings.topics.raw]).get(settings.topics.raw)
     plans = topic_plans(settings, partitions or raw_partitions, raw_partitions)
     result = topics.create(
-        admin, plans, replication_factor=replication_factor, timeout_seconds=timeout_seconds
+        admin,
+        plans,
+        replication_factor=replication_factor,
+        timeout_seconds=options.timeout_seconds(),
     )
     grown = topics.grow_changelog(admin, settings)
     there = topics.partitions_of(admin, [plan.name for plan in plans])
@@ -85,20 +75,12 @@ def create(
         }
         for plan, created, config in result
     ]
-    checked = check_topics(admin, plans)
-    if as_json:
-        options.write_json("topics", {"topics": rows, **_as_content(checked)})
-    else:
-        show([table(map(_row, rows), "<<<")])
-        _echo_notes(checked.notes)
-    _end(checked, as_json=as_json)
+    _write(check_topics(admin, plans), {"topics": rows}, [table(map(_row, rows), "<<<")])
 
 
 @topics.command(short_help="Check the topics and their configuration.")
-@options.with_settings
-@options.json_option
-@options.timeout_option
-def check(settings: options.Settings, *, timeout_seconds: float, as_json: bool) -> None:
+@options.with_broker
+def check(settings: options.Settings) -> None:
     """Check the topics and their configuration. Changes nothing.
 
     The output shows for each topic its partitions, their copies, min.insync.replicas and the
@@ -114,55 +96,40 @@ def check(settings: options.Settings, *, timeout_seconds: float, as_json: bool) 
       firstseen topics check
       firstseen topics check --json | jq -r '.differences[].topic'
     """
-    from streams.kafka.connection import connect_admin
-    from streams.terminal.layout import Listing, show
+    from streams.kafka.client_config import admin_config
     from streams.topics import admin as topics
     from streams.topics.checking import check as check_topics
     from streams.topics.plans import topic_plans
-    from streams.topics.watermarks import HUNG_ADVICE
-
-    admin = connect_admin(settings, timeout_seconds)
-    plans = topic_plans(settings)
-    checked = check_topics(admin, plans)
-    is_open = _open_transactions(settings, admin, [plan.name for plan in plans], timeout_seconds)
-    if as_json:
-        states = [state._asdict() for state in checked.states]
-        transactions = [
-            {**each.partition._asdict(), "offset": each.offset, "end": each.end} for each in is_open
-        ]
-        content = _as_content(checked)
-        options.write_json(
-            "topics", {"topics": states, **content, "open_transactions": transactions}
-        )
-    else:
-        show([Listing(_HEADINGS, [*map(_state_row, checked.states)], "<>>>>")])
-        if not checked.differences:
-            shards = next(each for each in checked.states if each.topic == settings.topics.raw)
-            click.echo(f"All topics fit: {counted(shards.partitions, 'shard')}.")
-        _echo_notes(checked.notes)
-        _echo_notes([f"{each}. {HUNG_ADVICE}" for each in is_open])
-    if not topics.can_administer(admin):
-        click.echo(
-            "Note: this broker does not return the settings of topics, so they were not checked.",
-            err=True,
-        )
-    _end(checked, as_json=as_json)
-
-
-def _open_transactions(
-    settings: options.Settings, admin: AdminClient, topics: Sequence[str], timeout_seconds: float
-) -> list[OpenTransaction]:
-    """Return the transactions that stay open, in partitions for which a broker answers."""
-    from streams.kafka.client_config import admin_config
     from streams.topics.watermarks import (
+        HUNG_ADVICE,
         BrokerWatermarks,
         lasting_transactions,
         partitions_to_check,
     )
 
-    group_id = settings.application_id
-    broker = BrokerWatermarks(admin_config(settings), group_id, timeout_seconds)
-    return lasting_transactions(broker, partitions_to_check(admin, topics, group_id))
+    admin = options.connect(settings)
+    plans = topic_plans(settings)
+    checked = check_topics(admin, plans)
+    application_id = settings.application_id
+    watermarks = BrokerWatermarks(admin_config(settings), application_id, options.timeout_seconds())
+    is_open = lasting_transactions(
+        watermarks, partitions_to_check(admin, [plan.name for plan in plans], application_id)
+    )
+    transactions = [
+        {**each.partition._asdict(), "offset": each.offset, "end": each.end} for each in is_open
+    ]
+    view: list[Block] = [Listing(_HEADINGS, [*map(_state_row, checked.states)], "<>>>>")]
+    if not checked.differences:
+        shards = next(each for each in checked.states if each.topic == settings.topics.raw)
+        view.append(f"All topics fit: {counted(shards.partitions, 'shard')}.")
+    if not topics.can_administer(admin):
+        click.echo(
+            "Note: this broker does not return the settings of topics, so they were not checked.",
+            err=True,
+        )
+    notes = [f"{each}. {HUNG_ADVICE}" for each in is_open]
+    states = [state._asdict() for state in checked.states]
+    _write(checked, {"topics": states}, view, notes, open_transactions=transactions)
 
 
 def _state_row(state: TopicState) -> tuple[str, ...]:
@@ -182,25 +149,24 @@ def _row(row: Mapping[str, Any]) -> tuple[str, str, str]:
     return state, row["topic"], counted(row["partitions"], "partition")
 
 
-def _as_content(checked: Checked) -> dict[str, object]:
-    return {
-        "fit": not checked.differences,
-        "differences": [item._asdict() for item in checked.differences],
-        "notes": checked.notes,
-    }
-
-
-def _echo_notes(notes: Sequence[str]) -> None:
-    for note in notes:
-        click.echo(f"Note: {note}.", err=True)
-
-
-def _end(checked: Checked, *, as_json: bool) -> None:
-    """Fail if there are differences; the JSON output has them already."""
+def _write(
+    checked: Checked,
+    topics: Mapping[str, object],
+    view: Sequence[Block],
+    notes: Sequence[str] = (),
+    **others: object,
+) -> None:
+    """Write what was found, and fail if there are differences; the JSON object has them already."""
     from streams.topics.admin import TopicsError
 
-    if not checked.differences:
+    differences = [item._asdict() for item in checked.differences]
+    found = {"fit": not differences, "differences": differences, "notes": checked.notes}
+    options.write_answer("topics", {**topics, **found, **others}, view)
+    if not options.is_json():
+        for note in (*checked.notes, *notes):
+            click.echo(f"Note: {note}.", err=True)
+    if not differences:
         return
-    if as_json:
+    if options.is_json():
         click.get_current_context().exit(1)
     raise TopicsError("\n  ".join(["topics do not fit:", *map(str, checked.differences)]))

@@ -14,7 +14,7 @@ _PARTS = ("firstseen", "faust-streaming", "confluent-kafka", "rocksdict", "rjieb
 
 @click.command()
 @options.json_option
-def version(*, as_json: bool) -> None:
+def version() -> None:
     """Show the versions that a bug report should include.
 
     \b
@@ -29,4 +29,4 @@ def version(*, as_json: bool) -> None:
     versions = {name: metadata.version(name) for name in _PARTS}
     versions["librdkafka"] = str(confluent_kafka.libversion()[0])
     versions["python"] = platform.python_version()
-    options.write_blocks("version", versions, [table(versions.items(), "<<")], as_json=as_json)
+    options.write_answer("version", versions, [table(versions.items(), "<<")])

@@ -34,9 +34,7 @@ class _ProcessCount(click.IntRange):
     help="Run so many workers on this machine and restart those that end; auto: one for each core. "
     "web.port has a page that lists them; each has a port after it, and a directory in state_dir.",
 )
-@click.option(
-    "--process-number", type=int, hidden=True
-)  # of a worker that a supervisor has started
+@click.option("--process-number", type=int, hidden=True)  # a supervisor has started it
 @options.with_settings
 @click.pass_obj
 def worker(
@@ -65,13 +63,19 @@ def worker(
 
     set_up_logging(settings.log, process_number)
     try:
-        if process_number is not None:
-            return _run_as_process(settings, process_number)
-        if processes is not None:
+        if process_number is not None:  # of a supervisor, which has the same arguments
+            from streams.cli.worker_launcher import end_when_orphaned
+            from streams.cli.worker_processes import settings_of
+
+            threading.Thread(target=end_when_orphaned, daemon=True).start()
+            settings = settings_of(settings, process_number)
+        elif processes is not None:
             from streams.cli.worker_processes import supervise
 
             return supervise(settings, processes, arguments or ())
-        return _run(settings)
+        from streams.worker.process import run_worker
+
+        return run_worker(settings)
     except FirstseenError as error:
         if settings.log.format is not LogFormat.JSON:
             raise
@@ -85,17 +89,3 @@ def worker(
             "stopped: SIGTERM, before the worker had joined its group"
         )
         return ExitCode.OK
-
-
-def _run(settings: options.Settings) -> int:
-    from streams.worker.process import run_worker
-
-    return run_worker(settings)
-
-
-def _run_as_process(settings: options.Settings, number: int) -> int:
-    from streams.cli.worker_launcher import end_when_orphaned
-    from streams.cli.worker_processes import settings_of
-
-    threading.Thread(target=end_when_orphaned, daemon=True).start()
-    return _run(settings_of(settings, number))

@@ -80,17 +80,9 @@ _FIRST_SECONDS: Final = 1.0
 _LONGEST_SECONDS: Final = 60.0
 _CALM_SECONDS: Final = 60.0
 
-_MILD: Final = (
-    ExitCode.OK,
-    ExitCode.INTERRUPTED,
-    ExitCode.TERMINATED,
-    ExitCode.BROKER_UNAVAILABLE,
-)
-_NOT_MENDED: Final = (ExitCode.USAGE, ExitCode.CONFIGURATION)
-
-
-def is_mended_by_a_restart(code: int) -> bool:
-    return code not in _NOT_MENDED
+_MILD: Final = (ExitCode.OK, ExitCode.INTERRUPTED, ExitCode.TERMINATED, ExitCode.BROKER_UNAVAILABLE)
+_NOT_MENDED: Final = (ExitCode.USAGE, ExitCode.CONFIGURATION)  # a restart does not help
+_BY_SEVERITY: Final = (*_MILD, None, *_NOT_MENDED)  # None: all other codes
 
 
 class BackOff:
@@ -119,12 +111,7 @@ def exit_code(returncode: int, *, stopping: bool) -> int:
 
 
 def worst_of(codes: Iterable[int]) -> int:
-    def severity(code: int) -> int:
-        if code in _MILD:
-            return _MILD.index(code)
-        return len(_MILD) + (_NOT_MENDED.index(code) + 1 if code in _NOT_MENDED else 0)
-
-    return max(codes, key=severity)
+    return max(codes, key=lambda code: _BY_SEVERITY.index(code if code in _BY_SEVERITY else None))
 
 
 _STARTS: Final = "it starts, or waits for a broker"
@@ -203,13 +190,15 @@ _BODY_BYTES: Final = 1024
 def create_application(workers: Sequence[SupervisedWorker], access: Access) -> web.Application:
     """Return the page of all processes; access is as to the pages of a worker."""
 
+    def joined(reasons: Iterable[str | None]) -> str | None:
+        named = zip(workers, reasons, strict=True)
+        return "; ".join(f"{worker}: {why}" for worker, why in named if why is not None) or None
+
     def why_dead() -> str | None:
-        reasons = ((each, each.why_dead()) for each in workers)
-        return "; ".join(f"{worker}: {why}" for worker, why in reasons if why is not None) or None
+        return joined(each.why_dead() for each in workers)
 
     def why_not_ready() -> str | None:
-        reasons = ((each, each.why_not_ready) for each in workers)
-        return "; ".join(f"{worker}: {why}" for worker, why in reasons if why is not None) or None
+        return joined(each.why_not_ready for each in workers)
 
     async def processes(_request: web.Request) -> web.Response:
         statuses = [each.status() for each in workers]
@@ -313,7 +302,7 @@ class _Supervisor:
             worker.ended(code)
             if self._stopping.is_set():
                 return
-            if not is_mended_by_a_restart(code):
+            if code in _NOT_MENDED:
                 self._stop(signal.SIGTERM, f"{name} ended with exit code {code}: correct it first")
                 return
             wait = worker.back_off.seconds(time.monotonic() - started)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import random
 import unicodedata
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
 from typing import Final, NamedTuple
 
-from streams.corpus.draws import Deck, chance, integer, log_uniform, pick, pick_skewed, shuffled
+from streams.corpus.draws import chance, deck, integer, log_uniform, pick, shuffled
 from streams.corpus.generated import EditKind
-from streams.corpus.language import Language, Pattern, Topic, chapters, expand, patterns
+from streams.corpus.language import Language, Topic, expand
 
 # ---- Articles: a topic, a cast, and a plan of sections.
 #
@@ -28,6 +29,7 @@ _PARAGRAPHS: Final = tuple(tuple(plan.split()) for plan in _PLANS.split(","))
 _SPEAKERS = 3
 _MIN_PATTERNS = 5
 _MIN_ENTRIES = 4
+_VERB_FORMS: Final = ("do", "doing", "did", "done")
 
 
 class Article(NamedTuple):
@@ -50,129 +52,95 @@ class Cast:
     def __init__(self, rng: random.Random, language: Language, topic: Topic) -> None:
         self._rng = rng
         self._language = language
-        self._topic = topic
-        self._decks: dict[str, Deck[Pattern]] = {}
         self._introduced: set[str] = set()
-        self._place = language.place(rng)
-        focus = shuffled(rng, topic.roles["things"])[: integer(rng, 8, 13)]
-        self.focus = tuple(self._written(thing) for thing in focus)
-        """The nouns of the article; the first is its subject."""
-        self._speakers = Deck(
-            rng, tuple((self._role("actors"), language.person(rng)) for _ in range(_SPEAKERS))
-        )
-        self._members: dict[str, Callable[[], str]] = {
-            "place": lambda: self._place,
-            "place2": Deck(rng, (language.place(rng), language.place(rng))).draw,
-            "subject": lambda: self.focus[0],
-            "thing": Deck(rng, self.focus).draw,
-            "office": Deck(rng, (self._office(), self._office())).draw,
-            "firm": Deck(rng, (self._firm(), self._firm())).draw,
-            "name": Deck(rng, (language.person(rng), language.person(rng))).draw,
-            "speaker": self._speaker,
-            "an_actor": self._an_actor,
+        self._decks: dict[str, Iterator[str]] = {
+            role.removesuffix("s"): deck(rng, _entries(rng, language, topic, role))
+            for role in topic.roles
         }
+        phrase, fill, joint = partial(language.phrase, rng), self.fill, language.space
+        things = shuffled(rng, topic.roles["things"])[: integer(rng, 8, 13)]
+        self.focus = tuple(expand(thing, rng, fill) for thing in things)
+        """The nouns of the article; the first is its subject."""
+        place = phrase("place")
+        for slot, members in {
+            "place": [place],
+            "place2": [phrase("place"), phrase("place")],
+            "subject": self.focus[:1],
+            "thing": self.focus,
+            "office": [place + joint + fill("office") for _ in range(2)],
+            "firm": [phrase("brand") + joint + fill("firm") for _ in range(2)],
+            "name": [phrase("person"), phrase("person")],
+        }.items():
+            self._decks[slot] = deck(rng, members)
+        self._speakers = deck(rng, [(fill("actor"), phrase("person")) for _ in range(_SPEAKERS)])
 
     def fill(self, slot: str) -> str:
         """Fill a slot, capitalised if its name is; raise ``KeyError`` for an unknown one."""
         if slot[0].isupper():
             return capitalised(self.fill(slot.lower()))
-        if slot in self._members:
-            return self._members[slot]()
-        if f"{slot}s" in self._topic.roles:
-            return self._role(f"{slot}s")
-        if slot in self._language.actions:
-            return self._language.in_form(self._role("actions"), slot)
-        return self._written(pick_skewed(self._rng, self._language.phrases[slot]))
+        if slot == "speaker":
+            return self._speaker()
+        if slot == "an_actor":
+            actor = self.fill("actor")
+            return f"an {actor}" if actor[0] in "aeiou" else f"a {actor}"
+        if slot in _VERB_FORMS:  # of an action such as "do/doing/did/done it"
+            verb, space, rest = self.fill("action").partition(" ")
+            return verb.split("/")[_VERB_FORMS.index(slot)] + space + rest
+        if slot in self._decks:
+            return expand(next(self._decks[slot]), self._rng, self.fill)
+        return self._language.phrase(self._rng, slot)
 
     def _speaker(self) -> str:
-        actor, name = self._speakers.draw()
+        actor, name = next(self._speakers)
         if name in self._introduced:
             return name.split(" ")[-1]
         self._introduced.add(name)
         return actor + self._language.space + name
 
-    def _an_actor(self) -> str:
-        actor = self._role("actors")
-        return f"an {actor}" if actor[0] in "aeiou" else f"a {actor}"
 
-    def _office(self) -> str:
-        return self._place + self._language.space + self._role("offices")
-
-    def _firm(self) -> str:
-        return self._language.brand(self._rng) + self._language.space + self._role("firms")
-
-    def _role(self, role: str) -> str:
-        if role not in self._decks:
-            self._decks[role] = Deck(self._rng, self._entries(role))
-        return self._written(self._decks[role].draw())
-
-    def _entries(self, role: str) -> Sequence[Pattern]:
-        """Return the topic's own entries, or some of them and as many commonplaces."""
-        own = self._topic.roles[role]
-        if role not in self._language.commonplaces:
-            return own
-        chosen = shuffled(self._rng, own)[: max(_MIN_ENTRIES, len(own) * 2 // 3)]
-        return chosen + shuffled(self._rng, self._language.commonplaces[role])[: len(chosen)]
-
-    def _written(self, pattern: Pattern) -> str:
-        return expand(pattern, self._rng, self.fill)
+def _entries(rng: random.Random, language: Language, topic: Topic, role: str) -> Sequence[str]:
+    """Return the topic's own entries, or some of them and as many commonplaces."""
+    own, commonplaces = topic.roles[role], language.commonplaces.get(role)
+    if commonplaces is None:
+        return own
+    chosen = shuffled(rng, own)[: max(_MIN_ENTRIES, len(own) * 2 // 3)]
+    return chosen + shuffled(rng, commonplaces)[: len(chosen)]
 
 
-class _Writer:
-    def __init__(self, rng: random.Random, language: Language, topic: Topic) -> None:
-        self._rng = rng
-        self._language = language
-        self._voice = pick(rng, language.voices)
-        self._sections: dict[str, Deck[Pattern]] = {}
-        self.cast = Cast(rng, language, topic)
-        self.length = 0
-        self.paragraphs: list[str] = []
-
-    def paragraph(self, sections: tuple[str, ...], room: int) -> None:
-        """Add a paragraph of these sections, as far as there is room."""
-        sentences: list[str] = []
-        for section in sections:
-            sentence = self._sentence(section)
-            length = self._language.measure(sentence)
-            if self.length + length > room:
-                break
-            sentences.append(sentence)
-            self.length += length
-        if sentences:
-            self.paragraphs.append(self._language.space.join(sentences))
-
-    def _sentence(self, section: str) -> str:
-        if section not in self._sections:
-            # Like real authors, each article uses only half of a section's patterns.
-            patterns = shuffled(self._rng, self._voice[section])
-            usual = patterns[: max(_MIN_PATTERNS, len(patterns) // 2)]
-            self._sections[section] = Deck(self._rng, usual)
-        sentence = expand(self._sections[section].draw(), self._rng, self.cast.fill)
-        if not sentence.endswith(self._language.closed):
-            sentence += self._language.stop
-        return capitalised(sentence)
+def _usual(rng: random.Random, patterns: Sequence[str]) -> Iterator[str]:
+    """Yield half of the patterns of a section: like real authors, an article uses no more."""
+    return deck(rng, shuffled(rng, patterns)[: max(_MIN_PATTERNS, len(patterns) // 2)])
 
 
 def write_article(rng: random.Random, language: Language, topic: Topic) -> Article:
-    writer = _Writer(rng, language, topic)
-    # The joints of sentences and paragraphs need some of the length.
-    room = language.longest - language.longest // 20
+    cast = Cast(rng, language, topic)
+    voice = {name: _usual(rng, section) for name, section in pick(rng, language.voices).items()}
+    # The joints of sentences and paragraphs need some of the length, and so does the last one.
+    room = language.longest - language.longest // 10
     goal = log_uniform(rng, language.shortest + 10, room - language.shortest // 4)
-    title = expand(pick(rng, language.titles), rng, writer.cast.fill)
-    writer.paragraph(("lede", "fact") if chance(rng, 0.5) else ("lede",), room)
-    plan = Deck(rng, _PARAGRAPHS)
-    while writer.length < goal:
-        before = writer.length
-        writer.paragraph(plan.draw(), room)
-        if writer.length == before:
+    title = expand(pick(rng, language.titles), rng, cast.fill)
+
+    def sentence(section: str) -> str:
+        text = expand(next(voice[section]), rng, cast.fill)
+        return capitalised(text if text.endswith(language.closed) else text + language.stop)
+
+    paragraphs: list[str] = []
+    length = 0
+    opening = ("lede", "fact") if chance(rng, 0.5) else ("lede",)
+    for sections in chain([opening], deck(rng, _PARAGRAPHS)):
+        paragraph = language.space.join(map(sentence, sections))
+        length += language.measure(paragraph)
+        if length > room:
+            break
+        paragraphs.append(paragraph)
+        if length >= goal:
             break
     if chance(rng, 0.6):
-        writer.paragraph(("close",), room)
-    focus = writer.cast.focus
+        paragraphs.append(sentence("close"))
     return Article(
         title=capitalised(title),
-        text=("\n" if chance(rng, 0.7) else "\n\n").join(writer.paragraphs),
-        keywords=(*focus[: integer(rng, 2, 4)], topic.name),
+        text=("\n" if chance(rng, 0.7) else "\n\n").join(paragraphs),
+        keywords=(*cast.focus[: integer(rng, 2, 4)], topic.name),
     )
 
 
@@ -188,59 +156,37 @@ _EMOJI: Final = (
 _SIGNS: Final = "。！？…～—、，：；.!?,;:*#/=+&@%^|·"
 _MAX_SIGNS: Final = 6
 _EMPTY: Final = ("", "", " ", "\n", "\t \n", "\u3000")
-_COMMAS: Final = {"zh": ("，", "！", "。", "，", "…"), "en": (", ", "! ", ". ", ", ", "... ")}
-
-
 _REPEATED: Final = 0.25  # probability that a short post repeats an earlier one
-
-
-class Post(NamedTuple):
-    """``root``: id of the first post with this content, if it repeats."""
-
-    text: str
-    root: str | None
 
 
 class PostBox:
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self._sent: dict[str, list[str]] = {"zh": [], "en": []}
+        self._sent: dict[Language, list[str]] = {}
         self._first: dict[str, str] = {}
 
-    def post(self, doc_id: str, kind: EditKind, code: str) -> Post:
-        """Make a post in language ``code``."""
+    def post(self, doc_id: str, kind: EditKind, language: Language) -> tuple[str, str | None]:
+        """Return a text, and the id of the first post with this content, if it repeats one."""
         match kind:
             case EditKind.SHORT_POST:
-                text = self._short_text(code)
-            case EditKind.EMOJI:
-                text = self._signs(_EMOJI)
-            case EditKind.PUNCTUATION:
-                text = self._signs(_SIGNS)
+                text = self._short_text(language)
+            case EditKind.EMOJI | EditKind.PUNCTUATION:
+                signs = _EMOJI if kind is EditKind.EMOJI else _SIGNS
+                count = integer(self._rng, 1, _MAX_SIGNS)
+                text = "".join(pick(self._rng, signs) for _ in range(count))
             case _:
                 text = pick(self._rng, _EMPTY)
         content = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
         first = self._first.setdefault(content, doc_id)
-        return Post(text, None if first == doc_id else first)
+        return text, None if first == doc_id else first
 
-    def _short_text(self, code: str) -> str:
+    def _short_text(self, language: Language) -> str:
         """Return 5 to 40 characters, perhaps those of an earlier post."""
-        sent = self._sent[code]
+        sent = self._sent.setdefault(language, [])
         if sent and chance(self._rng, _REPEATED):
             return pick(self._rng, sent)
-        openers, remarks = _clauses(code)
-        comma = pick(self._rng, _COMMAS[code])
-        clauses = (expand(pick(self._rng, each), self._rng, str) for each in (openers, remarks))
-        sent.append(comma.join(clauses))
+        sent.append(language.phrase(self._rng, "post"))
         return sent[-1]
-
-    def _signs(self, signs: str) -> str:
-        return "".join(pick(self._rng, signs) for _ in range(integer(self._rng, 1, _MAX_SIGNS)))
-
-
-@cache
-def _clauses(code: str) -> tuple[tuple[Pattern, ...], tuple[Pattern, ...]]:
-    words = chapters(code, "words")["posts"]
-    return patterns(words["openers"]), patterns(words["remarks"])
 
 
 # ---- Records that no reader can make a document of, as on real topics.

@@ -168,10 +168,10 @@ class _Stream:
         self._next += 1
 
     def _post(self, doc_id: str, kind: EditKind) -> GeneratedRecord:
-        post = self._posts.post(doc_id, kind, self._language().code)
-        value = self._encoded(self._fields(doc_id, "", post.text))
-        expected = Outcome.UNIQUE if post.root is None else Outcome.DUPLICATE
-        return self._generated(kind, doc_id, value, expected, post.root, post.root)
+        text, root = self._posts.post(doc_id, kind, self._language())
+        value = self._encoded(self._fields(doc_id, "", text))
+        expected = Outcome.UNIQUE if root is None else Outcome.DUPLICATE
+        return self._generated(kind, doc_id, value, expected, root, root)
 
     def _broken(self, doc_id: str, kind: EditKind) -> GeneratedRecord:
         if kind is EditKind.NULL_RECORD:

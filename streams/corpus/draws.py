@@ -7,8 +7,8 @@ Python guarantees the sequence of ``random()`` for a seed, but not that of ``cho
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import Generic, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 Item = TypeVar("Item")
 
@@ -47,29 +47,11 @@ def log_uniform(rng: random.Random, low: int, high: int) -> int:
     return min(high, int(low * (high / low) ** rng.random()))
 
 
-class Deck(Generic[Item]):
-    """Draws each item once, in random order, then all of them again.
-
-    The last two items sit out the beginning of the next round.
-    """
-
-    __slots__ = ("_drawn", "_items", "_left", "_rng")
-
-    def __init__(self, rng: random.Random, items: Sequence[Item]) -> None:
-        self._rng = rng
-        self._items = items
-        self._left: list[Item] = []
-        self._drawn: tuple[Item, ...] = ()
-
-    def draw(self) -> Item:
-        left = self._left
-        if not left:
-            left.extend(self._items)
-            if len(left) > _MIN_FOR_RESTS:
-                for item in self._drawn:
-                    left.remove(item)
-        index = int(self._rng.random() * len(left))
-        left[index], left[-1] = left[-1], left[index]
-        item = left.pop()
-        self._drawn = (*self._drawn[-1:], item)
-        return item
+def deck(rng: random.Random, items: Sequence[Item]) -> Iterator[Item]:
+    """Yield each item once, in random order, then all again; the last two do not come at once."""
+    order: list[Item] = []
+    while True:
+        last, order = order[-2:], shuffled(rng, items)
+        while len(order) > _MIN_FOR_RESTS and any(item in last for item in order[:2]):
+            order = shuffled(rng, items)
+        yield from order

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from streams.corpus.draws import chance, integer, pick, shuffled
-from streams.corpus.language import Language, Pattern, chapters, expand, patterns_by_section
+from streams.corpus.language import Language, expand
 
 # ---- Edits of words.
 
@@ -98,19 +98,16 @@ def retype(rng: random.Random, language: Language, text: str) -> str:
 def repost(rng: random.Random, language: Language, title: str, text: str) -> str:
     """Add one to four lines of another site above or below a text, or both."""
 
-    def fill(slot: str) -> str:
-        if slot == "title":
-            return title
-        return language.person(rng) if slot == "person" else language.brand(rng)
-
-    def lines(patterns: tuple[Pattern, ...], limit: int) -> list[str]:
+    def lines(patterns: Sequence[str], limit: int) -> list[str]:
         chosen = shuffled(rng, patterns)[: integer(rng, 1, limit)]
         return [expand(pattern, rng, fill) for pattern in chosen]
 
+    def fill(slot: str) -> str:
+        return title if slot == "title" else language.phrase(rng, slot)
+
     headed = chance(rng, 0.75)
-    frame = patterns_by_section(chapters(language.code, "words")["reposts"])
-    above = lines(frame["headers"], 2) if headed else []
-    below = lines(frame["footers"], 2) if not headed or chance(rng, 0.7) else []
+    above = lines(language.reposts["headers"], 2) if headed else []
+    below = lines(language.reposts["footers"], 2) if not headed or chance(rng, 0.7) else []
     return "\n".join((*above, text, *below))
 
 
@@ -141,28 +138,21 @@ _IN_BOTH: Final[tuple[_Change, ...]] = (
     lambda _, text: text.replace("\n", " "),
     lambda _, text: "\n\n".join(_lines(text)),
 )
-_CORNER_QUOTES, _WIDE, _ONE_PARAGRAPH, _BLANK_LINES = _IN_BOTH
 _TYPOGRAPHY: Final[dict[str, tuple[_Change, ...]]] = {
     "zh": (
+        *_IN_BOTH,
         lambda _, text: text.translate(_ASCII_SIGNS),
-        _CORNER_QUOTES,
-        _WIDE,
         lambda _, text: _spaced_numbers(text),
         lambda _, text: "\n".join("\u3000\u3000" + line for line in _lines(text)),
-        _ONE_PARAGRAPH,
         lambda _, text: re.sub(r"([，。；：,;:.!?])(?=[^\d\s])", r"\1 ", text),
         lambda rng, text: text.replace("——", pick(rng, ("--", "—", " - "))),
-        _BLANK_LINES,
     ),
     "en": (
+        *_IN_BOTH,
         lambda rng, text: _quoted(rng, text, '" "', "' '", "'' ''"),
-        _CORNER_QUOTES,
         lambda _, text: text.upper(),
         lambda _, text: text.lower(),
         lambda rng, text: text.replace(". ", pick(rng, (".  ", ".\u00a0", ".   "))),
         _folded,
-        _WIDE,
-        _ONE_PARAGRAPH,
-        _BLANK_LINES,
     ),
 }

@@ -18,7 +18,7 @@ import zlib
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol, Self, cast
+from typing import Final, NamedTuple, Self, cast
 
 from confluent_kafka import KafkaException, TopicPartition
 
@@ -165,32 +165,17 @@ _RETRY_SECONDS: Final = 0.2
 ReplayedOffsets = Mapping[int, OffsetRanges]  # done offsets by partition of the dead letters' topic
 
 
-class Redeliveries(Protocol):
-    """Sends records and remembers their dead letters; after a crash perhaps only one of both."""
+class Redeliveries:
+    """Remembers which dead letters were replayed; this class sends nothing (a dry run).
 
-    def begin(self) -> dict[int, OffsetRanges]: ...
-
-    def send(self, records: Sequence[ProducerRecord], progress: ReplayedOffsets) -> None:
-        """Send records and remember ``progress``; on ``FirstseenError`` none count as sent."""
-
-    def close(self) -> None: ...
-
-
-def redeliveries_of(settings: Settings, topics: DeadLetterTopics) -> Redeliveries:
-    memory = ReplayMemory(settings, topics)
-    if settings.delivery is Delivery.EXACTLY_ONCE:
-        return _Transactional(settings, memory)
-    return _Acknowledged(settings, memory)
-
-
-class ReplayMemory:
-    """The offsets of the replays' group, which is never joined."""
+    The memory is the offsets of a group that nobody joins.
+    """
 
     def __init__(self, settings: Settings, topics: DeadLetterTopics) -> None:
         self.group = settings.application_id + GROUP_SUFFIX
         self._topics = topics
         self._seconds = settings.send_timeout_seconds
-        self.consumer = Consumer(
+        self._consumer = Consumer(
             consumer_config(
                 settings,
                 group_id=self.group,
@@ -199,46 +184,43 @@ class ReplayMemory:
             )
         )
 
-    def read(self) -> dict[int, OffsetRanges]:
+    def begin(self) -> dict[int, OffsetRanges]:
+        """Return what was replayed before, by partition."""
         wanted = [
             TopicPartition(self._topics.dead_letters, partition)
             for partition in range(self._topics.dead_letter_partitions)
         ]
+        ask = retrying(self._seconds, _RETRY_SECONDS)
         try:
-            return {
-                topic_partition.partition: self._ranges(topic_partition)
-                for topic_partition in self._committed(wanted)
-            }
+            committed = ask(committed_offsets, self._consumer, wanted, self._seconds)
+            return {each.partition: self._ranges(each) for each in committed}
         except (KafkaException, ValueError) as error:
             reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
             raise BrokerRefusedError(
                 f"what was replayed before cannot be read from the group {self.group}: {reason}"
             ) from error
 
-    def offsets(self, progress: ReplayedOffsets) -> list[TopicPartition]:
-        offsets = []
+    def send(self, records: Sequence[ProducerRecord], progress: ReplayedOffsets) -> None:
+        """Send records and remember ``progress``; on ``FirstseenError`` none count as sent.
+
+        A process that is killed meanwhile may have done only one of both.
+        """
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _offsets(self, progress: ReplayedOffsets) -> list[TopicPartition]:
+        topic, offsets = self._topics.dead_letters, []
         for partition, done in progress.items():
             text = done.text(self._topics.dead_letter_topic_id)
             if text is None:
                 raise BrokerRefusedError(
-                    f"partition {partition} of {self._topics.dead_letters} has been replayed with "
-                    "too many gaps to be remembered. Replay the oldest first: 'firstseen dlq "
-                    "replay --all --limit N' starts with offset "
-                    f"{done.first_missing}"
+                    f"partition {partition} of {topic} has been replayed with too many gaps to be "
+                    "remembered. Replay the oldest first: 'firstseen dlq replay --all --limit N' "
+                    f"starts with offset {done.first_missing}"
                 )
-            offsets.append(
-                TopicPartition(
-                    self._topics.dead_letters, partition, done.first_missing, metadata=text
-                )
-            )
+            offsets.append(TopicPartition(topic, partition, done.first_missing, metadata=text))
         return offsets
-
-    def close(self) -> None:
-        self.consumer.close()
-
-    def _committed(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        ask = retrying(self._seconds, _RETRY_SECONDS)
-        return ask(committed_offsets, self.consumer, partitions, self._seconds)
 
     def _ranges(self, partition: TopicPartition) -> OffsetRanges:
         # The type stubs lack metadata.
@@ -248,48 +230,44 @@ class ReplayMemory:
         return OffsetRanges.of_text(text, self._topics.dead_letter_topic_id)
 
 
-class _Acknowledged:
-    def __init__(self, settings: Settings, memory: ReplayMemory) -> None:
-        self._memory = memory
+class _Acknowledged(Redeliveries):
+    def __init__(self, settings: Settings, topics: DeadLetterTopics) -> None:
+        super().__init__(settings, topics)
         self._producer = AcknowledgedProducer(
             output_config(settings), settings.send_timeout_seconds
         )
 
-    def begin(self) -> dict[int, OffsetRanges]:
-        return self._memory.read()
-
     def send(self, records: Sequence[ProducerRecord], progress: ReplayedOffsets) -> None:
-        offsets = self._memory.offsets(progress)
+        offsets = self._offsets(progress)
         self._producer.send(records)
         try:
-            self._memory.consumer.commit(offsets=offsets, asynchronous=False)
+            self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
             raise BrokerRefusedError(
                 f"{len(records)} records were sent again, but that cannot be remembered "
-                f"(group {self._memory.group}): {error.args[0].str()}"
+                f"(group {self.group}): {error.args[0].str()}"
             ) from error
 
     def close(self) -> None:
         self._producer.close()
-        self._memory.close()
+        super().close()
 
 
-class _Transactional:
-    def __init__(self, settings: Settings, memory: ReplayMemory) -> None:
-        self._memory = memory
+class _Transactional(Redeliveries):
+    def __init__(self, settings: Settings, topics: DeadLetterTopics) -> None:
+        super().__init__(settings, topics)
         self._producer = TransactionalProducer(
-            output_config(settings), memory.group, timeout_seconds=settings.send_timeout_seconds
+            output_config(settings), self.group, timeout_seconds=settings.send_timeout_seconds
         )
 
     def begin(self) -> dict[int, OffsetRanges]:
         self._producer.open()
-        return self._memory.read()
+        return super().begin()
 
     def send(self, records: Sequence[ProducerRecord], progress: ReplayedOffsets) -> None:
-        offsets = self._memory.offsets(progress)
-        metadata = self._memory.consumer.consumer_group_metadata()
+        offsets = self._offsets(progress)
         try:
-            self._producer.commit(records, offsets, metadata)
+            self._producer.commit(records, offsets, self._consumer.consumer_group_metadata())
         except FencedError as error:
             raise FencedError(
                 "nothing of this batch was sent: another replay of this application id has started"
@@ -297,7 +275,12 @@ class _Transactional:
 
     def close(self) -> None:
         self._producer.close()
-        self._memory.close()
+        super().close()
+
+
+def redeliveries_of(settings: Settings, topics: DeadLetterTopics) -> Redeliveries:
+    once = settings.delivery is Delivery.EXACTLY_ONCE
+    return (_Transactional if once else _Acknowledged)(settings, topics)
 
 
 # ---- One replay
@@ -353,10 +336,10 @@ class Replay:
         topics: DeadLetterTopics,
         selection: Selection,
         done: Mapping[int, OffsetRanges],
-        redeliveries: Redeliveries | None,
+        redeliveries: Redeliveries,
         account: Account,
     ) -> None:
-        """``done``: replayed before. ``redeliveries`` None: a dry run."""
+        """``done``: replayed before."""
         self.account = account
         self._topics = topics
         self._selection = selection
@@ -409,9 +392,8 @@ class Replay:
         if not self._batch:
             return
         self.account.under_way = len(self._batch)
-        if self._redeliveries is not None:
-            progress = {partition: self._done[partition] for partition in self._touched}
-            self._redeliveries.send(self._batch, progress)
+        progress = {partition: self._done[partition] for partition in self._touched}
+        self._redeliveries.send(self._batch, progress)
         self.account.under_way = 0
         self.account.outcomes[ReplayOutcome.SENT] += len(self._batch)
         self._batch, self._batch_bytes = [], 0

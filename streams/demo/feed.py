@@ -189,6 +189,25 @@ _POLL_SECONDS: Final = 0.05
 _END_SECONDS: Final = 20.0
 
 
+class Counts:
+    """How many outputs of each kind there were, and the latest duplicates."""
+
+    def __init__(self) -> None:
+        self.unique = 0
+        self.undecidable = 0  # of the unique ones
+        self.by_method: Counter[str] = Counter()
+        self.by_reason: Counter[str] = Counter()
+        self.latest: deque[DuplicateOutput] = deque(maxlen=LATEST)
+
+    @property
+    def duplicates(self) -> int:
+        return self.by_method.total()
+
+    @property
+    def dead_letters(self) -> int:
+        return self.by_reason.total()
+
+
 class ObserverError(FirstseenError):
     """The outputs could not be read, or have other records."""
 
@@ -206,23 +225,11 @@ class Observer:
         ledger: Ledger,
         on_output: Callable[[ReceivedOutput], None],
     ) -> None:
-        self.by_method: Counter[str] = Counter()
-        self.by_reason: Counter[str] = Counter()
-        self.unique = 0
-        self.undecidable = 0
-        self.latest: deque[DuplicateOutput] = deque(maxlen=LATEST)
+        self.counts = Counts()
         self.last_output_at = time.monotonic()
         self._ledger = ledger
         self._on_output = on_output
         self._follower = TopicFollower(settings, partitions, from_beginning=True, gaps="error")
-
-    @property
-    def duplicates(self) -> int:
-        return self.by_method.total()
-
-    @property
-    def dead_letters(self) -> int:
-        return self.by_reason.total()
 
     def close(self) -> None:
         self._follower.__exit__(None, None, None)
@@ -248,15 +255,16 @@ class Observer:
             raise ObserverError(f"the outputs were not read to their ends in {_END_SECONDS} s")
 
     def _take(self, output: ReceivedOutput) -> None:
+        counts = self.counts
         match output:
             case UniqueOutput(undecidable=reason):
-                self.unique += 1
-                self.undecidable += bool(reason)
+                counts.unique += 1
+                counts.undecidable += bool(reason)
             case DuplicateOutput():
-                self.by_method[output.method] += 1
-                self.latest.append(output)
+                counts.by_method[output.method] += 1
+                counts.latest.append(output)
             case DeadLetterOutput(reason=reason):
-                self.by_reason[reason] += 1
+                counts.by_reason[reason] += 1
             case TombstoneOutput():
                 return
         self._ledger.note_output(output.source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple, Protocol
 
@@ -14,6 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from streams.demo.feed import Counts
 from streams.documents.output_records import DuplicateOutput
 from streams.terminal.layout import one_line
 from streams.terminal.record_lines import (
@@ -31,16 +32,11 @@ Change = Callable[[DuplicateOutput], str]
 class Progress(NamedTuple):
     """``share`` of the stream done, 0 to 1; None if unknown."""
 
-    sent: int
+    counts: Counts
     decided: int
     share: float | None
-    unique: int
-    undecidable: int
-    duplicates: int
-    dead_letters: int
     seconds: float
     per_second: float
-    latest: Sequence[DuplicateOutput]
 
 
 class View(Protocol):
@@ -85,17 +81,17 @@ class LineView:
         now = time.monotonic()
         if progress.share != 1.0 and now - self._said_at < _LINE_SECONDS:
             return
-        self._said_at = now
+        self._said_at, counts = now, progress.counts
         share = "" if progress.share is None else f"{progress.share:4.0%}  "
         self._say(
             f"{progress.seconds:6.1f} s  {share}{progress.decided:,} decided "
-            f"({progress.per_second:,.0f}/s): {progress.unique:,} unique, "
-            f"{progress.duplicates:,} duplicates, {progress.dead_letters:,} dead letters"
+            f"({progress.per_second:,.0f}/s): {counts.unique:,} unique, "
+            f"{counts.duplicates:,} duplicates, {counts.dead_letters:,} dead letters"
         )
-        if progress.latest and progress.latest[-1] is not self._last:
-            self._last = progress.latest[-1]
+        if counts.latest and counts.latest[-1] is not self._last:
+            self._last = counts.latest[-1]
             what = one_line(change(self._last), _CHANGE_CELLS)
-            self._say(f"          {_pair(self._last)}  {_nearness(self._last)}  {what}".rstrip())
+            self._say(f"          {_pair(self._last)}  {nearness(self._last)}  {what}".rstrip())
 
     def finish(self) -> None:
         pass
@@ -115,7 +111,7 @@ class LiveView:
     def show(self, progress: Progress, change: Change) -> None:
         size = self._live.console.size
         room = max(1, min(_DUPLICATES_MAX, (size.height - _FIXED_LINES) // 2))
-        latest = list(progress.latest)[-room:][::-1]
+        latest = list(progress.counts.latest)[-room:][::-1]
         self._draw(
             self._head(progress),
             Text(),
@@ -154,16 +150,17 @@ def _bar(progress: Progress) -> RenderableType:
 
 
 def _counts(progress: Progress) -> RenderableType:
+    counts = progress.counts
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True, min_width=7)
     table.add_column(justify="right", no_wrap=True, min_width=6)
     table.add_column(no_wrap=True)
     for name, count, style in (
-        ("unique", progress.unique, UNIQUE_STYLE),
-        ("  too short to compare", progress.undecidable, UNDECIDABLE_STYLE),
-        ("duplicates", progress.duplicates, DUPLICATE_STYLE),
-        ("dead letters", progress.dead_letters, DEAD_LETTER_STYLE),
+        ("unique", counts.unique, UNIQUE_STYLE),
+        ("  too short to compare", counts.undecidable, UNDECIDABLE_STYLE),
+        ("duplicates", counts.duplicates, DUPLICATE_STYLE),
+        ("dead letters", counts.dead_letters, DEAD_LETTER_STYLE),
     ):
         share = count / max(1, progress.decided)
         cells = Text("━" * round(share * _BAR_CELLS), style=style)
@@ -174,7 +171,7 @@ def _counts(progress: Progress) -> RenderableType:
 def _duplicate(duplicate: DuplicateOutput, change: Change, width: int) -> Iterator[Text]:
     line = Text("  ")
     line.append(_pair(duplicate), style=DUPLICATE_STYLE)
-    line.append(f"  {_nearness(duplicate)}")
+    line.append(f"  {nearness(duplicate)}")
     line.truncate(width)
     yield line
     yield Text("    " + one_line(change(duplicate), width - 5), style=QUIET_STYLE)
@@ -184,7 +181,7 @@ def _pair(duplicate: DuplicateOutput) -> str:
     return f"{one_line(duplicate.id, _ID_CELLS)} ← {one_line(duplicate.original_id, _ID_CELLS)}"
 
 
-def _nearness(duplicate: DuplicateOutput) -> str:
+def nearness(duplicate: DuplicateOutput) -> str:
     if duplicate.method == "exact":
-        return "same content"
+        return "the same content"
     return f"{duplicate.distance} of {duplicate.bits} bits differ"

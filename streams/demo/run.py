@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 
@@ -21,14 +21,7 @@ from streams.corpus.corpus import generate
 from streams.demo.feed import LONGEST_BYTES, Feed, FeedRecord, Ledger, Observer
 from streams.demo.live_view import Progress, View
 from streams.demo.scoring import Truth
-from streams.demo.summary import (
-    DemoReport,
-    Examples,
-    StageTime,
-    TextMemory,
-    describe_change,
-    worker_times,
-)
+from streams.demo.summary import DemoReport, Examples, StageTime, describe_change, worker_times
 from streams.demo.worker_process import WorkerProcess
 from streams.documents.output_records import DuplicateOutput, ReceivedOutput
 from streams.documents.raw_documents import DocumentReader
@@ -79,35 +72,24 @@ class DemoRequest(msgspec.Struct, frozen=True, kw_only=True):
         return DOCUMENTS if self.documents is None else self.documents
 
 
-def _settings_of(request: DemoRequest, brokers: str, state_dir: Path) -> Settings:
-    """Return the settings of the demo; environment and files are ignored.
+def _settings_of(request: DemoRequest, brokers: str, state_dir: Path) -> tuple[Settings, list[str]]:
+    """Return the settings of the demo, and the options of a worker with them.
 
-    Raises ``SettingsError``, or ``UsageError`` for a setting that the demo chooses itself.
+    Environment and files are ignored. Raises ``SettingsError``, or ``UsageError`` for a setting
+    that the demo chooses itself.
     """
-    assignments = _assignments(request, state_dir)
-    return load_settings(
-        flags=_flags(request, brokers), assignments=assignments, environ={}
-    ).settings
-
-
-def _worker_options(request: DemoRequest, brokers: str, state_dir: Path) -> list[str]:
-    flags = [part for flag in _flags(request, brokers).items() for part in flag]
-    return flags + [part for each in _assignments(request, state_dir) for part in ("--set", each)]
-
-
-def _flags(request: DemoRequest, brokers: str) -> dict[str, str]:
-    profile = {} if request.profile is None else {"--profile": request.profile}
-    return {"--broker": brokers, **profile}
-
-
-def _assignments(request: DemoRequest, state_dir: Path) -> list[str]:
     names = {assignment.partition("=")[0].strip() for assignment in request.assignments}
     for name in _OURS:
         if name in names:
             raise UsageError(f"--set {name}: the demo does not allow this setting")
     assignments = [*request.assignments, f"state_dir={state_dir}"]
-    beside = [f"{name}={value}" for name, value in _BESIDE.items() if name not in names]
-    return assignments + beside
+    assignments += [f"{name}={value}" for name, value in _BESIDE.items() if name not in names]
+    flags = {"--broker": brokers}
+    if request.profile is not None:
+        flags["--profile"] = request.profile
+    settings = load_settings(flags=flags, assignments=assignments, environ={}).settings
+    options = [*flags.items(), *(("--set", each) for each in assignments)]
+    return settings, [part for option in options for part in option]
 
 
 # ---- The records: generated with known truth, or from the user's files.
@@ -184,16 +166,15 @@ def running_demo(request: DemoRequest, view: View) -> Iterator[Demo]:
             raise UsageError(
                 f"{state_dir} is not an empty directory: a demo starts with an empty index"
             )
-        settings = _settings_of(request, _NOWHERE, state_dir)  # checked before anything starts
+        settings, _ = _settings_of(request, _NOWHERE, state_dir)  # checked before anything starts
         source = _StreamSource(request, settings)
         state_dir.mkdir(parents=True, exist_ok=True)
 
         view.starting("Starting a Kafka broker in a process of its own")
         broker = stack.enter_context(EmbeddedBroker())
-        settings = _settings_of(request, broker.bootstrap_servers, state_dir)
+        settings, options = _settings_of(request, broker.bootstrap_servers, state_dir)
         outputs = _create_topics(broker, settings)
         view.starting("Starting a worker")
-        options = _worker_options(request, broker.bootstrap_servers, state_dir)
         worker = stack.enter_context(WorkerProcess(options, state_dir / "worker.log"))
         demo = Demo(request, settings, broker, worker, source, outputs)
         stack.callback(demo.close)
@@ -230,8 +211,7 @@ class Demo:
         self._broker = broker
         self._source = source
         self._ledger = Ledger()
-        self._texts = TextMemory(DocumentReader(settings.fields, settings.max_record_bytes))
-        self.examples = Examples(self._texts)
+        self.examples = Examples(DocumentReader(settings.fields, settings.max_record_bytes))
         self._observer = Observer(settings, outputs, self._ledger, self._note_output)
         self._feed = Feed(
             producer_config(settings), settings.topics.raw, source, self._ledger, self._note_sent
@@ -245,7 +225,7 @@ class Demo:
         Records without an output after 30 s are lost. Raises ``WorkerProcessError`` if the worker
         dies. The worker is stopped unless ``keep_running``.
         """
-        cpu_seconds_before = worker_times(self.worker.metrics()).cpu_seconds
+        _, cpu_seconds_before = worker_times(self.worker.metrics())
         self._began = moved_at = time.monotonic()
         shown_at = 0.0
         while not (self._feed.finished and self._ledger.lost == 0):
@@ -263,9 +243,9 @@ class Demo:
                 shown_at = now
         self._ended = self._observer.last_output_at
         view.show(self._progress(time.monotonic()), self._change)
-        times = worker_times(self.worker.metrics())
+        stages, cpu_seconds = worker_times(self.worker.metrics())
         self._read_the_rest()
-        return self._report(times.stages, times.cpu_seconds - cpu_seconds_before)
+        return self._report(stages, cpu_seconds - cpu_seconds_before)
 
     def stay(self) -> NoReturn:
         """Keep everything running until Ctrl-C; raise if the worker or the broker dies."""
@@ -279,13 +259,11 @@ class Demo:
 
     def _change(self, duplicate: DuplicateOutput) -> str:
         """Return what a duplicate changed, or its text; "" if the texts are forgotten."""
-        original = self._texts.document_of(duplicate.original)
-        copy = self._texts.document_of(duplicate.source)
-        if original is None or copy is None:
+        pair = self.examples.pair(duplicate)
+        if pair is None:
             return ""
-        if copy.text == original.text:
-            return f"“{copy.text}”"
-        return describe_change(original.text, copy.text)
+        old, new = pair.original.text, pair.copy.text
+        return f"“{new}”" if new == old else describe_change(old, new)
 
     def _check(self) -> None:
         self.worker.check()
@@ -303,7 +281,7 @@ class Demo:
         self._observer.read_to_ends()
 
     def _note_sent(self, record: FeedRecord, source: SourcePosition) -> None:
-        self._texts.remember(record.key, record.value, source, record.where)
+        self.examples.note_sent(record.key, record.value, source, record.where)
         if self._source.truth is not None and record.place is not None:
             self._source.truth.note_sent(record.place, source)
 
@@ -318,46 +296,43 @@ class Demo:
         while now - self._recent[0][0] > _RATE_SECONDS:
             self._recent.popleft()
         since, decided_then = self._recent[0]
-        observer = self._observer
         return Progress(
-            sent=self._feed.produced,
+            counts=self._observer.counts,
             decided=decided,
             share=self._source.share(self._feed.produced, decided),
-            unique=observer.unique,
-            undecidable=observer.undecidable,
-            duplicates=observer.duplicates,
-            dead_letters=observer.dead_letters,
             seconds=now - self._began,
             per_second=(decided - decided_then) / max(now - since, _SHOW_SECONDS),
-            latest=observer.latest,
         )
 
     def _report(self, stages: tuple[StageTime, ...], cpu_seconds: float) -> DemoReport:
-        observer, ledger, truth = self._observer, self._ledger, self._source.truth
+        counts, ledger, truth = self._observer.counts, self._ledger, self._source.truth
         seconds = max(self._ended - self._began, 1e-3)
-        score = None if truth is None else truth.score()
+        scored: dict[str, Any] = {}
+        if truth is not None:
+            score = truth.score()
+            scored = {
+                "precision": score.precision,
+                "recall": score.recall,
+                "swapped": score.swapped,
+                "by_kind": {str(kind): each.to_dict() for kind, each in score.kinds.items()},
+            }
         return DemoReport(
             input=self.request.input,
             seed=None if truth is None else self.request.seed,
             profile=self.settings.profile,
             documents=ledger.sent,
-            unique=observer.unique,
-            undecidable=observer.undecidable,
-            duplicates=observer.duplicates,
-            exact_duplicates=observer.by_method["exact"],
-            near_duplicates=observer.by_method["near"],
-            dead_letters=observer.dead_letters,
-            dead_letters_by_reason=dict(observer.by_reason.most_common()),
+            unique=counts.unique,
+            undecidable=counts.undecidable,
+            duplicates=counts.duplicates,
+            exact_duplicates=counts.by_method["exact"],
+            near_duplicates=counts.by_method["near"],
+            dead_letters=counts.dead_letters,
+            dead_letters_by_reason=dict(counts.by_reason.most_common()),
             tombstones=ledger.tombstones,
             too_long=self._source.too_long,
             lost=ledger.lost,
             repeated=ledger.repeated,
-            precision=None if score is None else score.precision,
-            recall=None if score is None else score.recall,
-            swapped=0 if score is None else score.swapped,
-            by_kind=None
-            if score is None
-            else {str(kind): each.to_dict() for kind, each in score.kinds.items()},
+            **scored,
             seconds=round(seconds, 3),
             documents_per_second=round(ledger.decided / seconds, 1),
             shards=RAW_PARTITIONS,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import heapq
 import re
 import unicodedata
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from operator import itemgetter
+from operator import attrgetter
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
@@ -19,6 +19,7 @@ from rich.text import Text
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from streams.corpus.generated import BROKEN, EditKind
+from streams.demo.live_view import nearness
 from streams.documents.output_records import DeadLetterOutput, DuplicateOutput, ReceivedOutput
 from streams.documents.raw_documents import DocumentReader
 from streams.monitoring.metrics import Stage
@@ -44,14 +45,10 @@ class StageTime(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class WorkerTimes(msgspec.Struct, frozen=True):
-    stages: tuple[StageTime, ...]
-    cpu_seconds: float
-
-
-def worker_times(exposition: str) -> WorkerTimes:
+def worker_times(exposition: str) -> tuple[tuple[StageTime, ...], float]:
+    """Return the time of each stage, and the seconds of CPU time, from a worker's metrics."""
     sums: dict[str, float] = {}
-    counts: defaultdict[str, int] = defaultdict(int)
+    counts: dict[str, int] = {}
     cpu_seconds = 0.0
     for family in text_string_to_metric_families(exposition):
         for sample in family.samples:
@@ -66,7 +63,7 @@ def worker_times(exposition: str) -> WorkerTimes:
         for stage, seconds in sums.items()
         if counts[stage] and stage != Stage.WATCH  # it runs beside the work
     )
-    return WorkerTimes(stages, round(cpu_seconds, 3))
+    return stages, cpu_seconds
 
 
 # ---- The figures, as in the JSON object of ``--json``.
@@ -90,10 +87,10 @@ class DemoReport(msgspec.Struct, frozen=True, kw_only=True):
     too_long: int
     lost: int
     repeated: int
-    precision: float | None
-    recall: float | None
-    swapped: int
-    by_kind: Mapping[str, Mapping[str, int | float | None]] | None
+    precision: float | None = None
+    recall: float | None = None
+    swapped: int = 0
+    by_kind: Mapping[str, Mapping[str, int | float | None]] | None = None
     seconds: float
     documents_per_second: float
     shards: int
@@ -123,9 +120,7 @@ _LONG_LIST = 400  # items
 _LIST_WORK = 50  # cost of each list
 
 
-class _Change(NamedTuple):
-    old: str
-    new: str
+_Change: TypeAlias = tuple[str, str]  # the old passage and the new one
 
 
 def describe_change(original_text: str, text: str) -> str:
@@ -138,128 +133,73 @@ def describe_change(original_text: str, text: str) -> str:
         return "no change"
     cut = max(len(original_text), len(text)) > TEXT_MAX
     scope = f" in the first {TEXT_MAX:,} characters" if cut else ""
-    old, new = (" ".join(t[:TEXT_MAX].split()) for t in (original_text, text))
+    old, new = (" ".join(each[:TEXT_MAX].split()) for each in (original_text, text))
     if old == new:
         return "no change" + scope if cut else "white space only"
     if _letters(old) == _letters(new):
         return "signs, widths, case or white space only" + scope
-    before, after = (_SENTENCE.findall(t) for t in (old, new))
-    if _multiset(before) == _multiset(after):
+    before, after = (_SENTENCE.findall(each) for each in (old, new))
+    if sorted(filter(None, map(str.strip, before))) == sorted(filter(None, map(str.strip, after))):
         return "the same sentences in another order" + scope
-    return _summary(list(_changes(before, after)), scope)
-
-
-def _letters(text: str) -> str:
-    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
-
-
-def _multiset(sentences: list[str]) -> Counter[str]:
-    return Counter(sentence.strip() for sentence in sentences if sentence.strip())
-
-
-def _summary(changes: list[_Change], scope: str) -> str:
-    replaced = sum(len(change.old) for change in changes)
-    added = sum(len(change.new) for change in changes)
-    summary = f"−{replaced} +{added} characters{scope}"
-    visible = [change for change in changes if change.old.strip() or change.new.strip()]
-    for change in sorted(visible, key=lambda change: -len(change.old) - len(change.new)):
-        shown = f"; {_shown(change)}"
+    changes = list(_changes(before, after))
+    summary = (
+        f"−{sum(len(o) for o, _ in changes)} +{sum(len(n) for _, n in changes)} characters{scope}"
+    )
+    for change in sorted(changes, key=lambda change: -len("".join(change))):
+        shown = _shown(*map(_clipped, change))
         if len(summary) + len(shown) > _LINE_CHARACTERS:
             break
         summary += shown
     return summary
 
 
-def _shown(change: _Change) -> str:
-    if not change.old.strip():
-        return f"+ “{_clipped(change.new)}”"
-    if not change.new.strip():
-        return f"− “{_clipped(change.old)}”"
-    return f"“{_clipped(change.old)}” → “{_clipped(change.new)}”"
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
+
+
+def _shown(old: str, new: str) -> str:
+    if old and new:
+        return f"; “{old}” → “{new}”"
+    return f"; − “{old}”" if old else f"; + “{new}”" if new else ""
 
 
 def _clipped(passage: str) -> str:
     passage = passage.strip()
-    if len(passage) <= _SHOWN:
-        return passage
     half = _SHOWN // 2 - 1
-    return f"{passage[:half]}…{passage[-half:]}"
+    return passage if len(passage) <= _SHOWN else f"{passage[:half]}…{passage[-half:]}"
 
 
 def _changes(before: list[str], after: list[str]) -> Iterator[_Change]:
     work = WORK_MAX
-    for i1, i2, j1, j2 in _differing(before, after):
-        passages = [("".join(before[i1:i2]), "".join(after[j1:j2]))]
-        if i2 - i1 == j2 - j1:
-            passages = list(zip(before[i1:i2], after[j1:j2], strict=True))
+    for old_sentences, new_sentences in _differing(before, after):
+        passages = [("".join(old_sentences), "".join(new_sentences))]
+        if len(old_sentences) == len(new_sentences):
+            passages = list(zip(old_sentences, new_sentences, strict=True))
         for old, new in passages:
-            old_words, new_words = _WORD.findall(old), _WORD.findall(new)
-            work -= _work(old_words, new_words)
+            words, new_words = _WORD.findall(old), _WORD.findall(new)
+            counts = Counter(new_words)
+            work -= _LIST_WORK + len(words) + len(new_words) + sum(counts[word] for word in words)
             if work < 0 or not (old and new):
-                yield _Change(old, new)
-                continue
-            for k1, k2, m1, m2 in _differing(old_words, new_words):
-                yield _Change("".join(old_words[k1:k2]), "".join(new_words[m1:m2]))
+                yield old, new
+            else:
+                for removed, added in _differing(words, new_words):
+                    yield "".join(removed), "".join(added)
 
 
-def _work(old: list[str], new: list[str]) -> int:
-    counts = Counter(new)
-    return _LIST_WORK + len(old) + len(new) + sum(counts[item] for item in old)
-
-
-def _differing(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
+def _differing(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[Sequence[str], ...]]:
     # autojunk ignores frequent items in long lists, so that the work stays nearly linear.
     matcher = SequenceMatcher(None, old, new, autojunk=len(new) > _LONG_LIST)
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         if tag != "equal":
-            yield i1, i2, j1, j2
+            yield old[i1:i2], new[j1:j2]
 
 
-# ---- A bounded memory of recent records, to compare copies with originals.
-
-_BYTES_MAX: Final = 64 * 1024 * 1024  # at four bytes a character
-_REFUSED_MAX: Final = 10_000
-
-
-class TextMemory:
-    """Remembers the latest documents, and the origin of records that are no documents."""
-
-    def __init__(self, reader: DocumentReader) -> None:
-        self._reader = reader
-        self._bytes_left = _BYTES_MAX
-        self._documents: dict[SourcePosition, Document] = {}
-        self._where: dict[SourcePosition, str] = {}
-
-    def remember(
-        self, key: bytes | None, value: bytes | None, source: SourcePosition, where: str = ""
-    ) -> None:
-        read = self._reader.read(source, RawRecord(key, value, 0))
-        if not isinstance(read, Document):
-            if len(self._where) < _REFUSED_MAX:
-                self._where[source] = where
-            return
-        self._documents[source] = read
-        self._bytes_left -= _bytes(read)
-        while self._bytes_left < 0:
-            oldest = next(iter(self._documents))
-            self._bytes_left += _bytes(self._documents.pop(oldest))
-
-    def document_of(self, source: SourcePosition) -> Document | None:
-        return self._documents.get(source)
-
-    def where_from(self, source: SourcePosition) -> str:
-        """Return the origin of a record that is no document, else its source position."""
-        return self._where.get(source) or str(source)
-
-
-def _bytes(document: Document) -> int:
-    return 4 * (len(document.text) + len(document.title))
-
-
-# ---- Examples of outputs.
+# ---- Examples of outputs, with the texts of the latest documents.
 
 PAIRS_MAX: Final = 200
 REFUSED_MAX: Final = 200
+_BYTES_MAX: Final = 64 * 1024 * 1024  # of texts, at four bytes a character
+_ORIGINS_MAX: Final = 10_000
 
 
 class Pair(NamedTuple):
@@ -277,39 +217,59 @@ class Refused(NamedTuple):
 class Examples:
     """Keeps the duplicates furthest from their originals, and the first dead letters."""
 
-    def __init__(self, texts: TextMemory) -> None:
-        self._texts = texts
-        self._furthest: list[tuple[int, int, DuplicateOutput]] = []
-        self._number = 0
+    def __init__(self, reader: DocumentReader) -> None:
+        self._reader = reader
+        self._bytes_left = _BYTES_MAX
+        self._documents: dict[SourcePosition, Document] = {}
+        self._origins: dict[SourcePosition, str] = {}  # of records that are no documents
+        self._duplicates: list[DuplicateOutput] = []
         self._dead_letters: list[DeadLetterOutput] = []
+
+    def note_sent(
+        self, key: bytes | None, value: bytes | None, source: SourcePosition, where: str = ""
+    ) -> None:
+        read = self._reader.read(source, RawRecord(key, value, 0))
+        if not isinstance(read, Document):
+            if len(self._origins) < _ORIGINS_MAX:
+                self._origins[source] = where
+            return
+        self._documents[source] = read
+        self._bytes_left -= _bytes(read)
+        while self._bytes_left < 0:
+            oldest = next(iter(self._documents))
+            self._bytes_left += _bytes(self._documents.pop(oldest))
 
     def note_output(self, output: ReceivedOutput) -> None:
         if isinstance(output, DuplicateOutput):
-            # Of equal distances, keep the first.
-            self._number += 1
-            entry = (output.distance, -self._number, output)
-            if len(self._furthest) < PAIRS_MAX:
-                heapq.heappush(self._furthest, entry)
-            else:
-                heapq.heappushpop(self._furthest, entry)
+            self._duplicates.append(output)
+            if len(self._duplicates) > 2 * PAIRS_MAX:
+                self._duplicates = _furthest(self._duplicates)
         elif isinstance(output, DeadLetterOutput) and len(self._dead_letters) < REFUSED_MAX:
             self._dead_letters.append(output)
 
+    def pair(self, duplicate: DuplicateOutput) -> Pair | None:
+        """Return a duplicate with its texts; None if one of them is forgotten."""
+        original = self._documents.get(duplicate.original)
+        copy = self._documents.get(duplicate.source)
+        return Pair(duplicate, original, copy) if original and copy else None
+
     def pairs(self) -> list[Pair]:
-        pairs = []
-        furthest = sorted(self._furthest, key=itemgetter(0, 1), reverse=True)
-        for _distance, _number, duplicate in furthest:
-            original = self._texts.document_of(duplicate.original)
-            copy = self._texts.document_of(duplicate.source)
-            if original is not None and copy is not None:
-                pairs.append(Pair(duplicate, original, copy))
-        return pairs
+        return [pair for pair in map(self.pair, _furthest(self._duplicates)) if pair]
 
     def refused(self) -> list[Refused]:
         return [
-            Refused(self._texts.where_from(each.source), each.reason, each.detail)
+            Refused(self._origins.get(each.source) or str(each.source), each.reason, each.detail)
             for each in self._dead_letters
         ]
+
+
+def _bytes(document: Document) -> int:
+    return 4 * (len(document.text) + len(document.title))
+
+
+def _furthest(duplicates: list[DuplicateOutput]) -> list[DuplicateOutput]:
+    """Return those with the largest distance; of equal distances, the first."""
+    return heapq.nlargest(PAIRS_MAX, duplicates, key=attrgetter("distance"))
 
 
 # ---- The summary on the terminal; its tables fit 80 columns.
@@ -353,16 +313,10 @@ def print_examples(console: Console, examples: Examples) -> None:
 def _pair_lines(pair: Pair) -> Iterator[Block]:
     duplicate = pair.duplicate
     ids = f"{one_line(duplicate.id, _ID_CELLS)} ← {one_line(duplicate.original_id, _ID_CELLS)}"
-    yield Text.assemble(_INDENT, (ids, DUPLICATE_STYLE), f"  {_nearness(duplicate)}")
+    yield Text.assemble(_INDENT, (ids, DUPLICATE_STYLE), f"  {nearness(duplicate)}")
     if duplicate.method != "exact":
         change = one_line(describe_change(pair.original.text, pair.copy.text))
         yield Text(2 * _INDENT + change, style=QUIET_STYLE)
-
-
-def _nearness(duplicate: DuplicateOutput) -> str:
-    if duplicate.method == "exact":
-        return "the same content"
-    return f"{duplicate.distance} of {duplicate.bits} bits differ"
 
 
 def print_addresses(console: Console, brokers: str, pages: str, state_dir: Path) -> None:
@@ -432,46 +386,35 @@ def _reasons(report: DemoReport) -> str:
 
 
 def _kinds(report: DemoReport, by_kind: _ByKind) -> list[Block]:
-    kinds = {kind: scores for kind, scores in by_kind.items() if kind not in _BROKEN}
-    sums = {name: _sum(by_kind, name) for name in _SUMMED}
-    broken = sums["count"] - _sum(kinds, "count")
-    rows = [
-        (
-            _KIND_NAMES.get(kind, kind.replace("_", " ")),
-            *(f"{scores[name]:,}" for name in _SUMMED),
-            _rate(scores["recall"]),
-            _rate(scores["precision"]),
+    def row(name: str, kinds: _ByKind, rates: Mapping[str, float | None]) -> tuple[str, ...]:
+        sums = (sum(int(each[figure] or 0) for each in kinds.values()) for figure in _SUMMED)
+        return (
+            name,
+            *(f"{each:,}" for each in sums),
+            _rate(rates["recall"]),
+            _rate(rates["precision"]),
         )
-        for kind, scores in kinds.items()
-    ]
-    everything = ("all", *(f"{each:,}" for each in sums.values()))
-    kinds_table = table(
-        (
-            _head("kind", "records", "copies", "found", "recall", "precision"),
-            *rows,
-            ("broken records", f"{broken:,}", "0", "0", _rate(None), _rate(None)),
-            tuple(
-                Text(cell, style="bold")
-                for cell in (*everything, _rate(report.recall), _rate(report.precision))
-            ),
+
+    broken = {kind: scores for kind, scores in by_kind.items() if kind in _BROKEN}
+    overall = {"recall": report.recall, "precision": report.precision}
+    rows: list[tuple[str | Text, ...]] = [
+        _head("kind", "records", "copies", "found", "recall", "precision"),
+        *(
+            row(_KIND_NAMES.get(kind, kind.replace("_", " ")), {kind: scores}, scores)
+            for kind, scores in by_kind.items()
+            if kind not in _BROKEN
         ),
-        "<>>>>>",
-        _INDENT,
-    )
+        row("broken records", broken, dict.fromkeys(overall)),
+        tuple(Text(cell, style="bold") for cell in row("all", by_kind, overall)),
+    ]
     lines: list[Block] = [
-        kinds_table,
+        table(rows, "<>>>>>", _INDENT),
         _note("Found: named as a duplicate of the right article, or of another copy of it."),
     ]
     if report.swapped:
-        overtaken = (
-            f"{report.swapped:,} originals arrived after a copy; “all” counts them as found."
-        )
-        lines.append(_note(overtaken))
+        found = f"{report.swapped:,} originals arrived after a copy; “all” counts them as found."
+        lines.append(_note(found))
     return lines
-
-
-def _sum(by_kind: _ByKind, name: str) -> int:
-    return sum(int(scores[name] or 0) for scores in by_kind.values())
 
 
 def _stages(report: DemoReport) -> list[Block]:
@@ -519,39 +462,26 @@ def _pairs(rows: Iterable[tuple[str, str]]) -> list[Block]:
 
 def demo_page(report: DemoReport, examples: Examples) -> str:
     pairs, refused = examples.pairs(), examples.refused()
-    return page(
-        "demo.html",
-        f"Duplicates in {report.input or f'generated documents, seed {report.seed}'}",
-        {
-            "profile": report.profile,
-            "tiles": _tiles(report),
-            "pairs": [
-                (
-                    _nearness(pair.duplicate),
-                    *text_pair(pair.original, pair.copy, ("original", "duplicate")),
-                )
-                for pair in pairs
-            ],
-            "duplicates": f"{report.duplicates:,}",
-            "reasons": [
-                (reason, f"{count:,}") for reason, count in report.dead_letters_by_reason.items()
-            ],
-            "refused": refused,
-            "dead_letters": f"{report.dead_letters:,}",
-        },
-    )
+    names = ("original", "duplicate")
+    content = {
+        "profile": report.profile,
+        "tiles": _tiles(report),
+        "pairs": [(nearness(p.duplicate), *text_pair(p.original, p.copy, names)) for p in pairs],
+        "duplicates": f"{report.duplicates:,}",
+        "reasons": [(name, f"{count:,}") for name, count in report.dead_letters_by_reason.items()],
+        "refused": refused,
+        "dead_letters": f"{report.dead_letters:,}",
+    }
+    title = f"Duplicates in {report.input or f'generated documents, seed {report.seed}'}"
+    return page("demo.html", title, content)
 
 
 def _tiles(report: DemoReport) -> list[tuple[str, str, str]]:
-    records = max(1, report.documents)
+    near = f"{report.near_duplicates:,}", f"{report.near_duplicates / max(1, report.documents):.1%}"
     return [
         ("Records", f"{report.documents:,}", f"{report.documents_per_second:,.0f} a second"),
-        ("Unique", f"{report.unique:,}", f"{report.unique / records:.1%}"),
-        (
-            "Near duplicates",
-            f"{report.near_duplicates:,}",
-            f"{report.near_duplicates / records:.1%}",
-        ),
+        ("Unique", f"{report.unique:,}", f"{report.unique / max(1, report.documents):.1%}"),
+        ("Near duplicates", *near),
         ("Exact duplicates", f"{report.exact_duplicates:,}", "of the same content"),
         ("Dead letters", f"{report.dead_letters:,}", "could not be read"),
         ("Too short", f"{report.undecidable:,}", "compared by exact content only"),

@@ -27,9 +27,10 @@ _MS: Final = 1000
 _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
 _PREFETCH_KIB: Final = 16 * _KIB
-"""Raw records that librdkafka fetches in advance; a fetch may exceed it."""
+"""librdkafka fetches so much of raw records in advance; the last fetch may exceed it."""
 _PARTITION_FETCH_BYTES: Final = 2 * _MIB
-"""Of raw records in one fetch: more than a batch, otherwise each fetch ends with a small one."""
+"""A fetch has at most so much of a partition: more than a batch, or each fetch would end with a
+small batch."""
 _REFRESH_MS: Final = 5000  # how soon a deleted topic or a new partition is noticed
 _REJOIN_MS: Final = 20_000
 """How long a rebalance waits for a member that does not rejoin, and nobody reads anything. The
@@ -40,7 +41,7 @@ is at most a sixth of the session, so that a member is back in time."""
 _BACKOFF: Final = "reconnect.backoff.ms"
 _SETUP_MIN_MS: Final = 1000  # the library's minimum for the set-up of a connection
 _REQUEST_MIN_MS: Final = 2000
-"""Of a request: more than a broker holds a consumer's fetch, plus a second."""
+"""The shortest time-out of a request: a second more than a broker holds a consumer's fetch."""
 _HEARTBEAT_MS: Final = 500
 """How soon a member learns of a rebalance; at most a third of the session."""
 
@@ -169,7 +170,7 @@ def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
 
 
 def _answers_within_session(session_ms: int) -> dict[str, int]:
-    """If one broker does not answer, the next is tried before the session ends.
+    """Return time-outs after which a member tries the next broker before its session ends.
 
     By default the set-up of a connection may take 30 s, and a request a minute.
     """

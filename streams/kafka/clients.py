@@ -100,8 +100,8 @@ def _resolve(future: asyncio.Future[Any], result: object, error: Exception | Non
 logger = logging.getLogger(__name__)
 
 END_SECONDS: Final = 30.0
-"""A client that takes longer to end is logged. More than a request to a silent broker, and than a
-group member's last commit."""
+"""A client that takes longer to end is logged. A request to a silent broker takes less, and so does
+the last commit of a group member."""
 _EXIT_SECONDS: Final = 3.0  # how long the exiting process waits for clients that are ending
 _END_LOOK_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 0.01

@@ -22,13 +22,13 @@ _POLL_SECONDS: Final = 0.1
 _LINGER_MS: Final = 20
 _READ_SECONDS: Final = 0.02
 _OVERHEAD_BYTES: Final = 97
-"""A record in its own batch: 61 bytes of header, at most 36 of lengths and deltas."""
+"""A record in its own batch has 61 bytes of header, and at most 36 of lengths and deltas."""
 _QUEUE_MESSAGES: Final = 10_000
 _QUEUE_KBYTES: Final = 64 * 1024
 _GRACE_SECONDS: Final = 5.0
 _UNREAD_BYTES: Final = 2 * MIB
-"""Sent before the worker must have read it: less than half of what a partition of the embedded
-broker keeps."""
+"""After so many bytes the sender waits until the worker has read them. They are less than half of
+what a partition of the embedded broker keeps."""
 _UNREACHABLE: Final = frozenset(
     {
         KafkaError._MSG_TIMED_OUT,  # noqa: SLF001 - a public code of librdkafka

@@ -37,7 +37,8 @@ logger = logging.getLogger(__name__)
 
 _BLOCKED_SECONDS: Final = 0.05
 _ANSWER_SECONDS: Final = 2.0
-"""More than a broker may hold a fetch: a request on the same connection waits behind it."""
+"""The time-out of a request. It is longer than a broker may hold a fetch, because a request on the
+same connection waits behind that."""
 _AGAIN_SECONDS: Final = 0.05
 _CLOSE_SECONDS: Final = 3.0
 
@@ -281,7 +282,7 @@ class LogReader(ReaderThread[LogRecords]):
             self._error = self._error or judge(error, self._topic)
 
     def _check_partition(self) -> None:
-        """A silent consumer does not say that its partition was deleted or replaced."""
+        """Check the partition: a silent consumer does not say that it was deleted or replaced."""
         if self._is_cut() is not None:
             self._was_absent = False
             return

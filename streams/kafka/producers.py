@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -271,6 +272,7 @@ class AcknowledgedSends:
         offsets: Mapping[int, int],
         group_metadata: bytes,  # noqa: ARG002 - the consumer itself commits here
         note: str = "",
+        ends: Mapping[int, int] = MappingProxyType({}),
     ) -> dict[int, int]:
         loop = asyncio.get_running_loop()
         outputs = [each for each in records if each.topic != self._changelog_topic]
@@ -279,13 +281,24 @@ class AcknowledgedSends:
         if outputs:
             await loop.run_in_executor(self._thread, self._producer.send, outputs)
         sent = await loop.run_in_executor(self._thread, self._producer.send, changes)
-        if offsets:
-            await offsets_after_sends(self._commit_offsets(offsets, note))
+        if own := in_place(offsets, sent, ends):
+            await offsets_after_sends(self._commit_offsets(own, note))
         return sent
 
     async def close(self) -> None:
         self._producer.close()
         self._thread.shutdown(wait=False)
+
+
+def in_place(
+    offsets: Mapping[int, int], sent: Mapping[int, int], ends: Mapping[int, int]
+) -> dict[int, int]:
+    """Return the raw offsets of partitions whose changelog ends where it is expected."""
+    return {
+        partition: offset
+        for partition, offset in offsets.items()
+        if partition not in ends or sent.get(partition) == ends[partition]
+    }
 
 
 async def offsets_after_sends(commit: Awaitable[None]) -> None:

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, NoReturn, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -87,8 +88,8 @@ class _ConnectionLog:
 class TransactionalProducer:
     """Commits batches under one transactional id.
 
-    ``hangs_from``, for other threads, is the time (monotonic) after which the present call hangs;
-    infinite without a call.
+    Other threads read ``hangs_from``: after that time (monotonic) the present call hangs. It is
+    infinite while there is no call.
     """
 
     def __init__(
@@ -341,6 +342,7 @@ class OutputTransactions:
         offsets: Mapping[int, int],
         group_metadata: bytes,
         note: str = "",
+        ends: Mapping[int, int] = MappingProxyType({}),  # noqa: ARG002 - the broker fences
     ) -> dict[int, int]:
         raw = [TopicPartition(self._source_topic, *each, note) for each in offsets.items()]
         producer = self._producer

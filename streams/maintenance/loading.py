@@ -64,6 +64,7 @@ from streams.registry.schema_cache import command_reader
 from streams.settings.settings import Settings
 from streams.store.changelog_codec import encode_block, encode_progress
 from streams.store.columns_codec import EncodedColumns, decode_columns, encode_columns
+from streams.store.lineage import UNKNOWN
 from streams.store.row_codec import EntryBlock
 from streams.topics.admin import TopicsError, partitions_of
 from streams.worker.index_on_kafka import Claim, Difference, differences, reading_rules
@@ -488,7 +489,9 @@ class Loading:
         for partition, first in self._begins.items():
             chain = Chain(raw.name, raw.identifier, partition)
             progress = Progress(chain, first, control + 1, control, clock)
-            transaction.change(partition, encode_progress(progress, self._identity, reading))
+            lineage = UNKNOWN.next("")
+            record = encode_progress(progress, self._identity, reading, lineage=lineage)
+            transaction.change(partition, record)
 
     def _offsets(self, shards: list[ShardHead], committed: Mapping[int, int]) -> dict[int, int]:
         """Return the new group offsets: as before, or where the shards begin."""

@@ -99,7 +99,12 @@ def begin_new_log(
                     was.progress.chain, was.progress.next, control + 1, control, _clock(shards)
                 )
                 record = encode_progress(
-                    progress, was.identity, was.reading, "", was.expired_before
+                    progress,
+                    was.identity,
+                    was.reading,
+                    "",
+                    was.expired_before,
+                    lineage=was.lineage.next(""),
                 )
                 transaction.change(each.partition, record)
             offsets = {p: committed.get(p, next_raw) for p, next_raw in nexts.items()}

@@ -50,9 +50,22 @@ class Stall(NamedTuple):
         )
 
 
-class _Position(NamedTuple):
+class Standing(NamedTuple):
+    """An offset, and the time since which it has not changed."""
+
     offset: int
     since: float
+
+
+def standing_since(
+    before: Mapping[TopicPartition, Standing], offsets: Mapping[TopicPartition, int], now: float
+) -> dict[TopicPartition, Standing]:
+    """Return ``offsets`` with their times: from ``before`` where equal, otherwise ``now``."""
+    standing: dict[TopicPartition, Standing] = {}
+    for partition, offset in offsets.items():
+        known = before.get(partition)
+        standing[partition] = known if known and known.offset == offset else Standing(offset, now)
+    return standing
 
 
 class StallDetector:
@@ -60,7 +73,7 @@ class StallDetector:
 
     def __init__(self, limit_seconds: float) -> None:
         self.limit_seconds = limit_seconds
-        self._positions: dict[TopicPartition, _Position] = {}
+        self._positions: dict[TopicPartition, Standing] = {}
 
     def pause(self) -> None:
         """Restart all timers, since the time until the next update is unknown."""
@@ -68,18 +81,11 @@ class StallDetector:
 
     def update(self, lags: Mapping[TopicPartition, PartitionLag], now: float) -> list[Stall]:
         """Take the lag of every watched partition, whose timers go on; return the stuck ones."""
-        positions: dict[TopicPartition, _Position] = {}
-        for partition, lag in lags.items():
-            if lag.readable:
-                before = self._positions.get(partition)
-                moved = before is None or before.offset != lag.position
-                positions[partition] = (
-                    _Position(lag.position, now) if before is None or moved else before
-                )
-        self._positions = positions
+        offsets = {partition: lag.position for partition, lag in lags.items() if lag.readable}
+        self._positions = standing_since(self._positions, offsets, now)
         return [
             Stall(partition, now - position.since, position.offset, lags[partition].readable)
-            for partition, position in sorted(positions.items())
+            for partition, position in sorted(self._positions.items())
             if now - position.since >= self.limit_seconds
         ]
 

@@ -505,7 +505,6 @@ class Metrics:
         self._observe("recovery_duration_seconds", (seconds,))
 
     def acquired(self, seconds: Mapping[AcquisitionPhase, float]) -> None:
-        """Observe the phases of a shard that this worker got."""
         for phase, took in seconds.items():
             self._timers["acquisition_duration_seconds"][(phase,)].observe(took)
 

@@ -19,7 +19,15 @@ from typing import Final, NamedTuple, Self
 from simhash_core.documents import TopicPartition
 from streams.errors import BrokerUnavailableError
 from streams.monitoring.group_watch import GroupWatch
-from streams.monitoring.health import Health, PartitionLag, Stall, StallDetector, lag_of
+from streams.monitoring.health import (
+    Health,
+    PartitionLag,
+    Stall,
+    StallDetector,
+    Standing,
+    lag_of,
+    standing_since,
+)
 from streams.monitoring.metrics import Metrics
 from streams.monitoring.worker_state import WorkerView
 from streams.topics.checking import SyncCopies, TooFewCopies
@@ -42,11 +50,6 @@ SAID_AFTER_SECONDS: Final = 60.0
 """Longer than workers' transactions: ``session_timeout_seconds`` is 10 by default."""
 
 
-class _Seen(NamedTuple):
-    offset: int
-    since: float
-
-
 class TransactionWatch:
     """Times the first open transaction of each partition, by any monotonic clock."""
 
@@ -58,7 +61,7 @@ class TransactionWatch:
         """
         self._shard_topics = shard_topics
         self._others = list(others)
-        self._seen: dict[TopicPartition, _Seen] = {}
+        self._seen: dict[TopicPartition, Standing] = {}
         self._said: dict[TopicPartition, int] = {}
 
     def partitions(self, shards: Collection[int]) -> list[TopicPartition]:
@@ -67,16 +70,12 @@ class TransactionWatch:
 
     def update(self, is_open: Mapping[TopicPartition, OpenTransaction], now: float) -> float:
         """Take the open transactions; return the oldest one's age in seconds; log long ones."""
-        seen: dict[TopicPartition, _Seen] = {}
-        for partition, each in is_open.items():
-            before = self._seen.get(partition)
-            known = before is not None and before.offset == each.offset
-            seen[partition] = before if before and known else _Seen(each.offset, now)
-        self._seen = seen
-        for partition in [p for p, at in self._said.items() if not self._is_open(p, at)]:
+        offsets = {partition: each.offset for partition, each in is_open.items()}
+        self._seen = standing_since(self._seen, offsets, now)
+        for partition in [p for p, offset in self._said.items() if offsets.get(p) != offset]:
             logger.warning("%s: the transaction has ended", partition)
             del self._said[partition]
-        for partition, (offset, since) in seen.items():
+        for partition, (offset, since) in self._seen.items():
             if now - since >= SAID_AFTER_SECONDS and partition not in self._said:
                 self._said[partition] = offset
                 logger.warning(
@@ -86,10 +85,7 @@ class TransactionWatch:
                     now - since,
                     HUNG_ADVICE,
                 )
-        return max((now - each.since for each in seen.values()), default=0.0)
-
-    def _is_open(self, partition: TopicPartition, offset: int) -> bool:
-        return partition in self._seen and self._seen[partition].offset == offset
+        return max((now - each.since for each in self._seen.values()), default=0.0)
 
 
 # ---- A beat of the event loop: how late it runs, and calls every second.

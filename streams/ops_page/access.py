@@ -44,7 +44,7 @@ class Refusal(NamedTuple):
 class Access:
     def __init__(self, web: WebSettings) -> None:
         """Read the token; raise ``SettingsError`` for an invalid file."""
-        token = web.token if web.token_file is None else token_of_file(web.token_file)
+        token = token_of(web)
         self._token = None if token is None else token.encode()
         self._open_monitoring = web.open_monitoring
         self._on_loopback = web.on_loopback
@@ -88,20 +88,20 @@ _NOT_SERVED: Final = Refusal(
 )
 
 
-def token_of_file(path: str) -> str:
-    """Return the token in a file, stripped; raise ``SettingsError`` for an unusable file."""
+def token_of(web: WebSettings) -> str | None:
+    """Return the token, read from its file if it has one; raise ``SettingsError``."""
+    path = web.token_file
+    if path is None:
+        return web.token
+    message = "it must contain nothing but 16 to 256 visible ASCII characters"
     try:
         content = bounded_bytes(Path(path).expanduser(), _FILE_BYTES)
+        token = content.strip().decode("ascii", "replace")
+        if _TOKEN.fullmatch(token):
+            return token
     except (FileProblemError, RuntimeError) as error:  # RuntimeError: no home directory
-        raise _not_usable(path, f"it {error}") from None
-    token = content.strip().decode("ascii", "replace")
-    if not _TOKEN.fullmatch(token):
-        raise _not_usable(path, "it must contain nothing but 16 to 256 visible ASCII characters")
-    return token
-
-
-def _not_usable(path: str, message: str) -> SettingsError:
-    return SettingsError([Problem("web.token_file", repr(path), "the worker's settings", message)])
+        message = f"it {error}"
+    raise SettingsError([Problem("web.token_file", repr(path), "the worker's settings", message)])
 
 
 def _name_of(host: str) -> str:

@@ -293,13 +293,15 @@ class DuplicateViews:
 
 
 def _missing(original: Document | None, document: Document | None) -> str | None:
-    """Return which texts cannot be shown, and why."""
-    if original is not None and document is not None:
-        return None
-    both = original is None and document is None
-    which = "neither text is" if both else "this text is not"
-    if not both and original is None:
-        which = "the original's text is not"
+    match original, document:
+        case None, None:
+            which = "neither text is"
+        case None, _:
+            which = "the original's text is not"
+        case _, None:
+            which = "this text is not"
+        case _:
+            return None
     return (
         f"{which} held by this worker: it keeps those that it put out lately, as far as "
         "web.recent_bytes allows. The source position says where the record is"

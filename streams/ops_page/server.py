@@ -10,7 +10,7 @@ import math
 import re
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
@@ -30,9 +30,9 @@ from streams.ops_page.access import Access, Area, Refusal, WorkBudget
 from streams.ops_page.duplicates import DuplicateViews
 from streams.ops_page.status import Monitored, StatusReport
 from streams.ops_page.text_check import CheckRequest, TextCheck
-from streams.settings.settings import Settings, WebSettings
+from streams.settings.settings import Settings, WebSettings, http_url
 
-# ---- The paths under ``/api``, without HTTP.
+# ---- The paths under ``/api``.
 
 JSON: Final = "application/json"
 
@@ -44,18 +44,9 @@ _ENVELOPE_BYTES: Final = 64 * 1024
 _ESCAPED: Final = 2  # allowance for escapes in the JSON of a text
 
 
-class Answer(NamedTuple):
-    """A status and a JSON body; ``wait_seconds``: when to retry."""
-
-    status: HTTPStatus
-    body: bytes
-    wait_seconds: int | None = None
-
-
-def refused(refusal: Refusal, wait_seconds: int | None = None) -> Answer:
-    """Return an error with a reason for programs and a message for people."""
+def refused(refusal: Refusal, headers: Mapping[str, str] | None = None) -> web.Response:
     error = {"error": {"reason": refusal.reason, "message": refusal.message}}
-    return Answer(refusal.status, msgspec.json.encode(error), wait_seconds)
+    return _response(refusal.status, msgspec.json.encode(error), JSON, headers)
 
 
 class OpsPage:
@@ -84,7 +75,7 @@ class OpsPage:
         """Take a sample if it is due; call it often, from one thread."""
         self._report.tick()
 
-    def get(self, path: str) -> Answer | None:
+    def get(self, path: str) -> web.Response:
         match path.removeprefix("/api/").split("/"):
             case ["status"]:
                 return _ok(self._report.status())
@@ -95,33 +86,29 @@ class OpsPage:
             case ["duplicates", number] if _NUMBER.fullmatch(number):
                 texts = self._views.texts(int(number))
                 return refused(_GONE) if texts is None else _ok(texts)
-        return None
+        return refused(_NOT_HERE)
 
-    async def check(self, body: bytes, threads: Executor) -> Answer:
+    async def check(self, body: bytes, threads: Executor) -> web.Response:
         """Answer ``POST /api/check``; slow work runs in ``threads``."""
         try:
             request = _decode_request(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            return refused(_malformed(str(error)))
+            malformed = f'{error}: send a JSON object such as {{"text": "…"}}'
+            return refused(Refusal(HTTPStatus.BAD_REQUEST, "malformed", malformed))
         texts = (request.text, request.title, request.scope)
         lists = (*request.keywords, *request.tags, *request.references)
         size = sum(len(text.encode()) for text in (*texts, *lists))
         if size > self._text_bytes:
-            return refused(
-                Refusal(
-                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                    "too_large",
-                    f"the text has {size} bytes, max_record_bytes is {self._text_bytes}",
-                )
-            )
+            message = f"the text has {size} bytes, max_record_bytes is {self._text_bytes}"
+            return refused(_too_large(message))
         wait = self._budget.spend(max(size, _MINIMUM_BYTES))
         if wait:
-            return refused(_TOO_MANY, math.ceil(wait))
+            return refused(_TOO_MANY, {hdrs.RETRY_AFTER: str(math.ceil(wait))})
         try:
             return _ok(await self._check.answer(request, threads))
         except CheckUnavailableError as error:
             unavailable = Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", str(error))
-            return refused(unavailable, 1)
+            return refused(unavailable, {hdrs.RETRY_AFTER: "1"})
 
 
 _GONE: Final = Refusal(
@@ -136,14 +123,12 @@ _TOO_MANY: Final = Refusal(
 _decode_request = msgspec.json.Decoder(CheckRequest).decode
 
 
-def _malformed(why: str) -> Refusal:
-    return Refusal(
-        HTTPStatus.BAD_REQUEST, "malformed", f'{why}: send a JSON object such as {{"text": "…"}}'
-    )
+def _too_large(message: str) -> Refusal:
+    return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", message)
 
 
-def _ok(value: object) -> Answer:
-    return Answer(HTTPStatus.OK, msgspec.json.encode(value))
+def _ok(value: object) -> web.Response:
+    return _response(HTTPStatus.OK, msgspec.json.encode(value), JSON)
 
 
 # ---- The files for a browser, and the security headers.
@@ -202,23 +187,21 @@ _CHECK: Final = "/api/check"
 
 def create_application(page: OpsPage, access: Access, data: Executor) -> web.Application:
     application = guarded_application(access, page_files(), page.body_bytes)
-    parts = page.parts
-    application.router.add_get("/metrics", partial(_metrics, page))
-    dead, not_ready = parts.health.why_dead, parts.view.why_not_ready
-    waiting = parts.health.why_waiting
-    application.router.add_get("/healthz", partial(probe, dead, waiting, "ok"))
-    remarks = partial(_remarks, parts)
-    application.router.add_get("/readyz", partial(probe, not_ready, remarks, "ready"))
+    add_get, health, view = application.router.add_get, page.parts.health, page.parts.view
+    add_get("/metrics", partial(_metrics, page))
+    add_get("/healthz", partial(probe, health.why_dead, health.why_waiting, "ok"))
+    add_get("/readyz", partial(probe, view.why_not_ready, partial(_remarks, page.parts), "ready"))
+    add_get("/api/{path:(?!check$).+}", partial(_data, page, data))
     application.router.add_post(_CHECK, partial(_check, page, data))
-    application.router.add_get("/api/{path:(?!check$).+}", partial(_data, page, data))
     return application
 
 
 def starting_application(access: Access) -> web.Application:
     """Return what a worker serves before it has reached its broker: it is alive, and not ready."""
     application = guarded_application(access, page_files(), 0)
-    application.router.add_get("/healthz", partial(probe, _nothing, _starting, "ok"))
-    application.router.add_get("/readyz", partial(probe, _starting, _nothing, "ready"))
+    starting, nothing = (lambda: _STARTING.message), (lambda: None)
+    application.router.add_get("/healthz", partial(probe, nothing, starting, "ok"))
+    application.router.add_get("/readyz", partial(probe, starting, nothing, "ready"))
     application.router.add_route("*", "/{path:.+}", _not_yet)
     return application
 
@@ -237,8 +220,6 @@ def guarded_application(
 
 
 def _guard(access: Access, files: frozenset[str]) -> Middleware:
-    """Return middleware that checks access, and answers 404 and 405 in JSON."""
-
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         area = Area.DATA
@@ -255,9 +236,9 @@ def _guard(access: Access, files: frozenset[str]) -> Middleware:
             return await handler(request)
         except web.HTTPMethodNotAllowed as error:
             allowed = ", ".join(sorted(error.allowed_methods))
-            return _json(refused(_METHOD), {hdrs.ALLOW: allowed})
+            return refused(_METHOD, {hdrs.ALLOW: allowed})
         except web.HTTPNotFound:
-            return _json(refused(_NOT_HERE))
+            return refused(_NOT_HERE)
 
     return guard
 
@@ -297,22 +278,13 @@ def _remarks(parts: Monitored) -> str | None:
     return "; ".join(filter(None, (parts.health.why_waiting(), standbys))) or None
 
 
-def _starting() -> str:
-    return _STARTING.message
-
-
-def _nothing() -> None:
-    return None
-
-
 async def _not_yet(_request: web.Request) -> web.Response:
     return _refuse(_STARTING)
 
 
 async def _data(page: OpsPage, data: Executor, request: web.Request) -> web.Response:
     loop = asyncio.get_running_loop()
-    answer = await loop.run_in_executor(data, page.get, request.raw_path.partition("?")[0])
-    return _json(answer or refused(_NOT_HERE))
+    return await loop.run_in_executor(data, page.get, request.raw_path.partition("?")[0])
 
 
 async def _check(page: OpsPage, data: Executor, request: web.Request) -> web.Response:
@@ -322,39 +294,29 @@ async def _check(page: OpsPage, data: Executor, request: web.Request) -> web.Res
     if request.content_length is None:
         return _refuse(_NO_LENGTH)
     if request.content_length > limit:
-        return _refuse(_too_large(request.content_length, limit))
+        message = f"the body has {request.content_length} bytes; the limit is {limit}"
+        return _refuse(_too_large(f"{message} (max_record_bytes)"))
     try:
         async with asyncio.timeout(_BODY_SECONDS):
             body = await request.read()
     except TimeoutError:
         return _refuse(_SLOW)
-    return _json(await page.check(body, data))
+    return await page.check(body, data)
 
 
 def _refuse(refusal: Refusal) -> web.Response:
+    """Refuse a request whose body may not have been read, and close the connection."""
     needs_token = refusal.status is HTTPStatus.UNAUTHORIZED
-    response = _json(refused(refusal), {hdrs.WWW_AUTHENTICATE: "Bearer"} if needs_token else {})
+    response = refused(refusal, {hdrs.WWW_AUTHENTICATE: "Bearer"} if needs_token else None)
     response.force_close()
     return response
 
 
-def _json(answer: Answer, headers: dict[str, str] | None = None) -> web.Response:
-    response = _response(answer.status, answer.body, JSON)
-    response.headers.update(headers or {})
-    if answer.wait_seconds is not None:
-        response.headers[hdrs.RETRY_AFTER] = str(answer.wait_seconds)
-    return response
-
-
-def _response(status: HTTPStatus, body: bytes, content_type: str) -> web.Response:
-    return web.Response(status=status, body=body, headers={hdrs.CONTENT_TYPE: content_type})
-
-
-def _too_large(length: int, limit: int) -> Refusal:
-    return Refusal(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        "too_large",
-        f"the body has {length} bytes; the limit is {limit} (max_record_bytes)",
+def _response(
+    status: HTTPStatus, body: bytes, content_type: str, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    return web.Response(
+        status=status, body=body, headers={hdrs.CONTENT_TYPE: content_type, **(headers or {})}
     )
 
 
@@ -426,9 +388,7 @@ class OpsServer:
     @property
     def url(self) -> str | None:
         """The address of the ops page; None when there are no pages."""
-        if self._socket is None:
-            return None
-        return url_of(self._socket)
+        return None if self._socket is None else url_of(self._socket)
 
     def __enter__(self) -> Self:
         if self._socket is not None:
@@ -490,8 +450,7 @@ def listen(settings: WebSettings) -> socket.socket:
 
 
 def url_of(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+    return http_url(*listening.getsockname()[:2])
 
 
 @asynccontextmanager

@@ -61,7 +61,7 @@ class FullestBuckets:
             return max((size for at, size in self._sizes if at >= oldest), default=None)
 
 
-# ---- ``GET /api/status``; docs/operations.md describes the form.
+# ---- ``GET /api/status``; docs/operations.md says what each field is, and a test that none lacks.
 
 STATUS_SCHEMA: Final = "firstseen.status/3"
 
@@ -73,11 +73,6 @@ class Lag(msgspec.Struct, frozen=True):
 
 
 class ShardStatus(msgspec.Struct, frozen=True):
-    """One shard (``ShardState``).
-
-    ``remaining``: changelog records to read. ``recovered``: share of them that is read, or None.
-    """
-
     partition: int
     state: str
     entries: int
@@ -90,14 +85,6 @@ class ShardStatus(msgspec.Struct, frozen=True):
 
 
 class Ordering(msgspec.Struct, frozen=True):
-    """The log as this worker reads it; counters are since its start.
-
-    ``leader``: name of the leading worker. ``format_version``: in force. ``log_end``: last known.
-    ``reports_missing``: shards whose reports this leader waits for. ``packets_skipped``,
-    ``control_records_refused``: not part of their chains. ``foreign_records``: of another index
-    identity.
-    """
-
     leads: bool
     leader: str | None
     format_version: int | None
@@ -117,16 +104,12 @@ class InFlight(msgspec.Struct, frozen=True):
 
 
 class Throughput(msgspec.Struct, frozen=True):
-    """Documents a second by sample, oldest first."""
-
     sample_seconds: float
     documents: list[float]
     duplicates: list[float]
 
 
 class Latency(msgspec.Struct, frozen=True):
-    """Seconds from a record's time to its output, over the last ``over_seconds``."""
-
     over_seconds: float
     documents: int
     p50: float | None
@@ -135,12 +118,6 @@ class Latency(msgspec.Struct, frozen=True):
 
 
 class Distances(msgspec.Struct, frozen=True):
-    """Distances of duplicates to their originals since the start.
-
-    ``counts``: duplicates by distance, 0 to ``near`` bits. ``beyond``: exact duplicates further
-    away.
-    """
-
     bits: int
     near: int
     counts: list[int]
@@ -148,27 +125,17 @@ class Distances(msgspec.Struct, frozen=True):
 
 
 class Candidates(msgspec.Struct, frozen=True):
-    """Look-ups of the last five minutes.
-
-    ``per_lookup``: mean candidates. ``fullest_bucket``: documents in the fullest sampled bucket.
-    ``alert_above``: candidates above which look-ups slow the worker and CandidateExplosion fires.
-    """
-
     per_lookup: float | None
     fullest_bucket: int | None
     alert_above: int
 
 
 class Process(msgspec.Struct, frozen=True):
-    """CPU cores in use over the last minute, and memory."""
-
     cpu_cores: float | None
     memory_bytes: int
 
 
 class Troubles(msgspec.Struct, frozen=True):
-    """Counts since the start; ``errors`` by ``step/reason``; ``skipped`` were deleted unread."""
-
     errors: dict[str, int]
     dead_letters: dict[str, int]
     skipped: int
@@ -177,11 +144,6 @@ class Troubles(msgspec.Struct, frozen=True):
 
 
 class GroupWorker(msgspec.Struct, frozen=True):
-    """A worker of the group, from its last commit and the broker.
-
-    ``documents``: outputs from ``since`` to ``reported``, by verdict; None before its first commit.
-    """
-
     name: str
     host: str
     page: str | None
@@ -194,13 +156,6 @@ class GroupWorker(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """The group, as the broker knew it ``age_seconds`` ago.
-
-    ``described``: whether the broker named the members; otherwise they are known by their commits,
-    and some may be gone. ``lag``: uncommitted raw records of all partitions. ``documents``: of all
-    workers.
-    """
-
     age_seconds: float
     described: bool
     partitions: int
@@ -216,12 +171,6 @@ class ThisWorker(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """The whole status; counters are of this worker since its start.
-
-    ``why_waiting``: for which worker documents have waited for a while. ``group``: None until the
-    broker has answered, some seconds after the first request.
-    """
-
     worker: ThisWorker
     version: str
     application_id: str
@@ -285,7 +234,6 @@ class StatusReport:
         self._to_recover: dict[int, int] = {}
 
     def tick(self) -> None:
-        """Take a sample if it is due; from one thread."""
         self._history.take()
 
     def status(self) -> Status:
@@ -331,31 +279,28 @@ class StatusReport:
 
     def _group(self, own_documents: dict[str, int]) -> Group | None:
         """Return the group; this worker's own figures are current."""
-        name, view, known = self._parts.name, self._parts.view, self._parts.group.group()
+        known, leader = self._parts.group.group(), self._parts.view.leader or ""
         if known is None:
             return None
-        workers = [
-            GroupWorker(
-                name=each.name,
-                host=each.host,
-                page=(each.note.page or None) if each.note else None,
-                is_this=each.name == name,
-                leads=(view.leader or "").startswith(f"{each.name}."),
-                partitions=list(each.partitions),
-                documents=own_documents
-                if each.name == name
-                else each.note.documents
-                if each.note
-                else None,
-                since=format_rfc3339(each.note.since_ms) if each.note else None,
-                reported=format_rfc3339(each.note.at_ms) if each.note else None,
-            )
-            for each in known.workers
-        ]
         documents = Counter(own_documents)
-        for each in workers:
-            if not each.is_this:
-                documents.update(each.documents or {})
+        workers: list[GroupWorker] = []
+        for name, host, partitions, note in known.workers:
+            is_this = name == self._parts.name
+            noted = note.documents if note else None
+            documents.update({} if is_this else noted or {})
+            workers.append(
+                GroupWorker(
+                    name=name,
+                    host=host,
+                    page=(note.page or None) if note else None,
+                    is_this=is_this,
+                    leads=leader.startswith(f"{name}."),
+                    partitions=list(partitions),
+                    documents=own_documents if is_this else noted,
+                    since=format_rfc3339(note.since_ms) if note else None,
+                    reported=format_rfc3339(note.at_ms) if note else None,
+                )
+            )
         return Group(
             age_seconds=round(known.age_seconds, 1),
             described=known.described,
@@ -428,12 +373,10 @@ def _ordering(last: Sample, view: WorkerView) -> Ordering:
 
 def _throughput(samples: Sequence[Sample]) -> Throughput:
     name = "firstseen_documents_total"
+    documents = rates(samples, name, lambda _: True)
+    duplicates = rates(samples, name, lambda labels: labels[0] in _DUPLICATES)
     return Throughput(
-        sample_seconds=EVERY_SECONDS,
-        documents=[round(rate, 2) for rate in rates(samples, name, lambda _: True)],
-        duplicates=[
-            round(rate, 2) for rate in rates(samples, name, lambda labels: labels[0] in _DUPLICATES)
-        ],
+        EVERY_SECONDS, [round(x, 2) for x in documents], [round(x, 2) for x in duplicates]
     )
 
 
@@ -497,9 +440,8 @@ def _by_label(sample: Sample, name: str) -> dict[str, int]:
 def _bytes_under(directory: Path) -> int:
     """Return the bytes of all files below a directory; files may come and go."""
     total = 0
-    with contextlib.suppress(OSError):
-        for path, _, files in os.walk(directory):
-            for file in files:
-                with contextlib.suppress(OSError):
-                    total += (Path(path) / file).stat().st_size
+    for path, _, files in os.walk(directory):  # leaves out directories that are gone
+        for file in files:
+            with contextlib.suppress(OSError):
+                total += (Path(path) / file).stat().st_size
     return total

@@ -29,21 +29,16 @@ from streams.documents.timestamps import format_rfc3339
 from streams.errors import Problem, SettingsError, WorkerUnavailableError
 from streams.monitoring.worker_state import CheckUnavailableError, WorkerView
 from streams.offline.pages.text_differences import Piece, side_by_side
-from streams.ops_page.access import token_of_file
-from streams.settings.settings import WebSettings
+from streams.ops_page.access import token_of
+from streams.settings.settings import WebSettings, http_url
 
-# ---- Query and answer; docs/operations.md has the form.
+# ---- Query and answer; docs/operations.md says what each field is, and a test that none lacks.
 
 CHECK_SCHEMA: Final = "firstseen.check/2"
 NEAREST_LIMIT: Final = 50
 
 
 class CheckRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A document, and how many near ones to list.
-
-    ``scope`` restricts the comparison; with a window, only the latest documents are compared.
-    """
-
     text: str
     title: str = ""
     keywords: tuple[str, ...] = ()
@@ -61,10 +56,7 @@ class Position(msgspec.Struct, frozen=True, order=True):
 
 
 class NearDocument(msgspec.Struct, frozen=True):
-    """An indexed document compared with the text.
-
-    ``similarity``: 1 − distance / bits, 1 for equal content. ``near``: by the index's rule.
-    """
+    """``similarity``: 1 − distance / bits, 1 for equal content."""
 
     id: str
     source: Position
@@ -84,11 +76,7 @@ class Differences(msgspec.Struct, frozen=True):
 
 
 class CheckAnswer(msgspec.Struct, frozen=True):
-    """The answer of the whole index about a text.
-
-    ``verdict``: one of ``VERDICT_NAMES``. ``candidates``: documents in the text's buckets, counted
-    once per bucket. ``fullest_bucket``: documents in the largest of them.
-    """
+    """``verdict`` is one of ``VERDICT_NAMES``."""
 
     verdict: str
     original: NearDocument | None
@@ -151,8 +139,7 @@ def why_not_well(url: str, web: WebSettings, *, ready: bool) -> str | None:
 def _response(
     url: str, web: WebSettings, method: str, path: str, body: bytes | None = None
 ) -> tuple[int, bytes]:
-    token = web.token if web.token_file is None else token_of_file(web.token_file)
-    connection, prefix = _connection(url)
+    token, (connection, prefix) = token_of(web), _connection(url)
     headers = {} if body is None else {"Content-Type": "application/json"}
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
@@ -171,8 +158,7 @@ def _response(
 
 def own_url(web: WebSettings) -> str:
     """Return the address of the pages of a local worker with these settings."""
-    host = web.host if web.on_loopback else "127.0.0.1"
-    return f"http://{f'[{host}]' if ':' in host else host}:{web.port}"
+    return http_url(web.host if web.on_loopback else "127.0.0.1", web.port).rstrip("/")
 
 
 def _connection(url: str) -> tuple[http.client.HTTPConnection, str]:

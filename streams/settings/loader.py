@@ -10,8 +10,8 @@ from enum import Enum
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple, get_args, get_type_hints
+from types import MappingProxyType, NoneType
+from typing import Final, NamedTuple, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import inspect
@@ -64,8 +64,7 @@ class SettingField(NamedTuple):
         A flag's or variable's text is read as the setting's type; a file's value must have that
         type. Empty text unsets an optional setting.
         """
-        nullable = type(None) in get_args(_bare(self.type))
-        if value == "" and nullable:
+        if value == "" and NoneType in get_args(self.type):
             return None
         if isinstance(value, str) and len(value) > TEXT_LENGTH_MAX:
             raise ValueError(f"it has {len(value)} characters, {TEXT_LENGTH_MAX} are allowed")
@@ -85,12 +84,8 @@ def setting_fields() -> Mapping[str, SettingField]:
 def _fields_of(
     struct: type[msgspec.Struct], defaults: msgspec.Struct, prefix: str
 ) -> Iterator[SettingField]:
-    hints = get_type_hints(struct, include_extras=True)
-    described = inspect.type_info(struct)
-    assert isinstance(described, inspect.StructType)
-    for item in described.fields:
-        name = prefix + item.name
-        default = getattr(defaults, item.name)
+    for field, type_ in get_type_hints(struct, include_extras=True).items():
+        name, default = prefix + field, getattr(defaults, field)
         if isinstance(default, msgspec.Struct):
             yield from _fields_of(type(default), default, f"{name}.")
         elif name != KAFKA:
@@ -98,10 +93,10 @@ def _fields_of(
             yield SettingField(
                 name,
                 environment_name(name),
-                texts.get("expected") or _expected(item.type),
+                texts.get("expected") or _expected(inspect.type_info(type_)),
                 texts.get("default") or shown(default),
                 texts["help"],
-                hints[item.name],
+                type_,
             )
 
 
@@ -129,7 +124,6 @@ def shown(value: object) -> str:
 
 
 def _expected(info: inspect.Type) -> str:
-    """Return in words what a value of a type must be."""
     match info:
         case inspect.Metadata(type=inner):
             text = _expected(inner)
@@ -145,18 +139,12 @@ def _expected(info: inspect.Type) -> str:
         case inspect.EnumType(cls=cls):
             text = "one of " + ", ".join(str(member.value) for member in cls)
         case inspect.LiteralType(values=values):
-            text = "one of " + ", ".join(str(value) for value in values)
+            text = "one of " + ", ".join(map(str, values))
         case inspect.StrType(min_length=low):
             text = "text that is not empty" if low else "text"
         case _:
             raise TypeError(f"no setting can be of type {info}")
     return text
-
-
-def _bare(type_: Any) -> Any:  # noqa: ANN401 - types themselves
-    while hasattr(type_, "__metadata__"):
-        type_ = type_.__origin__
-    return type_
 
 
 def _path(type_: type, value: object) -> object:
@@ -170,7 +158,7 @@ def _path(type_: type, value: object) -> object:
     raise TypeError(f"not a {type_.__name__}")
 
 
-# ---- The sources of settings: flags, the environment, files. Each is read into a ``Layer``.
+# ---- The sources of settings: flags, the environment, files.
 #
 # Unknown names are problems, with the nearest setting as a hint.
 
@@ -179,28 +167,25 @@ FILE_BYTES_MAX: Final = 1024 * 1024
 CONFIG_VARIABLE: Final = "FIRSTSEEN_CONFIG"
 KAFKA_CONFIG_VARIABLE: Final = "FIRSTSEEN_KAFKA_CONFIG"
 
-_READERS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
-    {".toml": tomllib.loads, ".json": msgspec.json.decode}
-)
+_PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
+    ".toml": tomllib.loads,
+    ".json": msgspec.json.decode,
+}
 
-OTHER_VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        CONFIG_VARIABLE: "The settings file, where there is no --config.",
-        KAFKA_CONFIG_VARIABLE: "The file of Kafka properties, where there is no --kafka-config.",
-        "FIRSTSEEN_REQUIRE_KAFKA": "Tests: 1 fails those that need a real broker without one.",
-        "FIRSTSEEN_REQUIRE_TOOLS": "Checks, tests: 1 fails those that need a tool that is missing.",
-        "FIRSTSEEN_KAFKA_LIBS": "Tests: the directory with the jars of Apache Kafka.",
-    }
-)
+OTHER_VARIABLES: Final[Mapping[str, str]] = {
+    CONFIG_VARIABLE: "The settings file, where there is no --config.",
+    KAFKA_CONFIG_VARIABLE: "The file of Kafka properties, where there is no --kafka-config.",
+    "FIRSTSEEN_REQUIRE_KAFKA": "Tests: 1 fails those that need a real broker without one.",
+    "FIRSTSEEN_REQUIRE_TOOLS": "Checks, tests: 1 fails those that need a tool that is missing.",
+    "FIRSTSEEN_KAFKA_LIBS": "Tests: the directory with the jars of Apache Kafka.",
+}
 
-REMOVED: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "topics.probes": "one topic, topics.log, orders all documents",
-        "batch.within_seconds": "a worker never waits for a batch to fill",
-        "batch.packet_bytes": "batch.documents limits a bundle",
-        "batch.packets": "batch.bundles limits what is committed together",
-    }
-)
+REMOVED: Final[Mapping[str, str]] = {
+    "topics.probes": "one topic, topics.log, orders all documents",
+    "batch.within_seconds": "a worker never waits for a batch to fill",
+    "batch.packet_bytes": "batch.documents limits a bundle",
+    "batch.packets": "batch.bundles limits what is committed together",
+}
 """Settings of earlier versions, and why they are gone."""
 
 
@@ -209,88 +194,111 @@ class SourcedValue(NamedTuple):
     origin: str
 
 
-class Layer(NamedTuple):
-    """The values of one source, by dotted name, and their problems."""
+class _Sources:
+    """The values of all sources by dotted name, and their problems; the first source added wins."""
 
-    values: Mapping[str, SourcedValue]
-    problems: tuple[Problem, ...]
+    def __init__(self) -> None:
+        self.values: dict[str, SourcedValue] = {}
+        self.problems: list[Problem] = []
 
+    def flags(self, flags: Mapping[str, str], assignments: Iterable[str]) -> None:
+        """Add named flags, ``{"--broker": value}``, and ``name=value`` of ``--set``."""
+        given = [(_setting_of_flag(flag), SourcedValue(flags[flag], flag)) for flag in flags]
+        for assignment in assignments:
+            name, equals, value = assignment.partition("=")
+            if equals and name.strip():
+                given.append((name.strip(), SourcedValue(value, "--set")))
+            else:
+                # Without a name the value may be a secret.
+                self._problem("--set", "", "the command line", "give it as name=value")
+        values: dict[str, SourcedValue] = {}
+        for name, item in given:
+            if name in values:
+                where = " and ".join(dict.fromkeys((values[name].origin, item.origin)))
+                self._problem(name, "", where, "it is set twice: choose one")
+            values[name] = item
+        self._add(values)
 
-def flags_layer(flags: Mapping[str, str], assignments: Iterable[str]) -> Layer:
-    """Read named flags, ``{"--broker": value}``, and ``name=value`` of ``--set``."""
-    layer: list[tuple[str, SourcedValue]] = [
-        (_setting_of_flag(flag), SourcedValue(value, flag)) for flag, value in flags.items()
-    ]
-    problems: list[Problem] = []
-    for assignment in assignments:
-        name, equals, value = assignment.partition("=")
-        if equals and name.strip():
-            layer.append((name.strip(), SourcedValue(value, "--set")))
-        else:
-            # Without a name the value may be a secret.
-            problems.append(Problem("--set", "", "the command line", "give it as name=value"))
-    values: dict[str, SourcedValue] = {}
-    for name, item in layer:
-        if name in values:
-            where = " and ".join(dict.fromkeys((values[name].origin, item.origin)))
-            problems.append(Problem(name, "", where, "it is set twice: choose one"))
-        values[name] = item
-    return _known(values, problems)
+    def environment(self, environ: Mapping[str, str]) -> None:
+        by_variable = {field.environment: name for name, field in setting_fields().items()}
+        removed = {environment_name(name): why for name, why in REMOVED.items()}
+        kafka_prefix = f"{ENVIRONMENT_PREFIX}{KAFKA.upper()}__"
+        values: dict[str, SourcedValue] = {}
+        for variable, value in sorted(environ.items()):
+            if not variable.startswith(ENVIRONMENT_PREFIX) or variable in OTHER_VARIABLES:
+                continue
+            sourced = SourcedValue(value, f"the environment variable {variable}")
+            if variable in by_variable:
+                values[by_variable[variable]] = sourced
+            elif variable.startswith(kafka_prefix) and variable != kafka_prefix:
+                name = property_name(variable.removeprefix(kafka_prefix))
+                values[f"{KAFKA}.{name}"] = sourced
+            else:
+                message = _unknown(variable, (*by_variable, *OTHER_VARIABLES), removed)
+                self._problem(variable, "", "the environment", message)
+        self._add(values)
+
+    def file(self, path: Path) -> None:
+        """Add TOML or JSON, by the file's name; raise ``SettingsError`` for an unreadable file."""
+        content = _parsed(path, "--config", lambda text: _object(path.suffix.lower(), text))
+        origin = f"the file {path}"
+        self._add({name: SourcedValue(value, origin) for name, value in _leaves(content, "")})
+
+    def kafka_file(self, path: Path) -> None:
+        """Add a ``client.properties``; raise ``SettingsError`` for an unreadable file."""
+        properties = _parsed(path, "--kafka-config", parse_properties)
+        origin = f"the file {path}"
+        self._add(
+            {
+                "brokers" if name == "bootstrap.servers" else f"{KAFKA}.{name}": SourcedValue(
+                    value, origin
+                )
+                for name, value in properties.items()
+            }
+        )
+
+    def _add(self, values: Mapping[str, SourcedValue]) -> None:
+        """Add one source: check names, read secret files, and translate Kafka properties."""
+        properties: dict[str, SourcedValue] = {}
+        for name, sourced in values.items():
+            table, _, leaf = name.partition(".")
+            if name in setting_fields():
+                self.values.setdefault(name, sourced)
+            elif table == KAFKA and leaf:
+                properties[leaf] = sourced
+            else:
+                self._problem(name, "", sourced.origin, _unknown(name, setting_fields(), REMOVED))
+        self._read_secret_files(properties)
+        translation = translate({name: str(each.value) for name, each in properties.items()})
+        for name, value in translation.properties.items():
+            origin = properties[translation.original_names[name]].origin
+            self.values.setdefault(f"{KAFKA}.{name}", SourcedValue(value, origin))
+        for name, message in translation.refused:
+            setting, sourced = f"{KAFKA}.{name}", properties[name]
+            self._problem(setting, shown_value(setting, sourced.value), sourced.origin, message)
+
+    def _read_secret_files(self, properties: dict[str, SourcedValue]) -> None:
+        """Replace the names of secret files by the files' contents."""
+        for name in filter(properties.__contains__, SECRET_FILES):
+            secret, setting, named = SECRET_FILES[name], f"{KAFKA}.{name}", properties.pop(name)
+            if secret in properties:
+                message = f"{secret} is given too: choose one"
+                self._problem(setting, "", named.origin, message)
+                continue
+            try:
+                content = secret_of_file(str(named.value))
+            except ValueError as error:
+                self._problem(setting, "", named.origin, str(error))
+            else:
+                properties[secret] = SourcedValue(content, f"{named.origin}: {setting}")
+
+    def _problem(self, setting: str, value: str, origin: str, message: str) -> None:
+        self.problems.append(Problem(setting, value, origin, message))
 
 
 def _setting_of_flag(flag: str) -> str:
     name = flag.removeprefix("--").replace("-", "_")
     return "brokers" if name == "broker" else name
-
-
-def environment_layer(environ: Mapping[str, str]) -> Layer:
-    by_variable = {field.environment: name for name, field in setting_fields().items()}
-    kafka_prefix = f"{ENVIRONMENT_PREFIX}{KAFKA.upper()}__"
-    values: dict[str, SourcedValue] = {}
-    problems: list[Problem] = []
-    for variable, value in sorted(environ.items()):
-        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in OTHER_VARIABLES:
-            continue
-        origin = f"the environment variable {variable}"
-        if variable in by_variable:
-            values[by_variable[variable]] = SourcedValue(value, origin)
-        elif variable.startswith(kafka_prefix) and variable != kafka_prefix:
-            name = property_name(variable.removeprefix(kafka_prefix))
-            values[f"{KAFKA}.{name}"] = SourcedValue(value, origin)
-        else:
-            problems.append(Problem(variable, "", "the environment", _unknown_variable(variable)))
-    return _known(values, problems)
-
-
-def file_layer(path: Path) -> Layer:
-    """Read TOML or JSON by the file's name; raise ``SettingsError`` for an unreadable file."""
-    reader = _READERS.get(path.suffix.lower())
-    if reader is None:
-        raise _file_error(path, "--config", f"its name must end in {' or '.join(_READERS)}")
-    text = _text_of(path, "--config")
-    try:
-        content = reader(text)
-    except (ValueError, RecursionError) as error:
-        raise _file_error(path, "--config", str(error)) from error
-    if not isinstance(content, dict):
-        raise _file_error(path, "--config", "it must be one object, {…}")
-    origin = f"the file {path}"
-    return _known({name: SourcedValue(value, origin) for name, value in _leaves(content, "")}, [])
-
-
-def kafka_file_layer(path: Path) -> Layer:
-    """Read a ``client.properties``; raise ``SettingsError`` for an unreadable file."""
-    text = _text_of(path, "--kafka-config")
-    try:
-        entries = parse_properties(text)
-    except ValueError as error:
-        raise _file_error(path, "--kafka-config", str(error)) from error
-    origin = f"the file {path}"
-    values = {
-        "brokers" if name == "bootstrap.servers" else f"{KAFKA}.{name}": SourcedValue(value, origin)
-        for name, value in entries.items()
-    }
-    return _known(values, [])
 
 
 def shown_value(setting: str, value: object) -> str:
@@ -301,15 +309,26 @@ def shown_value(setting: str, value: object) -> str:
     return text if len(text) <= 100 else f"{text[:97]}…"  # noqa: PLR2004 - what fits a line
 
 
-def _text_of(path: Path, option: str) -> str:
+_Content = TypeVar("_Content")
+
+
+def _parsed(path: Path, option: str, parse: Callable[[str], _Content]) -> _Content:
     try:
-        return bounded_text(path, FILE_BYTES_MAX)
+        return parse(bounded_text(path, FILE_BYTES_MAX))
     except FileProblemError as error:
-        raise _file_error(path, option, f"it {error}") from None
+        message = f"it {error}"
+    except (ValueError, RecursionError) as error:
+        message = str(error)
+    raise SettingsError([Problem(f"the file {path}", "", option, message)])
 
 
-def _file_error(path: Path, option: str, message: str) -> SettingsError:
-    return SettingsError([Problem(f"the file {path}", "", option, message)])
+def _object(suffix: str, text: str) -> dict[str, object]:
+    if suffix not in _PARSERS:
+        raise ValueError(f"its name must end in {' or '.join(_PARSERS)}")
+    content = _PARSERS[suffix](text)
+    if not isinstance(content, dict):
+        raise ValueError("it must be one object, {…}")  # noqa: TRY004 - of the file, not of a caller
+    return content
 
 
 def _leaves(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
@@ -324,65 +343,9 @@ def _leaves(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, obj
             yield prefix + key, value
 
 
-def _known(values: Mapping[str, SourcedValue], problems: list[Problem]) -> Layer:
-    prefix = f"{KAFKA}."
-    kept = {name: sourced for name, sourced in values.items() if name in setting_fields()}
-    properties = {
-        name.removeprefix(prefix): sourced
-        for name, sourced in values.items()
-        if name.startswith(prefix) and name != prefix
-    }
-    for name, sourced in values.items():
-        if name not in kept and name.removeprefix(prefix) not in properties:
-            problems.append(Problem(name, "", sourced.origin, _unknown(name, setting_fields())))
-    properties = _with_secrets_of_files(properties, problems)
-    translation = translate({name: str(sourced.value) for name, sourced in properties.items()})
-    for name, value in translation.properties.items():
-        kept[prefix + name] = SourcedValue(
-            value, properties[translation.original_names[name]].origin
-        )
-    for name, message in translation.refused:
-        sourced = properties[name]
-        value = shown_value(prefix + name, sourced.value)
-        problems.append(Problem(prefix + name, value, sourced.origin, message))
-    return Layer(kept, tuple(problems))
-
-
-def _with_secrets_of_files(
-    properties: Mapping[str, SourcedValue], problems: list[Problem]
-) -> dict[str, SourcedValue]:
-    """Replace the names of secret files by the files' contents."""
-    with_secrets = dict(properties)
-    for name, secret in SECRET_FILES.items():
-        if name not in with_secrets:
-            continue
-        named = with_secrets.pop(name)
-        setting = f"{KAFKA}.{name}"
-        if secret in with_secrets:
-            problems.append(
-                Problem(setting, "", named.origin, f"{secret} is given too: choose one")
-            )
-            continue
-        try:
-            with_secrets[secret] = SourcedValue(
-                secret_of_file(str(named.value)), f"{named.origin}: {setting}"
-            )
-        except ValueError as error:
-            problems.append(Problem(setting, "", named.origin, str(error)))
-    return with_secrets
-
-
-def _unknown_variable(variable: str) -> str:
-    fields = {field.environment for field in setting_fields().values()}
-    removed = {environment_name(name): name for name in REMOVED}
-    if variable in removed:
-        return _unknown(removed[variable], fields)
-    return _unknown(variable, [*fields, *OTHER_VARIABLES])
-
-
-def _unknown(name: str, known: Iterable[str]) -> str:
-    if name in REMOVED:
-        return f"this setting was removed, leave it out: {REMOVED[name]}"
+def _unknown(name: str, known: Iterable[str], removed: Mapping[str, str]) -> str:
+    if name in removed:
+        return f"this setting was removed, leave it out: {removed[name]}"
     near = get_close_matches(name, list(known), n=1)
     hint = f"did you mean {near[0]}?" if near else "'firstseen config show' lists all"
     return f"there is no such setting; {hint}"
@@ -416,25 +379,20 @@ def load_settings(
     ``SettingsError`` with all problems, or with one unreadable file alone.
     """
     environ = os.environ if environ is None else environ
-    layers: list[Layer] = [flags_layer(flags or {}, assignments), environment_layer(environ)]
+    sources = _Sources()
+    sources.flags(flags or {}, assignments)
+    sources.environment(environ)
     if kafka_config is not None:
-        layers.append(kafka_file_layer(kafka_config))
+        sources.kafka_file(kafka_config)
     if config is not None:
-        layers.append(file_layer(config))
-    problems = [problem for layer in layers for problem in layer.problems]
-    sourced: dict[str, SourcedValue] = {}
-    for layer in layers:
-        for name, item in layer.values.items():
-            sourced.setdefault(name, item)
-
+        sources.file(config)
+    sourced, problems = sources.values, sources.problems
     settings = _built(sourced, environ, problems)
-    origins = {name: item.origin for name, item in sourced.items()}
     if not problems:
-        problems += [
-            _problem(setting, message, sourced) for setting, message in violations(settings)
-        ]
+        problems += [_problem(*violation, sourced) for violation in violations(settings)]
     if problems:
         raise SettingsError(problems)
+    origins = {name: item.origin for name, item in sourced.items()}
     return LoadedSettings(settings, MappingProxyType(origins))
 
 
@@ -453,8 +411,7 @@ def _built(
                 problems.append(Problem(name, shown_value(name, value), origin, str(error)))
                 continue
         tree.setdefault(table, {})[leaf] = value
-    defaults = Settings()
-    top = tree.pop("")
+    defaults, top = Settings(), tree.pop("")
     for table, values in tree.items():
         if table == KAFKA:
             top[KAFKA] = MappingProxyType(values)
@@ -463,22 +420,16 @@ def _built(
             # From the table's own defaults: those of ``Settings`` have the application's name.
             top[table] = type(getattr(defaults, table))(**values)
         except UsageError as error:
-            problems.append(_of_struct(table, error, sourced))
+            setting = f"{table}.{error.setting}"
+            in_one = setting in sourced
+            message = error.hint if in_one and error.hint else str(error)
+            problems.append(_problem(setting if in_one else table, message, sourced))
     return Settings(**top)  # type: ignore[arg-type] # each value was parsed as its field's type
 
 
 def _problem(setting: str, message: str, sourced: Mapping[str, SourcedValue]) -> Problem:
     if setting in sourced:
-        return Problem(
-            setting, shown_value(setting, sourced[setting].value), sourced[setting].origin, message
-        )
+        value, origin = sourced[setting]
+        return Problem(setting, shown_value(setting, value), origin, message)
     origins = {item.origin for name, item in sourced.items() if name.startswith(f"{setting}.")}
     return Problem(setting, "", " and ".join(sorted(origins)) or DEFAULT_ORIGIN, message)
-
-
-def _of_struct(table: str, error: UsageError, sourced: Mapping[str, SourcedValue]) -> Problem:
-    setting = f"{table}.{error.setting}"
-    if error.setting is None or setting not in sourced:
-        return Problem(table, "", "several places", str(error))
-    value, origin = sourced[setting]
-    return Problem(setting, shown_value(setting, value), origin, error.hint or str(error))

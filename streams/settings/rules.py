@@ -5,7 +5,7 @@ A rule is a function that yields violations; ``RULES`` lists all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from itertools import combinations, starmap
@@ -33,6 +33,13 @@ INTERNAL_BYTES_MAX: Final = 64 * MIB
 """The limit of brokers with default settings, for a record on an internal topic."""
 TOPIC_LENGTH_MAX: Final = 249
 PORT_MAX: Final = 65_535
+
+
+_NAMED: Final[Mapping[str, Callable[[str], object]]] = {
+    "weighting": weighting_named,
+    "feature_hash": feature_hash_named,
+    "verify": verification_named,
+}
 
 
 class Violation(NamedTuple):
@@ -89,17 +96,14 @@ def index_can_be(settings: Settings) -> Iterator[Violation]:
         changed = error.setting if error.setting in known else "blocks"
         yield Violation(f"index.{changed}", f"with the profile {settings.profile!r}: {error}")
         return
-    checks: tuple[tuple[str, str, Callable[[str], object]], ...] = (
-        ("weighting", profile.weighting, weighting_named),
-        ("feature_hash", profile.feature_hash, feature_hash_named),
-        ("segmenter", profile.segmenter, _segmenter_named),
-        ("verify", profile.verify, verification_named),
-    )
-    for name, value, named in checks:
+    for name, named in _NAMED.items():
         try:
-            named(value)
+            named(getattr(profile, name))
         except UnknownNameError as error:
             yield Violation(f"index.{name}", str(error))
+    if profile.segmenter not in SEGMENTERS:  # its dictionary is not loaded for this
+        unknown = UnknownNameError("segmenter", profile.segmenter, SEGMENTERS)
+        yield Violation("index.segmenter", str(unknown))
 
 
 def a_window_has_a_length(settings: Settings) -> Iterator[Violation]:
@@ -109,12 +113,6 @@ def a_window_has_a_length(settings: Settings) -> Iterator[Violation]:
             yield Violation("index.window", "it is 0: only documents of one time could be near")
     if index.lateness is not None and index.window is None:
         yield Violation("index.lateness", "it has no effect without index.window: set both")
-
-
-def _segmenter_named(name: str) -> None:
-    """Raise ``UnknownNameError`` without loading the segmenter's dictionary."""
-    if name not in SEGMENTERS:
-        raise UnknownNameError("segmenter", name, SEGMENTERS)
 
 
 def state_dir_is_a_directory(settings: Settings) -> Iterator[Violation]:

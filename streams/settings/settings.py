@@ -172,9 +172,7 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if self.url is not None:
             return self.url
         host = self.host.strip("[]")
-        if host in _EVERY_ADDRESS:
-            host = socket.gethostname()
-        return f"http://[{host}]:{self.port}/" if ":" in host else f"http://{host}:{self.port}/"
+        return http_url(socket.gethostname() if host in _EVERY_ADDRESS else host, self.port)
 
     @property
     def has_token(self) -> bool:
@@ -190,6 +188,12 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             yield "web.token_file", "the token is given twice, by web.token as well: choose one"
         if self.enabled and not (self.on_loopback or self.has_token or self.open_monitoring):
             yield "web.host", _OPEN_TO_ALL
+
+
+def http_url(host: str, port: int) -> str:
+    """Return an address as a URL, an IPv6 address in brackets."""
+    host = host.strip("[]")
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
 def is_loopback(host: str) -> bool:
@@ -240,8 +244,6 @@ class LogFormat(StrEnum):
 
 
 class TraceExport(StrEnum):
-    """Where the spans of documents go."""
-
     OFF = "off"
     OTLP = "otlp"
     CONSOLE = "console"

@@ -54,6 +54,10 @@ class RecoveryError(FirstseenError):
     reason = ErrorReason.BROKER
 
 
+class ChangelogLostError(RecoveryError):
+    """The changelog ends before what the store has read of it."""
+
+
 class LoggedBatch(NamedTuple):
     """Consecutive records of one partition, ``log``; ``time_ms`` is of the last."""
 
@@ -81,7 +85,7 @@ class LoggedBatch(NamedTuple):
     def decoded(self) -> Decoded:
         """Decode the records; raise ``ChangelogFormatError``, which names the record."""
         return decode_records(
-            self.keys, self.values, lambda index: f"{self.log}@{self.offsets[index]}"
+            self.keys, self.values, self.offsets, lambda index: f"{self.log}@{self.offsets[index]}"
         )
 
 
@@ -109,9 +113,9 @@ class Changelog:
         Where ``may_be_cut``, the missing part may have been overwritten, so reading stops a few
         seconds after the end.
 
-        Raises ``RecoveryError`` where the log ends before ``start``, begins after it, stays
-        incomplete or cannot be read; ``UnansweredError`` where the broker is silent for too long;
-        ``InterruptedError`` soon after ``interrupted`` is set.
+        Raises ``ChangelogLostError`` where the log ends before ``start``; ``RecoveryError`` where
+        it begins after it, stays incomplete or cannot be read; ``UnansweredError`` where the broker
+        is silent for too long; ``InterruptedError`` soon after ``interrupted`` is set.
         """
         with self._consumer() as consumer:
             low, high = self._ends_with(consumer, start)
@@ -164,15 +168,15 @@ class Changelog:
     def _too_short(self, start: int, high: int) -> RecoveryError:
         what = f"the store has read the changelog {self} up to offset {start}, but "
         if start <= self._end_of_all():
-            what += f"committed records can be read up to {high} only: {self._hung()}"
-        else:
-            what += (
-                f"it ends at {high}: the topic was deleted or created again, so committed entries "
-                "are lost. If this is another Kafka than before, delete the directory of this "
-                "application id in state_dir ('firstseen config show' has both). Else start a new "
-                "index with a new application id"
+            return RecoveryError(
+                f"{what}committed records can be read up to {high} only: {self._hung()}"
             )
-        return RecoveryError(what)
+        return ChangelogLostError(
+            f"{what}it ends at {high}: brokers have lost records, or the topic was created again, "
+            "so committed entries are lost. If this is another Kafka than before, delete the "
+            "directory of this application id in state_dir ('firstseen config show' has both). "
+            "Else start a new index with a new application id"
+        )
 
     def _end_of_all(self) -> int:
         with self._consumer("read_uncommitted") as consumer:
@@ -408,7 +412,7 @@ class ChangelogFollower(ReaderThread[_Read]):
         return (await self._offsets(partition, seconds))[1]
 
     async def reach(self, partition: int, offset: int, seconds: float) -> bool:
-        """Wait until all before an offset is delivered; return whether that took no longer."""
+        """Wait until all before an offset is delivered; return False if it takes longer."""
         deadline = asyncio.get_running_loop().time() + seconds
         while self.position(partition) < offset:
             if partition not in self._numbers or asyncio.get_running_loop().time() > deadline:

@@ -2,15 +2,24 @@
 
 ::
 
-    key                             value
-    e, first sequence number (8)    version (1), MessagePack: the new entries of one packet
-    d, first sequence number (8)    version (1), MessagePack: which of those entries are deleted
-    p                               version (1), MessagePack: progress, identity, reading rules
+    key                                    value
+    e, first sequence number (8), writer   version (1), MessagePack: new entries of one packet
+    d, first sequence number (8), writer   version (1), MessagePack: which of them are deleted
+    p                                      version (1), MessagePack: progress, identity, rules
 
 Entries are columns, so that a document adds only its own bytes. Log compaction keeps all records of
 entries, since their keys differ; the last deletions, which name all deleted entries of their
 record; and the last progress. When a packet has no entry left, its records get tombstones (no
 value), and compaction removes them.
+
+**Compare and append.** Without transactions nothing keeps a worker that was paused, or a request
+that was late, from writing behind the next owner of its shard. So a writer without transactions
+says at which offset it expects each record of entries, and of progress: it has read everything
+before. A record that stands anywhere else does not count, for any reader, at any time. Its writer
+learns from the acknowledgement where its records are, and opens the shard again. Each opening has a
+name of its own in the keys of its entries and deletions (*writer*, 8 bytes; none with
+transactions), so compaction never prefers a late record to one that counts. Deletions and
+tombstones are true wherever they stand: the log has decided them.
 
 A record has the version that is in force for its writer (``simhash_core.log.versions``). Those of
 entries stay as they were written, so all versions ever released must be read. Versions 4 and 5 have
@@ -50,15 +59,23 @@ from streams.store.columns_codec import (
     encode_columns,
     encode_numbers,
 )
+from streams.store.lineage import UNKNOWN, Lineage
 from streams.store.row_codec import NUMBER_BYTES, EntryBlock, entry_block
 
 ENTRIES_TAG: Final = b"e"
 DELETIONS_TAG: Final = b"d"
 PROGRESS_KEY: Final = b"p"
+WRITER_BYTES: Final = 8
+
+NO_WRITER: Final = b""
+"""Of records that were written in transactions, and of those by releases before."""
+ANYWHERE: Final = -1
+"""The offset of records that count wherever they stand."""
 
 _JOINED_ENTRIES: Final = 4096
 _ENTRY_TAGS: Final = (ENTRIES_TAG, DELETIONS_TAG)
 _KEY_BYTES: Final = len(ENTRIES_TAG) + NUMBER_BYTES
+_KEYS_BYTES: Final = (_KEY_BYTES, _KEY_BYTES + WRITER_BYTES)
 _LOG_OFFSETS: Final = 1 << 64 - INDEX_BITS
 
 
@@ -87,6 +104,32 @@ class LoggedProgress(msgspec.Struct, frozen=True, array_like=True):
     reading: str  # the rules of raw records
     writer: str = ""  # the transactional id of the worker; "": a command
     expired_before: int = 0  # all entries below this sequence number are gone
+    lineage: Lineage = UNKNOWN
+
+
+class _ProgressRecord(msgspec.Struct, frozen=True, array_like=True):
+    """``LoggedProgress`` as it is written.
+
+    It counts at one offset only; elsewhere, the progress ``before`` does, if there is one.
+    """
+
+    progress: Progress
+    identity: str
+    reading: str
+    writer: str = ""
+    expired_before: int = 0
+    offset: int = ANYWHERE
+    before: Progress | None = None
+    lineage: Lineage = UNKNOWN
+
+    def at(self, offset: int) -> LoggedProgress | None:
+        """Return the progress that a record at an offset says."""
+        progress = self.progress if counts(self.offset, offset) else self.before
+        if progress is None:
+            return None
+        return LoggedProgress(
+            progress, self.identity, self.reading, self.writer, self.expired_before, self.lineage
+        )
 
 
 class _Entries(msgspec.Struct, frozen=True, array_like=True):
@@ -106,6 +149,12 @@ class _Entries(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
+class _PlacedEntries(_Entries, frozen=True, array_like=True):
+    """Entries that count at one offset only."""
+
+    offset: int = ANYWHERE
+
+
 class _Deletions(msgspec.Struct, frozen=True, array_like=True):
     """``added`` holds ``count`` offsets of deleted entries from the first sequence number."""
 
@@ -121,25 +170,63 @@ class LoggedDeletions(NamedTuple):
 
 
 class LoggedEnd(NamedTuple):
-    """The packet whose record began with ``first`` has no entry left."""
+    """The packet whose record began with ``first`` has no entry left.
+
+    With a ``writer``: its records are not needed any more. The packet has no entry left if no
+    other writer's count.
+    """
 
     first: int
+    writer: bytes = NO_WRITER
+
+
+class Written(NamedTuple):
+    """A record of entries or deletions that counts, by a writer without transactions."""
+
+    first: int
+    writer: bytes
 
 
 class Decoded(NamedTuple):
-    """The contents of records. A deletion holds wherever the record of its entry stands."""
+    """The contents of records that count. A deletion holds wherever the record of its entry stands.
+
+    ``late``: the keys of entries that do not count.
+    """
 
     blocks: list[EntryBlock]
     progress: list[LoggedProgress]
     deletions: list[LoggedDeletions]
     ends: list[LoggedEnd]
+    written: list[Written]
+    late: list[bytes]
+
+
+class _Runs:
+    """Records of entries, joined where they fit in one block."""
+
+    def __init__(self) -> None:
+        self.runs: list[list[_Entries]] = []
+        self._documents = 0
+
+    def add(self, entries: _Entries) -> None:
+        is_full = self._documents > _JOINED_ENTRIES
+        if not self.runs or is_full or not entries.follows(self.runs[-1][-1]):
+            self.runs.append([])
+            self._documents = 0
+        self.runs[-1].append(entries)
+        self._documents += entries.columns.documents
 
 
 _VERSION: Final = bytes((versions.OLDEST,))  # until ``written_in``
 _encode = msgspec.msgpack.Encoder().encode
 _deletions_decoder = msgspec.msgpack.Decoder(_Deletions)
-_entries_decoder = msgspec.msgpack.Decoder(_Entries)
-_progress_decoder = msgspec.msgpack.Decoder(LoggedProgress)
+_entries_decoder = msgspec.msgpack.Decoder(_PlacedEntries)
+_progress_decoder = msgspec.msgpack.Decoder(_ProgressRecord)
+
+
+def counts(expected: int, offset: int) -> bool:
+    """Return whether a record counts that its writer expected at an offset."""
+    return expected in {ANYWHERE, offset}
 
 
 def goes_back(read: LoggedProgress, known: Progress) -> bool:
@@ -174,35 +261,53 @@ def encode_entries(new: NewEntries) -> ChangelogRecord:
     return encode_block(entry_block(new))
 
 
-def encode_block(block: EntryBlock) -> ChangelogRecord:
+def encode_block(
+    block: EntryBlock, writer: bytes = NO_WRITER, offset: int = ANYWHERE
+) -> ChangelogRecord:
+    """``offset``: where a ``writer`` without transactions expects the record."""
     rows = (block.sequences & np.uint64(BUNDLE_DOCUMENTS_LIMIT - 1)).astype(np.int64)
-    encoded = _Entries(
+    fields = (
         block.chain,
         log_offset_of(int(block.sequences[0])),
         encode_numbers(rows),
         encode_columns(block.columns),
     )
-    key = _key(ENTRIES_TAG, int(block.sequences[0]))
+    encoded = _Entries(*fields) if offset == ANYWHERE else _PlacedEntries(*fields, offset)
+    key = _key(ENTRIES_TAG, int(block.sequences[0]), writer)
     return ChangelogRecord(key, _VERSION + _encode(encoded))
 
 
-def encode_deletions(deletions: LoggedDeletions) -> ChangelogRecord:
+def encode_deletions(deletions: LoggedDeletions, writer: bytes = NO_WRITER) -> ChangelogRecord:
     added = np.array(deletions.sequences, dtype=np.int64) - deletions.first
     encoded = _Deletions(len(added), encode_numbers(np.sort(added)))
-    return ChangelogRecord(_key(DELETIONS_TAG, deletions.first), _VERSION + _encode(encoded))
+    key = _key(DELETIONS_TAG, deletions.first, writer)
+    return ChangelogRecord(key, _VERSION + _encode(encoded))
 
 
-def encode_end(first: int) -> list[ChangelogRecord]:
-    keys = _key(ENTRIES_TAG, first), _key(DELETIONS_TAG, first)
+def encode_end(first: int, writer: bytes = NO_WRITER) -> list[ChangelogRecord]:
+    keys = _key(ENTRIES_TAG, first, writer), _key(DELETIONS_TAG, first, writer)
     return [ChangelogRecord(key, None) for key in keys]
 
 
 def encode_progress(
-    progress: Progress, identity: str, reading: str, writer: str = "", expired_before: int = 0
+    progress: Progress,
+    identity: str,
+    reading: str,
+    writer: str = "",
+    expired_before: int = 0,
+    offset: int = ANYWHERE,
+    before: Progress | None = None,
+    lineage: Lineage = UNKNOWN,
 ) -> ChangelogRecord:
-    """Encode the last record of a transaction."""
-    logged = LoggedProgress(progress, identity, reading, writer, expired_before)
-    return ChangelogRecord(PROGRESS_KEY, _VERSION + _encode(logged))
+    """Encode the last record of a commit.
+
+    ``offset``: where a writer without transactions expects it. Elsewhere it says that the progress
+    is ``before``, which the shard has committed.
+    """
+    fields = (progress, identity, reading, writer, expired_before, offset, before, lineage)
+    # Fields that say nothing are left out at the end, as in records of earlier releases.
+    written = len(fields) if lineage.commit else 7 if offset != ANYWHERE else 5
+    return ChangelogRecord(PROGRESS_KEY, _VERSION + _encode(fields[:written]))
 
 
 def written_in(record: ChangelogRecord, version: int) -> ChangelogRecord:
@@ -212,18 +317,26 @@ def written_in(record: ChangelogRecord, version: int) -> ChangelogRecord:
     return ChangelogRecord(record.key, bytes((version,)) + record.value[1:])
 
 
-def _key(tag: bytes, first: int) -> bytes:
-    return tag + first.to_bytes(NUMBER_BYTES, "big")
+def _key(tag: bytes, first: int, writer: bytes = NO_WRITER) -> bytes:
+    return tag + first.to_bytes(NUMBER_BYTES, "big") + writer
+
+
+def _written(key: bytes) -> Written:
+    return Written(int.from_bytes(key[1:_KEY_BYTES], "big"), key[_KEY_BYTES:])
 
 
 def decode_record(
     key: bytes | None, value: bytes | None, where: str
 ) -> EntryBlock | LoggedProgress | LoggedDeletions | LoggedEnd:
-    """Decode a record; ``where`` names it in errors.
+    """Decode a record, whether it counts or not; ``where`` names it in errors.
 
     Raises ``ChangelogFormatError``, and ``UnreadableVersionError``.
     """
     opened = _opened(key, value, lambda: where)
+    if isinstance(opened, _ProgressRecord):
+        logged = opened.at(opened.offset)
+        assert logged is not None
+        return logged
     if not isinstance(opened, _Entries):
         return opened
     try:
@@ -233,48 +346,66 @@ def decode_record(
 
 
 def decode_records(
-    keys: Sequence[bytes | None], values: Sequence[bytes | None], where: Callable[[int], str]
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    offsets: Sequence[int],
+    where: Callable[[int], str],
 ) -> Decoded:
-    """Decode records; ``where`` names one by its index. Raises as ``decode_record``.
+    """Decode the records at ``offsets`` that count; ``where`` names one by its index.
+
+    Raises as ``decode_record``.
 
     Entries of consecutive packets are joined, because most of the cost is per block and packets may
     be small. Records with tombstones are skipped; other records of their packet may follow, and
     stay.
     """
-    decoded = Decoded([], [], [], [])
-    runs: list[list[_Entries]] = []
-    documents = 0
+    decoded = Decoded([], [], [], [], [], [])
+    runs = _Runs()
     ended = {key for key, value in zip(keys, values, strict=True) if value is None}
-    for index, (key, value) in enumerate(zip(keys, values, strict=True)):
-        if value is not None and key in ended:
-            continue
-        match _opened(key, value, partial(where, index)):
-            case LoggedProgress() as progress:
-                decoded.progress.append(progress)
-            case LoggedDeletions() as deletions:
-                decoded.deletions.append(deletions)
-            case LoggedEnd() as end:
-                decoded.ends.append(end)
-            case _Entries() as entries:
-                if not runs or documents > _JOINED_ENTRIES or not entries.follows(runs[-1][-1]):
-                    runs.append([])
-                    documents = 0
-                runs[-1].append(entries)
-                documents += entries.columns.documents
+    for index, (key, value, offset) in enumerate(zip(keys, values, offsets, strict=True)):
+        if value is None or key not in ended:
+            opened = _opened(key, value, partial(where, index))
+            _note(decoded, runs, key or b"", opened, offset)
     try:
-        return decoded._replace(blocks=[_block(run) for run in runs])
+        return decoded._replace(blocks=[_block(run) for run in runs.runs])
     except ColumnsError:
         for index, (key, value) in enumerate(zip(keys, values, strict=True)):
             decode_record(key, value, where(index))  # one of them raises, and names its record
         raise
 
 
+def _note(
+    decoded: Decoded,
+    runs: _Runs,
+    key: bytes,
+    opened: _PlacedEntries | _ProgressRecord | LoggedDeletions | LoggedEnd,
+    offset: int,
+) -> None:
+    """Add the record at an offset to ``decoded``, or its entries to ``runs``, if it counts."""
+    written = _written(key)
+    match opened:
+        case _ProgressRecord():
+            if (progress := opened.at(offset)) is not None:
+                decoded.progress.append(progress)
+        case LoggedEnd():
+            decoded.ends.append(opened)
+        case _PlacedEntries() if not counts(opened.offset, offset):
+            decoded.late.append(key)
+        case _:
+            if written.writer:
+                decoded.written.append(written)
+            if isinstance(opened, LoggedDeletions):
+                decoded.deletions.append(opened)
+            else:
+                runs.add(opened)
+
+
 def _opened(
     key: bytes | None, value: bytes | None, where: Callable[[], str]
-) -> _Entries | LoggedProgress | LoggedDeletions | LoggedEnd:
-    is_entry = key is not None and len(key) == _KEY_BYTES and key[:1] in _ENTRY_TAGS
+) -> _PlacedEntries | _ProgressRecord | LoggedDeletions | LoggedEnd:
+    is_entry = key is not None and len(key) in _KEYS_BYTES and key[:1] in _ENTRY_TAGS
     if key is not None and value is None and is_entry:
-        return LoggedEnd(int.from_bytes(key[1:], "big"))
+        return LoggedEnd(*_written(key))
     if not key or not value:
         raise ChangelogFormatError(
             f"the changelog record {where()} has no key or no value: who else writes to this topic?"
@@ -288,7 +419,7 @@ def _opened(
         if is_entry and key[:1] == ENTRIES_TAG:
             return _entries_decoder.decode(body)
         if is_entry:
-            return _deletions(int.from_bytes(key[1:], "big"), _deletions_decoder.decode(body))
+            return _deletions(_written(key).first, _deletions_decoder.decode(body))
     except (msgspec.DecodeError, UnicodeDecodeError, ColumnsError) as error:
         raise _damaged(where(), error) from error
     raise ChangelogFormatError(f"the changelog record {where()} has an unknown key {key.hex()}")

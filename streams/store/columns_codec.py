@@ -69,7 +69,7 @@ class _PlainColumns(msgspec.Struct, frozen=True, array_like=True):
 
 
 class EncodedColumns(_PlainColumns, frozen=True, array_like=True):
-    """These fields are left out if unused."""
+    """Columns with fields at the end that are left out if no document uses them."""
 
     operations: EncodedNumbers = _ZEROS
     scope_bytes: EncodedNumbers = _ZEROS
@@ -104,7 +104,7 @@ def encode_columns(columns: DocumentColumns) -> EncodedColumns:
 def decode_columns(
     parts: Sequence[EncodedColumns], runs: Sequence[int] | None = None
 ) -> DocumentColumns:
-    """Join records' columns, thousands for little more than one; raise ``ColumnsError``.
+    """Decode and join the columns of many records at once; raise ``ColumnsError``.
 
     ``runs`` are the numbers of documents in which offsets rise; None: in each of ``parts``. They
     add up to all documents.

@@ -4,26 +4,37 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from itertools import chain, groupby, islice
+from itertools import chain, groupby, islice, starmap
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.log.records import BUNDLE_DOCUMENTS_LIMIT, log_offset_of, sequence_number
+from simhash_core.log.records import (
+    BUNDLE_DOCUMENTS_LIMIT,
+    Progress,
+    log_offset_of,
+    sequence_number,
+)
 from streams.store import row_codec as codec
 from streams.store.changelog_codec import (
+    ANYWHERE,
+    NO_WRITER,
     ChangelogRecord,
     LoggedDeletions,
     LoggedEnd,
+    Written,
     encode_block,
     encode_deletions,
     encode_end,
 )
+from streams.store.lineage import UNKNOWN, Lineage
 from streams.store.row_codec import (
     DELETIONS,
     ENTRIES,
     GONE,
+    NUMBER_BYTES,
+    WRITTEN,
     EntryBlock,
     SourceName,
     decode_entry,
@@ -42,7 +53,7 @@ ReadNumbers = Callable[[list[bytes]], list[list[int]]]
 
 
 class ReferenceChanges:
-    """Changes of such rows in one batch; each is read once and written once."""
+    """Changes of rows of sequence numbers; a batch reads and writes each row once."""
 
     def __init__(self, numbers: ReadNumbers) -> None:
         self._numbers = numbers
@@ -83,7 +94,8 @@ class ReferenceChanges:
 # For each record of entries, one record names its deleted entries. When a packet has no entry left,
 # because all are deleted or expired, its records get tombstones. The first record of a packet
 # begins with its first entry, so no row names it; where that may not hold, after deletions or a
-# commit in parts, there is a row ``r``.
+# commit in parts, there is a row ``r``. A row ``k`` names a writer without transactions: after a
+# crash, the next owner writes some entries again, and the records of both get tombstones.
 
 EXPIRED_ROWS: Final = 4096  # roughly the entries that expire in one commit, to keep commits small
 
@@ -119,6 +131,22 @@ def deletions_between(store: RowStore, low: int, high: int) -> dict[int, list[in
     return deletions
 
 
+def written_between(store: RowStore, low: int, high: int) -> list[Written]:
+    """Return the rows ``k`` of records that begin from ``low`` up to, not including, ``high``."""
+    bounds = _written_key(Written(low, NO_WRITER)), _written_key(Written(high, NO_WRITER))
+    return [_written_of(key) for key, _ in each_row(store, bounds)]
+
+
+def _written_key(written: Written) -> bytes:
+    return WRITTEN.tag + codec.encode_number(written.first) + written.writer
+
+
+def _written_of(key: bytes) -> Written:
+    WRITTEN.number(key)
+    at = len(WRITTEN.tag) + NUMBER_BYTES
+    return Written(codec.decode_number(key[len(WRITTEN.tag) : at]), key[at:])
+
+
 def removal_of(store: RowStore, sequences: Iterable[int], more: Container[int] = ()) -> Removal:
     """Return a removal's changelog form; packets in ``more`` get entries in this commit."""
     deletions: list[LoggedDeletions] = []
@@ -134,6 +162,7 @@ def removal_of(store: RowStore, sequences: Iterable[int], more: Container[int] =
         firsts = sorted({*records, min([left[0], *records])})
         if set(left) <= removed and packet not in more:
             ends += map(LoggedEnd, firsts)
+            ends += starmap(LoggedEnd, written_between(store, low, high))
             continue
         by_record: dict[int, set[int]] = {}
         for sequence in removed:
@@ -165,10 +194,26 @@ def expiry_of(store: RowStore, after: int, before: int) -> Expiry:
         first = next(group)
         if first < with_rows.get(packet, first + 1):
             firsts.append(first)
-    return Expiry(before, [*map(LoggedEnd, firsts)], (keys, values), whole)
+    ends = [*map(LoggedEnd, firsts), *starmap(LoggedEnd, written_between(store, after, before))]
+    return Expiry(before, ends, (keys, values), whole)
 
 
 # ---- The changes of one commit, for the store and for the changelog.
+
+
+class Place(NamedTuple):
+    """Where a writer without transactions expects its next record, and what is committed before.
+
+    ``late``: the keys of records that came too late; nobody needs them.
+    """
+
+    writer: bytes = NO_WRITER
+    offset: int = ANYWHERE
+    before: Progress | None = None
+    late: Sequence[bytes] = ()
+
+    def after(self, records: int) -> int:
+        return ANYWHERE if self.offset == ANYWHERE else self.offset + records
 
 
 class StoreChange(NamedTuple):
@@ -179,6 +224,9 @@ class StoreChange(NamedTuple):
     expiry: Expiry | None = None
     expired_before: int = 0
     removed: int = 0
+    written: Sequence[Written] = ()
+    place: Place = Place()
+    lineage: Lineage = UNKNOWN  # of the commit before
 
     @property
     def expired(self) -> int:
@@ -195,12 +243,14 @@ def kept_of(block: EntryBlock, removal: Removal, expired_before: int) -> EntryBl
 
 
 def records_of(change: StoreChange) -> list[ChangelogRecord]:
-    records = [encode_block(block) for block in change.blocks if len(block)]
-    records += map(encode_deletions, change.removal.deletions)
+    writer, place = change.place.writer, change.place
+    blocks = [block for block in change.blocks if len(block)]
+    records = [encode_block(block, writer, place.after(at)) for at, block in enumerate(blocks)]
+    records += [encode_deletions(each, writer) for each in change.removal.deletions]
     ends = [*change.removal.ends, *(() if change.expiry is None else change.expiry.ends)]
     for end in ends:
-        records += encode_end(end.first)
-    return records
+        records += encode_end(*end)
+    return records + [ChangelogRecord(key, None) for key in place.late]
 
 
 _LAST: Final = (1 << 64) - 1
@@ -278,14 +328,26 @@ class EntryBatch:
         self.highest = highest
         return sum(map(len, written))
 
-    def delete(self, removal: Removal) -> int:
+    def note(self, written: Iterable[Written]) -> None:
+        """Add rows ``k``; call it before ``delete``."""
+        for each in written:
+            self.batch.put(_written_key(each), b"")
+
+    def delete(self, removal: Removal, written: Iterable[Written] = ()) -> int:
+        """``written``: what ``note`` has added."""
         deleted: set[int] = set()
+        known: dict[int, set[int]] = {}
         for deletions in removal.deletions:
-            added = [sequence - deletions.first for sequence in deletions.sequences]
-            self.batch.put(DELETIONS.key(deletions.first), codec.encode_deletions(added))
+            # Of several writers, each may know some: what is deleted stays deleted.
+            first = deletions.first
+            if first not in known:
+                known[first] = {*deletions_between(self._store, first, first + 1).get(first, ())}
+            known[first].update(deletions.sequences)
             deleted.update(deletions.sequences)
-        for end in removal.ends:
-            low, high = packet_range(end.first)
+        for first, sequences in known.items():
+            added = [sequence - first for sequence in sequences]
+            self.batch.put(DELETIONS.key(first), codec.encode_deletions(added))
+        for low, high in self._ended(removal.ends, written):
             for first in deletions_between(self._store, low, high):
                 self.batch.delete(DELETIONS.key(first))
             rows = each_row(self._store, (ENTRIES.key(low), ENTRIES.key(high)))
@@ -302,6 +364,29 @@ class EntryBatch:
                 count += 1
         return count
 
+    def _ended(
+        self, ends: Sequence[LoggedEnd], written: Iterable[Written]
+    ) -> list[tuple[int, int]]:
+        """Return the ranges of packets that have no entry left, and delete their rows ``k``.
+
+        A worker that lost the shard may end a packet of which the next owner wrote another part.
+        """
+        ended = {Written(*end) for end in ends}
+        noted: dict[int, set[Written]] = {}
+        for each in written:
+            noted.setdefault(log_offset_of(each.first), set()).add(each)
+        ranges: list[tuple[int, int]] = []
+        for packet, group in groupby(sorted(ended), lambda each: log_offset_of(each.first)):
+            ending = set(group)
+            low, high = packet_range(sequence_number(packet, 0))
+            there = {*written_between(self._store, low, high), *noted.get(packet, ())}
+            for each in ending & there:
+                self.batch.delete(_written_key(each))
+            concerns = bool(ending & there) or any(not each.writer for each in ending)
+            if concerns and there <= ending:
+                ranges.append((low, high))
+        return ranges
+
     def expire(self, expiry: Expiry | None, before: int) -> int:
         """Delete expired entries; return how many. Without ``expiry``, find them."""
         after, upper = ENTRIES.key(self._state.expired_before), ENTRIES.key(before)
@@ -316,6 +401,8 @@ class EntryBatch:
                     self._remove_references(sequence, value)
         for first in deletions_between(self._store, self._state.expired_before, before):
             self.batch.delete(DELETIONS.key(first))
+        for each in written_between(self._store, self._state.expired_before, before):
+            self.batch.delete(_written_key(each))
         for key, _ in each_row(self._store, (GONE.key(0), GONE.key(before))):
             self.batch.delete(key)
         if expiry is None or expiry.whole:

@@ -7,6 +7,11 @@ the offset in the store, is missing. For an empty store the tail is the whole ch
 record after that of the next owner. The reader keeps the further one, and takes the entries all the
 same: they are there already, or missing. Compaction may have removed the further one; then the
 shard starts from the older one, which repeats outputs and loses nothing.
+
+**A store that is ahead is rebuilt.** Brokers that lose power may lose committed records. A store
+that has read them would call documents duplicates of what is nowhere else. It is ahead if the
+changelog ends before its offset, or if its last commit is not among those of the changelog
+(``streams.store.lineage``).
 """
 
 from __future__ import annotations
@@ -17,24 +22,35 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from secrets import token_bytes
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 
-from simhash_core.errors import ErrorReason, IndexMismatchError
+from simhash_core.errors import ErrorReason, FirstseenError, IndexMismatchError
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.prints import Rows
 from simhash_core.text.profiles import REPLACE
 from simhash_core.window import UNITS_MS
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Delivery, Settings
-from streams.store.changelog import Changelog, LoggedBatch, Report
-from streams.store.changelog_codec import LoggedProgress, goes_back
+from streams.store.changelog import Changelog, ChangelogLostError, LoggedBatch, Report
+from streams.store.changelog_codec import (
+    PROGRESS_KEY,
+    WRITER_BYTES,
+    LoggedProgress,
+    goes_back,
+)
 from streams.store.entry_batch import Removal
 from streams.store.rocksdb_store import block_cache, statistics_of
 from streams.store.row_codec import EntryPrints, ProgressRow, StoreIdentity
-from streams.store.row_store import StoreCorruptError, StoreDisk, StoreVersionError
+from streams.store.row_store import (
+    StoreAheadError,
+    StoreCorruptError,
+    StoreDisk,
+    StoreVersionError,
+)
 from streams.store.shard_directory import RocksDisk, open_shard, shard_directory
 from streams.store.shard_segments import (
     DIRECTORY,
@@ -144,9 +160,10 @@ def catch_up(
 
     ``committed_next`` is the raw offset that the group has committed (stable: without open
     transactions), 0 for none. The store's progress reaches it, unless the log may be cut. Blocking.
-    Raises what ``Changelog.read`` raises, ``ChangelogFormatError`` for an unreadable record, and
-    ``IndexMismatchError`` for a changelog of another index.
+    Raises what ``Changelog.read`` raises, ``ChangelogFormatError`` for an unreadable record,
+    ``IndexMismatchError`` for a changelog of another index, and ``StoreAheadError``.
     """
+    start, before, last = store.changelog_offset, store.lineage, None
 
     def lacks() -> str:
         stored = store.progress()
@@ -156,9 +173,18 @@ def catch_up(
         return f"its progress is raw offset {reached}, the group's is {committed_next}"
 
     read = 0
-    for batch in log.read(store.changelog_offset, report, lacks):
+    # The last progress record is read again, if no later one has replaced it.
+    first = start if log.may_be_cut else max(0, start - 1)
+    for batch in log.read(first, report, lacks):
         load_batch(store, batch, identity)
-        read += len(batch.keys)
+        if PROGRESS_KEY in batch.keys:
+            last = store.lineage
+        read += sum(offset >= start for offset in batch.offsets)
+    if before.commit and not log.may_be_cut and (last is None or not last.continues(before)):
+        raise StoreAheadError(
+            store.path,
+            f"its commit {before.commit} is none of the changelog {log}: brokers have lost it",
+        )
     if missing := lacks():
         logger.warning(
             "the changelog %s lacks the last progress of the group: %s. The shard starts from the "
@@ -176,7 +202,9 @@ def load_batch(store: ShardStore, batch: LoggedBatch, identity: str) -> Removal:
     stored = store.progress()
     logged = None
     if stored is not None:
-        logged = LoggedProgress(stored.progress, stored.identity, stored.reading)
+        logged = LoggedProgress(
+            stored.progress, stored.identity, stored.reading, lineage=stored.lineage
+        )
     for read in decoded.progress:
         if read.identity != identity:
             raise IndexMismatchError(f"the changelog {batch.log}", read.identity, identity)
@@ -203,8 +231,11 @@ def load_batch(store: ShardStore, batch: LoggedBatch, identity: str) -> Removal:
             identity=logged.identity,
             reading=logged.reading,
             expired_before=logged.expired_before,
+            lineage=logged.lineage,
         )
-    store.load(decoded.blocks, row, removal)
+    store.load(decoded.blocks, row, removal, decoded.written)
+    ended = {key for key, value in zip(batch.keys, batch.values, strict=True) if value is None}
+    store.late = [each for each in (*store.late, *decoded.late) if each not in ended]
     return removal
 
 
@@ -267,10 +298,12 @@ class ShardStores:
 
     def measure(self) -> None:
         """Report RocksDB's figures of the open stores; call it in the thread that closes them."""
-        for partition, store in list(self._open.items()):
+        measured = self._open.copy()  # other threads open stores meanwhile
+        for partition, store in measured.items():
             if store.closed:
                 del self._open[partition]
-        figures = statistics_of(self._open.values(), self._cache, self._settings.block_cache_bytes)
+        stores = [each for each in measured.values() if not each.closed]
+        figures = statistics_of(stores, self._cache, self._settings.block_cache_bytes)
         self._metrics.store(figures)
 
     def recoveries(self) -> dict[int, Recovery]:
@@ -288,7 +321,14 @@ class ShardStores:
             log = self._changelog(partition, interrupted)
             store = self._not_too_old(self._open_or_rebuild(partition), partition, log)
             try:
-                self._catch_up(store, partition, committed_next, log)
+                try:
+                    self._catch_up(store, partition, committed_next, log)
+                except (StoreAheadError, ChangelogLostError) as error:
+                    if isinstance(error, ChangelogLostError) and not self._changelog_id:
+                        raise  # it may be the changelog of another cluster
+                    store.close()
+                    store = self._rebuilt(partition, error)
+                    self._catch_up(store, partition, committed_next, log)
                 if self._profile.same_id == REPLACE:
                     _make_ids(store, interrupted)
                 segments = ShardSegments(self._segments, partition)
@@ -301,18 +341,26 @@ class ShardStores:
         return store
 
     def _open_or_rebuild(self, partition: int) -> ShardStore:
+        try:
+            return self._opened(partition)
+        except (StoreCorruptError, StoreVersionError) as error:
+            return self._rebuilt(partition, error)
+
+    def _rebuilt(self, partition: int, error: FirstseenError) -> ShardStore:
+        """Return an empty store, which the changelog will fill."""
+        logger.warning("shard %d is rebuilt from its changelog: %s", partition, error)
+        self._metrics.error("recover", error.reason)
+        path = shard_directory(self._settings.state_dir, self._settings.application_id, partition)
+        self._disk.discard(path)
+        return self._opened(partition)
+
+    def _opened(self, partition: int) -> ShardStore:
         settings = self._settings
         path = shard_directory(settings.state_dir, settings.application_id, partition)
         owner = StoreIdentity(
             self._identity, settings.application_id, partition, self._changelog_id
         )
-        try:
-            return open_shard(path, owner, self._profile.bits, self._disk)
-        except (StoreCorruptError, StoreVersionError) as error:
-            logger.warning("shard %d is rebuilt from its changelog: %s", partition, error)
-            self._metrics.error("recover", error.reason)
-            self._disk.discard(path)
-            return open_shard(path, owner, self._profile.bits, self._disk)
+        return open_shard(path, owner, self._profile.bits, self._disk)
 
     def _not_too_old(self, store: ShardStore, partition: int, log: Changelog) -> ShardStore:
         """Return the store, or an empty one where tombstones may be gone that it has not read."""
@@ -352,10 +400,13 @@ class ShardStores:
         started = time.monotonic()
         report = self._report_of(partition)
         try:
+            end = self._end_of(log, store)
             records = catch_up(store, log, self._identity, committed_next, report)
         except BaseException:
             self._recoveries.pop(partition, None)  # nobody reads on
             raise
+        if self._settings.delivery is Delivery.AT_LEAST_ONCE:
+            store.write_at(token_bytes(WRITER_BYTES), end)
         seconds = time.monotonic() - started
         for _ in range(store.progress_refused):
             self._metrics.error("recover", ErrorReason.FENCED)
@@ -367,6 +418,12 @@ class ShardStores:
                 seconds,
                 len(store),
             )
+
+    def _end_of(self, log: Changelog, store: ShardStore) -> int:
+        """Return an offset before which all will be read; 0 with transactions, which need none."""
+        if self._settings.delivery is Delivery.EXACTLY_ONCE:
+            return 0
+        return log.ends(store.changelog_offset)[1]
 
     def _report_of(self, partition: int) -> Callable[[int], None]:
         """Return a callback that reports the records left to the metric, and sometimes the log."""

@@ -20,6 +20,7 @@ from simhash_core.index.prints import BAND_KEY_BYTES, NO_BAND, Prints, joined_pr
 from simhash_core.log.records import Chain, Progress
 from simhash_core.log.shard_stream import NewEntries
 from streams.store.columns_codec import DIGEST_BYTES, WORD_BYTES
+from streams.store.lineage import UNKNOWN, Lineage
 
 # ---- Keys and values.
 #
@@ -31,6 +32,8 @@ from streams.store.columns_codec import DIGEST_BYTES, WORD_BYTES
 #     i    digest of an id (4)    sequence numbers (8 each) of entries whose id has this digest
 #     r    sequence number (8)    deletions in the changelog record that begins here,
 #                                 as offsets (2 each) from this number
+#     k    sequence number (8),   empty: a record of the changelog, by a writer without
+#          writer (8)             transactions, begins with this entry
 #     g    sequence number (8)    empty: the entry was deleted; a segment file may still have it
 #     f    sequence number (8)    a segment file has all entries from this one to a last one: the
 #                                 last (8), and the checksum of the file's head (8)
@@ -95,6 +98,7 @@ class NumberKeys(NamedTuple):
 
 ENTRIES: Final = NumberKeys(b"e", "an entry")
 DELETIONS: Final = NumberKeys(b"r", "deletions")
+WRITTEN: Final = NumberKeys(b"k", "a record and its writer", 2 * NUMBER_BYTES)
 GONE: Final = NumberKeys(b"g", "a deleted entry")
 FILED: Final = NumberKeys(b"f", "a range in a file")
 COMMITS: Final = NumberKeys(b"w", "a commit")
@@ -125,6 +129,7 @@ class ProgressRow(msgspec.Struct, frozen=True, array_like=True):
     reading: str = ""  # the rules by which raw records are read
     run: bytes = b""  # of a command without a broker
     expired_before: int = 0  # all entries below this sequence number are gone
+    lineage: Lineage = UNKNOWN  # of the last commit
 
 
 class StoredProgress(ProgressRow, frozen=True, array_like=True):

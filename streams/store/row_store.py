@@ -85,6 +85,10 @@ class StoreCorruptError(StoreError):
     fix = f"Stop what uses it, {_REBUILD}."
 
 
+class StoreAheadError(StoreCorruptError):
+    """The store has commits that the changelog does not have any more."""
+
+
 class MissingEntryError(StoreCorruptError, KeyError):
     """An entry is not in the store.
 

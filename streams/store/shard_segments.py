@@ -266,7 +266,7 @@ FILE_BYTES_LIMIT: Final = 3 << 27
 """The rough limit of a file; it bounds the memory and the time of a merge."""
 
 KEPT_SECONDS: Final = 300.0
-"""So long a file keeps the rows of a shard that left, which may come back, or may open late."""
+"""How long a file keeps the rows of a shard that is not open: it may come back or open late."""
 
 _SUFFIX: Final = ".segment"
 _WRITING: Final = ".writing"
@@ -284,7 +284,7 @@ class SegmentFile(NamedTuple):
 
 
 class FiledRange(NamedTuple):
-    """What a store says: a file has all entries from ``first`` to ``last``."""
+    """The record in a store that a file has all entries from ``first`` to ``last``."""
 
     first: int
     last: int
@@ -292,7 +292,7 @@ class FiledRange(NamedTuple):
 
 
 def segments_directory(shard: Path) -> Path:
-    """Return the directory of the segment files of whoever has the store in ``shard``."""
+    """Return the directory of the segment files of the worker with the store in ``shard``."""
     return shard.with_name(DIRECTORY)
 
 
@@ -453,8 +453,8 @@ class ShardSegments:
     ) -> None:
         """Find what files have of the shard; nothing after a gap counts.
 
-        ``filed`` is what the store says, and ``highest`` its highest sequence number: it cannot be
-        right about what is beyond. Entries below ``expired_before`` need no file.
+        ``filed`` is what the store has recorded, which cannot be right beyond ``highest``, its
+        highest sequence number. Entries below ``expired_before`` need no file.
         """
         self.claims, self.next = [], 0
         files = self.files.find(self.partition, interrupted)
@@ -491,7 +491,7 @@ class ShardSegments:
         self.next = max(self.next, self.claims[-1].last + 1)
 
     def filed(self) -> list[FiledRange]:
-        """Return what the store should say."""
+        """Return the ranges that the store should record."""
         return [FiledRange(first, last, file.checksum) for first, last, file in self.claims]
 
     def let_go(self, files: Collection[SegmentFile]) -> None:

@@ -23,9 +23,11 @@ from msgspec.structs import astuple, replace
 from simhash_core.documents import Entry
 from simhash_core.log.shard_stream import NewEntries
 from streams.store import row_codec as codec
+from streams.store.changelog_codec import NO_WRITER, Written
 from streams.store.columns_codec import WORD_BYTES
 from streams.store.entry_batch import (
     EntryBatch,
+    Place,
     ReferenceChanges,
     Removal,
     StoreChange,
@@ -34,6 +36,7 @@ from streams.store.entry_batch import (
     kept_of,
     removal_of,
 )
+from streams.store.lineage import Lineage
 from streams.store.row_codec import (
     ENTRIES,
     GONE,
@@ -76,6 +79,10 @@ class ShardStore:
         self.segments: ShardSegments | None = None  # none until the segment files were looked for
         self.progress_refused = 0
         """Changelog progress records that were refused because they would have gone back."""
+        self.late: list[bytes] = []
+        """Keys of changelog records that came too late, for the owner's next commit to end."""
+        self._writer = NO_WRITER
+        self._end = 0
         self._store = store
         self._words = bits // (8 * WORD_BYTES)
         self._sources: dict[int, SourceName] = {
@@ -114,6 +121,9 @@ class ShardStore:
                 raise MissingEntryError(self.path, sequence)
             entries.append(self._decoded_entry(value))
         return entries
+
+    def has(self, sequence: int) -> bool:
+        return self._store.get(ENTRIES.key(sequence)) is not None
 
     def by_content(self, digest: bytes) -> list[int]:
         """Return the sequence numbers, rising, of undecidable documents with this content."""
@@ -184,7 +194,7 @@ class ShardStore:
         ]
 
     def set_filed(self, claims: Iterable[FiledRange], without: Iterable[int] = ()) -> None:
-        """Record which segment files have the entries, none of them those of ``without``."""
+        """Record which segment files have the entries; no file has those of ``without``."""
         batch = self._store.batch()
         for each in self.filed():
             batch.delete(codec.FILED.key(each.first))
@@ -207,6 +217,30 @@ class ShardStore:
     @property
     def changelog_offset(self) -> int:
         return self._row.changelog_offset
+
+    def write_at(self, writer: bytes, end: int) -> None:
+        """Let commits say where they expect their records: behind all that was read.
+
+        ``writer`` names this opening of the shard; everything before ``end`` was read.
+        """
+        self._writer = writer
+        self.read_to(end)
+
+    def read_to(self, end: int) -> None:
+        """Note that everything before ``end`` in the changelog was read."""
+        self._end = max(end, self._end)
+
+    @property
+    def place(self) -> Place:
+        """Where the next commit is expected in the changelog."""
+        if not self._writer:
+            return Place()
+        offset = max(self._end, self._row.changelog_offset)
+        return Place(self._writer, offset, self._row.progress, tuple(self.late))
+
+    @property
+    def lineage(self) -> Lineage:
+        return self._row.lineage
 
     @property
     def changelog_time_ms(self) -> int:
@@ -253,7 +287,7 @@ class ShardStore:
         blocks = [entry_block(each) for each in entries]
         try:
             known = {each for each in removed if each >= self.expired_before}
-            there = [each for each in known if self._store.get(ENTRIES.key(each)) is not None]
+            there = [each for each in known if self.has(each)]
             removal = removal_of(self._store, there, {each.log_offset for each in entries})
             before, expiry = self.expired_before, None
             if expired_before > before:
@@ -261,11 +295,29 @@ class ShardStore:
                 before = expiry.before
         except codec.StateDecodeError as error:
             raise self._store.damaged(str(error)) from error
-        return StoreChange(blocks, removal, expiry, before, len(there))
+        place = self.place
+        written = [
+            Written(first, place.writer)
+            for first in (
+                *(int(each.sequences[0]) for each in blocks if len(each)),
+                *(each.first for each in removal.deletions),
+            )
+            if place.writer
+        ]
+        return StoreChange(
+            blocks, removal, expiry, before, len(there), written, place, self.lineage
+        )
 
     def write(self, change: StoreChange, progress: StoredProgress) -> None:
+        """Write a commit; its changelog records are behind all that were read before."""
+        if 0 < progress.changelog_offset <= self.changelog_offset:
+            raise self._store.damaged(
+                f"a commit ends at offset {progress.changelog_offset} of the changelog, which was "
+                f"read up to {self.changelog_offset}: brokers have lost records"
+            )
         row = replace(progress, expired_before=change.expired_before)
         self._write(change, codec.encode_progress(row))
+        del self.late[: len(change.place.late)]
 
     def commit(
         self,
@@ -277,10 +329,14 @@ class ShardStore:
         self.write(self.change(entries, removed, expired_before), progress)
 
     def load(
-        self, blocks: Sequence[EntryBlock], progress: ProgressRow, removal: Removal | None = None
+        self,
+        blocks: Sequence[EntryBlock],
+        progress: ProgressRow,
+        removal: Removal | None = None,
+        written: Sequence[Written] = (),
     ) -> None:
         """Write what was read from the changelog, all or nothing."""
-        change = StoreChange(blocks, removal or Removal((), ()))
+        change = StoreChange(blocks, removal or Removal((), ()), written=written)
         before = max(self.expired_before, progress.expired_before)
         self._write(change, codec.encode_progress(replace(progress, expired_before=before)))
 
@@ -303,7 +359,9 @@ class ShardStore:
         try:
             records = [int(each.sequences[0]) if len(each) else 0 for each in change.blocks]
             count = self._count + batch.put(blocks, records, change.removal.deletions)
-            count -= batch.delete(change.removal)
+            written = [each for each in change.written if each.first >= before]
+            batch.note(written)
+            count -= batch.delete(change.removal, written)
             if before > self.expired_before:
                 count -= batch.expire(change.expiry, before)
         except codec.StateDecodeError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -12,16 +13,9 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from simhash_core.errors import FirstseenError
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
 from streams.kafka.clients import AdminClient
-from streams.kafka.errors import (
-    PASSING_ERRORS,
-    becomes_true,
-    is_passing,
-    retrying,
-    retrying_on_loop,
-)
+from streams.kafka.errors import becomes_true, is_passing, retrying, retrying_on_loop
 from streams.settings.settings import Settings
 from streams.topics.plans import REPLICAS, TIMES_AHEAD, TopicPlan
 
@@ -55,21 +49,21 @@ def can_administer(admin: AdminClient) -> bool:
 
 def partitions_of(admin: AdminClient, topics: Iterable[str]) -> dict[str, int]:
     """Return the number of partitions of existing topics; asking creates none."""
-    known = _metadata(admin).topics
-    return {
-        name: len(known[name].partitions)
-        for name in topics
-        if name in known and known[name].error is None
-    }
+    return {name: len(partitions) for name, partitions in _known(admin, topics).items()}
 
 
 def replicas_of(admin: AdminClient, topics: Iterable[str]) -> dict[str, int]:
-    known = _metadata(admin).topics
     return {
-        name: min((len(each.replicas) for each in known[name].partitions.values()), default=0)
-        for name in topics
-        if name in known and known[name].error is None
+        name: min((len(each.replicas) for each in partitions.values()), default=0)
+        for name, partitions in _known(admin, topics).items()
     }
+
+
+def _known(admin: AdminClient, topics: Iterable[str]) -> dict[str, Any]:
+    """Return the partitions of existing topics by number."""
+    known = _metadata(admin).topics
+    there = (name for name in topics if name in known and known[name].error is None)
+    return {name: known[name].partitions for name in there}
 
 
 def broker_count(admin: AdminClient) -> int:
@@ -99,7 +93,7 @@ def create(
         )
     replicas = replication_factor or min(REPLICAS, broker_count(admin))
     created = _created(admin, missing, replicas, timeout_seconds) if missing else set()
-    _await_visible(admin, created, timeout_seconds)
+    _await_partitions(admin, dict.fromkeys(created, 1), timeout_seconds)
     return [
         Creation(plan, True, plan.config_for(replicas))
         if plan.name in created
@@ -151,12 +145,17 @@ def _hint(reason: KafkaError) -> str:
     return ""
 
 
-def _await_visible(admin: AdminClient, names: set[str], timeout_seconds: float) -> None:
-    if not becomes_true(
-        lambda: names <= partitions_of(admin, names).keys(), timeout_seconds, _AGAIN_SECONDS
-    ):
+def _await_partitions(admin: AdminClient, wanted: Mapping[str, int], seconds: float) -> None:
+    """Wait until brokers list as many partitions of each topic; raise ``TopicsError``."""
+
+    def listed() -> bool:
+        known = partitions_of(admin, wanted)
+        return all(known.get(topic, 0) >= number for topic, number in wanted.items())
+
+    if not becomes_true(listed, seconds, _AGAIN_SECONDS):
         raise TopicsError(
-            f"topics were created, but brokers do not list them after {timeout_seconds:g} s"
+            f"{', '.join(wanted)}: partitions were created, but brokers do not list them after "
+            f"{seconds:g} s"
         )
 
 
@@ -168,20 +167,21 @@ def topic_configs(admin: AdminClient, names: Sequence[str]) -> dict[str, dict[st
     futures = admin.describe_configs(resources, request_timeout=_ANSWER_SECONDS)
     configs: dict[str, dict[str, str]] = {}
     for resource, future in futures.items():
-        try:
-            entries = future.result(_ANSWER_SECONDS + 1.0)
-        except (KafkaException, TimeoutError) as error:
-            raise _unread(f"the settings of {resource.name}", error) from error
+        entries = _answered(future, _ANSWER_SECONDS, f"the settings of {resource.name}")
         configs[resource.name] = {name: entry.value for name, entry in entries.items()}
     return configs
 
 
-def _unread(what: str, error: KafkaException | TimeoutError) -> FirstseenError:
-    # Where brokers have just failed, the client waits for the controller in vain.
-    passes = isinstance(error, TimeoutError) or is_passing(error)
-    reason = error.args[0].str() if isinstance(error, KafkaException) else "timed out"
-    kind = BrokerUnavailableError if passes else TopicsError
-    return kind(f"{what} cannot be read: {reason}")
+def _answered(future: Future[Any], seconds: float, what: str) -> Any:  # noqa: ANN401 - of any request
+    """Return what a broker answers; raise ``TopicsError`` or ``BrokerUnavailableError``."""
+    try:
+        return future.result(seconds + 1.0)
+    except (KafkaException, TimeoutError) as error:
+        # Where brokers have just failed, the client waits for the controller in vain.
+        passes = isinstance(error, TimeoutError) or is_passing(error)
+        reason = error.args[0].str() if isinstance(error, KafkaException) else "timed out"
+        kind = BrokerUnavailableError if passes else TopicsError
+        raise kind(f"{what} cannot be read: {reason}") from error
 
 
 def _metadata(admin: AdminClient) -> Any:  # noqa: ANN401 - ClusterMetadata is typed in no release
@@ -249,17 +249,7 @@ class TopicIdResolver:
 
 def _described_id(admin: AdminClient, topic: str) -> str:
     described = admin.describe_topics(TopicCollection([topic]), request_timeout=_ID_SECONDS)
-    try:
-        return str(described[topic].result(_ID_SECONDS + 1.0).topic_id)
-    except KafkaException as error:
-        reason = error.args[0]
-        if reason.code() in PASSING_ERRORS:
-            raise BrokerUnavailableError(
-                f"no broker returns the id of {topic}: {reason.str()}. Is the broker reachable?"
-            ) from error
-        raise TopicsError(f"the id of {topic} cannot be read: {reason.str()}") from error
-    except TimeoutError as error:
-        raise BrokerUnavailableError(f"no broker returns the id of {topic}") from error
+    return str(_answered(described[topic], _ID_SECONDS, f"the id of {topic}").topic_id)
 
 
 class TopicIds:
@@ -308,10 +298,14 @@ class RawTopic(NamedTuple):
 def raw_topic(admin: AdminClient, settings: Settings) -> RawTopic:
     """Describe the raw topic. Blocking. Raises ``TopicsError`` or ``BrokerUnavailableError``."""
     name = settings.topics.raw
-    partitions = partitions_of(admin, [name]).get(name)
-    if partitions is None:
-        raise TopicsError(f"{name} is missing: run 'firstseen topics create'")
+    partitions = _present(partitions_of(admin, [name]), name)
     return RawTopic(name, topic_id(admin, name), partitions)
+
+
+def _present(partitions: Mapping[str, int], topic: str) -> int:
+    if topic not in partitions:
+        raise TopicsError(f"{topic} is missing: run 'firstseen topics create'")
+    return partitions[topic]
 
 
 def lost_shards(admin: AdminClient, changelog: str, raw: int, partitions: int) -> list[int]:
@@ -320,17 +314,12 @@ def lost_shards(admin: AdminClient, changelog: str, raw: int, partitions: int) -
         return []
     latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call] # of the library
     wanted = {TopicPartition(changelog, each): latest for each in range(raw, partitions)}
+    ends = admin.list_offsets(wanted, request_timeout=_PARTITIONS_SECONDS)
     lost: list[int] = []
-    for partition, future in admin.list_offsets(
-        wanted, request_timeout=_PARTITIONS_SECONDS
-    ).items():
-        try:
-            if future.result(_PARTITIONS_SECONDS + 1.0).offset > 0:
-                lost.append(partition.partition)
-        except (KafkaException, TimeoutError) as error:
-            raise _unread(
-                f"the end of {changelog}, partition {partition.partition},", error
-            ) from error
+    for each, future in ends.items():
+        what = f"the end of {changelog}, partition {each.partition},"
+        if _answered(future, _PARTITIONS_SECONDS, what).offset > 0:
+            lost.append(each.partition)
     return sorted(lost)
 
 
@@ -351,10 +340,7 @@ def grow_changelog(admin: AdminClient, settings: Settings) -> int:
     """Give the changelog the raw topic's partitions; return how many are new. Blocking."""
     raw, changelog = settings.topics.raw, settings.topics.changelog
     there = partitions_of(admin, [raw, changelog])
-    for name in (raw, changelog):
-        if name not in there:
-            raise TopicsError(f"{name} is missing: run 'firstseen topics create'")
-    wanted, before = there[raw], there[changelog]
+    wanted, before = (_present(there, name) for name in (raw, changelog))
     if before >= wanted:
         return 0
     if not can_administer(admin):
@@ -363,7 +349,7 @@ def grow_changelog(admin: AdminClient, settings: Settings) -> int:
             "request: create both with the same number"
         )
     created = _create_partitions(admin, changelog, wanted)
-    _await_partitions(admin, changelog, wanted)
+    _await_partitions(admin, {changelog: wanted}, _PARTITIONS_SECONDS)
     return wanted - before if created else 0
 
 
@@ -387,15 +373,3 @@ def _create_partitions(admin: AdminClient, topic: str, wanted: int) -> bool:
             f"with 'firstseen topics create' or {by_hand}"
         ) from error
     return True
-
-
-def _await_partitions(admin: AdminClient, topic: str, wanted: int) -> None:
-    if not becomes_true(
-        lambda: partitions_of(admin, [topic]).get(topic, 0) >= wanted,
-        _PARTITIONS_SECONDS,
-        _AGAIN_SECONDS,
-    ):
-        raise TopicsError(
-            f"{topic} was given {wanted} partitions, but brokers list fewer after "
-            f"{_PARTITIONS_SECONDS:g} s"
-        )

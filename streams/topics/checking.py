@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -113,14 +114,12 @@ _DELETE: Final = frozenset({AclOperation.DELETE})
 
 def refuse_missing_permissions(admin: AdminClient, settings: Settings) -> None:
     """Raise ``SettingsError`` with all permissions that brokers report as missing."""
-    missing = [*_missing_at_topics(admin, settings), *_missing_at_group(settings)]
-    if missing:
-        raise SettingsError(
-            [
-                Problem("kafka", "", "settings", f"the Kafka user may not {what}: grant it (ACL)")
-                for what in missing
-            ]
-        )
+    problems = [
+        Problem("kafka", "", "settings", f"the Kafka user may not {what}: grant it (ACL)")
+        for what in (*_missing_at_topics(admin, settings), *_missing_at_group(settings))
+    ]
+    if problems:
+        raise SettingsError(problems)
 
 
 def _missing_at_topics(admin: AdminClient, settings: Settings) -> Iterator[str]:
@@ -154,25 +153,20 @@ def _missing_at_group(settings: Settings) -> Iterator[str]:
     consumer = Consumer({**consumer_config(settings, group_id=group), "log_level": 0})
     raw = [TopicPartition(settings.topics.raw, 0)]
     deadline = time.monotonic() + _ANSWER_SECONDS
-    try:
+    with closing(consumer):
         while time.monotonic() < deadline:
             try:
                 committed_offsets(consumer, raw, _TRY_SECONDS)
             except KafkaException as error:
-                reason: KafkaError | None = error.args[0]
+                reason: KafkaError = error.args[0]
             else:
                 return
             # A group without a coordinator for this user shows nothing about rights.
             message = consumer.poll(0)
-            reported = None if message is None else message.error()
-            if any(
-                each is not None and each.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
-                for each in (reason, reported)
-            ):
+            reported = reason if message is None else message.error() or reason
+            if KafkaError.GROUP_AUTHORIZATION_FAILED in {reason.code(), reported.code()}:
                 yield f"Read group {group}"
                 return
-    finally:
-        consumer.close()
 
 
 _NEW_INDEX: Final = (
@@ -388,53 +382,36 @@ def _differs(topic: str, name: str, expected: object, actual: str, fix: str) -> 
 
 def _config_differences(
     plan: TopicPlan, config: Mapping[str, str], replicas: int
-) -> list[TopicDifference]:
+) -> Iterator[TopicDifference]:
     def differs(name: str, expected: object, fix: str) -> TopicDifference:
         return _differs(plan.name, name, expected, config[name], fix)
 
-    differences: list[TopicDifference] = []
     if int(config["max.message.bytes"]) < plan.min_message_bytes:
-        differences.append(
-            differs(
-                "max.message.bytes", plan.min_message_bytes, f"raise it, or lower {plan.sized_by}"
-            )
-        )
+        fix = f"raise it, or lower {plan.sized_by}"
+        yield differs("max.message.bytes", plan.min_message_bytes, fix)
     if int(config[MIN_IN_SYNC]) > replicas:
         fix = f"the topic has {_copies(replicas)}, so brokers refuse every record"
-        differences.append(differs(MIN_IN_SYNC, replicas, fix))
+        yield differs(MIN_IN_SYNC, replicas, fix)
     policy = {part.strip() for part in config["cleanup.policy"].split(",")}
     if plan.cleanup_policy is not None and policy != {plan.cleanup_policy}:
-        differences.append(
-            differs("cleanup.policy", plan.cleanup_policy, "documents would be lost")
-        )
+        yield differs("cleanup.policy", plan.cleanup_policy, "documents would be lost")
     if plan.min_retention_ms == FOR_EVER_MS:
-        differences += [
-            differs(name, FOR_EVER_MS, "undecided documents could be deleted")
-            for name in ("retention.ms", "retention.bytes")
-            if int(config[name]) != FOR_EVER_MS
-        ]
+        for name in ("retention.ms", "retention.bytes"):
+            if int(config[name]) != FOR_EVER_MS:
+                yield differs(name, FOR_EVER_MS, "undecided documents could be deleted")
     elif 0 <= int(config["retention.ms"]) < plan.min_retention_ms:
         fix = "records could be deleted before they are read"
-        differences.append(differs("retention.ms", plan.min_retention_ms, fix))
-    return differences
+        yield differs("retention.ms", plan.min_retention_ms, fix)
 
 
 def _time_differences(
     plan: TopicPlan, configs: Mapping[str, Mapping[str, str]]
-) -> list[TopicDifference]:
-    """Return why a topic may refuse the times of another topic's records."""
-    input_config, output_config = configs.get(plan.times_of or "", {}), configs[plan.name]
-    if _BY_BROKER in {input_config.get(_TIME_TYPE), output_config.get(_TIME_TYPE)}:
-        return []
-    differences: list[TopicDifference] = []
+) -> Iterator[TopicDifference]:
+    """Yield why a topic may refuse the times of another topic's records."""
+    theirs, own = configs.get(plan.times_of or "", {}), configs[plan.name]
+    if _BY_BROKER in {theirs.get(_TIME_TYPE), own.get(_TIME_TYPE)}:
+        return
     for name in (TIMES_AHEAD, TIMES_PAST):
-        if (
-            name in input_config
-            and name in output_config
-            and int(output_config[name]) < int(input_config[name])
-        ):
+        if name in theirs and name in own and int(own[name]) < int(theirs[name]):
             fix = f"a record of {plan.times_of} with such a time could not be put out"
-            differences.append(
-                _differs(plan.name, name, input_config[name], output_config[name], fix)
-            )
-    return differences
+            yield _differs(plan.name, name, theirs[name], own[name], fix)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaException
@@ -14,7 +15,7 @@ from streams.errors import BrokerUnavailableError
 from streams.kafka.clients import AdminClient, Consumer, committed_offsets
 from streams.kafka.errors import is_of_client, retrying
 from streams.topics.admin import partitions_of
-from streams.topics.watermarks import BrokerWatermarks
+from streams.topics.watermarks import BrokerWatermarks, broker_answers
 
 # ---- The members of a group; no other code asks a broker for them.
 #
@@ -48,21 +49,16 @@ class ListedGroup(NamedTuple):
 def listed_group(client: AdminClient, group: str, seconds: float) -> ListedGroup:
     """Ask once for a group's members; none for an unknown group. Raises ``KafkaException``."""
     listed: list[Any] = client.list_groups(group, timeout=seconds)
-    for each in listed:
-        if each.id == group:
-            if each.error is not None:
-                raise KafkaException(each.error)
-            members = [
-                ListedMember(
-                    member.client_id,
-                    member.id,
-                    member.client_host.removeprefix("/"),
-                    member.assignment,
-                )
-                for member in each.members
-            ]
-            return ListedGroup(each.state == _STABLE, members)
-    return ListedGroup(is_stable=False, members=[])
+    found = next((each for each in listed if each.id == group), None)
+    if found is None:
+        return ListedGroup(is_stable=False, members=[])
+    if found.error is not None:
+        raise KafkaException(found.error)
+    members = [
+        ListedMember(each.client_id, each.id, each.client_host.removeprefix("/"), each.assignment)
+        for each in found.members
+    ]
+    return ListedGroup(found.state == _STABLE, members)
 
 
 def group_members(client: AdminClient, group: str) -> dict[str, str]:
@@ -113,8 +109,6 @@ class Member(NamedTuple):
 
 
 class GroupState(NamedTuple):
-    """The group at one time."""
-
     members: list[Member] | None  # None: the broker does not describe groups
     partitions: int  # of the raw topic
     notes: dict[int, str]  # the texts of committed offsets, by partition
@@ -135,13 +129,11 @@ class GroupReader:
         self._watermarks = BrokerWatermarks(config, group_id, timeout_seconds)
 
     def read(self) -> GroupState:
-        try:
+        with broker_answers():
             admin = AdminClient(self._config)
             # Query all topics, because a broker may create a topic that is queried by name.
             partitions = list(range(partitions_of(admin, [self._topic]).get(self._topic, 0)))
             offsets = self._offsets(partitions)
-        except KafkaException as error:
-            raise BrokerUnavailableError(error.args[0].str()) from error
         marks = self._watermarks.of([TopicPartition(self._topic, each) for each in partitions])
         behind = [
             max(0, mark.readable_end - max(offsets[each.partition].offset, mark.start))
@@ -155,12 +147,9 @@ class GroupReader:
         )
 
     def _offsets(self, partitions: list[int]) -> dict[int, ClientPartition]:
-        consumer = Consumer({**self._config, "group.id": self._group_id})
-        try:
-            wanted = [ClientPartition(self._topic, each) for each in partitions]
+        wanted = [ClientPartition(self._topic, each) for each in partitions]
+        with closing(Consumer({**self._config, "group.id": self._group_id})) as consumer:
             committed = committed_offsets(consumer, wanted, self._seconds)
-        finally:
-            consumer.close()
         return {each.partition: each for each in committed}
 
     def _members(self, admin: AdminClient) -> list[Member] | None:
@@ -168,12 +157,8 @@ class GroupReader:
         try:
             listed = listed_group(admin, self._group_id, self._seconds)
             return [
-                Member(
-                    each.name,
-                    each.host,
-                    tuple(sorted(assigned_partitions(each.assignment, self._topic))),
-                )
-                for each in listed.members
+                Member(name, host, tuple(sorted(assigned_partitions(assignment, self._topic))))
+                for name, _, host, assignment in listed.members
             ]
         except (KafkaException, struct.error):
             return None

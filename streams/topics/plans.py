@@ -65,8 +65,6 @@ MIN_IN_SYNC: Final = "min.insync.replicas"
 
 
 class TopicPlan(NamedTuple):
-    """The required settings of a topic."""
-
     name: str
     partitions: int | None  # None: any number
     config: Mapping[str, str]  # Kafka's settings at creation

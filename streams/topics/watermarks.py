@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
@@ -32,6 +33,15 @@ class Watermarks(NamedTuple):
     start: int
     readable_end: int
     end: int
+
+
+@contextmanager
+def broker_answers() -> Iterator[None]:
+    """Raise ``BrokerUnavailableError`` for an error of the client inside."""
+    try:
+        yield
+    except KafkaException as error:
+        raise BrokerUnavailableError(error.args[0].str()) from error
 
 
 class BrokerWatermarks:
@@ -57,10 +67,8 @@ class BrokerWatermarks:
         self, admin: AdminClient, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, Watermarks]:
         if not partitions:
-            try:
+            with broker_answers():
                 admin.list_topics(timeout=self._timeout_seconds)
-            except KafkaException as error:
-                raise BrokerUnavailableError(error.args[0].str()) from error
             return {}
         starts = self._offsets(admin, partitions, _EARLIEST, IsolationLevel.READ_UNCOMMITTED)
         readable = self._offsets(admin, partitions, _LATEST, IsolationLevel.READ_COMMITTED)
@@ -74,17 +82,9 @@ class BrokerWatermarks:
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         if not partitions:
             return {}
-        group = self._consumer()
-        try:
-            committed = committed_offsets(
-                group,
-                [ClientPartition(*partition) for partition in partitions],
-                self._timeout_seconds,
-            )
-        except KafkaException as error:
-            raise BrokerUnavailableError(error.args[0].str()) from error
-        finally:
-            group.close()
+        wanted = [ClientPartition(*partition) for partition in partitions]
+        with closing(self._consumer()) as group, broker_answers():
+            committed = committed_offsets(group, wanted, self._timeout_seconds)
         return {
             TopicPartition(each.topic, each.partition): each.offset
             for each in committed
@@ -93,12 +93,9 @@ class BrokerWatermarks:
 
     def holds_record(self, partition: TopicPartition, offset: int) -> bool:
         """Return whether records, not only transaction markers, follow from ``offset`` on."""
-        reader = self._consumer()
-        try:
+        with closing(self._consumer()) as reader:
             reader.assign([ClientPartition(*partition, offset)])
             message = reader.poll(self._timeout_seconds)
-        finally:
-            reader.close()
         if message is None:
             raise BrokerUnavailableError(f"no answer about {partition}")
         error = message.error()

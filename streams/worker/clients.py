@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 from simhash_core.errors import FirstseenError
@@ -124,11 +125,13 @@ class OutputCommitter(Protocol):
         offsets: Mapping[int, int],
         group_metadata: bytes,
         note: str = "",
+        ends: Mapping[int, int] = MappingProxyType({}),
     ) -> dict[int, int]:
         """Commit records, and by raw partition the next offset to read, with ``note`` as metadata.
 
-        Returns by changelog partition the offset after the last of ``records`` there. Raises the
-        errors of ``streams.kafka.errors``.
+        Returns by changelog partition the offset after the last of ``records`` there. Where another
+        one is expected in ``ends``, no raw offset is committed: another worker has written, too.
+        Raises the errors of ``streams.kafka.errors``.
         """
 
     async def close(self) -> None:

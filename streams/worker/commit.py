@@ -47,7 +47,7 @@ _POSITION_SECONDS: Final = 10.0
 """How often shards without outputs commit their log position, so that the log can be trimmed."""
 _STALE_WAIT_SECONDS: Final = 0.05
 _COMMITS_GATHERED: Final = 50.0
-"""Outputs a second above which a commit waits for more: it costs a dozen requests."""
+"""With more outputs a second, a commit waits for others, because each costs a dozen requests."""
 
 
 class OutputObserver(Protocol):
@@ -70,6 +70,18 @@ class _ShardCommit(NamedTuple):
     shard: Shard
     ready: ShardReady[PendingRecord]
     change: StoreChange
+
+
+def _is_in_place(expected: int | None, end: int | None) -> bool:
+    """Return whether the records of a shard are where it expected them; else they do not count."""
+    return expected in {None, end}
+
+
+def _displaced(expected: int | None, shard: Shard) -> UnansweredError:
+    return UnansweredError(
+        f"the changelog of shard {shard.partition} does not end at {expected} after a commit: "
+        "another worker has written to it, one that had the shard before or has it now"
+    )
 
 
 class CommitEvents(NamedTuple):
@@ -171,7 +183,11 @@ class OutputCommits:
         try:
             with self._metrics.waiting("commit"):
                 ends = await self._committer.commit(
-                    batch.records, batch.offsets, self.metadata, self._notes.note(counts)
+                    batch.records,
+                    batch.offsets,
+                    self.metadata,
+                    self._notes.note(counts),
+                    batch.ends,
                 )
             await self._committed(commits, batch, counts, ends)
         except (AbortedError, FencedError) as error:
@@ -234,8 +250,13 @@ class OutputCommits:
                 await asyncio.sleep(0)
             with self._metrics.stage("store"):
                 for each in commits[first : first + _SHARDS_TOGETHER]:
-                    if each.shard.is_open or each.shard.is_opening:
+                    if not (each.shard.is_open or each.shard.is_opening):
+                        continue
+                    expected = batch.ends.get(each.shard.partition)
+                    if _is_in_place(expected, ends.get(each.shard.partition)):
                         self._advance(each, ends)
+                    else:
+                        self._events.on_unknown([each.shard], _displaced(expected, each.shard))
         self._new = [shard for shard in self._new if shard.is_new]
         self._observe(batch, counts)
         if any(not shard.is_new for shard in was_new):
@@ -245,7 +266,7 @@ class OutputCommits:
         shard, ready, change = commit
         assert shard.store is not None
         try:
-            shard.store.write(change, self._stored(ready, ends))
+            shard.store.write(change, self._stored(commit, ends))
         except StoreCorruptError as error:
             # The other shards are committed too, and continue.
             self._events.on_unknown([shard], error)
@@ -262,13 +283,15 @@ class OutputCommits:
         self._intake.committed(waiting - stream.waiting, size - stream.waiting_bytes)
         self._metrics.shard_state(shard.partition, len(shard.store), stream.waiting)
 
-    def _stored(self, ready: ShardReady[PendingRecord], ends: Mapping[int, int]) -> StoredProgress:
+    def _stored(self, commit: _ShardCommit, ends: Mapping[int, int]) -> StoredProgress:
+        _, ready, change = commit
         return StoredProgress(
             ready.progress,
             ends.get(ready.partition, 0),
             int(time.time() * _MILLISECONDS),
             self._rules.identity,
             self._rules.reading,
+            lineage=change.lineage.next(self._rules.writer),
         )
 
     async def _note_abort(self, error: FirstseenError) -> None:

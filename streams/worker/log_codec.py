@@ -92,6 +92,10 @@ class _BundleBody(msgspec.Struct, frozen=True, array_like=True):
     columns: EncodedColumns
 
 
+class _BundleStart(msgspec.Struct, frozen=True, array_like=True):
+    worker: str
+
+
 class _QueryBody(msgspec.Struct, frozen=True, array_like=True):
     identifier: str
     limit: int
@@ -151,6 +155,7 @@ class LogCodec:
         self._digest = identity_digest(identity)
         self._encode = msgspec.msgpack.Encoder().encode
         self._bundle = msgspec.msgpack.Decoder(_BundleBody)
+        self._bundle_start = msgspec.msgpack.Decoder(_BundleStart)
         self._query = msgspec.msgpack.Decoder(_QueryBody)
         self._control = msgspec.msgpack.Decoder(_ControlBody)
         self._control_5 = msgspec.msgpack.Decoder(_StandbysControlBody)
@@ -191,6 +196,15 @@ class LogCodec:
         except (msgspec.DecodeError, UnicodeDecodeError, ColumnsError) as error:
             raise _damaged(where, error) from error
         raise LogDecodeError(f"the log record {where} is of an unknown kind: {kind.hex()}")
+
+    def sender_of(self, value: bytes) -> str | None:
+        """Return the worker that sent a bundle, without decoding it; None: it is none."""
+        if value[1:_HEAD_BYTES] != BUNDLE:
+            return None
+        try:
+            return self._bundle_start.decode(memoryview(value)[_BODY_AT:]).worker
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
 
     def decode_many(
         self, values: Sequence[bytes | None], where: Sequence[str]

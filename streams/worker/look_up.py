@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -18,7 +17,6 @@ from simhash_core.index.prints import prints_of
 from simhash_core.log.participant import Participant
 from simhash_core.log.records import Bundle, Report
 from simhash_core.log.versions import UnreadableVersionError
-from streams.kafka.log_reader import LogRecords
 from streams.kafka.producers import AppendUnknownError
 from streams.monitoring.metrics import Metrics
 from streams.store.shard_store import ShardStore
@@ -37,12 +35,14 @@ logger = logging.getLogger(__name__)
 
 _SLICE_SECONDS: Final = 0.01  # after this time the other stages get a turn
 _DECODED_TOGETHER: Final = 64  # records
-_AT_ONCE_SECONDS: Final = 0.002  # a shorter wait until the next report is none
 _SAMPLE_SECONDS: Final = 1.0
 _NEWS_SECONDS: Final = 3.0  # between reports of what this worker reads, and of its standbys
 _SILENT_SECONDS: Final = 5.0  # a report without a decision for so long is made again
 _SILENT_SECONDS_MAX: Final = 60.0
 _MILLISECONDS: Final = 1000
+
+
+_UndecodedRecord = tuple[int, bytes, int]  # as in ``LogRecords``
 
 
 class _ReadRecord(NamedTuple):
@@ -94,7 +94,9 @@ class LogLookUp:
         self._ids_made_in = -1
         self._sampled_at = 0.0
         self._undecided_since: deque[tuple[int, int]] = deque()
-        self._reported_at = -math.inf
+        self._reported_at = 0.0  # by the wall clock
+        self._unread: list[_UndecodedRecord] = []
+        self._unread_may_wait = True
         self._timer: asyncio.TimerHandle | None = None
         self._awaited: int | None = None
         self._awaited_since = 0.0
@@ -111,26 +113,58 @@ class LogLookUp:
         """Begin a session: read the log from an offset."""
         self._session += 1
         self._undecided_since.clear()
+        self._unread = []
         self._awaited = None
         self._sender.pace.begin()
         self._reader.seek(offset)
 
     async def step(self) -> None:
         """Read what is there, look it up, and report, in slices."""
-        while True:
+        is_more = True
+        while is_more:
+            is_more = self._take()
+            if self._is_to_read():
+                await self._read_all()
             await self._make_ids()
             await self._report()
             await self._sender.send()
-            batch = self._reader.take()
-            if batch is None:
-                return
-            await self._read_all(batch)
 
-    async def _read_all(self, batch: LogRecords) -> None:
+    def _take(self) -> bool:
+        """Take the next records of the log; return whether there were any."""
+        batch = self._reader.take()
+        if batch is None:
+            return False
+        if not self._unread:
+            self._unread_may_wait = True
+        self._unread += batch.records
+        for _, value, _ in batch.records:
+            sender = self._codec.sender_of(value)
+            if sender is None:
+                self._unread_may_wait = False
+            elif sender == self._participant.worker:
+                self._sender.pace.came_back()
+        return True
+
+    def _is_to_read(self) -> bool:
+        """Return whether to read on now.
+
+        Bundles wait until the next report, as they cost less together; what is decided does not.
+        """
+        if not self._unread:
+            return False
+        wait = self._sender.pace.report_wait(self._reported_at)
+        is_few = self._unread_may_wait and len(self._unread) < _DECODED_TOGETHER
+        if wait and is_few and self._participant.caught_up:
+            self._step_after(wait)
+            return False
+        return True
+
+    async def _read_all(self) -> None:
+        records, self._unread = self._unread, []
         participant, session = self._participant, self._session
         skipped, refused = participant.packets_skipped, participant.controls_refused
         slice_end = time.monotonic() + _SLICE_SECONDS
-        for read in self._decoded(batch):
+        for read in self._decoded(records):
             with self._metrics.stage("lookup"):
                 self._read(read)
             if time.monotonic() > slice_end:
@@ -144,9 +178,9 @@ class LogLookUp:
         self._metrics.control_refused(controls)
         self._out_of_chain.note(participant.replica.position, packets + controls)
 
-    def _decoded(self, batch: LogRecords) -> Iterator[_ReadRecord]:
+    def _decoded(self, read: Sequence[_UndecodedRecord]) -> Iterator[_ReadRecord]:
         """Yield records, which are decoded some at a time."""
-        records = iter(batch.records)
+        records = iter(read)
         while some := [*islice(records, _DECODED_TOGETHER)]:
             where = [f"{self._topics.log}/0@{offset}" for offset, _, _ in some]
             with self._metrics.stage("lookup"):
@@ -193,17 +227,22 @@ class LogLookUp:
         self._ids_made_in = session
 
     async def _report(self) -> None:
-        wait = self._reported_at + self._sender.pace.turn_seconds - time.monotonic()
-        if wait > _AT_ONCE_SECONDS:
-            if self._timer is None and self._participant.has_to_report:
-                self._timer = asyncio.get_running_loop().call_later(wait, self._look_up_now)
+        if not self._participant.has_to_report:
             return
-        self._reported_at = time.monotonic()
-        slice_end = self._reported_at + _SLICE_SECONDS
+        wait = self._sender.pace.report_wait(self._reported_at)
+        if wait:
+            self._step_after(wait)
+            return
+        self._reported_at = time.time()
+        slice_end = time.monotonic() + _SLICE_SECONDS
         while self._report_once():
             if time.monotonic() > slice_end:
                 await asyncio.sleep(0)
                 slice_end = time.monotonic() + _SLICE_SECONDS
+
+    def _step_after(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._look_up_now)
 
     def _look_up_now(self) -> None:
         self._timer = None

@@ -27,28 +27,44 @@ logger = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 0.2
 
-# ---- When the next bundle may leave.
+# ---- When the next bundle may leave, and when workers report.
 #
 # A bundle leaves when the one before it was read back, or when it is full. So a lone document
 # leaves at once, and under load bundles grow with what comes meanwhile. Every worker reads every
 # bundle, and pays for it more than for the documents in it if they are few. So all workers together
-# send a bundle for ten documents, but at least 200 and at most 1,000 a second, and as many reports.
+# send a bundle for 16 documents, but at least 125 and at most 625 a second. As long as a worker
+# sends one in 80 ms, more may be sent; and while the documents are fewer than bundles may be, none
+# waits.
+#
+# Reports are made together, at the same moments of the wall clock: then one control record decides
+# what all of them have looked up. Where clocks differ, it takes more control records.
 
-_DOCUMENTS_OF_A_RECORD: Final = 10
-_RECORDS_PER_SECOND: Final = 200
-_RECORDS_PER_SECOND_MAX: Final = 1_000
+_DOCUMENTS_OF_A_RECORD: Final = 16
+_RECORDS_PER_SECOND: Final = 125
+_RECORDS_PER_SECOND_MAX: Final = 625
+_TURN_SECONDS: Final = 0.08
+_REPORTS_PER_SECOND_MAX: Final = 1_000  # of all workers, unless bundles come more often
+_REPORT_SECONDS: Final = (0.04, 0.02, 0.01, 0.005)  # one divides the other: so workers meet
 _UNANSWERED_SECONDS: Final = 1.0  # without the last bundle, until the next one leaves all the same
 _WINDOW_SECONDS: Final = 1.0  # senders and documents are counted in this window and in the last one
 
 
-def records_per_second(documents: float) -> float:
-    """Return how many bundles all workers send a second, by how many documents they have."""
-    records = documents / _DOCUMENTS_OF_A_RECORD
-    return min(max(records, _RECORDS_PER_SECOND), _RECORDS_PER_SECOND_MAX)
+def records_per_second(senders: int, documents: float) -> float:
+    """Return how many bundles all senders send a second, by how many documents they have."""
+    records = max(documents / _DOCUMENTS_OF_A_RECORD, senders / _TURN_SECONDS, _RECORDS_PER_SECOND)
+    return min(records, _RECORDS_PER_SECOND_MAX, max(documents, 1.0))
+
+
+def report_seconds(senders: int, turn_seconds: float) -> float:
+    """Return the time from one report of a worker to the next; 0: it waits for none."""
+    if senders <= 1:
+        return 0.0
+    longest = max(turn_seconds, senders / _REPORTS_PER_SECOND_MAX)
+    return next((each for each in _REPORT_SECONDS if each <= longest), _REPORT_SECONDS[-1])
 
 
 class _Window:
-    """What was read of the log in some time."""
+    """Who sent bundles in some seconds, and how many documents they had."""
 
     def __init__(self) -> None:
         self.senders: set[str] = set()
@@ -56,9 +72,11 @@ class _Window:
 
 
 class BundlePace:
-    def __init__(self, worker: str, now: Callable[[], float] = time.monotonic) -> None:
-        self._worker = worker
+    def __init__(
+        self, now: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+    ) -> None:
         self._now = now
+        self._wall = wall
         self._under_way = 0
         self._sent_at = -math.inf
         self._last, self._current = _Window(), _Window()
@@ -75,6 +93,10 @@ class BundlePace:
     def lost(self) -> None:
         self._under_way = max(0, self._under_way - 1)
 
+    def came_back(self) -> None:
+        """Note that a bundle of this worker came back in the log."""
+        self.lost()
+
     def read(self, sender: str, documents: int) -> None:
         """Note a bundle that was read in the log."""
         now = self._now()
@@ -83,8 +105,6 @@ class BundlePace:
             self._counted_from = now
         self._current.senders.add(sender)
         self._current.documents += documents
-        if sender == self._worker:
-            self.lost()
 
     def wait_seconds(self) -> float:
         """Return how long the next bundle waits if it is not full, infinite: to be read back."""
@@ -95,13 +115,31 @@ class BundlePace:
 
     @property
     def turn_seconds(self) -> float:
-        """How long all senders take if each sends one record."""
-        last, current = self._last, self._current
-        senders = len(last.senders | current.senders)
-        if senders <= 1:
-            return senders / _RECORDS_PER_SECOND_MAX  # nobody else reads its bundles
-        documents = max(last.documents, current.documents) / _WINDOW_SECONDS
-        return senders / records_per_second(documents)
+        """How long a bundle waits for those of the other senders.
+
+        After a turn it also takes some time until a document comes, if they are few.
+        """
+        senders, documents = self._senders, self._documents
+        if senders <= 1 or not documents:
+            return 0.0  # nobody else reads its bundles
+        return senders / records_per_second(senders, documents) - senders / documents
+
+    @property
+    def _senders(self) -> int:
+        return len(self._last.senders | self._current.senders)
+
+    @property
+    def _documents(self) -> float:
+        """Documents of all senders in a second."""
+        return max(self._last.documents, self._current.documents) / _WINDOW_SECONDS
+
+    def report_wait(self, reported_at: float) -> float:
+        """Return how long the next report waits, by the wall clock, as the last one does."""
+        seconds = report_seconds(self._senders, self.turn_seconds)
+        now = self._wall()
+        if not seconds or now // seconds != reported_at // seconds:
+            return 0.0
+        return seconds - now % seconds
 
 
 class LogClient(NamedTuple):
@@ -126,7 +164,7 @@ class BundleSender:
         on_failure: Callable[[FirstseenError], None],
         limit: BundleLimit,
     ) -> None:
-        self.pace = BundlePace(participant.worker)
+        self.pace = BundlePace()
         self._participant = participant
         self._shards = shards
         self._batches = batches

@@ -24,7 +24,7 @@ from simhash_core.documents import Headers, masked
 from simhash_core.log import versions
 from simhash_core.log.columns import verdict_of
 from simhash_core.log.participant import ShardReady
-from simhash_core.log.records import Packet
+from simhash_core.log.records import Packet, Progress
 from simhash_core.log.shard_stream import Deleted, NoVerdict
 from simhash_core.log.shard_stream import Verdict as LogVerdict
 from simhash_core.text.profiles import index_digest
@@ -43,7 +43,12 @@ from streams.documents.timestamps import format_rfc3339
 from streams.kafka.producers import ProducerRecord
 from streams.monitoring.metrics import DEAD_LETTER, Metrics
 from streams.settings.settings import Mode, TopicSettings
-from streams.store.changelog_codec import ChangelogRecord, encode_progress, written_in
+from streams.store.changelog_codec import (
+    ANYWHERE,
+    ChangelogRecord,
+    encode_progress,
+    written_in,
+)
 from streams.store.entry_batch import StoreChange, records_of
 from streams.worker.fingerprint import PendingRecord
 
@@ -112,12 +117,14 @@ class OutputRules:
 class OutputBatch:
     """The records of one commit, and what it does.
 
-    ``offsets`` has every shard of the commit, so that Kafka checks the generation. ``deletes``
+    ``offsets`` has every shard of the commit, so that Kafka checks the generation. ``ends`` has by
+    changelog partition the offset after its last record, without transactions. ``deletes``
     counts raw tombstones; ``removed`` and ``expired`` count entries that leave the stores.
     """
 
     records: list[ProducerRecord] = field(default_factory=list)
     offsets: dict[int, int] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
     outputs: list[PendingRecord] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
     changelog_bytes: int = 0
@@ -174,20 +181,42 @@ async def output_batch(
                 batch.rejections.append(rejection)
                 batch.records.append(dead_letter_record(rejection, rules))
         made += 1  # what a shard commits takes as long as an output
-        change = stored[partition]
-        changes += [(partition, record) for record in records_of(change)]
-        batch.removed += change.removed
-        batch.expired += change.expired
-        committed = encode_progress(
-            progress, rules.identity, rules.reading, rules.writer, change.expired_before
-        )
-        changes.append((partition, committed))
+        changes += [
+            (partition, record)
+            for record in _changelog_records(partition, stored[partition], progress, rules, batch)
+        ]
         batch.offsets[partition] = progress.next
     for partition, record in changes:
         key, value = written_in(record, version)
         batch.changelog_bytes += len(key) + len(value or b"")
         batch.records.append(ProducerRecord(rules.topics.changelog, key, value, partition))
     return batch
+
+
+def _changelog_records(
+    partition: int,
+    change: StoreChange,
+    progress: Progress,
+    rules: OutputRules,
+    batch: OutputBatch,
+) -> list[ChangelogRecord]:
+    batch.removed += change.removed
+    batch.expired += change.expired
+    records = records_of(change)
+    offset = change.place.after(len(records))
+    if offset != ANYWHERE:
+        batch.ends[partition] = offset + 1
+    committed = encode_progress(
+        progress,
+        rules.identity,
+        rules.reading,
+        rules.writer,
+        change.expired_before,
+        offset,
+        change.place.before or progress,
+        change.lineage.next(rules.writer),
+    )
+    return [*records, committed]
 
 
 def _rows(columns: DocumentColumns) -> list[tuple[str, int, bytes]]:

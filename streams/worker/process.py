@@ -226,7 +226,7 @@ def _connect(
 
 
 class _TopicLimits(NamedTuple):
-    """By topic ``retention_ms`` of outputs and ``min.insync.replicas``."""
+    """What the broker says of each output topic, and whether it has transactions."""
 
     retention_ms: dict[str, int]
     min_in_sync: dict[str, int]

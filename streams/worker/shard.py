@@ -92,14 +92,14 @@ class Shard:
     """A shard, on the event loop.
 
     Attributes:
-        number: Of the assignment; it rises, and fetched records carry it.
-        slot: Of its index entries, from filling until ``owned`` has it.
-        progress: Where it continues, once the store is open.
-        is_new: Its first progress must be committed before its documents are in the log.
+        number: The number of the assignment; each is higher, and fetched records carry it.
+        slot: The slot of its index entries, from filling until ``owned`` has it.
+        progress: Where the shard continues, once the store is open.
+        is_new: Whether its first progress must be committed before its documents are in the log.
         log_end: The end of the log before the changelog was read.
-        is_filled: It can join the next session.
-        is_standby: The store belongs to a standby until the session begins.
-        is_in_use: Its opening runs, and releases it if it closes meanwhile.
+        is_filled: Whether it can join the next session.
+        is_standby: Whether the store belongs to a standby until the session begins.
+        is_in_use: Whether its opening runs, which releases it if it closes meanwhile.
         owned: Its part in the protocol while it is open.
         acquisition: How long each phase of its opening took.
     """

@@ -119,7 +119,7 @@ class StandbyStores:
             await asyncio.wait(self._closing)
 
     def measure(self, missing: int) -> None:
-        """``missing``: this worker's own shards without an open standby."""
+        """Update the metrics; ``missing`` are this worker's own shards without an open standby."""
         lag = 0 if self._follower is None else self._follower.lag
         self._metrics.standbys(len(self._stores), lag, missing)
 
@@ -246,6 +246,7 @@ class StandbyStores:
             if stored is not None and stored.progress.next >= committed_next:
                 break
             await asyncio.sleep(_AGAIN_SECONDS)
+        store.read_to(end)
         position = stored.progress.position
         if not await becomes_true_on_loop(
             lambda: self._participant.replica.decided_before >= position,
@@ -286,19 +287,20 @@ class StandbyStores:
             return
         stored = store.progress()
         if stored is not None:
-            removed = _removed(standby, removal, store.expired_before)
+            removed = _removed(standby, removal, store)
             standby.owner_committed(stored.progress, removed)
         await asyncio.sleep(0)
 
 
-def _removed(standby: Standby, removal: Removal, expired_before: int) -> Iterable[int]:
+def _removed(standby: Standby, removal: Removal, store: ShardStore) -> Iterable[int]:
     """Return the entries removed by the log that are now gone from the store as well."""
     sequences = {sequence for each in removal.deletions for sequence in each.sequences}
     packets = {log_offset_of(each.first) for each in removal.ends}
     return [
         each
         for each in standby.removed
-        if each in sequences or log_offset_of(each) in packets or each < expired_before
+        if each < store.expired_before
+        or ((each in sequences or log_offset_of(each) in packets) and not store.has(each))
     ]
 
 

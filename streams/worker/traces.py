@@ -48,7 +48,7 @@ class SpanStage(IntEnum):
 
 
 class _Open:
-    """A document under way."""
+    """The span of a document that has no output yet."""
 
     def __init__(self, span: Span, began: int) -> None:
         self.span = span

@@ -225,16 +225,6 @@ def test_a_sender_waits_for_a_slow_group(
     assert seen == {b"%d" % number for number in range(SENT)}
 
 
-def test_a_sender_that_does_not_wait_loses_the_first_records(
-    embedded_broker: Broker, settings: Settings, topic: str
-) -> None:
-    with DocumentSender(settings, topic, paced=False, per_second=None) as sender:
-        send(sender, SENT)
-        sender.finish()
-    first = [watermarks(embedded_broker, topic, each)[0] for each in (0, 1)]
-    assert min(first) > 200
-
-
 def test_a_sender_that_nobody_reads_from_stops_and_names_the_group(
     settings: Settings, topic: str
 ) -> None:

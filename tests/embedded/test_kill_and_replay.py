@@ -8,24 +8,23 @@ begin on either, so that what they find is often behind the changelog. KILL_ROUN
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import random
 import time
 from collections.abc import Iterator
-from contextlib import redirect_stdout
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from streams.cli.main import main
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.waiting import await_that
 from tests.rigs.workers.short_documents import START_MS, WORDS, short_documents
 from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.rigs.workers.stream_outputs import Outputs, Raw
+from tests.unit.cli.running import report_of
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS") or 4)
 DOCUMENTS = 750 * ROUNDS
@@ -103,7 +102,7 @@ def test_kills_lose_and_spoil_nothing(broker: Broker, tmp_path: Path) -> None:
 COUNT = 12
 
 
-def replay(stream: Stream, *arguments: str) -> dict[str, int]:
+def replay(stream: Stream, *arguments: str) -> dict[str, Any]:
     settings = stream.settings
     options = [
         *("--broker", settings.brokers, "--application-id", settings.application_id),
@@ -111,9 +110,7 @@ def replay(stream: Stream, *arguments: str) -> dict[str, int]:
         f"--set=topics.dead_letters={settings.topics.dead_letters}",
         f"--set=delivery={settings.delivery.value}",
     ]
-    with redirect_stdout(io.StringIO()) as out:
-        assert main(["dlq", "replay", *options, *arguments, "--json"]) == 0
-    return dict(json.loads(out.getvalue()))
+    return report_of("dlq", "replay", *options, *arguments)
 
 
 def test_documents_of_a_broken_format_end_once_after_repair_and_replay(

@@ -4,21 +4,16 @@ and lets nobody do more than docs/operations.md asks for.
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from confluent_kafka.cimpl import NewTopic
 
-from streams.cli.main import main
 from streams.demo.worker_process import WorkerProcess
 from streams.errors import ExitCode
 from streams.kafka.clients import Producer
@@ -28,7 +23,7 @@ from streams.worker.index_on_kafka import other_outputs
 from tests.repository.source_tree import ROOT
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.secured_kafka import PASSWORD, Grant, SecuredKafka
-from tests.unit.cli.running import clean_environment, firstseen
+from tests.unit.cli.running import firstseen, run_here, started
 from tests.unit.settings.certificates import KEY_PASSWORD, make_certificates
 from tests.unit.settings.sources import load
 
@@ -105,11 +100,8 @@ class Client(NamedTuple):
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    content = io.BytesIO()
-    out = io.TextIOWrapper(content, "utf-8", write_through=True)
-    with redirect_stdout(out), redirect_stderr(io.StringIO()) as err:
-        code = main(arguments)
-    return code, content.getvalue().decode() + err.getvalue()
+    code, out, errors = run_here(*arguments)
+    return code, out + errors
 
 
 def properties_of(client: str, secured: SecuredKafka) -> dict[str, str]:
@@ -289,18 +281,12 @@ def test_refused_credentials_end_worker_and_command_with_setting_and_fix(
     path = write(tmp_path / "client.properties", properties)
     options = ["--kafka-config", str(path), "--set", f"state_dir={tmp_path}"]
 
-    started = time.monotonic()
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "streams.cli.main", "worker", *options],
-        env=clean_environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    code, said = run("topics", "check", *options)
-    _, log = worker.communicate(timeout=120)
+    began = time.monotonic()
+    with started("worker", *options) as worker:
+        code, said = run("topics", "check", *options)
+        _, log = worker.communicate(timeout=120)
 
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - began < 60
     assert (worker.returncode, code) == (wrong.code, wrong.code), log + said
     for text in (log, said):
         assert all(each in text for each in wrong.says), text

@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -15,19 +15,18 @@ import pytest
 from streams.errors import BrokerUnavailableError, ExitCode
 from streams.kafka.clients import AdminClient
 from streams.settings.loader import load_settings
-from streams.topics.admin import TopicIdResolver, TopicIds, topic_id
+from streams.topics.admin import TopicIdResolver, TopicIds, TopicsError, topic_id
 from streams.worker import process
-from tests.kafka.stream_changes import admin_of, kafka_server
+from tests.kafka.stream_changes import admin_of, kafka_server, put_out
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.loopback_ports import free_port
-from tests.rigs.workers.faulty_worker import faulty
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import Stream
+from tests.rigs.workers.worker_metrics import await_that, value
 
 STILL_SECONDS = 9.0
 STOP_SECONDS = 30.0
 OUT_OF_SERVICE_SECONDS = 2.5
-AWAY_SECONDS = 2.0
 WAIT_SECONDS = 120.0
 TIMEOUT = "send_timeout_seconds=4"
 LONG_SESSION = "session_timeout_seconds=30"
@@ -51,7 +50,7 @@ def test_a_transaction_that_a_broker_does_not_end_in_time_is_made_again(
     options = [TIMEOUT, LONG_SESSION]
     with Stream(kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
         worker = stream.worker()
-        worker.start_as(faulty("slow_commit=1"))
+        worker.start("slow_commit=1")
         worker.await_ready()
         stream.send(keyed_documents(1, 500))
         worker.await_log("sleeping in a transaction")
@@ -90,7 +89,7 @@ def test_a_changelog_that_is_silent_is_read_again(kafka_broker: Broker, tmp_path
     with Stream(kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
         stream.send(keyed_documents(7, 100))
         worker = stream.worker()
-        worker.start_as(faulty("slow_recovery=1"))
+        worker.start("slow_recovery=1")
         worker.await_log("sleeping before it is read")
         with standing_still(kafka_broker):
             time.sleep(STILL_SECONDS)
@@ -117,16 +116,59 @@ def test_a_worker_at_work_stops_while_its_broker_stands_still(
 
 
 @pytest.mark.slow
-def test_a_worker_at_rest_stops_while_its_broker_is_away(
+def test_a_worker_whose_broker_is_away_stays_healthy_and_goes_on_or_stops(
     own_kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    with Stream(own_kafka_broker, tmp_path) as stream:
-        running = stream.started()
-        kafka_server(own_kafka_broker).kill()
+    server = kafka_server(own_kafka_broker)
+    with Stream(own_kafka_broker, tmp_path, raw_partitions=1) as stream:
+        worker = stream.started("stall_seconds=5")
+        put_out(stream, keyed_documents(75, 10))
+        await_that("broker up", lambda: value(worker, "firstseen_broker_up") == 1, worker)
+        server.kill()
+        await_that("broker away", lambda: value(worker, "firstseen_broker_up") == 0, worker)
+        time.sleep(6)
+        assert worker._get("/healthz") == (HTTPStatus.OK, "ok\n")
+        assert worker._get("/readyz")[0] == HTTPStatus.OK
+        assert value(worker, "firstseen_errors_total", stage="watch", reason="broker") > 0
+        log = worker.log_text()
+        assert log.count("the broker does not answer (") == 1
+        assert log.count("Unable to update metadata") < 4, "the same, again and again"
+
+        server.start()
+        await_that("broker back", lambda: value(worker, "firstseen_broker_up") == 1, worker)
+        assert "the broker answers again" in worker.log_text()
+        stream.send(keyed_documents(76, 10))
+        stream.judge_all()
+        assert worker._get("/healthz") == (HTTPStatus.OK, "ok\n")
+
+        server.kill()
         time.sleep(1.0)  # it has noticed
         started = time.monotonic()
-        running.stop_gently()
+        worker.stop_gently()
         assert time.monotonic() - started < STOP_SECONDS
+
+
+def test_a_worker_without_a_time_limit_waits_for_its_broker(
+    own_kafka_broker: Broker, tmp_path: Path
+) -> None:
+    server = kafka_server(own_kafka_broker)
+    with Stream(own_kafka_broker, tmp_path) as stream:
+        server.kill()
+        worker = stream.worker()
+        worker.start()
+        worker.await_log(f"waiting for a Kafka broker at {server.bootstrap_servers}")
+        assert worker.log_text().count("refused") == 1, "it says so every ten seconds"
+        well, why = worker._get("/healthz")
+        assert (well, why[:3]) == (HTTPStatus.OK, "ok:")
+        for path in ("/readyz", "/metrics", "/api/status"):
+            status, why = worker._get(path)
+            assert status == HTTPStatus.SERVICE_UNAVAILABLE
+            assert "it waits for its broker" in why
+        assert worker._get("/")[0] == HTTPStatus.OK
+        server.start()
+        worker.await_ready()
+        stream.send(keyed_documents(41, 20))
+        stream.judge_all()
 
 
 def test_a_broker_that_goes_away_during_the_start_is_named(
@@ -150,29 +192,22 @@ def test_a_broker_that_goes_away_during_the_start_is_named(
 # ---- the ids of topics
 
 
-@pytest.mark.slow
-def test_the_id_of_a_topic_is_told_once_the_broker_is_back(own_kafka_broker: Broker) -> None:
-    """The event loop runs on meanwhile."""
-    server = kafka_server(own_kafka_broker)
-    own_kafka_broker.create_topics({"raw": 1})
-    ask = partial(topic_id, admin_of(own_kafka_broker))
-    before = ask("raw")
-    server.kill()
+async def test_the_id_of_a_topic_is_told_once_the_broker_is_back() -> None:
+    errors: list[Exception] = [TopicsError("not known yet"), BrokerUnavailableError("away")]
 
-    async def ask_while_it_comes_back() -> tuple[str, int]:
-        asked = asyncio.create_task(TopicIds(ask, WAIT_SECONDS).of("raw"))
-        await asyncio.sleep(AWAY_SECONDS)
-        started = asyncio.create_task(asyncio.to_thread(server.start))
-        turns = 0
-        while not asked.done():
-            await asyncio.sleep(0.05)
-            turns += 1
-        await started
-        return asked.result(), turns
+    def ask(topic: str) -> str:
+        time.sleep(0.1)
+        if errors:
+            raise errors.pop()
+        return f"id of {topic}"
 
-    after, turns = asyncio.run(ask_while_it_comes_back())
-    assert after == before
-    assert turns > AWAY_SECONDS / 0.05, "the event loop stood still"
+    asked = asyncio.create_task(TopicIds(ask, WAIT_SECONDS).of("raw"))
+    turns = 0
+    while not asked.done():
+        await asyncio.sleep(0.01)
+        turns += 1
+    assert asked.result() == "id of raw"
+    assert turns > 10, "the event loop stood still"
 
 
 def test_the_wait_for_the_id_of_a_topic_has_an_end() -> None:

@@ -65,10 +65,11 @@ def original_of(worker: Worker, text: str, scope: str) -> str | None:
     return None if found is None else str(found["id"])
 
 
-def test_documents_repeat_within_a_window_and_a_scope(broker: Broker, tmp_path: Path) -> None:
-    """A copy is a duplicate within the window and its tenant alone."""
+def test_documents_repeat_within_a_window_and_a_scope(
+    embedded_broker: Broker, tmp_path: Path
+) -> None:
     options = ("index.window=30d", "index.lateness=1d", "fields.scope=tenant")
-    with Stream(broker, tmp_path, options=options) as stream:
+    with Stream(embedded_broker, tmp_path, options=options) as stream:
         worker = stream.started()
         sent = stream.send(
             [
@@ -89,9 +90,8 @@ def test_documents_repeat_within_a_window_and_a_scope(broker: Broker, tmp_path: 
         assert original_of(worker, SNOW, "y") is None, "it is of 89 days ago"
 
 
-def test_tombstones_take_documents_out(broker: Broker, tmp_path: Path) -> None:
-    """The document is taken out, also after a kill, and a tombstone follows it where it was."""
-    with Stream(broker, tmp_path) as stream:
+def test_tombstones_take_documents_out(kafka_broker: Broker, tmp_path: Path) -> None:
+    with Stream(kafka_broker, tmp_path) as stream:
         worker = stream.started()
         sent = stream.send(
             [
@@ -116,19 +116,15 @@ def test_tombstones_take_documents_out(broker: Broker, tmp_path: Path) -> None:
         assert not on_unique(stream, "unknown")
 
         worker.kill()
-        if broker.supports_transactions:
-            shutil.rmtree(tmp_path / "state")
+        shutil.rmtree(tmp_path / "state")
         stream.started()
         again = stream.send([document("d", SNOW), tombstone("c"), document("e", SNOW)])
 
         assert verdicts(stream, again) == ["c", U]
 
 
-def test_a_document_replaces_the_one_with_its_id(broker: Broker, tmp_path: Path) -> None:
-    """Of the old text nothing is a duplicate any more; where the new one repeats another document,
-    a tombstone follows.
-    """
-    with Stream(broker, tmp_path, options=("index.same_id=replace",)) as stream:
+def test_a_document_replaces_the_one_with_its_id(embedded_broker: Broker, tmp_path: Path) -> None:
+    with Stream(embedded_broker, tmp_path, options=("index.same_id=replace",)) as stream:
         stream.started()
         sent = stream.send(
             [
@@ -154,7 +150,6 @@ def as_text(text: str) -> bytes:
 
 
 def test_repeats_of_short_texts_pass(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Also after a kill; each takes an entry of the index."""
     with Stream(kafka_broker, tmp_path, options=["index.short_texts=pass"]) as stream:
         worker = stream.started()
         for round_ in range(REPEATS):

@@ -38,7 +38,6 @@ def read(consumer: Consumer, seen: Counter[str], wanted: int) -> list[tuple[byte
 
 
 def test_each_record_is_forwarded_once(kafka_broker: Broker) -> None:
-    """From three topics, two of them by a pattern, though it is killed on the way."""
     name = kafka_broker.unique("forward")
     sources = [f"{name}-feeds", f"{name}-crawl-a", f"{name}-crawl-b"]
     target = f"{name}.raw"

@@ -1,4 +1,4 @@
-"""A running worker meets a limit: of time, size, disk, version, or of how long topics keep records.
+"""A running worker meets a limit: of time, size, disk, or of how long topics keep records.
 
 It goes on, or it ends and says what to do; then it goes on where it was. Nothing is skipped.
 """
@@ -10,18 +10,9 @@ import resource
 import time
 from pathlib import Path
 
-import pytest
-
-from simhash_core.log.records import NO_CONTROL, ChainHeads, Control
-from simhash_core.log.versions import NEWEST, OLDEST
-from simhash_core.text.fingerprinter import Fingerprinter
 from streams.errors import ExitCode
-from streams.kafka.clients import Producer
-from streams.worker.log_codec import LogCodec
-from tests.kafka.stream_changes import ANSWER_SECONDS, admin_of, put_out, set_topic_config
+from tests.kafka.stream_changes import admin_of, put_out, set_topic_config
 from tests.rigs.brokers.broker import Broker
-from tests.rigs.brokers.kafka_broker import KafkaBroker
-from tests.rigs.workers.faulty_worker import faulty
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import Stream
 from tests.rigs.workers.stream_outputs import Raw
@@ -32,7 +23,6 @@ SLOW_SECONDS = 7.0
 KIB = 1024
 LARGE_CHARACTERS = 200_000
 DAY_MS = 86_400_000
-FOREIGN = "firstseen_foreign_records_total"
 EXPIRED = "firstseen_expired_outputs_total"
 
 
@@ -43,47 +33,13 @@ def large_documents(seed: int, count: int) -> list[Raw]:
     return [Raw(None, b'{"text": "%s"}' % text[:LARGE_CHARACTERS].encode()) for text in texts]
 
 
-def test_records_of_a_version_that_is_not_in_force_are_skipped(
-    broker: Broker, tmp_path: Path
+def test_a_transaction_that_takes_too_long_is_done_again(
+    kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    """Whoever wrote them, they stop no worker, and none acts on them."""
-    with Stream(broker, tmp_path, raw_partitions=1) as stream:
-        worker = stream.started()
-        stream.send(keyed_documents(1, 40))
-        identity = Fingerprinter(stream.settings.index_profile()).identity
-        control = Control(NO_CONTROL, "x", leads=True, decisions=[], heads=ChainHeads(), next=0)
-        encoded = LogCodec(identity).encode(control)
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-        log = stream.settings.topics.log
-        for version in (NEWEST + 1, OLDEST - 2):
-            producer.produce(log, bytes((version,)) + encoded[1:], partition=0)
-        assert producer.flush(ANSWER_SECONDS) == 0
-
-        await_that(
-            "both are skipped and counted",
-            lambda: value(worker, FOREIGN, topic="log") == 2,
-            worker,
-        )
-        said = f"has format version {NEWEST + 1}, and this release reads {OLDEST} to {NEWEST}"
-        assert said in worker.log_text()
-        put_out(stream, keyed_documents(7, 40))
-        worker.stop_gently()
-        again = stream.started()
-        put_out(stream, keyed_documents(8, 40))
-        again.stop_gently()
-
-
-@pytest.mark.usefixtures("kafka_required")
-def test_a_transaction_that_takes_too_long_is_done_again(tmp_path: Path) -> None:
-    """What it sent is never seen, and the worker says why."""
-    soon = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
     options = [f"send_timeout_seconds={TRANSACTION_SECONDS}"]
-    with (
-        KafkaBroker(tmp_path / "kafka", properties=soon) as server,
-        Stream(Broker("kafka", server), tmp_path, raw_partitions=1, options=options) as stream,
-    ):
+    with Stream(kafka_broker, tmp_path, raw_partitions=1, options=options) as stream:
         worker = stream.worker()
-        worker.start_as(faulty(f"slow_commit={SLOW_SECONDS}"))
+        worker.start(f"slow_commit={SLOW_SECONDS}")
         worker.await_ready()
         stream.send(keyed_documents(2, 60))
         stream.judge_all()
@@ -110,7 +66,6 @@ def test_a_batch_larger_than_a_request_is_sent_in_several(
 def test_a_document_larger_than_a_topic_takes_ends_the_worker_which_names_it(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    """With the limit as it was, the next worker puts it out, and those around it."""
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         name, admin = stream.settings.topics.unique, admin_of(kafka_broker)
         worker = stream.started()
@@ -132,12 +87,15 @@ def test_a_document_larger_than_a_topic_takes_ends_the_worker_which_names_it(
 def test_a_worker_that_may_write_no_larger_file_ends_and_the_next_one_goes_on(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    """As on a disk without room: it names the path and the fix."""
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
-        worker = stream.started()
+        worker = stream.worker()
+        worker.start("lingering")
+        worker.await_ready()
         assert worker._process is not None
         resource.prlimit(worker._process.pid, resource.RLIMIT_FSIZE, (64 * KIB, 64 * KIB))
         stream.send(keyed_documents(9, 1_200))
+        await_that("unhealthy", lambda: "Make room" in worker._get("/healthz")[1], worker)
+        assert value(worker, "firstseen_errors_total", stage="store", reason="storage") == 1
         assert worker.await_end() == ExitCode.RUNTIME
         said = worker.log_text().splitlines()[-1]
         for part in (str(stream.directory / "state"), "Make room on the disk", "nothing is lost"):
@@ -155,7 +113,6 @@ def document(text: str, time_ms: int) -> Raw:
 def test_documents_older_than_their_topic_keeps_them_are_counted_and_the_first_is_logged(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    """The topic of unique documents keeps a week, as the worker says when it starts."""
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         unique = stream.settings.topics.unique
         set_topic_config(admin_of(kafka_broker), unique, "retention.ms", 7 * DAY_MS)

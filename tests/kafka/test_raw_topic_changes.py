@@ -6,13 +6,11 @@ What is lost is said; nothing else is lost, and nothing is taken for what an ear
 from __future__ import annotations
 
 import os
-import random
 import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -29,7 +27,7 @@ from tests.kafka.stream_changes import (
     stop_gently,
 )
 from tests.rigs.brokers.broker import Broker
-from tests.rigs.workers.short_documents import keyed_documents, short_documents
+from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.rigs.workers.stream_outputs import Raw
 from tests.rigs.workers.worker_metrics import await_shared
@@ -40,14 +38,10 @@ FETCH_SECONDS = 1.0
 """Longer than a broker holds a fetch: none is under way then that could bring what comes."""
 
 
-def documents(seed: int, count: int) -> list[Raw]:
-    """So many records for partition 0, with keys that no other seed has."""
-    made = islice(short_documents(random.Random(seed), count), count)
-    return [raw._replace(key=b"%d-%s" % (seed, raw.key), partition=0) for raw in made]
-
-
-def on_two_partitions(seed: int, count: int) -> list[Raw]:
-    return [raw._replace(partition=n % 2) for n, raw in enumerate(documents(seed, count))]
+def documents(seed: int, count: int, partitions: int = 1) -> list[Raw]:
+    """Return so many records, for one partition after the other."""
+    made = enumerate(keyed_documents(seed, count))
+    return [raw._replace(partition=number % partitions) for number, raw in made]
 
 
 @contextmanager
@@ -102,7 +96,6 @@ def check_each_key_once(stream: Stream, sent: list[Raw], *, repeats_allowed: boo
 def test_records_that_were_deleted_unread_are_told(
     kafka_broker: Broker, tmp_path: Path, state: str
 ) -> None:
-    """The worker says which offsets are lost and why, counts them, and goes on behind them."""
     first, lost, rest = documents(1, 20), documents(2, 15), documents(3, 15)
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         raw = stream.settings.topics.raw
@@ -130,10 +123,8 @@ def test_records_that_were_deleted_unread_are_told(
 def test_a_topic_that_was_made_again_while_the_worker_was_stopped(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    """With more partitions than it had."""
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
-        before = documents(4, 30)
-        after = [raw._replace(partition=n % 3) for n, raw in enumerate(documents(5, 120))]
+        before, after = documents(4, 30), documents(5, 120, 3)
         worker = stream.started()
         put_out(stream, before)
         worker.stop_gently()
@@ -152,7 +143,7 @@ def test_a_topic_that_was_made_again_while_the_worker_stood_still(
 ) -> None:
     """So fast that the worker could go on reading in the middle."""
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
-        before, after = on_two_partitions(6, 30), on_two_partitions(7, again)
+        before, after = documents(6, 30, 2), documents(7, again, 2)
         worker = stream.started()
         put_out(stream, before)
         with suspended(worker):
@@ -169,9 +160,8 @@ def test_a_topic_that_was_made_again_while_the_worker_stood_still(
 def test_a_topic_that_is_deleted_while_the_worker_runs(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    """The worker ends; once the topic is there again, the next one puts out all of it."""
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
-        before, after = on_two_partitions(8, 30), on_two_partitions(9, 8)
+        before, after = documents(8, 30, 2), documents(9, 8, 2)
         worker = stream.started()
         put_out(stream, before)
         delete_topic(stream, stream.settings.topics.raw)
@@ -187,7 +177,6 @@ def test_a_topic_that_is_deleted_while_the_worker_runs(
 
 
 def test_partitions_are_added_while_documents_flow(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Copies of earlier documents come to the new partitions; no worker is restarted."""
     documents = keyed_documents(61, 1_200)
     with Stream(kafka_broker, tmp_path, raw_partitions=4) as stream:
         workers = start_together(stream)

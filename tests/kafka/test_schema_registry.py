@@ -65,9 +65,8 @@ def check_all_are_documents(stream: Stream) -> None:
 
 @pytest.mark.parametrize("value_format", SERIALIZERS)
 def test_a_stream_of_each_format(
-    broker: Broker, registry: SchemaRegistry, tmp_path: Path, value_format: str
+    embedded_broker: Broker, registry: SchemaRegistry, tmp_path: Path, value_format: str
 ) -> None:
-    """Records that are bad in each way are dead letters for their reasons, unchanged."""
     serialize = SERIALIZERS[value_format](registry.client)
     records = [
         Raw(each["id"].encode(), serialize(each), timestamp_ms=TIME_MS)
@@ -87,7 +86,7 @@ def test_a_stream_of_each_format(
         b"cut": (first[:-3], "not_json" if value_format == "json-schema" else "not_of_schema"),
     }
     records += [Raw(key, content, timestamp_ms=TIME_MS) for key, (content, _) in bad.items()]
-    with Stream(broker, tmp_path, options=options(registry, value_format)) as stream:
+    with Stream(embedded_broker, tmp_path, options=options(registry, value_format)) as stream:
         stream.started()
         outputs = put_out(stream, records)
         assert registry.asked[f"GET /schemas/ids/{number}"] == 1
@@ -110,7 +109,6 @@ def test_a_stream_of_each_format(
 def test_a_registry_that_is_away_is_waited_for(
     embedded_broker: Broker, registry: SchemaRegistry, tmp_path: Path
 ) -> None:
-    """Records whose schema the worker has go on; for others it waits, says why, and is alive."""
     serialize = SERIALIZERS["avro"](registry.client)
     values = [serialize(each) for each in articles(30)]
     known = [Raw(None, each, partition=0) for each in values[:10]]
@@ -186,9 +184,8 @@ def test_a_registry_that_refuses_the_user_ends_the_worker(
 
 
 def test_ids_are_keys_with_a_schema(
-    broker: Broker, registry: SchemaRegistry, tmp_path: Path
+    embedded_broker: Broker, registry: SchemaRegistry, tmp_path: Path
 ) -> None:
-    """Keys that cannot be read make dead letters; a key without a value deletes its document."""
     schema = json.dumps({"type": "string"})
     of_key = AvroSerializer(registry.client, schema, conf={"subject.name.strategy.type": "TOPIC"})
 
@@ -200,7 +197,7 @@ def test_ids_are_keys_with_a_schema(
     texts = [each["text"] for each in articles(40) if len(each["text"]) > LONG]
     first, *others = [json.dumps({"text": text}).encode() for text in texts]
     keyed = ["fields.key_format=avro", f"registry.url={registry.url}"]
-    with Stream(broker, tmp_path, options=keyed, raw_partitions=1) as stream:
+    with Stream(embedded_broker, tmp_path, options=keyed, raw_partitions=1) as stream:
         stream.started()
         stream.send([Raw(key("新闻-1"), first), Raw(key("copy"), first)])
         stream.send([Raw(key(f"n-{place}"), value) for place, value in enumerate(others)])

@@ -66,7 +66,6 @@ def test_copies_are_made_checked_and_warned_about(cluster: KafkaCluster, tmp_pat
 
 @pytest.mark.slow
 def test_one_broker_may_die_and_two_lose_nothing(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """While two are away, the worker says which topics take no records, and waits."""
     documents = keyed_documents(61, 4 * A_SEND)
     with Stream(Broker("kafka", cluster), tmp_path, create=False, options=OPTIONS) as stream:
         raw, *others = topic_plans(stream.settings, 4, 2)

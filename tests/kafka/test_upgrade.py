@@ -1,6 +1,6 @@
 """Three workers are replaced by those of the next release, one by one, under load; and back.
 
-``faulty("older")`` is a worker that reads what the release before reads.
+A worker with the fault "older" reads what the release before reads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from streams.store.changelog import Changelog
 from streams.worker.log_codec import LogCodec, version_of
 from tests.kafka.stream_changes import put_out, stop_gently
 from tests.rigs.brokers.broker import Broker
-from tests.rigs.workers.faulty_worker import faulty
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import SEND_SECONDS, Stream, Worker
 from tests.rigs.workers.worker_metrics import await_shared
@@ -41,10 +40,7 @@ class Group:
         self.stream.send(keyed_documents(next(self._seeds), 300))
 
     def start(self, worker: Worker, *, older: bool) -> None:
-        if older:
-            worker.start_as(faulty("older"))
-        else:
-            worker.start()
+        worker.start("older" if older else "")
         self.send()
         worker.await_ready()
         self.send()
@@ -93,7 +89,7 @@ def test_three_workers_are_upgraded_one_by_one(kafka_broker: Broker, tmp_path: P
     with Stream(kafka_broker, tmp_path, raw_partitions=PARTITIONS) as stream:
         group = Group(stream)
         for worker in group.workers:
-            worker.start_as(faulty("older"))
+            worker.start("older")
         await_shared(group.workers, PARTITIONS)
         group.send()
         group.replace(0)
@@ -117,7 +113,7 @@ def test_three_workers_are_upgraded_one_by_one(kafka_broker: Broker, tmp_path: P
         assert versions[-1][0] == NEWEST
 
         older = stream.worker(state="machine-3")
-        older.start_as(faulty("older"))
+        older.start("older")
         assert older.await_end() == ExitCode.CONFIGURATION
         said = older.log_text().splitlines()[-1]
         for part in (f"has format version {NEWEST}", f"reads {OLDEST} to {OLDEST}", "Upgrade"):

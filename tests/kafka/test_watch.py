@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
@@ -16,13 +13,12 @@ from typing import Any
 
 import pytest
 
-from streams.demo.worker_process import WorkerProcessError
 from streams.errors import ExitCode
 from streams.topics.consumer_group import GroupReader
-from tests.kafka.stream_changes import admin_of, kafka_server, put_out
+from tests.kafka.stream_changes import admin_of, put_out
 from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
-from tests.rigs.workers.faulty_worker import BLOCK, STALL, faulty
+from tests.rigs.workers.faulty_worker import BLOCK, STALL
 from tests.rigs.workers.short_documents import WORDS
 from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.rigs.workers.stream_outputs import Raw
@@ -34,8 +30,8 @@ MARKER = "Rübezahl-4711"
 FAUST_PAGES = ("/table/", "/tables/", "/graph/", "/router/", "/stats/", "/docs/")
 
 
-def test_lag_comes_to_rest_at_zero(broker: Broker, tmp_path: Path) -> None:
-    with Stream(broker, tmp_path, raw_partitions=2) as stream:
+def test_lag_comes_to_rest_at_zero(kafka_broker: Broker, tmp_path: Path) -> None:
+    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         worker = stream.started()
         put_out(stream, generated(seed=71, count=60))
         places = {(stream.settings.topics.raw, n) for n in range(2)}
@@ -67,10 +63,9 @@ def test_lag_comes_to_rest_at_zero(broker: Broker, tmp_path: Path) -> None:
 def test_a_stalled_worker_fails_its_health_check_and_says_why(
     embedded_broker: Broker, tmp_path: Path, fault: bytes
 ) -> None:
-    """It puts nothing out though its heartbeats go on, or its event loop stands still."""
     with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.worker("stall_seconds=3")
-        worker.start_as(faulty("stalling"))
+        worker.start("stalling")
         worker.await_ready()
         put_out(stream, generated(seed=72, count=10))
         raw = stream.settings.topics.raw
@@ -99,12 +94,11 @@ def test_a_stalled_worker_fails_its_health_check_and_says_why(
 def test_a_worker_that_waits_for_the_shard_of_another_is_healthy(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    """Both are healthy, for no restart would help; the one that waits says for whom."""
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         well = stream.started("stall_seconds=4")
         put_out(stream, generated(seed=78, count=40))
         closed = stream.worker("stall_seconds=4", state="closed")
-        closed.start_as(faulty("closed"))
+        closed.start("closed")
         assigned = "firstseen_assigned_shards"
         await_that("a shard moves", lambda: value(well, assigned) == 1, well)
         stream.send(generated(seed=79, count=40))
@@ -130,82 +124,6 @@ def test_a_worker_that_waits_for_the_shard_of_another_is_healthy(
         closed.kill()
         stream.judge_all()
         await_that("it waits no more", lambda: well._get("/healthz")[1] == "ok\n", well)
-
-
-@pytest.mark.slow
-def test_a_worker_whose_broker_is_away_stays_healthy_and_goes_on(
-    own_kafka_broker: Broker, tmp_path: Path
-) -> None:
-    """The metrics and one line of the log say that it is away."""
-    server = kafka_server(own_kafka_broker)
-    with Stream(own_kafka_broker, tmp_path, raw_partitions=1) as stream:
-        worker = stream.started("stall_seconds=5")
-        put_out(stream, generated(seed=75, count=10))
-        await_that("broker up", lambda: value(worker, "firstseen_broker_up") == 1, worker)
-        server.kill()
-        await_that("broker away", lambda: value(worker, "firstseen_broker_up") == 0, worker)
-        time.sleep(6)
-        assert worker._get("/healthz") == (HTTPStatus.OK, "ok\n")
-        assert worker._get("/readyz")[0] == HTTPStatus.OK
-        assert value(worker, "firstseen_errors_total", stage="watch", reason="broker") > 0
-        log = worker.log_text()
-        assert log.count("the broker does not answer (") == 1
-        assert log.count("Unable to update metadata") < 4, "the same, again and again"
-
-        server.start()
-        await_that("broker back", lambda: value(worker, "firstseen_broker_up") == 1, worker)
-        assert "the broker answers again" in worker.log_text()
-        put_out(stream, generated(seed=76, count=10))
-        assert worker._get("/healthz") == (HTTPStatus.OK, "ok\n")
-
-
-def unlike(count: int) -> list[Raw]:
-    """Documents of which no two have much in common, so that each is kept."""
-    rng = Random(77)
-    texts = (" ".join(f"w{rng.randrange(10**6)}" for _ in range(20)) for _ in range(count))
-    return [Raw(None, f'{{"text": "{text}"}}'.encode()) for text in texts]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="mounts a file system of its own: Linux")
-def test_a_worker_whose_disk_is_full_ends_and_says_what_to_do(
-    embedded_broker: Broker, tmp_path: Path
-) -> None:
-    """Until the worker ends, /healthz says what to do."""
-    if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no mount namespace for this user")
-    disk = tmp_path / "state"
-    disk.mkdir()
-    with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
-        worker = stream.worker()
-        mount = f"mount -t tmpfs -o size=1m tmpfs {disk} && head -c 700000 /dev/zero > {disk}/used"
-        launch = f"{mount} && exec {shlex.join(faulty('lingering'))} "
-        worker.start_as(["unshare", "-rm", "bash", "-c", launch + '"$@"', "launch"])
-        worker.await_ready()
-        await_that(
-            "little room",
-            lambda: 0 < value(worker, "firstseen_state_disk_free_bytes") < 350_000,
-            worker,
-        )
-        stream.send(unlike(4_000))
-        failed, counted = "", 0.0
-        deadline = time.monotonic() + SECONDS
-        while time.monotonic() < deadline:
-            try:
-                status, why = worker._get("/healthz")
-                if status != HTTPStatus.OK:
-                    failed = why
-                    labels = {"stage": "store", "reason": "storage"}
-                    counted = value(worker, "firstseen_errors_total", **labels)
-            except (OSError, WorkerProcessError):
-                # It may be no more than late with an answer.
-                if worker._process is None or worker._process.poll() is not None:
-                    break
-            time.sleep(0.05)
-
-        assert "Make room on the disk" in failed
-        assert counted == 1
-        assert worker.await_end() == ExitCode.RUNTIME
-        assert "Make room on the disk" in worker.log_text().splitlines()[-1]
 
 
 # ---- the pages know the whole group
@@ -301,7 +219,6 @@ def listening_sockets(worker: Worker) -> set[str]:
 def test_the_log_tells_each_change_of_state_and_no_texts(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    """The worker serves its own pages alone, on the loopback alone."""
     with Stream(kafka_broker, tmp_path, raw_partitions=2, options=["log.format=json"]) as stream:
         first = stream.started(state="first")
         put_out(stream, marked(5))

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import socket
 import struct
-from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from streams.topics.plans import topic_plans
 from tests.kafka.stream_changes import admin_of, put_out
 from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
-from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.loopback_ports import free_port
 from tests.rigs.workers.stream_harness import Stream, Worker
 
@@ -55,11 +53,7 @@ def make_index_topics(stream: Stream, application: str) -> None:
     """Make the internal topics of another application that has the same other topics."""
     named = replace(stream.settings.topics, log="", reports="", changelog="")
     settings = replace(stream.settings, application_id=application, topics=named)
-    plans = topic_plans(settings, None, stream.raw_partitions)[-3:]
-    if stream.broker.name == "embedded":
-        stream.broker.create_topics({plan.name: plan.partitions or 1 for plan in plans})
-    else:
-        create(admin_of(stream.broker), plans)
+    create(admin_of(stream.broker), topic_plans(settings, None, stream.raw_partitions)[-3:])
 
 
 @pytest.mark.parametrize("state_dir", ["/proc/firstseen", "/sys/firstseen", "worker.log/state"])
@@ -77,30 +71,6 @@ def test_a_worker_that_cannot_write_its_state_names_the_setting(
     assert "is not a directory" in said or "Give its user the right to, or set state_dir" in said
 
 
-@pytest.mark.usefixtures("kafka_required")
-def test_a_worker_without_a_time_limit_waits_for_its_broker(tmp_path: Path) -> None:
-    with (
-        KafkaBroker(tmp_path / "kafka") as server,
-        Stream(Broker("kafka", server), tmp_path) as stream,
-    ):
-        server.stop()
-        worker = stream.worker()
-        worker.start()
-        worker.await_log(f"waiting for a Kafka broker at {server.bootstrap_servers}")
-        assert worker.log_text().count("refused") == 1, "it says so every ten seconds"
-        well, why = worker._get("/healthz")
-        assert (well, why[:3]) == (HTTPStatus.OK, "ok:")
-        for path in ("/readyz", "/metrics", "/api/status"):
-            status, why = worker._get(path)
-            assert status == HTTPStatus.SERVICE_UNAVAILABLE
-            assert "it waits for its broker" in why
-        assert worker._get("/")[0] == HTTPStatus.OK
-        server.start()
-        worker.await_ready()
-        outputs = put_out(stream, generated(seed=41, count=20))
-        stream.judge.conserved(stream.sent, outputs)
-
-
 def test_missing_topics_are_named_and_not_made(broker: Broker, tmp_path: Path) -> None:
     with Stream(broker, tmp_path, create=False) as stream:
         worker = stream.worker()
@@ -115,13 +85,15 @@ def test_missing_topics_are_named_and_not_made(broker: Broker, tmp_path: Path) -
         assert topics.raw not in admin_of(broker).list_topics(timeout=60).topics
 
 
-def test_a_new_index_refuses_outputs_of_another_application(broker: Broker, tmp_path: Path) -> None:
+def test_a_new_index_refuses_outputs_of_another_application(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
     """As with a mistyped id: it would put out everything again."""
-    with Stream(broker, tmp_path) as stream:
+    with Stream(kafka_broker, tmp_path) as stream:
         first = stream.started()
         put_out(stream, generated(seed=42, count=20))
         first.stop_gently()
-        theirs, ours = stream.settings.application_id, broker.unique("app")
+        theirs, ours = stream.settings.application_id, kafka_broker.unique("app")
         flags = ("--application-id", ours)
 
         mistyped = stream.worker(flags=flags)
@@ -166,7 +138,6 @@ def test_a_port_in_use_ends_the_worker_which_names_it(
 def test_a_client_that_resets_its_connection_to_the_pages_is_no_error(
     embedded_broker: Broker, tmp_path: Path
 ) -> None:
-    """Nothing of it is in the log, and the pages answer the next one."""
     with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
         with socket.create_connection(("127.0.0.1", worker.port), timeout=5) as client:

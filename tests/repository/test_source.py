@@ -26,7 +26,6 @@ REPLACED = frozenset({"asked", "asker", "told", "lot", "lots", "portion", "porti
 """Words that CONTRIBUTING.md replaces: private dialect, each with a term of the field."""
 
 SHARED_NAMES = {
-    "Answer": "of the index; of the server of pages, which is about HTTP",
     "Candidates": "of a look-up; figures about them on the ops page",
     "Content": "of a document; of a CloudEvent",
     "Decided": "of the log; of a file's documents",

@@ -1,15 +1,25 @@
 """Tests that are coroutines: each runs on the event loop of its ``runner``.
 
-A ``conftest`` imports both names.
+A pytest plugin module: tests/conftest.py lists it in `pytest_plugins`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
+
+WAIT_SECONDS = 60.0
+
+
+async def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "this did not come to be in time"
+        await asyncio.sleep(0.001)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 
 from simhash_core.log import decider, nearest_matches, participant, unique_documents
-from simhash_core.log import replica as replica_module
 from simhash_core.log.decider import Decider, ShardReports, _Covered
 from simhash_core.log.participant import Participant
 from simhash_core.log.records import (
@@ -53,29 +52,18 @@ def _take_as_first(heads: Heads, bundle: Bundle) -> list[int]:
     return [] if counts else [*range(len(bundle.segments))]
 
 
-def _take_whole(heads: Heads, bundle: Bundle) -> list[int]:
-    """Let a bundle count only if all of its packets do."""
-    if not all(map(heads.counts, bundle.segments)):
-        return [*range(len(bundle.segments))]
-    for segment in bundle.segments:
-        heads.advance(segment)
-    return []
-
-
 def _from_row_0(packet: Packet) -> Packet:
     return replace(packet, first=0)
 
 
 CHAINS: Final[dict[str, Rule]] = {
     "all packets of a bundle count if the first does": by(Heads, "take", _take_as_first),
-    "a bundle counts only as a whole": by(Heads, "take", _take_whole),
     "documents of packets that do not count are compared": by(
         Bundle, "rows_without", lambda bundle, _skipped: np.ones(len(bundle), dtype=np.bool_)
     ),
     "the rows of each packet of a bundle are numbered from 0": wrapped(
         Bundle, "packet", lambda original, bundle, at: _from_row_0(original(bundle, at))
     ),
-    "the chain of packets is not checked": always(Heads, "counts", True),
     "a packet that overlaps its chain counts": by(
         Heads, "counts", lambda heads, p: p.previous <= heads.last(p.chain) and p.last > p.previous
     ),
@@ -83,14 +71,6 @@ CHAINS: Final[dict[str, Rule]] = {
         Heads, "counts", lambda heads, p: p.previous >= heads.last(p.chain) and p.last > p.previous
     ),
     "the chain of control records is not checked": always(Replica, "_continues", True),
-    "reading begins after the control record in force, and heeds the next of any leader": (
-        by(replica_module, "_starts_at", lambda position, _control: position),
-        by(
-            Replica,
-            "_continues",
-            lambda replica, _, control: replica.control in {NO_CONTROL, control.previous},
-        ),
-    ),
     "reading begins without the control record in force": wrapped(
         Replica,
         "__init__",
@@ -192,9 +172,6 @@ DECIDING: Final[dict[str, Rule]] = {
         lambda leader, offset: (
             not leader.shards or len(leader._reports.missing(offset)) < len(leader.shards)
         ),
-    ),
-    "only shards of the packet's own partition are waited for": by(
-        Decider, "_can_decide", lambda leader, offset: 0 not in leader._reports.missing(offset)
     ),
     "recent unique documents are not consulted": by(
         RecentUniques, "near", lambda _recent, _prints: []

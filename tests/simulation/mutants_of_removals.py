@@ -195,9 +195,7 @@ APPLIED: Final[dict[str, Rule]] = {
     "what was taken out before the session is committed again": without(ShardStream, "_leave_out"),
     "deletes become entries": by(DecidedPacket, "new_rows", _rows_with_deletes),
     "deletes are added to the index": by(shards, "unique_rows", _all_but),
-    "no delete has an output": always(ShardStream, "_has_output", False),
     "every delete has an output": always(ShardStream, "_has_output", True),
-    "what is taken out is committed apart from outputs": "removals_with_outputs",
     "a shard is looked up in before its session begins": Tried(
         (
             wrapped(DocumentIndex, "open_slot", lambda original, index, **_: original(index)),

@@ -31,17 +31,10 @@ def _restart(stream: Stream) -> None:
     stream.send_again()
 
 
-def _position_past(stream: Stream, next_offset: int, replica: Replica) -> int:
-    """Return a position that does not wait for what is undecided."""
-    waiting = stream._first_waiting(next_offset)
-    return replica.position if waiting is None else min(waiting, replica.position)
-
-
 def _position_of_own(stream: Stream, next_offset: int, replica: Replica) -> int:
     """Return a position that does not wait for what is undecided of others."""
-    undecided = replica.undecided.first_of(stream.chain)
-    position = _position_past(stream, next_offset, replica)
-    return position if undecided is None else min(position, undecided)
+    own = stream._first_waiting(next_offset), replica.undecided.first_of(stream.chain)
+    return min(each for each in (*own, replica.position) if each is not None)
 
 
 def _progress_that_stays(
@@ -104,7 +97,6 @@ STREAM: Final[dict[str, Rule]] = {
     ),
     "duplicates become entries": by(DecidedPacket, "_left_out", lambda packet: [*packet.removed]),
     "the position is past what is not put out": always(ShardStream, "_first_waiting", None),
-    "the position is past what is undecided": by(ShardStream, "_position", _position_past),
     "the position is the end of what was read, undecided packets of others or not": by(
         ShardStream, "_position", _position_of_own
     ),

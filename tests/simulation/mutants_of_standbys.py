@@ -110,9 +110,6 @@ STANDBYS: Final[dict[str, Rule]] = {
     "a standby reports before its session begins": Tried(
         by(HeldShards, "reported", _reported_with_all), {**SESSIONS_BEGIN_LATE, "standbys": True}
     ),
-    "a standby goes on where its owner is, not where it has read": Tried(
-        always(Standby, "_has_read", True), WITH_STANDBYS, start=420
-    ),
     "a standby takes for read what was read before its session": Tried(
         by(
             Standby,

@@ -14,16 +14,10 @@ from simhash_core.log.records import Control
 from simhash_core.log.replica import Replica
 from simhash_core.log.versions import Readers
 from tests.simulation.mutant import Rule
-from tests.simulation.replacements import Function, always, by, wrapped
+from tests.simulation.replacements import Function, by, wrapped
 
 TWO_RELEASES: Final[dict[str, Any]] = {"older": 0.4, "workers": 3, "steps": 4_000}
 """Scenarios in which workers are replaced by others of two releases."""
-
-
-def _of_reporters(readers: Readers, members: Mapping[str, str]) -> bool:
-    """Look at those alone that have reported."""
-    del members
-    return bool(readers._reads) and min(readers._reads.values()) >= readers._newest
 
 
 def _of_some(readers: Readers, members: Mapping[str, str]) -> bool:
@@ -37,10 +31,6 @@ def _forgotten(original: Function, leader: Decider, replica: Replica) -> Control
 
 
 VERSIONS: Final[dict[str, Rule]] = {
-    "a leader raises the version before all have reported": always(Readers, "check", True),
-    "a leader raises the version when those read it that have reported": by(
-        Readers, "check", _of_reporters
-    ),
     "a leader takes members that have not reported for ones that read all": by(
         Readers, "check", _of_some
     ),

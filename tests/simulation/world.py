@@ -191,11 +191,8 @@ class World:
         self.judge.put_out(each.progress.chain, each.ready)
         self.judge.progress(each.progress, changelog.progress)
         if self.rules.entries_with_outputs or self.rng.random() < 0.9:
-            ready = each.ready
-            if not self.rules.removals_with_outputs and self.rng.random() < 0.3:
-                ready = ready._replace(removed=[])
-            change(changelog.entries, ready)
-            changelog.commits.append(each._replace(ready=ready))
+            change(changelog.entries, each.ready)
+            changelog.commits.append(each)
         if self.rules.progress_with_outputs or self.rng.random() < 0.9:
             changelog.progress = each.progress
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rigs.async_tests import pytest_pyfunc_call, runner
 from tests.rigs.required_tools import give_up
 from tests.torture.enclosure import missing_tool, why_no_enclosure
-
-__all__ = ["enclosure_required", "pytest_pyfunc_call", "runner"]
 
 
 @pytest.fixture(scope="session")

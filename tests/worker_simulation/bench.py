@@ -7,7 +7,6 @@ simulated one time is virtual; what a test asks of the broker itself takes none.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -36,20 +35,11 @@ from tests.worker_simulation.loop import Machine, SimulatedLoop, simulated
 from tests.worker_simulation.member import SimulatedGroupMember
 from tests.worker_simulation.transactions import OFFSETS
 
-WAIT_SECONDS: Final = 60.0
 MESSAGE_BYTES: Final = 100_000
 """The largest record that a topic takes."""
 TIMEOUT_SECONDS: Final = 6.0
 
 _Result = TypeVar("_Result")
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition, up to a limit."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "this did not come to be in time"
-        await asyncio.sleep(0.01)
 
 
 class SimulatedBench:

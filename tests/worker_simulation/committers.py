@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NoReturn, TypeVar
 
 from simhash_core.errors import FirstseenError
@@ -22,6 +23,7 @@ from streams.kafka.errors import (
 from streams.kafka.producers import (
     ProducerRecord,
     RecordTooLargeError,
+    in_place,
     offsets_after_sends,
 )
 from tests.worker_simulation.cluster import Append
@@ -146,6 +148,7 @@ class SimulatedTransactions(_Sends):
         offsets: Mapping[int, int],
         group_metadata: bytes,
         note: str = "",
+        ends: Mapping[int, int] = MappingProxyType({}),  # noqa: ARG002 - the broker fences
     ) -> dict[int, int]:
         self._host.cluster.network.reached(self._host.machine, BEGIN)
         kept = {partition: Committed(offset, note) for partition, offset in offsets.items()}
@@ -319,15 +322,16 @@ class SimulatedSends(_Sends):
         offsets: Mapping[int, int],
         group_metadata: bytes,  # noqa: ARG002 - the member itself commits here
         note: str = "",
+        ends: Mapping[int, int] = MappingProxyType({}),
     ) -> dict[int, int]:
         outputs = [each for each in records if each.topic != self._changelog_topic]
         changes = [each for each in records if each.topic == self._changelog_topic]
         if outputs:
             await self._host.in_client(self._send(outputs))
-        ends = await self._host.in_client(self._send(changes))
-        if offsets:
-            await offsets_after_sends(self._commit_offsets(offsets, note))
-        return ends
+        sent = await self._host.in_client(self._send(changes))
+        if own := in_place(offsets, sent, ends):
+            await offsets_after_sends(self._commit_offsets(own, note))
+        return sent
 
     async def _send(self, records: Sequence[ProducerRecord]) -> dict[int, int]:
         deadline = self._host.loop.time() + self._answer_seconds

@@ -8,10 +8,11 @@ documents.
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from simhash_core.documents import Entry, SourcePosition
 from simhash_core.log.records import Chain, LogRecord, Progress
@@ -35,8 +36,10 @@ from tests.simulation.scenario import Scenario
 from tests.worker_simulation.cluster import Cluster
 from tests.worker_simulation.documents import IDENTITY, RawDocument
 from tests.worker_simulation.index_clients import logged_batch, progresses_of
-from tests.worker_simulation.partitions import Stored
+from tests.worker_simulation.partitions import Stored, compacted
 from tests.worker_simulation.scenario import WorkerScenario
+
+_TOMBSTONES_KEPT: Final = 0.5
 
 
 class RawChain(NamedTuple):
@@ -116,7 +119,9 @@ class WorkerJudge:
         for place, received in outputs.items():
             if received and not (repeats and self._scenario.again):
                 raise ViolationError(f"{place}: {received[:3]}, which is too much")
-        self.log.check_entries(self.log.one_reader.uniques, self._entries())  # all is put out
+        uniques = self.log.one_reader.uniques  # all is put out
+        self.log.check_entries(uniques, self._entries(lambda records: records))
+        self.log.check_entries(uniques, self._entries(self._compacted))
         if not repeats:
             self._progress_rises()
 
@@ -212,13 +217,21 @@ class WorkerJudge:
 
     # ---- the index
 
-    def _entries(self) -> dict[int, Entry]:
-        """Return the entries that a new worker would read from the changelog."""
+    def _compacted(self, records: list[Stored]) -> list[Stored]:
+        """Return a changelog after a compaction up to any offset, with some of the tombstones."""
+        rng = random.Random(self._scenario.seed)
+        cleaned = rng.choice([rng.randint(0, len(records)), len(records)])
+        kept = compacted(records[:cleaned])
+        left = [each for each in kept if each.value is not None or rng.random() < _TOMBSTONES_KEPT]
+        return left + records[cleaned:]
+
+    def _entries(self, state: Callable[[list[Stored]], list[Stored]]) -> dict[int, Entry]:
+        """Return the entries that a new worker would read from a ``state`` of the changelog."""
         entries: dict[int, Entry] = {}
         for number, partition in enumerate(self._cluster.topics[self._topics.changelog].partitions):
             owner = StoreIdentity(IDENTITY, "judge", number, "")
             store = open_shard(Path(str(number)), owner, self._scenario.scheme.bits, MemoryDisk())
-            records = partition.read_committed()
+            records = state(partition.read_committed())
             if records:
                 load_batch(store, logged_batch(records, f"changelog/{number}"), IDENTITY)
             entries.update(store.all_entries())

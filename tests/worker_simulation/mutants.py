@@ -20,7 +20,8 @@ from simhash_core.log.records import NO_CONTROL, Control, Progress
 from simhash_core.log.replica import Replica
 from simhash_core.log.versions import Readers
 from streams.settings.settings import Delivery
-from streams.store import recovery
+from streams.store import changelog_codec, recovery
+from streams.store.changelog_codec import WRITER_BYTES
 from streams.store.row_codec import StoreIdentity
 from streams.store.shard_directory import open_shard, shard_directory
 from streams.store.shard_store import ShardStore
@@ -341,6 +342,15 @@ _SLOW_MARKERS: Final = {
     "in_flight": 4_000,
     "settled_seconds": 400.0,
 }
+_AT_LEAST_ONCE: Final = group_of(
+    3,
+    Theme.ZOMBIES,
+    delivery=Delivery.AT_LEAST_ONCE,
+    replaces=True,
+    partitions=many_records(6, 80),
+    verifier=None,
+    window=None,
+)
 _FIRST_COMMITS: Final = group_of(
     3,
     Theme.KILLS,
@@ -369,7 +379,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         ),
         _MOVES,
     ),
-    _mutant("shards that are lost stay open", Assignment, "lost", nothing, _ZOMBIES),
+    _mutant("shards that are lost stay open", Assignment, "lost", nothing, _ZOMBIES, start=1),
     _mutant(
         "a partition whose timestamps are late has no turn beside a backlog",
         timestamp_merge.TimestampMerge,
@@ -430,6 +440,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "abort_left_open",
         nothing_awaited,
         _FIRST_COMMITS,
+        start=2,
     ),
     _mutant(
         "offsets in open transactions are taken for stable",
@@ -586,6 +597,27 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
             "batch_documents": 3,
         },
         start=30,
+    ),
+    _mutant(
+        "at least once, a record of the changelog counts wherever it stands",
+        changelog_codec,
+        "counts",
+        always(True),
+        _AT_LEAST_ONCE,
+    ),
+    _mutant(
+        "at least once, records of several writers have the same keys",
+        recovery,
+        "token_bytes",
+        always(bytes(WRITER_BYTES)),
+        {**_AT_LEAST_ONCE, "compacts": True},
+    ),
+    _mutant(
+        "at least once, a worker goes on whose records are not where it expected them",
+        commit,
+        "_is_in_place",
+        always(True),
+        _AT_LEAST_ONCE,
     ),
     WorkerMutant(
         "the log is trimmed to the furthest position, at once",

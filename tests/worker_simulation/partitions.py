@@ -168,6 +168,21 @@ class Partition:
         at = bisect_left(self.records, offset, key=_offset)
         del self.records[at]
 
+    def compact(self, end: int) -> None:
+        """Keep the last record of each key before an offset, and all from there on.
+
+        Tombstones stay, as they do for ``delete.retention.ms``.
+        """
+        end = min(end, self.stable_end)
+        kept = compacted([each for each in self.records if each.offset < end and each.is_committed])
+        self.records = kept + [each for each in self.records if each.offset >= end]
+
+
+def compacted(records: Sequence[Stored]) -> list[Stored]:
+    """Return the last record of each key."""
+    last = {record.key: record.offset for record in records}
+    return [record for record in records if last[record.key] == record.offset]
+
 
 def _offset(record: Stored) -> int:
     return record.offset

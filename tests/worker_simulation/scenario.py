@@ -109,6 +109,7 @@ HELD_MOMENTS: Final = (
 )
 """Requests that can be held; those of a worker at least once are only of its records."""
 _HELD_SHARE: Final = 0.1
+_COMPACTED_SHARE: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,7 @@ class WorkerScenario:
     ``reports_lost``: the chance that a report which was acknowledged is never read. ``counted``:
     steps of event loops take time by the functions that they call, and have a limit. ``releases``:
     of the workers; with two, they begin with the older one and end with the newer one.
+    ``compacts``: the changelog is compacted while workers run.
     """
 
     seed: int
@@ -163,6 +165,7 @@ class WorkerScenario:
     forgotten: int = 1024
     compared: int = 1024
     releases: Releases = Releases.OLDER
+    compacts: bool = False
 
 
 def draw_worker_scenario(seed: int) -> WorkerScenario:
@@ -232,6 +235,7 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
         forgotten=rng.choice([2, 1024]),
         compared=rng.choice([2, 1024]),
         releases=releases,
+        compacts=random.Random(f"compacted {seed}").random() < _COMPACTED_SHARE,
     )
 
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import pytest
@@ -19,18 +18,14 @@ from streams.errors import UnansweredError
 from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
 from streams.kafka.log_reader import LogCutError
 from streams.kafka.producers import AppendUnknownError, ProducerRecord, RecordTooLargeError
-from streams.worker.clients import GroupMember, PartitionReader
-from tests.worker_simulation.bench import (
-    MESSAGE_BYTES,
-    Bench,
-    BrokerBench,
-    SimulatedBench,
-    until,
-)
+from streams.worker.clients import PartitionReader
+from tests.rigs.async_tests import until
+from tests.unit.kafka.recording_owner import RecordingOwner
+from tests.worker_simulation.bench import MESSAGE_BYTES, Bench, BrokerBench, SimulatedBench
 
 TRIES = 5
-TOO_LARGE = random.Random(1).randbytes(MESSAGE_BYTES + 10_000)
-"""Of bytes that no compression makes fewer."""
+TOO_LARGE = random.Random(1).randbytes(MESSAGE_BYTES + 10_000), bytes(3 * MESSAGE_BYTES)
+"""For the topic, though compressed, and for the client."""
 
 
 @pytest.fixture(
@@ -51,57 +46,10 @@ def isolating(request: pytest.FixtureRequest) -> Bench:
     return BrokerBench(request.getfixturevalue(f"{request.param}_broker"))
 
 
-class Worker:
-    """Implements ``GroupEvents``; notes what it learns, and reads each partition from 0."""
-
+class Worker(RecordingOwner):
     def __init__(self, bench: Bench, name: str) -> None:
-        self.member: GroupMember = bench.member(name)
-        self.events: list[tuple[str, frozenset[int]]] = []
-        self.owned: set[int] = set()
-        self.offsets: dict[int, list[int]] = defaultdict(list)
-        self.readings: dict[int, set[int]] = defaultdict(set)
-        self.ended: set[int] = set()
-        self.metadata = b""
-        self.is_eager = True
-        self.failure: FirstseenError | None = None
-        self.on_revoke: Callable[[], Awaitable[None]] | None = None
-        self._readings = 0
-
-    def read(self, partition: int, offset: int) -> int:
-        self._readings += 1
-        self.member.read(partition, offset, self._readings)
-        return self._readings
-
-    def assigned(self, partitions: frozenset[int], metadata: bytes) -> None:
-        self._note("assigned", partitions, metadata)
-        self.owned |= partitions
-        if self.is_eager:
-            for partition in partitions:
-                self.read(partition, 0)
-
-    async def revoked(self, partitions: frozenset[int], metadata: bytes) -> None:
-        self._note("revoked", partitions, metadata)
-        if self.on_revoke is not None:
-            await self.on_revoke()
-        self.owned -= partitions
-
-    def lost(self, partitions: frozenset[int], metadata: bytes) -> None:
-        self._note("lost", partitions, metadata)
-        self.owned -= partitions
-
-    def fetched(self) -> None:
-        while (fetched := self.member.take()) is not None:
-            self.ended |= fetched.ended
-            for run in fetched.runs:
-                self.readings[run.partition].add(run.reading)
-                self.offsets[run.partition] += [each.offset() or 0 for each in run.messages]
-
-    def failed(self, error: FirstseenError) -> None:
-        self.failure = error
-
-    def _note(self, event: str, partitions: frozenset[int], metadata: bytes) -> None:
-        self.events.append((event, partitions))
-        self.metadata = metadata
+        super().__init__()
+        self.member = self.consumer = bench.member(name)
 
 
 class Log:
@@ -184,15 +132,20 @@ async def test_reader_is_not_moved_over_a_gap(isolating: Bench) -> None:
     isolating.produce(topic, 0, values(10))
     isolating.trim(topic, 6)
     log = Log(isolating.reader(topic))
-    log.reader.seek(2)
-    await until(lambda: log.failures)
-    (error,) = log.failures
-    assert isinstance(error, LogCutError)
-    assert (error.wanted, error.start, error.end) == (2, 6, 10)
+    for wanted in (2, 20):
+        log.reader.seek(wanted)
+        await until(lambda: log.failures)
+        (error,) = log.failures
+        assert isinstance(error, LogCutError)
+        assert (error.wanted, error.start, error.end) == (wanted, 6, 10)
+        log.failures.clear()
     assert not log.records
-    log.reader.seek(error.start)
+    log.reader.seek(6)
     await until(lambda: len(log.records) == 4)
     assert [offset for offset, _ in log.records] == [6, 7, 8, 9]
+    log.reader.seek(10)  # the end: there is nothing to read, and nothing wrong
+    await asyncio.sleep(0.3)
+    assert not log.failures
     await log.reader.close()
 
 
@@ -216,15 +169,15 @@ async def test_appender_names_a_record_that_is_too_large(isolating: Bench) -> No
     appender = isolating.appender()
     appender.open()
     assert await appender.append(topic, b"before") == 0
-    with pytest.raises(RecordTooLargeError):
-        await appender.append(topic, TOO_LARGE)
+    for value in TOO_LARGE:
+        with pytest.raises(RecordTooLargeError):
+            await appender.append(topic, value)
     assert await appender.append(topic, b"after") == 1
     await appender.close()
 
 
 @on_bench
 async def test_appender_leaves_no_future_open(bench: Bench) -> None:
-    """What comes while it closes is not sent."""
     topic = bench.topic("log", 1)
     appender = bench.appender()
     appender.open()
@@ -246,7 +199,7 @@ async def test_appender_leaves_no_future_open(bench: Bench) -> None:
 
 
 def outputs(topic: str, changelog: str, *each: bytes) -> list[ProducerRecord]:
-    """Records of a commit: the same values on a topic of outputs and in the changelog."""
+    """Return records of a commit: the same values on a topic of outputs and in the changelog."""
     return [ProducerRecord(name, None, value, 0) for name in (topic, changelog) for value in each]
 
 
@@ -263,20 +216,24 @@ async def tried(commit: Callable[[], Awaitable[object]]) -> None:
 
 @on_bench
 async def test_commit_is_seen_whole(isolating: Bench) -> None:
-    unique, changelog = isolating.topic("unique", 1), isolating.topic("changelog", 1)
+    unique, changelog = isolating.topic("unique", 1), isolating.topic("changelog", 2)
     worker = await joined(isolating)
     committer = isolating.transactions("a", changelog)
     await committer.open()
-    records = outputs(unique, changelog, b"1", b"2")
-    ends = await committer.commit(records, {0: 7, 2: 9}, worker.metadata, "note")
-    assert ends == {0: 2}
+    records = [*outputs(unique, changelog, b"1", b"2"), ProducerRecord(changelog, None, b"3", 1)]
+    ends = await committer.commit(records, {0: 6, 2: 9}, worker.metadata, "note")
+    assert ends == {0: 2, 1: 1}
+    more = outputs(unique, changelog, b"4")
+    # One more, for the marker of the first transaction.
+    assert await committer.commit(more, {}, worker.metadata) == {0: 4}
+    assert await committer.commit([], {0: 7}, worker.metadata) == {}
     committed: dict[int, int] = {}
     while len(committed) < 3:
         committed = await worker.member.committed([0, 1, 2])
     assert committed == {0: 7, 1: -1, 2: 9}
     await committer.close()
     await worker.member.close()
-    assert isolating.committed(unique, 0, 2) == [b"1", b"2"]
+    assert isolating.committed(unique, 0, 3) == [b"1", b"2", b"4"]
 
 
 @on_bench
@@ -293,8 +250,10 @@ async def test_commit_of_another_generation_is_refused(isolating: Bench) -> None
         await committer.commit(outputs(unique, changelog, b"stale"), {0: 7}, stale)
     metadata = await first.member.metadata()
     await committer.commit(outputs(unique, changelog, b"fresh"), {0: 8}, metadata)
-    await committer.close()
     await second.member.close()
+    with pytest.raises(StaleGenerationError):
+        await committer.commit(outputs(unique, changelog, b"left"), {0: 9}, second.metadata)
+    await committer.close()
     await first.member.close()
     assert isolating.committed(unique, 0, 1) == [b"fresh"]
 
@@ -325,19 +284,14 @@ async def test_second_committer_of_a_name_fences_the_first(isolating: Bench) -> 
 
 @on_bench
 async def test_refused_record_aborts_a_commit(isolating: Bench) -> None:
-    """Given a commit with a record that a topic refuses for its size, then nothing of it is seen,
-    the record is named, and the next commit takes place; each may be aborted first.
-    """
     unique, changelog = isolating.topic("unique", 1), isolating.topic("changelog", 1)
     worker = await joined(isolating)
     committer = isolating.transactions("a", changelog)
     await committer.open()
-    large = [
-        *outputs(unique, changelog, b"1"),
-        ProducerRecord(unique, None, TOO_LARGE, 0),
-    ]
-    with pytest.raises(RecordTooLargeError):
-        await tried(lambda: committer.commit(large, {0: 5}, worker.metadata))
+    for value in TOO_LARGE:
+        large = [*outputs(unique, changelog, b"1"), ProducerRecord(unique, None, value, 0)]
+        with pytest.raises(RecordTooLargeError):
+            await tried(partial(committer.commit, large, {0: 5}, worker.metadata))
     small = outputs(unique, changelog, b"2")
     await tried(lambda: committer.commit(small, {0: 6}, worker.metadata))
     await committer.close()
@@ -359,18 +313,15 @@ async def test_member_reads_what_it_is_told_to(bench: Bench) -> None:
     await asyncio.sleep(0.3)
     assert not worker.offsets
     number = worker.read(1, 12)
-    await until(lambda: len(worker.offsets[1]) == 8 and 1 in worker.ended)
+    await until(lambda: len(worker.offsets[1]) == 8 and 1 in worker.fetches[-1].ended)
     assert worker.offsets == {1: list(range(12, 20))}
-    assert worker.readings == {1: {number}}
+    assert {run.reading for fetched in worker.fetches for run in fetched.runs} == {number}
     assert all(event == "assigned" for event, _ in worker.events)
     await worker.member.close()
 
 
 @on_bench
 async def test_reading_again_drops_what_was_fetched(bench: Bench) -> None:
-    """Given records that were fetched and not taken, when the partition is read again, then all
-    that is taken carries the new number, from the new offset.
-    """
     bench.produce(bench.raw, 0, values(40))
     worker = Worker(bench, "a")
     worker.is_eager = False
@@ -383,13 +334,15 @@ async def test_reading_again_drops_what_was_fetched(bench: Bench) -> None:
     number = worker.read(0, 30)
     worker.fetched = take  # type: ignore[method-assign]
 
-    def is_read() -> bool:
+    def again() -> list[int]:
         take()
-        return len(worker.offsets[0]) >= 10 and worker.readings[0] >= {number}
+        runs = (run for fetched in worker.fetches for run in fetched.runs)
+        return [
+            each.offset() or 0 for run in runs if run.reading == number for each in run.messages
+        ]
 
-    await until(is_read)
-    last = worker.offsets[0][-10:]
-    assert last == list(range(30, 40))
+    await until(lambda: len(again()) >= 10)
+    assert again() == list(range(30, 40))
     await worker.member.close()
 
 
@@ -409,32 +362,32 @@ async def test_partition_that_is_stopped_or_paused_is_not_read(bench: Bench) -> 
     assert worker.offsets[0] == worker.offsets[1] == [0, 1]
     worker.member.pause([1], paused=False)
     await until(lambda: len(worker.offsets[1]) == 5)
-    assert worker.offsets[0] == [0, 1]
+    worker.read(0, 3)
+    await until(lambda: worker.offsets[0] == [0, 1, 3, 4])
     await worker.member.close()
 
 
 @on_bench
 async def test_partition_is_given_up_before_another_has_it(bench: Bench) -> None:
-    """Given a member with all partitions, when another joins, then what moves is revoked first, the
-    group waits for that, and no partition has two owners.
-    """
     first, second = Worker(bench, "a"), Worker(bench, "b")
-    given_up_at: list[int] = []
+    given_up: list[frozenset[int]] = []
 
-    async def give_up() -> None:
+    async def give_up(partitions: frozenset[int]) -> None:
         assert not second.owned
         await asyncio.sleep(0.5)
+        await first.member.commit({each: 40 + each for each in partitions})
         assert not second.owned
-        given_up_at.append(len(first.events))
+        given_up.append(partitions)
 
     first.on_revoke = give_up
     first.member.open(first)
     await until(lambda: len(first.owned) == 3)
     second.member.open(second)
     await until(lambda: second.owned)
-    assert len(given_up_at) == 1
-    assert first.owned | second.owned == {0, 1, 2}
-    assert not first.owned & second.owned
+    assert given_up == [second.owned]
+    assert first.owned == {0, 1, 2} - second.owned
+    offsets = {each: 40 + each if each in second.owned else -1 for each in range(3)}
+    assert await second.member.committed(range(3)) == offsets
     first.on_revoke = None
     await first.member.close()
     await until(lambda: len(second.owned) == 3)
@@ -449,9 +402,10 @@ async def test_each_generation_is_announced(bench: Bench) -> None:
     await until(lambda: len(first.owned) == 3)
     before = first.metadata
     second.member.open(second)
-    await until(lambda: second.owned and first.metadata != before)
-    await until(lambda: first.events[-1][0] == "assigned")
-    assert await first.member.metadata() == first.metadata
+    await until(lambda: second.owned and len(first.owned) < 3)
+    metadata = await first.member.metadata()
+    await until(lambda: first.metadata == metadata)
+    assert metadata != before
     await second.member.close()
     await first.member.close()
 
@@ -469,9 +423,6 @@ async def test_offsets_are_committed_outside_of_transactions(bench: Bench) -> No
 
 @on_bench
 async def test_offset_in_an_open_transaction_is_left_out(isolating: Bench) -> None:
-    """Given a transaction with an offset that is open, then the offset is not returned until the
-    transaction has ended, and those of other partitions are.
-    """
     worker = await joined(isolating)
     commit = isolating.open_transaction(worker.metadata, 5)
     assert await worker.member.committed([0, 1]) == {1: -1}

@@ -234,8 +234,8 @@ class World:
         produced = self.loop.start(None, self._produce(self._chains, scenario.produced_seconds))
         for event in scenario.events:
             self._later(event.at - self.loop.time(), event)
-        watching = self.loop.start(None, self._watch())
-        watching.add_done_callback(self._check)
+        for watch in (self._watch(), self._compact()):
+            self.loop.start(None, watch).add_done_callback(self._check)
         await self._while_faults(produced)
         await self._settle()
         if scenario.again:
@@ -273,6 +273,14 @@ class World:
                     )
             if scenario.fair_records:
                 self._judge_turns(put_out, others)
+
+    async def _compact(self) -> None:
+        """Compact the changelog now and then, up to any offset."""
+        rng = random.Random(self.scenario.seed)
+        while self.scenario.compacts:
+            await asyncio.sleep(rng.uniform(0.1, 5.0))
+            for partition in self.cluster.topics[self._topics.changelog].partitions:
+                partition.compact(rng.randint(partition.start, partition.end))
 
     def _judge_turns(self, put_out: dict[int, int], others: Counter[int]) -> None:
         """Judge that no partition waits while many records of others are put out."""

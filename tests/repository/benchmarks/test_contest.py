@@ -60,20 +60,14 @@ def test_ratios_of_shapes_are_of_one_round() -> None:
         "wide_1": [run_of(2.0), run_of(20.0), run_of(2.2)],
         "ceiling_1": [run_of(1.0), run_of(10.0), run_of(1.0)],
         "quix": [run_of(8.0), run_of(40.0), run_of(8.8)],
+        "wide_16": [run_of(3.0, broker=0.9, stored=700_000)] * 3,
+        "ceiling_16": [run_of(9.0, broker=0.6)] * 3,
+        "classic_16": [run_of(3.0, stored=300_000)] * 3,
     }
     assert figures.speed_ratios(runs) == {
         "wide_1_beside_ceiling": Spread(2.0, 2.0, 2.2),
         "quix_beside_wide": Spread(2.0, 4.0, 4.0),
-    }
-
-
-def test_ratios_of_the_broker_and_bytes_a_document_of_16_partitions() -> None:
-    runs = {
-        "wide_16": [run_of(3.0, broker=0.9, stored=700_000)],
-        "ceiling_16": [run_of(9.0, broker=0.6)],
-        "classic_16": [run_of(3.0, stored=300_000)],
-    }
-    assert figures.speed_ratios(runs) == {
+        "wide_16_beside_1": Spread(0.15, 1.3636, 1.5),
         "broker_beside_ceiling": Spread(1.5, 1.5, 1.5),
         "internal_bytes_a_document_wide": Spread(700.0, 700.0, 700.0),
         "internal_bytes_a_document_classic": Spread(300.0, 300.0, 300.0),

@@ -44,25 +44,21 @@ def test_a_build_that_succeeds_where_containers_run_is_no_reason(programs: Path)
     build(BUILD_SECONDS)
 
 
-def test_no_registry_and_no_mirror_is_a_reason_not_to_run(programs: Path) -> None:
-    write_programs(programs, exists=1)
-    with pytest.raises(CannotRunHereError, match="neither be pulled nor made"):
-        build(BUILD_SECONDS)
-
-
-@pytest.mark.parametrize("ended", ["exit 0", "exit 125"])
-def test_containers_that_cannot_run_are_a_reason_whatever_the_build_said(
-    programs: Path, ended: str
+@pytest.mark.parametrize(
+    ("exists", "ended", "run", "reason"),
+    [
+        (1, "exit 0", 0, "neither be pulled nor made"),
+        (0, "exit 0", 126, "no container can run: cannot set up"),
+        (0, "exit 125", 126, "no container can run: cannot set up"),
+        (0, "sleep 60", 0, "did not end within 1 s"),
+    ],
+)
+def test_what_prevents_a_build_is_a_reason_not_to_run(
+    programs: Path, exists: int, ended: str, run: int, reason: str
 ) -> None:
-    write_programs(programs, build=ended, run=126)
-    with pytest.raises(CannotRunHereError, match="no container can run: cannot set up"):
-        build(BUILD_SECONDS)
-
-
-def test_a_build_that_does_not_end_is_ended_and_a_reason(programs: Path) -> None:
-    write_programs(programs, build="sleep 60")
-    with pytest.raises(CannotRunHereError, match="did not end within 1 s"):
-        build(1.0)
+    write_programs(programs, exists=exists, build=ended, run=run)
+    with pytest.raises(CannotRunHereError, match=reason):
+        build(1.0 if ended.startswith("sleep") else BUILD_SECONDS)
 
 
 def test_no_package_index_is_a_reason(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

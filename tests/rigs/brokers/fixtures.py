@@ -2,7 +2,8 @@
 
  - ``broker``: the test runs twice, on the embedded broker and on a real Apache Kafka;
  - ``embedded_broker``, ``kafka_broker``: on one of them; both are shared by the whole session;
- - ``own_kafka_broker``: a Kafka for this test alone, to be killed and restarted;
+ - ``own_kafka_broker``: a Kafka for the tests of a file, to be killed and restarted; it runs when a
+   test begins;
  - ``kafka_required``: for a test that starts a ``KafkaBroker`` with settings of its own.
 
 Tests on the real one have the marker ``kafka``. Where it cannot run they are skipped, for one
@@ -20,7 +21,7 @@ import pytest
 from streams.kafka.embedded_broker import EmbeddedBroker
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker, why_kafka_cannot_run
-from tests.rigs.brokers.kafka_configuration import SHORT_SESSION
+from tests.rigs.brokers.kafka_configuration import SHORT_SESSION, SOON_ABORTED
 
 _KAFKA_FIXTURES = {"kafka_broker", "own_kafka_broker", "kafka_required"}
 _THIS_FILE = Path(__file__)
@@ -71,7 +72,7 @@ def kafka_broker(
     kafka_required: None,  # noqa: ARG001 - skips
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Broker]:
-    server = KafkaBroker(tmp_path_factory.mktemp("kafka"))
+    server = KafkaBroker(tmp_path_factory.mktemp("kafka"), properties=SOON_ABORTED)
     server.start()
     try:
         yield Broker("kafka", server)
@@ -92,15 +93,21 @@ def broker(request: pytest.FixtureRequest) -> Broker:
     return chosen
 
 
-@pytest.fixture
-def own_kafka_broker(
+@pytest.fixture(scope="module")
+def _own_kafka(
     kafka_required: None,  # noqa: ARG001 - skips
-    tmp_path: Path,
-) -> Iterator[Broker]:
-    server = KafkaBroker(tmp_path / "kafka", properties=SHORT_SESSION)
-    server.start()
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[KafkaBroker]:
+    server = KafkaBroker(tmp_path_factory.mktemp("kafka"), properties=SHORT_SESSION)
     try:
-        yield Broker("kafka", server)
+        yield server
     finally:
         server.kill()
         server.remove_data()
+
+
+@pytest.fixture
+def own_kafka_broker(_own_kafka: KafkaBroker) -> Broker:
+    if not _own_kafka.is_running():
+        _own_kafka.start()
+    return Broker("kafka", _own_kafka)

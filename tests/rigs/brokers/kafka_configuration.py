@@ -54,6 +54,9 @@ _PROPERTIES = {
     "log.index.size.max.bytes": "1048576",
 }
 
+SOON_ABORTED = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+"""For a broker that aborts a transaction when its time is over: ten seconds later by default."""
+
 SHORT_SESSION = {
     # After a kill the broker is let in again only when its former session has run out.
     "broker.session.timeout.ms": "2000",

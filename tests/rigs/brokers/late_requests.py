@@ -4,21 +4,13 @@ A proxy stands between the clients and a Kafka of its own. It reads the kind of 
 (https://kafka.apache.org/protocol), keeps one back and cuts its connection. The client connects
 again and repeats the request; the one kept back is delivered while the next transaction runs. A
 network does the same with a packet that takes another way.
-
-    python -m tests.rigs.brokers.late_requests [TRIES]
-
-tries it with Firstseen's producer and, as a control, with one that keeps its epoch. It prints one
-JSON object; its exit code is 1 where a transaction of Firstseen's was torn.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import struct
-import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -34,7 +26,7 @@ from streams.kafka.clients import AdminClient, Consumer, Producer, committed_off
 from streams.kafka.errors import AbortedError
 from streams.kafka.producers import ProducerRecord, RecordTooLargeError
 from streams.kafka.transactions import TransactionalProducer
-from tests.rigs.brokers.kafka_broker import KafkaBroker, why_kafka_cannot_run
+from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.kafka_configuration import protocols
 from tests.rigs.brokers.loopback_ports import free_port
 
@@ -291,38 +283,3 @@ class Scene:
     def committed(self) -> int:
         (found,) = committed_offsets(self._group, [TopicPartition(RAW, 0)], SECONDS)
         return int(found.offset)
-
-
-def torn(values: list[str]) -> int:
-    return sum(value.endswith("-torn") for value in values)
-
-
-def main(tries: int = 200) -> None:
-    if (reason := why_kafka_cannot_run()) is not None:
-        raise SystemExit(reason)
-    with tempfile.TemporaryDirectory(prefix="late-requests-") as directory:
-        scene = Scene(Path(directory))
-        with scene.running():
-            ours = scene.producer()
-            for number in range(tries):
-                scene.try_late(ours, f"ours-{number}")
-            values = scene.outputs()
-            control_tries = min(tries, 20)
-            for number in range(control_tries):
-                control = KeptEpoch(scene.config)
-                scene.try_late(control, f"control-{number}")
-                control.close()
-            control_values = scene.outputs()[len(values) :]
-    report = {
-        "tries": tries,
-        "committed_once": len([each for each in values if each.endswith("-first")]),
-        "torn": torn(values),
-        "control_tries": control_tries,
-        "control_torn": torn(control_values),
-    }
-    print(json.dumps(report))
-    raise SystemExit(1 if report["torn"] else 0)
-
-
-if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))

@@ -70,7 +70,6 @@ def test_a_tombstone_differs_from_an_empty_value(broker: Broker) -> None:
 def test_without_kafka_its_tests_are_skipped_or_fail(
     tmp_path: Path, required: dict[str, str]
 ) -> None:
-    """For one reason, which is printed once."""
     cleared = {k: v for k, v in os.environ.items() if not k.startswith(("FIRSTSEEN_", "PYTEST_"))}
     run = subprocess.run(
         [
@@ -107,15 +106,14 @@ os.kill(os.getpid(), 9)
 """
 
 
-def test_a_kafka_does_not_outlive_a_test_run_that_is_killed(
-    own_kafka_broker: Broker, tmp_path: Path
-) -> None:
+def test_a_kafka_does_not_outlive_a_test_run_that_is_killed(own_kafka_broker: Broker) -> None:
     server = own_kafka_broker.server
     assert isinstance(server, KafkaBroker)
     server.stop()  # Its data and ports serve again: formatted once, started twice.
+    directory = server.log_path.parent
     ports = [str(server.client_port), str(server.controller_port)]
     run = subprocess.run(
-        [sys.executable, "-c", STARTS_AND_DIES, tmp_path / "kafka", *ports],
+        [sys.executable, "-c", STARTS_AND_DIES, directory, *ports],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -124,7 +122,7 @@ def test_a_kafka_does_not_outlive_a_test_run_that_is_killed(
     )
     assert run.returncode == -signal.SIGKILL, run.stderr
     assert run.stdout == "answers\n"
-    find = ["pgrep", "-f", str(tmp_path / "kafka" / "server.properties")]
+    find = ["pgrep", "-f", str(directory / "server.properties")]
     await_that(lambda: subprocess.run(find, capture_output=True, check=False).returncode == 1)
 
 

@@ -1,7 +1,7 @@
-"""A worker with one fault: ``python -m tests.rigs.workers.faulty_worker FAULT [OPTION…]``.
+"""Workers with one fault, one of the functions below: ``Worker.start(FAULT)`` forks one.
 
-It takes the options of ``firstseen worker`` after the name of the fault, one of the functions
-below, and ends when its standard input does.
+``python -m tests.rigs.workers.faulty_worker FAULT [OPTION…]`` is one too. It takes the options of
+``firstseen worker`` after the fault, and ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 
 from simhash_core.log import versions
 from streams.cli.main import main
-from streams.cli.worker_launcher import end_when_orphaned
 from streams.kafka.clients import Producer
 from streams.kafka.raw_consumer import RawRecords
 from streams.kafka.transactions import TransactionalProducer
@@ -138,14 +137,15 @@ FAULTS: dict[str, Callable[..., None]] = {
 }
 
 
-def faulty(fault: str) -> list[str]:
-    """The command of a worker with a fault, ``NAME`` or ``NAME=SECONDS``, for ``start_as``."""
-    assert fault.partition("=")[0] in FAULTS
-    return [sys.executable, "-m", __name__, fault]
+def have(fault: str) -> None:
+    """Give this process a fault, ``NAME`` or ``NAME=SECONDS``."""
+    name, _, seconds = fault.partition("=")
+    FAULTS[name](*([float(seconds)] if seconds else []))
 
 
 if __name__ == "__main__":
-    name, _, seconds = sys.argv[1].partition("=")
-    FAULTS[name](*([float(seconds)] if seconds else []))
+    from streams.cli.worker_launcher import end_when_orphaned
+
+    have(sys.argv[1])
     threading.Thread(target=end_when_orphaned, daemon=True).start()
     sys.exit(main(["worker", *sys.argv[2:]]))

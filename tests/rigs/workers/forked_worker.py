@@ -40,12 +40,14 @@ class ForkedWorker:
         environment: Mapping[str, str],
         log: BinaryIO,
         namespace: str | None = None,
+        fault: str = "",
     ) -> None:
+        """``fault``: what ``faulty_worker`` gives it."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         reading, writing = os.pipe()
         self.stdin = os.fdopen(writing, "wb")
         self.returncode: int | None = None
-        request = json.dumps([list(options), dict(environment), namespace]).encode()
+        request = json.dumps([list(options), dict(environment), namespace, fault]).encode()
         with theirs:
             socket.send_fds(_server(), [request], [theirs.fileno(), reading, log.fileno()])
         os.close(reading)
@@ -107,6 +109,7 @@ class _Request(NamedTuple):
     options: list[str]
     environment: dict[str, str]
     namespace: str | None
+    fault: str
     answers: socket.socket
     stdin: int
     log: int
@@ -148,8 +151,9 @@ def _received(requests: socket.socket) -> _Request | None:
     if not message:
         return None
     answers, stdin, log = descriptors
-    options, environment, namespace = json.loads(message)
-    return _Request(options, environment, namespace, socket.socket(fileno=answers), stdin, log)
+    options, environment, namespace, fault = json.loads(message)
+    connection = socket.socket(fileno=answers)
+    return _Request(options, environment, namespace, fault, connection, stdin, log)
 
 
 def _answer_ended(running: dict[int, socket.socket]) -> None:
@@ -172,6 +176,8 @@ def _become(request: _Request) -> None:
     os.environ.update(request.environment)
     if request.namespace is not None:
         _enter(request.namespace)
+    if request.fault:
+        faulty_worker.have(request.fault)
     sys.argv[1:] = request.options
     runpy.run_module(LAUNCHER, run_name="__main__", alter_sys=True)
 
@@ -188,6 +194,7 @@ def _enter(namespace: str) -> None:
 if __name__ == "__main__":
     import streams.cli.worker_command
     import streams.worker.process  # noqa: F401 - children need not import it
+    from tests.rigs.workers import faulty_worker
 
     gc.collect()
     gc.freeze()

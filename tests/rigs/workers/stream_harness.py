@@ -49,12 +49,12 @@ class Worker(WorkerProcess):
         super().__enter__()
         return self
 
-    def start(self) -> None:
-        """Start it, forked from a process that has its code."""
+    def start(self, fault: str = "") -> None:
+        """Start it, forked from a process that has its code, with a fault of ``faulty_worker``."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith(OUR_VARIABLES)}
         with self.log.open("ab") as log:
             # It has what is used of a ``Popen``.
-            process: Any = ForkedWorker(self._options, environment, log, self.namespace)
+            process: Any = ForkedWorker(self._options, environment, log, self.namespace, fault)
         self._process = process
 
     def start_as(self, command: Sequence[str]) -> None:

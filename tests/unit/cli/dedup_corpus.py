@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from simhash_core.documents import Document, RawRecord, SourcePosition
+from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinter
 from streams.corpus.corpus import generate
 from streams.documents.fields import FieldSettings
@@ -54,34 +54,31 @@ def expected_verdicts(known: dict[str, Known], near: Nearness) -> tuple[list[str
 
     The nearest that shares a bucket and is confirmed is the original; of equals, the earliest.
     """
-    rows = np.empty((0, near.scheme.bits), dtype=np.uint8)
-    by_row: list[str] = []
+    uniques: dict[str, Known] = {}
     by_content: dict[bytes, str] = {}
-    uniques: list[str] = []
     repeats: list[Repeat] = []
     for source, document in known.items():
         if document.fingerprint is None:
             original = by_content.setdefault(document.content_digest, source)
-            repeat = None if original == source else Repeat(source, original, 0)
+            found = [] if original == source else [Repeat(source, original, 0)]
         else:
-            bits = np.unpackbits(np.frombuffer(document.fingerprint, dtype=np.uint8))
-            distances = (rows != bits).sum(axis=1)
-            confirmed = (
-                Repeat(source, by_row[row], int(distances[row]))
-                for row in np.argsort(distances, kind="stable").tolist()  # first of equals
-                if distances[row] <= near.scheme.distance
-                and near.share_a_bucket(document, known[by_row[row]])
-                and near.confirms(int(distances[row]), document, known[by_row[row]])
+            distances = (
+                (distance_bits(document.fingerprint, other.fingerprint), original, other)
+                for original, other in uniques.items()
+                if other.fingerprint is not None
             )
-            repeat = next(confirmed, None)
-            if repeat is None:
-                rows = np.vstack([rows, bits])
-                by_row.append(source)
-        if repeat is None:
-            uniques.append(source)
+            found = [
+                Repeat(source, original, distance)
+                for distance, original, other in distances
+                if distance <= near.scheme.distance
+                and near.share_a_bucket(document, other)
+                and near.confirms(distance, document, other)
+            ]
+        if found:
+            repeats.append(min(found, key=attrgetter("distance")))
         else:
-            repeats.append(repeat)
-    return uniques, repeats
+            uniques[source] = document
+    return list(uniques), repeats
 
 
 def read_output(directory: Path, stem: str) -> DedupOutput:

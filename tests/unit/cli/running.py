@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, NamedTuple
 
 from streams.cli.main import main
@@ -39,11 +39,15 @@ def firstseen(
     )
 
 
-@contextmanager
-def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+def started(*arguments: str) -> AbstractContextManager[subprocess.Popen[str]]:
     """Start `firstseen` as a process; it is killed at the end of the block."""
+    return started_as(sys.executable, "-m", "streams.cli.main", *arguments)
+
+
+@contextmanager
+def started_as(*command: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "streams.cli.main", *arguments],
+        command,
         env=clean_environment() | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

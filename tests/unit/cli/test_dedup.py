@@ -119,21 +119,14 @@ def test_default_outputs_are_beside_the_file(tmp_path: Path) -> None:
 
 
 def test_gzip_has_the_same_content_and_the_same_bytes_each_time(source_file: Path) -> None:
-    packed = ["--unique", "u.gz", "--duplicates", "d.gz", "--dead-letters", "x.gz"]
-    again = ["--unique", "v.gz", "--duplicates", "e.gz", "--dead-letters", "y.gz"]
-    Path("stream.jsonl").write_bytes(source_file.read_bytes())
-    dedup("stream.jsonl", *OUTPUTS)
-    Path("gz").mkdir()
-    Path("gz/stream.jsonl.gz").write_bytes(gzip.compress(source_file.read_bytes()))
-
-    dedup("gz/stream.jsonl.gz", *packed)
-    dedup("gz/stream.jsonl.gz", *again)
-
-    for name in "ux":
-        content = gzip.decompress(Path(f"{name}.gz").read_bytes())
-        assert content.replace(b"stream.jsonl.gz", b"stream.jsonl") == Path(name).read_bytes()
-    for name, other in zip("udx", "vey", strict=True):
-        assert Path(f"{name}.gz").read_bytes() == Path(f"{other}.gz").read_bytes()
+    dedup(str(source_file), *OUTPUTS)
+    for name in ("a", "b"):
+        outputs = (f"{name}u.gz", "--duplicates", f"{name}d.gz", "--dead-letters", f"{name}x.gz")
+        dedup(str(source_file), "--unique", *outputs)
+    for name in "udx":
+        packed = Path(f"a{name}.gz").read_bytes()
+        assert gzip.decompress(packed) == Path(name).read_bytes()
+        assert packed == Path(f"b{name}.gz").read_bytes()
 
 
 def test_standard_output_has_nothing_but_the_uniques(

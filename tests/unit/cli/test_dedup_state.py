@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from streams.errors import ExitCode
 from streams.offline.dedup_files import KINDS, OutputState, RunProgress, decode_run, encode_run
@@ -95,18 +93,6 @@ def test_two_files_on_one_state_have_the_outcome_of_one(lines: list[bytes]) -> N
         (place_in_parts(each["source"]), place_in_parts(each["original"]["source"]))
         for each in whole.duplicates
     ]
-
-
-def test_the_same_file_again_is_all_repeats_of_the_first_run(lines: list[bytes]) -> None:
-    write("f.jsonl", lines[:300])
-    first = report_of(*F)
-    second = report_of(*F, "--unique", "u", "--duplicates", "d", "--dead-letters", "x")
-    assert (second["run"], second["unique"]) == (2, 0)
-    assert second["duplicates"] == first["documents"] == second["documents"]
-    assert second["index_documents"] == first["index_documents"]
-    for record in json_lines(Path("d")):
-        assert record["source"]["topic"] == "f.jsonl#2"
-        assert record["original"]["source"]["topic"] == "f.jsonl#1"
 
 
 def test_written_outputs_are_not_begun_anew_unasked(lines: list[bytes]) -> None:
@@ -214,14 +200,6 @@ def test_a_run_does_not_go_on_when_its_input_or_an_output_has_changed(lines: lis
     assert report_of(*F)["lines"] == 1600
 
 
-def test_a_state_of_another_profile_is_refused(lines: list[bytes]) -> None:
-    write("f.jsonl", lines[:50])
-    report_of(*F, "--profile", "classic")
-    message = message_of(ExitCode.CONFIGURATION, *F, "--profile", "wide", "--force")
-    assert "bits=64 " in message
-    assert "bits=256 " in message
-
-
 def test_a_second_process_on_a_state_does_not_disturb_the_first(lines: list[bytes]) -> None:
     write("f.jsonl", lines)
     write("g.jsonl", lines[:10])
@@ -261,7 +239,8 @@ def test_windows_replaced_ids_and_scopes_hold_across_runs() -> None:
     assert second == ["a", "e"]
     third = uniques(line("f", text, 20), line("g", text, 30), line("h", other, 15))
     assert third == ["f", "h"]
-    message_of(ExitCode.CONFIGURATION, *F, *forget)  # another window is another index
+    other_index = message_of(ExitCode.CONFIGURATION, *F, *forget)
+    assert "window" in other_index
 
 
 def test_the_names_of_a_stored_run_are_fixed() -> None:
@@ -272,7 +251,7 @@ def test_the_names_of_a_stored_run_are_fixed() -> None:
         file=1,
         outputs={
             "unique": OutputState(Path("/data/out/u.jsonl"), 7000),
-            "duplicates": OutputState(Path("/data/out/d e.jsonl"), 900),
+            "duplicates": OutputState(Path("/data/out/d e\udcff.jsonl"), 900),  # no UTF-8
             "dead_letters": OutputState(Path("/data/out/x.jsonl"), 0),
         },
         lines=500,
@@ -284,7 +263,7 @@ def test_the_names_of_a_stored_run_are_fixed() -> None:
         '{"run":3,"finished":false,"inputs":["新闻.jsonl","b.csv"],"file":1,"lines":500,'
         '"lines_xxh3":18446744073709551615,"lines_before":70,"outputs":{'
         '"unique":{"path":"/data/out/u.jsonl","bytes":7000},'
-        '"duplicates":{"path":"/data/out/d%20e.jsonl","bytes":900},'
+        '"duplicates":{"path":"/data/out/d%20e%FF.jsonl","bytes":900},'
         '"dead_letters":{"path":"/data/out/x.jsonl","bytes":0}},'
         '"counts":{"unique":450,"dead_letter/not_json":2}}'
     ).encode()
@@ -292,29 +271,3 @@ def test_the_names_of_a_stored_run_are_fixed() -> None:
     assert encode_run(run) == stored
     assert decode_run(stored) == run
     assert decode_run(b"") is None
-
-
-# What the names of files can be: any bytes but / and NUL.
-names = st.binary(min_size=1, max_size=20).map(
-    lambda raw: raw.replace(b"/", b"").replace(b"\0", b"").decode(errors="surrogateescape")
-)
-sizes = st.integers(0, (1 << 63) - 1)
-outputs = st.builds(OutputState, names.map(lambda name: Path("/d") / name), sizes)
-
-
-@given(
-    st.builds(
-        RunProgress,
-        run=st.integers(1, 1 << 40),
-        inputs=st.lists(st.text(min_size=1, max_size=20), min_size=1).map(tuple),
-        file=sizes,
-        outputs=st.fixed_dictionaries(dict.fromkeys(KINDS, outputs)),
-        finished=st.booleans(),
-        lines=sizes,
-        digest=st.integers(0, (1 << 64) - 1),
-        lines_before=sizes,
-        counts=st.dictionaries(st.text(), sizes, max_size=4),
-    )
-)
-def test_a_stored_run_is_read_as_it_was_written(run: RunProgress) -> None:
-    assert decode_run(encode_run(run)) == run

@@ -15,7 +15,7 @@ from simhash_core.verdicts import Rejection, RejectionReason
 from streams.dead_letters.letters import DeadLetterTopics
 from streams.dead_letters.replay import OffsetRanges, redeliveries_of
 from streams.errors import ExitCode
-from streams.kafka.clients import Consumer, Producer
+from streams.kafka.clients import Consumer
 from streams.kafka.errors import FencedError
 from streams.kafka.producers import ProducerRecord
 from streams.settings.loader import load_settings
@@ -23,10 +23,12 @@ from streams.worker.outputs import dead_letter_record
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.waiting import await_that
 from tests.unit.cli.running import Run, report_of, run_here, started
+from tests.unit.cli.test_consume import put
 from tests.unit.documents.samples import RULES
 
 YEAR_12000_MS = 316_516_723_200_000
 TIME_MS = 1_714_536_000_000
+DETAIL = "broken: mend it\x1b[7m"
 ESCAPE = "\x1b[2J\x9b31m\u202e雪"
 
 
@@ -38,19 +40,16 @@ class Letters(NamedTuple):
 
     def put(self, records: Iterable[tuple[RejectionReason, RawRecord]]) -> None:
         """Put dead letters on the topic, as a worker does; the sources count from 0."""
-        producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers})
-        for offset, (reason, raw) in enumerate(records):
-            source = SourcePosition(self.raw, 1, offset)
-            rejection = Rejection(source, raw, reason, "broken: mend it\x1b[7m")
-            out = dead_letter_record(rejection, RULES)
-            producer.produce(
-                *(self.dead, out.value, out.key),
-                timestamp=raw.timestamp_ms,
-                headers=list(out.headers),
-            )
-            if len(producer) > 5_000:
-                producer.flush(10)
-        assert producer.flush(10) == 0
+        put(
+            self.broker,
+            self.dead,
+            (
+                dead_letter_record(
+                    Rejection(SourcePosition(self.raw, 1, offset), raw, reason, DETAIL), RULES
+                )
+                for offset, (reason, raw) in enumerate(records)
+            ),
+        )
 
     def run(self, *arguments: str) -> Run:
         return run_here("dlq", arguments[0], *self.options, *arguments[1:])
@@ -169,8 +168,6 @@ def test_positions_that_cannot_be_sent_are_named(letters: Letters) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((), "--all"),
-        (("--all", "0@1"), "--all"),
         (("7",), "topic/partition@offset"),
         (("other/0@7",), "other/0@7"),
         (("9@7",), "1 partition"),

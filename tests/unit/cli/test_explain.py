@@ -101,7 +101,9 @@ def test_distance_bits_and_blocks_are_those_of_the_fingerprints(profile: str, te
 def test_the_drawing_marks_the_differing_bits_of_all_blocks() -> None:
     options = ["--set", "index.blocks=16", "--set", "index.cuts=2"]
     found = explained(ARTICLE, COPY, *options)
-    rows = [line.split() for line in page(ARTICLE, COPY, *options).splitlines() if "·" in line]
+    drawing = page(ARTICLE, COPY, *options)
+    assert "Features that weigh most" in drawing
+    rows = [line.split() for line in drawing.splitlines() if "·" in line]
     assert [int(row[0]) for row in rows] == list(range(32))
     drawn = "".join(row[3] for row in rows[:16])
     places = sorted(bit["bit"] for bit in found["differing_bits"])

@@ -27,7 +27,14 @@ from streams.errors import (
     report,
 )
 from tests.repository.source_tree import ROOT
-from tests.unit.cli.running import SECONDS_MAX, clean_environment, firstseen, report_of, run_here
+from tests.unit.cli.running import (
+    SECONDS_MAX,
+    clean_environment,
+    firstseen,
+    report_of,
+    run_here,
+    started_as,
+)
 
 COMMANDS = cli.list_commands(click.Context(cli))
 
@@ -152,8 +159,7 @@ def test_a_pipe_that_nobody_reads_ends_a_command_in_silence(command: str, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("sent", "code"),
-    [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)],
+    ("sent", "code"), [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)]
 )
 def test_a_signal_ends_the_wait_for_a_broker(sent: signal.Signals, code: ExitCode) -> None:
     program = (  # says that the wait begins, which no output of the command does
@@ -162,21 +168,12 @@ def test_a_signal_ends_the_wait_for_a_broker(sent: signal.Signals, code: ExitCod
         "b.connect_admin = lambda *a: (print('waiting', flush=True), connect(*a))[1]; "
         "sys.exit(main(['topics', 'check', '--broker', '127.0.0.1:1', '--timeout', '60']))"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", program],
-        env=clean_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "waiting\n"
-            time.sleep(0.2)  # into the wait
-            process.send_signal(sent)
-            _, message = process.communicate(timeout=SECONDS_MAX)
-        finally:
-            process.kill()
+    with started_as(sys.executable, "-c", program) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        time.sleep(0.2)  # into the wait
+        process.send_signal(sent)
+        _, message = process.communicate(timeout=SECONDS_MAX)
 
     assert process.returncode == code
     assert "Traceback" not in message

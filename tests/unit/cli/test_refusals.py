@@ -49,6 +49,9 @@ WRONG_USAGE = [
     ("config show --jsno", "--jsno"),
     ("config reference --update page.md", "--update"),
     ("topics create --partitions 0", "1<=x<=4096"),
+    *((f"worker --processes {count}", "--processes") for count in ("0", "257", "many", "1.5")),
+    ("dlq replay", "--all"),
+    ("dlq replay --all 0@1", "--all"),
     ("produce absent.jsonl", "absent.jsonl"),
     ("produce - -", "twice"),
     ("produce empty", "folder empty"),
@@ -99,6 +102,7 @@ WRONG_USAGE = [
 ]
 WRONG_SETTINGS = [
     ("topics check --application-id 'a b'", "application_id", "'a b'", "--application-id"),
+    ("worker --processes 4 --set web.port=65532", "web.port is 65532", "it must be 65531 or less"),
     ("demo --set batch.documents=0", "batch.documents"),
     ("demo --profile wider", "profile"),
     *(

@@ -128,7 +128,7 @@ def test_json_is_one_line_with_its_schema_first_and_escapes_what_does_not_print(
 def test_every_kind_of_json_is_in_the_docs() -> None:
     page = (ROOT / "docs" / "formats.md").read_text("utf-8")
     listed = page.partition("### What commands write")[2].partition("###")[0]
-    written = re.compile(r'(?:write_json|write_blocks|json_line)\(\s*"([a-z-]+)"')
+    written = re.compile(r'(?:write_json|write_answer|json_line)\(\s*"([a-z-]+)"')
     modules = (ROOT / "streams" / "cli").glob("*.py")
     found = {kind for each in modules for kind in written.findall(each.read_text("utf-8"))}
     assert len(found) > 15

@@ -8,11 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from streams.cli import worker_processes
 from streams.cli.worker_processes import BackOff, available_cores, exit_code, settings_of, worst_of
-from streams.errors import ExitCode
 from streams.settings.settings import Settings, WebSettings
-from tests.unit.cli.running import message_of
 
 # ---- how many
 
@@ -42,11 +39,6 @@ def test_auto_is_the_lowest_of_affinity_and_limits(
         (tmp_path / "groups" / group / "cpu.max").write_text(limit + "\n")
 
     assert available_cores(tmp_path / "groups", membership) == cores
-
-
-@pytest.mark.parametrize("count", ["0", "257", "many", "-1", "1.5"])
-def test_other_numbers_are_refused(count: str) -> None:
-    assert "--processes" in message_of(ExitCode.USAGE, "worker", "--processes", count)
 
 
 # ---- the settings of each
@@ -79,14 +71,6 @@ def test_each_process_has_its_own_directory_port_name_and_address() -> None:
 )
 def test_an_address_gets_the_port_of_its_process(url: str | None, of_the_first: str | None) -> None:
     assert settings_of(Settings(web=WebSettings(url=url)), 0).web.url == of_the_first
-
-
-def test_a_port_with_too_few_after_it_is_refused() -> None:
-    said = message_of(
-        ExitCode.CONFIGURATION, "worker", "--processes", "4", "--set", "web.port=65532"
-    )
-    assert "web.port is 65532" in said
-    assert "it must be 65531 or less" in said
 
 
 # ---- restarts and exit codes
@@ -139,8 +123,3 @@ def test_exit_code_of_a_process(returncode: int, stopping: bool, code: int) -> N
 )
 def test_the_worst_code_is_the_one_that_needs_most(codes: list[int], worst: int) -> None:
     assert worst_of(codes) == worst_of(reversed(codes)) == worst
-
-
-def test_a_restart_mends_all_but_what_must_be_corrected() -> None:
-    never = {code for code in range(256) if not worker_processes.is_mended_by_a_restart(code)}
-    assert never == {ExitCode.USAGE, ExitCode.CONFIGURATION}

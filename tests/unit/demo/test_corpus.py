@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import random
@@ -11,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable
 from difflib import SequenceMatcher
 from functools import cache
-from typing import Any
 
 import pytest
 
@@ -29,15 +27,13 @@ from streams.corpus.generated import (
     GeneratedRecord,
     Outcome,
 )
-from streams.corpus.language import LANGUAGES, expand, parse
+from streams.corpus.language import LANGUAGES, expand
 from streams.documents.fields import FieldSettings
 from streams.documents.raw_documents import DocumentReader
 from tests.repository.source_tree import ROOT
 
 SEED = 2024
 DOCUMENTS = 2_500
-# Seeds are named in figures and bug reports. Who changes the word lists on purpose changes this.
-GOLDEN = "60de89b7f3d1d25bb438ae33b8d484110f3ee1fe58072a033babf4c3ab3c1d17"
 
 
 @cache
@@ -78,15 +74,8 @@ def shingles(text: str) -> frozenset[str]:
     return frozenset(text[at : at + 5] for at in range(len(text) - 4))
 
 
-def test_the_stream_of_a_seed_is_that_of_earlier_versions() -> None:
-    """Each process has a hash seed of its own (PYTHONHASHSEED): nothing depends on it."""
-    digest = hashlib.sha256()
-    for record in generate(SEED, 400):
-        digest.update(repr(record).encode())
-    assert digest.hexdigest() == GOLDEN
-
-
-def test_the_example_file_is_what_the_generator_writes() -> None:
+def test_a_seed_gives_the_example_file() -> None:
+    """Seeds are named in figures and bug reports. A change of the word lists changes this file."""
     content = (ROOT / "examples" / "documents.jsonl").read_bytes()
     assert content == b"".join(example_lines())
     assert content.count(b"\n") == EXAMPLE_LINES
@@ -262,26 +251,24 @@ def test_posts_have_one_root_just_where_their_contents_are_equal() -> None:
 )
 def test_each_draw_is_one_of_the_sentences_of_a_pattern(pattern: str, sentences: set[str]) -> None:
     rngs = (random.Random(seed) for seed in range(200))
-    assert {expand(parse(pattern), rng, str.upper) for rng in rngs} == sentences
+    assert {expand(pattern, rng, str.upper) for rng in rngs} == sentences
 
 
-@pytest.mark.parametrize("broken", ["[a|b", "a]", "a|b", "{#3}", "{#a-b}"])
-def test_a_pattern_that_cannot_be_read_is_refused(broken: str) -> None:
-    with pytest.raises(ValueError, match=r"pattern|float"):
-        parse(broken)
-
-
-@pytest.mark.parametrize("code", sorted(LANGUAGES))
+@pytest.mark.parametrize("code", LANGUAGES)
 def test_every_pattern_can_be_written_in_every_topic(code: str) -> None:
     language = LANGUAGES[code]
     rng = random.Random(9)
     for topic in language.topics:
         cast = Cast(rng, language, topic)
-        lists: dict[str, Any] = {}
-        for each in (*language.voices, language.phrases, {"title": language.titles}):
-            lists |= each
-        for section, patterns in lists.items():
-            for pattern in patterns:
-                sentence = expand(pattern, rng, cast.fill)
-                assert sentence.strip() == sentence, (section, sentence)
-                assert not set(sentence) & set("[]{}|/"), (section, sentence)
+        reposts = (
+            each.replace("{title}", "T") for each in itertools.chain(*language.reposts.values())
+        )
+        others = {"titles": language.titles, "reposts": tuple(reposts)}
+        lists = (*language.voices, language.phrases, topic.roles, language.commonplaces, others)
+        for section, pattern in (
+            (name, pattern) for each in lists for name in each for pattern in each[name]
+        ):
+            sentence = expand(pattern, rng, cast.fill)
+            assert sentence.strip() == sentence, (section, sentence)
+            marks = "[]{}|" if section == "actions" else "[]{}|/"
+            assert not set(sentence) & set(marks), (section, sentence)

@@ -95,32 +95,17 @@ def test_recall_and_precision_of_copies(
 
 
 def test_an_original_called_a_duplicate_costs_precision_of_its_kind() -> None:
-    outputs: list[ReceivedOutput] = [
-        unique(0),
-        duplicate(1, "a"),
-        duplicate(2, "a"),
-        duplicate(3, "a"),
-        DEAD_X,
-    ]
-    result = score(STREAM, outputs)
-    assert result.kinds[EditKind.ORIGINAL].precision == 0.0
-    assert result.kinds[EditKind.ORIGINAL].recall is None
-    assert result.precision == pytest.approx(2 / 3)
-    assert result.recall == 1.0
+    result = score(STREAM, [unique(0), *(duplicate(index, "a") for index in (1, 2, 3)), DEAD_X])
+    original = result.kinds[EditKind.ORIGINAL]
+    assert (original.precision, original.recall) == (0.0, None)
+    assert (result.precision, result.recall) == (pytest.approx(2 / 3), 1.0)
 
 
 def test_a_copy_judged_before_its_original_is_a_swap() -> None:
     """The overall recall counts the original in place of the copy."""
-    outputs: list[ReceivedOutput] = [
-        unique(2),
-        duplicate(0, "a1"),
-        unique(1),
-        duplicate(3, "a1"),
-        DEAD_X,
-    ]
+    outputs = [unique(2), duplicate(0, "a1"), unique(1), duplicate(3, "a1"), DEAD_X]
     result = score(STREAM, outputs)
-    assert result.swapped == 1
-    assert (result.recall, result.precision) == (1.0, 1.0)
+    assert (result.swapped, result.recall, result.precision) == (1, 1.0, 1.0)
     assert result.overall.recall == 0.5
 
 

@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from simhash_core.documents import SourcePosition
+from streams.demo.feed import Counts
 from streams.demo.live_view import LineView, LiveView, Progress, shown
 from streams.demo.summary import (
     PAIRS_MAX,
@@ -19,7 +20,6 @@ from streams.demo.summary import (
     DemoReport,
     Examples,
     StageTime,
-    TextMemory,
     demo_page,
     describe_change,
     print_examples,
@@ -106,20 +106,13 @@ CHANGE = (
 def progress(share: float | None) -> Progress:
     source = SourcePosition("raw-documents", 0, 0)
     ids = (f"新闻-第{number}篇-" + "很长的编号" * 10 for number in range(24))
-    return Progress(
-        sent=1600,
-        decided=1500,
-        share=share,
-        unique=800,
-        undecidable=100,
-        duplicates=650,
-        dead_letters=50,
-        seconds=3.25,
-        per_second=461.5,
-        latest=[
-            DuplicateOutput(source, id_, source, "原文", 31, 256, 0.8789, "near") for id_ in ids
-        ],
+    counts = Counts()
+    counts.unique, counts.undecidable = 800, 100
+    counts.by_method["near"], counts.by_reason["not_json"] = 650, 50
+    counts.latest.extend(
+        DuplicateOutput(source, id_, source, "原文", 31, 256, 0.8789, "near") for id_ in ids
     )
+    return Progress(counts, decided=1500, share=share, seconds=3.25, per_second=461.5)
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (40, 12)])
@@ -225,8 +218,7 @@ def test_the_summary_says_how_well_and_where_the_time_went() -> None:
 
 
 def test_the_summary_of_the_users_documents_does_not_say_how_well() -> None:
-    unknown = {"by_kind": None, "precision": None, "recall": None}
-    lines = summary_lines(msgspec.structs.replace(REPORT, **unknown, lost=1, too_long=3))
+    lines = summary_lines(msgspec.structs.replace(REPORT, by_kind=None, lost=1, too_long=3))
     assert lines[0].endswith("1 lost, 0 repeated")
     assert not any("How well" in line for line in lines)
     assert any(line.startswith("  left out       3") for line in lines)
@@ -250,12 +242,11 @@ def duplicate(offset: int, distance: int) -> DuplicateOutput:
 
 @pytest.fixture
 def examples() -> Examples:
-    texts = TextMemory(DocumentReader(FieldSettings(), 1 << 20))
+    found = Examples(DocumentReader(FieldSettings(), 1 << 20))
     for offset in range(4):
         value = f'{{"id": "d{offset}", "title": "<b>", "text": "{HOSTILE} {offset}"}}'
-        texts.remember(None, value.encode(), source(offset), f"my.jsonl, line {offset + 1}")
-    texts.remember(None, b"<i>no json", source(4), "my.jsonl, line 5")
-    found = Examples(texts)
+        found.note_sent(None, value.encode(), source(offset), f"my.jsonl, line {offset + 1}")
+    found.note_sent(None, b"<i>no json", source(4), "my.jsonl, line 5")
     for output in (duplicate(1, 3), duplicate(2, 41), duplicate(3, 0), duplicate(9, 60)):
         found.note_output(output)
     found.note_output(DeadLetterOutput(source(4), "not_json", "not JSON: <i>"))

@@ -47,69 +47,57 @@ def refused_field(reason: R, detail: str, **content: object) -> Refused:
     return Refused(reason, raw(as_json({"text": "雪", **content})), detail)
 
 
-def refused_event(detail: str, **envelope: object) -> Refused:
-    return Refused(
-        R.BAD_CLOUDEVENT,
-        raw(as_json({**ENVELOPE, "data": {"text": "雪"}, **envelope}), headers=STRUCTURED),
-        detail,
-    )
+def refused_event(detail: str, reason: R = R.BAD_CLOUDEVENT, /, **envelope: object) -> Refused:
+    members = {**ENVELOPE, "data": {"text": "雪"}, **envelope}
+    return Refused(reason, raw(as_json(members), headers=STRUCTURED), detail)
 
 
 LONG_ID = "雪" * (ID_BYTES_MAX // 3 + 1)
 TEXT = as_json({"text": "雪"})
 
+LONG_ID_HEADER = ("ce_id", LONG_ID.encode())
+NO_TIMES: list[object] = ["yesterday", "", True, [], 10**15]
 CASES = [
-    Refused(R.NULL_VALUE, raw(None, key=None), "key"),
-    Refused(R.NULL_VALUE, raw(None, key=b""), "key"),
-    Refused(R.NULL_VALUE, raw(None, key=b"\xff"), "key"),
-    Refused(R.NULL_VALUE, raw(None, key=None, headers=EVENT_HEADERS), "key"),
+    *(
+        Refused(R.NULL_VALUE, raw(None, key, headers), "key")
+        for key, headers in ((None, ()), (b"", ()), (b"\xff", ()), (None, EVENT_HEADERS))
+    ),
     Refused(R.NOT_UTF8, raw(b'{"text": "\xff"}'), "byte 10"),
     Refused(R.NOT_UTF8, raw(b"ab\xff", headers=(("content-type", b"text/plain"),)), "byte 2"),
-    Refused(R.NOT_JSON, raw(b"plain text"), "JSON"),
-    Refused(R.NOT_JSON, raw(b""), "JSON"),
-    Refused(R.NOT_JSON, raw(b'{"text": NaN}'), "JSON"),
+    *(Refused(R.NOT_JSON, raw(value), "JSON") for value in (b"plain text", b"", b'{"text": NaN}')),
     Refused(R.NOT_JSON, raw(rb'{"id": "\ud800", "text": NaN}'), "NaN"),
     Refused(R.NOT_JSON, raw(b"[" * 100_000 + b"]" * 100_000), "deep"),
     Refused(R.NOT_JSON, raw(b"{", headers=EVENT_HEADERS), "JSON"),
     Refused(R.NOT_JSON, raw(b"{", headers=STRUCTURED), "JSON"),
-    Refused(R.NOT_AN_OBJECT, raw(b"[]"), "a list"),
-    Refused(R.NOT_AN_OBJECT, raw(b"17"), "a number"),
-    Refused(R.NOT_AN_OBJECT, raw(b"true"), "a boolean"),
-    Refused(R.NOT_AN_OBJECT, raw(b"null"), "null"),
-    Refused(R.NOT_AN_OBJECT, raw(b'"text"'), "a string"),
-    Refused(R.NOT_AN_OBJECT, raw(b"[]", headers=STRUCTURED), "envelope"),
-    Refused(
-        R.NOT_AN_OBJECT, raw(as_json({**ENVELOPE, "data": "雪"}), headers=STRUCTURED), "a string"
+    *(
+        Refused(R.NOT_AN_OBJECT, raw(value), kind)
+        for value, kind in (
+            *((b"[]", "a list"), (b"17", "a number"), (b"true", "a boolean"), (b"null", "null")),
+            (b'"text"', "a string"),
+        )
     ),
+    Refused(R.NOT_AN_OBJECT, raw(b"[]", headers=STRUCTURED), "envelope"),
+    refused_event("a string", R.NOT_AN_OBJECT, data="雪"),
     Refused(R.MISSING_TEXT, raw(b"{}"), '"text"'),
     Refused(R.MISSING_TEXT, raw(b'{"text": null}'), '"text"'),
-    Refused(R.MISSING_TEXT, raw(as_json(ENVELOPE), headers=STRUCTURED), "no data"),
-    Refused(R.WRONG_TYPE, raw(b'{"text": 17}'), '"text" is a number'),
-    Refused(R.WRONG_TYPE, raw(b'{"text": ["x"]}'), '"text" is a list'),
-    Refused(R.WRONG_TYPE, raw(b'{"text": {}}'), '"text" is an object'),
-    refused_field(R.WRONG_TYPE, '"id" is a boolean', id=True),
-    refused_field(R.WRONG_TYPE, '"id" is a number', id=1.0),
-    refused_field(R.WRONG_TYPE, '"id" is a list', id=[]),
+    refused_event("no data", R.MISSING_TEXT, data=None),
+    *(
+        refused_field(R.WRONG_TYPE, f'"{field}" is {kind}', **{field: value})
+        for field, value, kind in (
+            *(("text", 17, "a number"), ("text", ["x"], "a list"), ("text", {}, "an object")),
+            *(("id", True, "a boolean"), ("id", 1.0, "a number"), ("id", [], "a list")),
+            *(("title", 17, "a number"), ("keywords", ["x", 17], "a list with a number")),
+            *(("tags", [None], "a list with null"), ("tags", False, "a boolean")),
+            ("references", {}, "an object"),
+        )
+    ),
     refused_field(R.WRONG_TYPE, "surrogate", id="a\ud800"),
-    refused_field(R.WRONG_TYPE, '"title" is a number', title=17),
-    refused_field(R.WRONG_TYPE, '"keywords" is a list with a number', keywords=["x", 17]),
-    refused_field(R.WRONG_TYPE, '"tags" is a list with null', tags=[None]),
-    refused_field(R.WRONG_TYPE, '"tags" is a boolean', tags=False),
-    refused_field(R.WRONG_TYPE, '"references" is an object', references={}),
     refused_field(R.ID_TOO_LONG, '"id"', id=LONG_ID),
     Refused(R.ID_TOO_LONG, raw(TEXT, key=LONG_ID.encode()), "key"),
     Refused(R.ID_TOO_LONG, raw(None, key=LONG_ID.encode()), "key"),
-    Refused(
-        R.ID_TOO_LONG,
-        raw(TEXT, headers=(*EVENT_HEADERS, ("ce_id", LONG_ID.encode()))),
-        "CloudEvent",
-    ),
+    Refused(R.ID_TOO_LONG, raw(TEXT, headers=(*EVENT_HEADERS, LONG_ID_HEADER)), "CloudEvent"),
     Refused(R.TOO_LARGE, raw(b"x" * MAX_RECORD_BYTES), "max_record_bytes"),
-    refused_field(R.BAD_TIMESTAMP, '"timestamp"', timestamp="yesterday"),
-    refused_field(R.BAD_TIMESTAMP, '"timestamp"', timestamp=""),
-    refused_field(R.BAD_TIMESTAMP, '"timestamp"', timestamp=True),
-    refused_field(R.BAD_TIMESTAMP, '"timestamp"', timestamp=[]),
-    refused_field(R.BAD_TIMESTAMP, '"timestamp"', timestamp=10**15),
+    *(refused_field(R.BAD_TIMESTAMP, '"timestamp"', timestamp=value) for value in NO_TIMES),
     Refused(R.BAD_TIMESTAMP, raw(b'{"text": "x", "timestamp": 1e400}'), '"timestamp"'),
     Refused(R.BAD_TIMESTAMP, raw(TEXT, time_ms=NOW_MS * 1000), "record's own"),
     Refused(
@@ -134,18 +122,18 @@ CASES = [
         )
         for media_type in (b"application/cloudevents+avro", b"application/cloudevents-batch+json")
     ),
-    refused_event('"specversion"', specversion="2.0"),
-    refused_event('"specversion"', specversion=1.0),
-    refused_event('"id"', id=None),
-    refused_event('"id"', id=17),
-    refused_event('"source"', source=""),
-    refused_event('"type"', type=[]),
-    refused_event('"time"', time=17),
-    refused_event('"datacontenttype"', datacontenttype=17),
-    refused_event('"data_base64"', data_base64="eyJ9"),
-    refused_event('"data_base64"', data=None, data_base64="no base64"),
-    refused_event('"data_base64"', data=None, data_base64="雪"),
-    refused_event('"data_base64"', data=None, data_base64=17),
+    *(
+        refused_event(f'"{member}"', **{member: value})
+        for member, value in (
+            *(("specversion", "2.0"), ("specversion", 1.0), ("id", None), ("id", 17)),
+            *(("source", ""), ("type", []), ("time", 17), ("datacontenttype", 17)),
+            ("data_base64", "eyJ9"),
+        )
+    ),
+    *(
+        refused_event('"data_base64"', data=None, data_base64=value)
+        for value in ("no base64", "雪", 17)
+    ),
     refused_event('"data" is an object', datacontenttype="text/plain"),
 ]
 
@@ -251,11 +239,8 @@ def test_too_large_records_keep_what_fits_and_name_the_whole(
     )
 
 
-def test_large_text_within_the_limit_is_read() -> None:
+def test_large_text_within_the_limit_is_read_and_no_limit_is_below_a_byte() -> None:
     value = as_json({"text": "word " * (MAX_RECORD_BYTES // 5 - 10)})
     assert isinstance(read(raw(value)), Document)
-
-
-def test_record_limit_of_no_bytes_is_refused() -> None:
     with pytest.raises(UsageError, match="max_record_bytes"):
         DocumentReader(DEFAULT_FIELDS, 0)

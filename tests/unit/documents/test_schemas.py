@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -67,10 +68,9 @@ def view(output: ProducerRecord) -> dict[str, Any]:
     return record_view(output.key, output.value, output.timestamp_ms, tuple(output.headers))
 
 
-def duplicate_value(**changes: object) -> dict[str, Any]:
-    output = output_of(pending(raw(b""), NEAR))
-    assert output.value is not None
-    return {**json.loads(output.value), **changes}
+def duplicate_value() -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(output_of(pending(raw(b""), NEAR)).value or b"")
+    return value
 
 
 UNIQUE = view(output_of(pending(raw(b"value"))))
@@ -81,23 +81,17 @@ DEAD_LETTER = view(
 )
 
 
-@pytest.mark.parametrize("name", schemas.SCHEMAS)
-def test_schemas_are_valid_and_name_their_form_and_version(name: str) -> None:
-    schema = schemas.load(name)
-    Draft202012Validator.check_schema(schema)
-    assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
-    form, version = name.split(".v")
-    assert schema["$id"] == f"urn:firstseen:schema:{form}:{version}"
-    assert schema["title"]
-    assert schema["description"]
-
-
-def test_every_schema_file_is_listed() -> None:
+def test_schemas_are_valid_listed_and_name_their_form_and_version() -> None:
     present = {item.name for item in files(schemas).iterdir() if item.name.endswith(".json")}
     assert present == {f"{name}.json" for name in schemas.SCHEMAS}
-
-
-def test_unknown_schema_name_lists_the_known_ones() -> None:
+    for name in schemas.SCHEMAS:
+        schema = schemas.load(name)
+        Draft202012Validator.check_schema(schema)
+        assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
+        form, version = name.split(".v")
+        assert schema["$id"] == f"urn:firstseen:schema:{form}:{version}"
+        assert schema["title"]
+        assert schema["description"]
     with pytest.raises(UnknownNameError, match=r"'x'.*duplicate-of\.v2"):
         schemas.load("x")
 
@@ -147,109 +141,91 @@ def test_reader_and_schema_agree_on_documents(content: dict[str, Any]) -> None:
         assert result.reason in (RejectionReason.BAD_TIMESTAMP, RejectionReason.WRONG_TYPE)
 
 
-@pytest.mark.parametrize(
-    ("content", "valid"),
-    [
-        ({"text": ""}, True),
-        ({"text": "x", "id": 17, "timestamp": 17.5, "keywords": "one", "other": [1]}, True),
-        ({"text": "x", "id": None, "title": None, "tags": None, "timestamp": None}, True),
-        ({"text": "x", "timestamp": "2024-05-01T12:00:00.5+08:00"}, True),
-        ({}, False),
-        ([], False),
-        ({"text": None}, False),
-        ({"text": 17}, False),
-        ({"text": "x", "id": 1.5}, False),
-        ({"text": "x", "id": True}, False),
-        ({"text": "x", "id": "x" * 4_097}, False),
-        ({"text": "x", "title": 17}, False),
-        ({"text": "x", "keywords": [17]}, False),
-        ({"text": "x", "references": {}}, False),
-        ({"text": "x", "timestamp": "2024-05-01"}, False),
-        ({"text": "x", "timestamp": True}, False),
-        ({"text": "x", "timestamp": 1e15}, False),
-    ],
-)
-def test_reader_and_schema_agree_on_edge_cases(content: object, valid: bool) -> None:
-    assert (errors_of("raw-document.v1", content) == []) is valid
-    assert isinstance(read(raw(as_json(content))), Document) is valid
+VALID: list[object] = [
+    {"text": ""},
+    {"text": "x", "id": 17, "timestamp": 17.5, "keywords": "one", "other": [1]},
+    {"text": "x", "id": None, "title": None, "tags": None, "timestamp": None},
+    {"text": "x", "timestamp": "2024-05-01T12:00:00.5+08:00"},
+]
+INVALID: list[object] = [
+    *({}, [], {"text": None}, {"text": 17}),
+    *({"text": "x", "id": wrong} for wrong in (1.5, True, "x" * 4_097)),
+    *({"text": "x", "timestamp": wrong} for wrong in ("2024-05-01", True, 1e15)),
+    *({"text": "x", "title": 17}, {"text": "x", "keywords": [17]}, {"text": "x", "references": {}}),
+]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"schema": "firstseen.duplicate-of/1"},
-        {"id": 17},
-        {"source": ["raw-documents", 0, 7]},
-        {"source": {"topic": "raw-documents", "partition": -1, "offset": 7}},
-        {"original": {"id": "weather"}},
-        {"distance": 2.5},
-        {"distance": -1},
-        {"bits": 65},
-        {"similarity": 1.1},
-        {"block": "1"},
-        {"method": "fuzzy"},
-        {"index": IDENTITY},
-        {"timestamp": 1_714_536_000_000},
-        {"timestamp": "2024-05-01T04:05:00Z"},
-        {"body": None},
-        {"body": "x", "body_base64": "eA=="},
-        {"body_base64": "no base64"},
-        {"other": 1},
-    ],
-)
-def test_duplicate_with_one_thing_wrong_is_found(changes: dict[str, object]) -> None:
-    assert errors_of("duplicate-of.v2", duplicate_value()) == []
-    assert errors_of("duplicate-of.v2", duplicate_value(**changes)) != []
+def test_reader_and_schema_agree_on_edge_cases() -> None:
+    for content in (*VALID, *INVALID):
+        valid = content in VALID
+        assert (errors_of("raw-document.v1", content) == []) is valid, content
+        assert isinstance(read(raw(as_json(content))), Document) is valid, content
 
 
-@pytest.mark.parametrize("field", list(duplicate_value()))
-def test_no_field_of_a_duplicate_can_be_missing(field: str) -> None:
+WRONG_IN_A_DUPLICATE: list[Mapping[str, object]] = [
+    {"schema": "firstseen.duplicate-of/1"},
+    {"id": 17},
+    {"source": ["raw-documents", 0, 7]},
+    {"source": {"topic": "raw-documents", "partition": -1, "offset": 7}},
+    {"original": {"id": "weather"}},
+    *({"distance": wrong} for wrong in (2.5, -1)),
+    *({"bits": 65}, {"similarity": 1.1}, {"block": "1"}, {"method": "fuzzy"}, {"index": IDENTITY}),
+    *({"timestamp": wrong} for wrong in (1_714_536_000_000, "2024-05-01T04:05:00Z")),
+    *({"body": None}, {"body": "x", "body_base64": "eA=="}, {"body_base64": "no base64"}),
+    {"other": 1},
+]
+
+
+def test_duplicate_with_one_thing_wrong_or_missing_is_found() -> None:
     value = duplicate_value()
-    del value[field]
-    assert errors_of("duplicate-of.v2", value) != []
+    assert errors_of("duplicate-of.v2", value) == []
+    for changes in WRONG_IN_A_DUPLICATE:
+        assert errors_of("duplicate-of.v2", {**value, **changes}) != [], changes
+    for field in value:
+        without = {name: each for name, each in value.items() if name != field}
+        assert errors_of("duplicate-of.v2", without) != [], field
+
+
+FINGERPRINT = "firstseen-fingerprint"
+OTHER_VERDICTS = [
+    (UNDECIDABLE, FINGERPRINT, "9c3f00e1a7d2485b"),
+    (UNIQUE, "firstseen-reason", "empty"),
+    (UNIQUE, "firstseen-verdict", "undecidable"),
+    (UNDECIDABLE, "firstseen-verdict", "unique"),
+]
+
+
+def broken_headers(record: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
+    """Each header missing, twice, without a value, and with one that is no text; and others."""
+    headers = record["headers"]
+    for index, header in enumerate(headers):
+        others = [*headers[:index], *headers[index + 1 :]]
+        if record is not TAGGED or header["name"] != FINGERPRINT:  # an exact duplicate has none
+            yield others
+        yield [*headers, header]
+        yield [*others, {**header, "value": None}]
+        yield [*others, {**header, "value": {"base64": "/w=="}}]
+    yield [*headers, {"name": FINGERPRINT, "value": "9C3F"}]
+    if record is not TAGGED:
+        yield [*headers, {"name": "firstseen-mood", "value": "good"}]
+    for of, name, value in OTHER_VERDICTS:
+        if record is of:
+            yield [*headers, {"name": name, "value": value}]
 
 
 @pytest.mark.parametrize(
     ("name", "record"),
     [
-        ("unique-record.v1", UNIQUE),
-        ("unique-record.v1", UNDECIDABLE),
-        ("tagged-record.v1", UNIQUE),
-        ("tagged-record.v1", UNDECIDABLE),
+        *(("unique-record.v1", UNIQUE), ("unique-record.v1", UNDECIDABLE)),
+        *(("tagged-record.v1", each) for each in (UNIQUE, UNDECIDABLE, TAGGED)),
         ("dead-letter.v1", DEAD_LETTER),
     ],
 )
-def test_every_header_must_be_there_once_and_as_text(name: str, record: dict[str, Any]) -> None:
+def test_records_with_one_thing_wrong_are_found(name: str, record: dict[str, Any]) -> None:
     assert errors_of(name, record) == []
-    for index, header in enumerate(record["headers"]):
-        others = [*record["headers"][:index], *record["headers"][index + 1 :]]
-        for headers in (
-            others,
-            [*record["headers"], header],
-            [*others, {**header, "value": None}],
-            [*others, {**header, "value": {"base64": "/w=="}}],
-        ):
-            assert errors_of(name, {**record, "headers": headers}) != [], headers
-
-
-def test_tagged_duplicate_has_every_header_once_but_perhaps_no_fingerprint() -> None:
-    headers = TAGGED["headers"]
-    for index, header in enumerate(headers):
-        others = [*headers[:index], *headers[index + 1 :]]
-        missing = errors_of("tagged-record.v1", {**TAGGED, "headers": others})
-        assert bool(missing) is (header["name"] != "firstseen-fingerprint")
-        assert errors_of("tagged-record.v1", {**TAGGED, "headers": [*headers, header]})
-
-
-@pytest.mark.parametrize(
-    ("name", "record"), [("unique-record.v1", UNIQUE), ("dead-letter.v1", DEAD_LETTER)]
-)
-def test_wrong_records_are_found(name: str, record: dict[str, Any]) -> None:
-    unknown = [*record["headers"], {"name": "firstseen-mood", "value": "good"}]
-    fingerprint = {"name": "firstseen-fingerprint", "value": "9C3F"}
+    for headers in broken_headers(record):
+        assert errors_of(name, {**record, "headers": headers}) != [], headers
     for wrong in (
-        {**record, "headers": unknown},
-        {**record, "headers": [*record["headers"], fingerprint]},
         {**record, "headers": {}},
         {**record, "value": 17},
         {**record, "timestamp_ms": "2024-05-01T04:00:00Z"},
@@ -257,20 +233,8 @@ def test_wrong_records_are_found(name: str, record: dict[str, Any]) -> None:
         {key: value for key, value in record.items() if key != "key"},
     ):
         assert errors_of(name, wrong) != [], wrong
-
-
-@pytest.mark.parametrize(
-    ("record", "name", "value"),
-    [
-        (UNDECIDABLE, "firstseen-fingerprint", "9c3f00e1a7d2485b"),
-        (UNIQUE, "firstseen-reason", "empty"),
-        (UNIQUE, "firstseen-verdict", "undecidable"),
-        (UNDECIDABLE, "firstseen-verdict", "unique"),
-    ],
-)
-def test_record_has_headers_of_one_verdict(record: dict[str, Any], name: str, value: str) -> None:
-    both = [*record["headers"], {"name": name, "value": value}]
-    assert errors_of("unique-record.v1", {**record, "headers": both}) != []
+    without = [each for each in TAGGED["headers"] if each["name"] != FINGERPRINT]
+    assert errors_of("tagged-record.v1", {**TAGGED, "headers": without}) == []
 
 
 def test_only_too_large_dead_letters_say_how_much_they_keep() -> None:
@@ -285,9 +249,8 @@ def test_only_too_large_dead_letters_say_how_much_they_keep() -> None:
     without = [each for each in letter["headers"] if each not in sizes]
     assert errors_of("dead-letter.v1", {**letter, "headers": without}) != []
     other = {"name": "firstseen-reason", "value": "not_json"}
-    assert (
-        errors_of("dead-letter.v1", {**letter, "headers": [*letter["headers"][:-1], other]}) != []
-    )
+    changed = [*letter["headers"][:-1], other]
+    assert errors_of("dead-letter.v1", {**letter, "headers": changed}) != []
 
 
 def test_schemas_list_the_reasons_of_the_code() -> None:

@@ -46,59 +46,31 @@ def test_rfc3339_is_read_to_the_millisecond(text: str, time_ms: int) -> None:
     assert parse_rfc3339(text) == time_ms
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "2024-05-01",
-        "2024-05-01T12:00:00",
-        "2024-05-01T12:00Z",
-        "20240501T120000Z",
-        "2024-W18-3T12:00:00Z",
-        "2024-05-01T12:00:00.Z",
-        "2024-05-01T12:00:00,5Z",
-        "2024-05-01T12:00:00+0800",
-        "2024-05-01T12:00:00+08",
-        "2024-05-01T12:00:00 Z",
-        " 2024-05-01T12:00:00Z",
-        "2024-05-01T12:00:00Z\n",
-        "٢٠٢٤-05-01T12:00:00Z",
-        "2024-02-30T12:00:00Z",
-        "2024-13-01T12:00:00Z",
-        "0000-01-01T00:00:00Z",
-        "2024-05-01T24:00:00Z",
-        "2024-05-01T12:60:00Z",
-        "2024-05-01T12:00:61Z",
-        "2024-05-01T12:00:00+24:00",
-        "2024-05-01T12:00:00+08:60",
-        "0001-01-01T00:00:00+00:01",
-        "9999-12-31T23:59:59-00:01",
-        "1714564800000",
-    ],
-)
-def test_other_spellings_and_impossible_times_are_refused(text: str) -> None:
-    with pytest.raises(TimestampError):
-        parse_rfc3339(text)
+OTHER_SPELLINGS = """|2024-05-01|2024-05-01T12:00:00|2024-05-01T12:00Z|20240501T120000Z
+2024-W18-3T12:00:00Z|2024-05-01T12:00:00.Z|2024-05-01T12:00:00,5Z|2024-05-01T12:00:00+0800
+2024-05-01T12:00:00+08|2024-05-01T12:00:00 Z| 2024-05-01T12:00:00Z|٢٠٢٤-05-01T12:00:00Z
+1714564800000"""
+IMPOSSIBLE = """2024-02-30T12:00:00Z|2024-13-01T12:00:00Z|0000-01-01T00:00:00Z|2024-05-01T24:00:00Z
+2024-05-01T12:60:00Z|2024-05-01T12:00:61Z|2024-05-01T12:00:00+24:00|2024-05-01T12:00:00+08:60
+0001-01-01T00:00:00+00:01|9999-12-31T23:59:59-00:01"""
 
 
-@pytest.mark.parametrize(
-    ("value", "time_ms"),
-    [
-        *((each, each) for each in (0, NOON_MS, TIME_MS_MIN, TIME_MS_MAX)),
-        *((NOON_MS + 0.75, NOON_MS), (-0.5, -1)),
-    ],
-)
-def test_numbers_are_milliseconds(value: float, time_ms: int) -> None:
-    assert parse_timestamp(value) == time_ms
+def test_other_spellings_and_impossible_times_are_refused() -> None:
+    texts = f"{OTHER_SPELLINGS}\n{IMPOSSIBLE}".replace("\n", "|").split("|")
+    for text in (*texts, "2024-05-01T12:00:00Z\n"):
+        with pytest.raises(TimestampError):
+            pytest.fail(f"{text!r} is {parse_rfc3339(text)}")
 
 
-@pytest.mark.parametrize(
-    "value",
-    [True, False, math.nan, math.inf, -math.inf, TIME_MS_MIN - 1, TIME_MS_MAX + 1, 10**400, [], {}],
-)
-def test_values_that_are_no_time_are_refused(value: object) -> None:
-    with pytest.raises(TimestampError):
-        parse_timestamp(value)
+def test_numbers_in_range_are_milliseconds_and_other_values_are_no_time() -> None:
+    for value in (0, NOON_MS, TIME_MS_MIN, TIME_MS_MAX):
+        assert parse_timestamp(value) == value
+    assert [parse_timestamp(value) for value in (NOON_MS + 0.75, -0.5)] == [NOON_MS, -1]
+    out_of_range = (math.nan, math.inf, -math.inf, TIME_MS_MIN - 1, TIME_MS_MAX + 1, 10**400)
+    others: list[object] = [True, False, [], {}]
+    for wrong in (*out_of_range, *others):
+        with pytest.raises(TimestampError):
+            parse_timestamp(wrong)
 
 
 @given(st.integers(TIME_MS_MIN, TIME_MS_MAX))
@@ -116,24 +88,12 @@ def test_times_of_the_standard_library_are_read(local: datetime, offset_minutes:
     assert parse_rfc3339(moment.isoformat()) == since_epoch // timedelta(milliseconds=1)
 
 
-@given(st.text())
-def test_any_string_is_a_time_in_range_or_refused(text: str) -> None:
-    try:
-        time_ms = parse_rfc3339(text)
-    except TimestampError:
-        return
-    assert TIME_MS_MIN <= time_ms <= TIME_MS_MAX
-
-
-def test_times_are_written_in_utc_with_milliseconds() -> None:
+def test_times_in_range_are_written_in_utc_with_milliseconds() -> None:
     assert format_rfc3339(NOON_MS + 7) == "2024-05-01T12:00:00.007Z"
     assert format_rfc3339(TIME_MS_MIN) == "0001-01-01T00:00:00.000Z"
-
-
-@pytest.mark.parametrize("time_ms", [TIME_MS_MIN - 1, TIME_MS_MAX + 1])
-def test_times_out_of_range_are_not_written(time_ms: int) -> None:
-    with pytest.raises(UsageError, match=str(time_ms)):
-        format_rfc3339(time_ms)
+    for time_ms in (TIME_MS_MIN - 1, TIME_MS_MAX + 1):
+        with pytest.raises(UsageError, match=str(time_ms)):
+            format_rfc3339(time_ms)
 
 
 @given(st.lists(st.integers(TIME_MS_MIN, TIME_MS_MAX)), st.booleans())

@@ -28,6 +28,7 @@ from simhash_core.log.records import (
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.verdicts import Match
 from streams.store.changelog_codec import LoggedDeletions
+from streams.store.lineage import UNKNOWN
 from streams.store.row_codec import StoredProgress, StoreIdentity
 from tests.repository.source_tree import ROOT
 
@@ -140,8 +141,11 @@ ENTRIES: Final = NewEntries(17, PACKET, np.array([0, 1]))
 PROGRESS: Final = Progress(CHAIN, 13, 20, 18)
 CLOCK: Final = LogClock(TIME_MS + 500, [(661474, 17)])
 WINDOWED: Final = Progress(CHAIN, 16, 22, 20, CLOCK)
+BEFORE: Final = Progress(CHAIN, 10, 17, 15)
+WRITER: Final = b"writer-1"
 DELETIONS: Final = LoggedDeletions(17 << 16, [17 << 16 | 1])
-STORED: Final = StoredProgress(PROGRESS, 57, TIME_MS, INDEX, READING)
+LINEAGE: Final = UNKNOWN.next("w-0").next("w-1").next("w-1")
+STORED: Final = StoredProgress(PROGRESS, 57, TIME_MS, INDEX, READING, lineage=UNKNOWN.next("w-0"))
 OWNER: Final = StoreIdentity(INDEX, "news", 2, "changelogTopicId")
 
 

@@ -53,7 +53,6 @@ def section(title: str) -> str:
 
 
 def view(output: ProducerRecord) -> dict[str, object]:
-    """A record as the page shows it."""
     assert output.timestamp_ms is not None
     return record_view(output.key, output.value, output.timestamp_ms, tuple(output.headers))
 

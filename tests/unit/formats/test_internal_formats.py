@@ -1,4 +1,4 @@
-"""docs/formats.md: the bytes of internal topics and of state there are written, and are read."""
+"""docs/formats.md: the bytes of stores and segment files are written and read as shown there."""
 
 from __future__ import annotations
 
@@ -8,27 +8,12 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import pytest
 
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.prints import Rows
 from simhash_core.index.segment import COLUMNS, build_segment
-from simhash_core.log.records import Bundle, LogRecord, Query
-from simhash_core.log.versions import NEWEST
 from streams.store import row_codec
-from streams.store.changelog_codec import (
-    ChangelogRecord,
-    LoggedEnd,
-    LoggedProgress,
-    decode_record,
-    encode_deletions,
-    encode_end,
-    encode_entries,
-    encode_progress,
-    written_in,
-)
-from streams.store.row_codec import EntryBlock
 from streams.store.shard_segments import (
     FiledShard,
     SegmentOwner,
@@ -36,96 +21,26 @@ from streams.store.shard_segments import (
     read_head,
     write_segment,
 )
-from streams.worker.log_codec import LogCodec
 from tests.unit.core.index.made_prints import bare_prints
 from tests.unit.formats.internal_samples import (
-    BEGUN,
-    BUNDLE,
-    DECIDED,
-    DELETED,
-    DELETING,
-    DELETIONS,
     DIGESTS,
     ENTRIES,
     INDEX,
     OWNER,
     PAGE,
-    PROGRESS,
-    QUERY,
-    READING,
-    REPORT,
     STORED,
-    WINDOWED,
     columns,
     example,
 )
 from tests.unit.store.samples import expected, open_store, read_raw, write_raw
-from tests.unit.store.strategies import same_bundle, same_columns
 
-CODEC: Final = LogCodec(INDEX)
 STATE: Final = PAGE.partition("\n## State on disk\n")[2].partition("\n## ")[0]
 SEGMENTS: Final = PAGE.partition("### Segment files\n")[2].partition("\n### ")[0]
 SCHEME: Final = BlockScheme(64, 4, 3)
 SEGMENT_OWNER: Final = SegmentOwner(INDEX, "news")
 
 
-@pytest.mark.parametrize(
-    ("name", "records"),
-    [
-        ("bundle", [BUNDLE]),
-        ("bundle with a delete", [DELETING]),
-        ("query", [QUERY]),
-        ("control records", [BEGUN, DECIDED, DELETED]),
-    ],
-)
-def test_log_records_are_bytes_of_the_page_both_ways(name: str, records: list[LogRecord]) -> None:
-    values = example(name)
-    assert [CODEC.encode(record, NEWEST).hex() for record in records] == values
-    for record, value in zip(records, values, strict=True):
-        found = CODEC.decode(bytes.fromhex(value), "here")
-        if isinstance(record, Bundle):
-            assert same_bundle(found, record)
-        elif isinstance(record, Query):
-            assert isinstance(found, Query)
-            assert same_columns(found.columns, record.columns)
-        else:
-            assert found == record
-
-
-def test_report_is_the_bytes_of_the_page_both_ways() -> None:
-    (value,) = example("report")
-    assert CODEC.encode_report(REPORT, NEWEST).hex() == value
-    assert CODEC.decode_report(bytes.fromhex(value), "here") == REPORT
-
-
-def test_changelog_records_are_the_bytes_of_the_page_both_ways() -> None:
-    pairs = [line.partition("=") for line in example("changelog")]
-    written = [
-        ChangelogRecord(bytes.fromhex(key), bytes.fromhex(value) if value else None)
-        for key, _, value in pairs
-    ]
-    first = DELETIONS.first
-    records = [
-        encode_entries(ENTRIES),
-        encode_progress(PROGRESS, INDEX, READING),
-        encode_deletions(DELETIONS),
-        *encode_end(first),
-        encode_progress(WINDOWED, INDEX, READING, "w-1", 18 << 16),
-    ]
-    assert written == [written_in(record, NEWEST) for record in records]
-    block, progress, deletions, end, _, windowed = (
-        decode_record(*record, "here") for record in written
-    )
-    assert isinstance(block, EntryBlock)
-    assert block.sequences.tolist() == ENTRIES.sequences.tolist()
-    assert same_columns(block.columns, ENTRIES.packet.columns)
-    assert progress == LoggedProgress(PROGRESS, INDEX, READING)
-    assert (deletions, end) == (DELETIONS, LoggedEnd(first))
-    assert windowed == LoggedProgress(WINDOWED, INDEX, READING, "w-1", 18 << 16)
-
-
 def documented() -> dict[bytes, bytes]:
-    """The keys and values of the page."""
     pairs = [line.partition("=") for line in example("state on disk")]
     return {bytes.fromhex(key): bytes.fromhex(value) for key, _, value in pairs}
 

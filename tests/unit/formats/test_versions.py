@@ -8,23 +8,25 @@ from typing import Final
 import msgspec
 import pytest
 
-from simhash_core.log.records import Bundle, Control, Query
+from simhash_core.log.records import Bundle, Control, LogRecord, Query
 from simhash_core.log.versions import NEWEST, OLDEST, UnreadableVersionError
 from streams.store.changelog_codec import (
     ChangelogRecord,
     LoggedEnd,
     LoggedProgress,
     decode_record,
+    encode_block,
     encode_deletions,
     encode_end,
     encode_entries,
     encode_progress,
     written_in,
 )
-from streams.store.row_codec import EntryBlock
+from streams.store.row_codec import EntryBlock, entry_block
 from streams.worker.log_codec import VERSION_BYTES, LogCodec, version_of
 from tests.repository.source_tree import ROOT
 from tests.unit.formats.internal_samples import (
+    BEFORE,
     BEGUN,
     BUNDLE,
     DECIDED,
@@ -33,6 +35,7 @@ from tests.unit.formats.internal_samples import (
     DELETIONS,
     ENTRIES,
     INDEX,
+    LINEAGE,
     PAGE,
     PROGRESS,
     QUERY,
@@ -40,6 +43,7 @@ from tests.unit.formats.internal_samples import (
     READING,
     REPORT,
     WINDOWED,
+    WRITER,
     example,
 )
 from tests.unit.store.strategies import same_bundle, same_columns
@@ -47,6 +51,43 @@ from tests.unit.store.strategies import same_bundle, same_columns
 CODEC: Final = LogCodec(INDEX)
 OLDER: Final = LogCodec(INDEX, reads=OLDEST)
 VERSIONS: Final = (4, 5)
+LOG: Final[dict[str, LogRecord]] = {
+    "bundle": BUNDLE,
+    "deleting": DELETING,
+    "query": QUERY,
+    "begun": BEGUN,
+    "decided": DECIDED,
+    "deleted": DELETED,
+}
+CHANGELOG: Final = {
+    "entries": encode_entries(ENTRIES),
+    "progress": encode_progress(PROGRESS, INDEX, READING),
+    "deletions": encode_deletions(DELETIONS),
+    **dict(zip(("end of entries", "end of deletions"), encode_end(DELETIONS.first), strict=True)),
+    "progress with a window": encode_progress(WINDOWED, INDEX, READING, "w-1", 18 << 16),
+    "progress with a lineage": encode_progress(PROGRESS, INDEX, READING, "w-1", lineage=LINEAGE),
+}
+OF_A_WRITER: Final = {
+    "entries": encode_block(entry_block(ENTRIES), WRITER, 30),
+    "progress": encode_progress(PROGRESS, INDEX, READING, "w-1", 0, 31, BEFORE),
+    "deletions": encode_deletions(DELETIONS, WRITER),
+    **dict(
+        zip(
+            ("end of entries", "end of deletions"), encode_end(DELETIONS.first, WRITER), strict=True
+        )
+    ),
+}
+EXAMPLES: Final = {
+    "bundle": ["bundle"],
+    "bundle with a delete": ["deleting"],
+    "query": ["query"],
+    "control records": ["begun", "decided", "deleted"],
+    "raise": ["raised, in version 4", "begun"],
+    "report": ["report"],
+    "changelog": [f"changelog {name}" for name in CHANGELOG],
+    "changelog without transactions": [f"changelog {name} of a writer" for name in OF_A_WRITER],
+}
+"""The examples of docs/formats.md, and the records in tests/formats that they show."""
 
 
 def fixtures(version: int) -> dict[str, str]:
@@ -64,21 +105,18 @@ def in_version(control: Control, version: int) -> Control:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_log_records_of_each_version_are_read(version: int) -> None:
     values = fixtures(version)
-    read = {
-        name: CODEC.decode(bytes.fromhex(values[name]), "here")
-        for name in ("bundle", "deleting", "query", "begun", "decided", "deleted")
-    }
-    for name, expected in (("bundle", BUNDLE), ("deleting", DELETING)):
-        found = read[name]
-        assert isinstance(found, Bundle)
-        assert same_bundle(found, expected)
-    query = read["query"]
-    assert isinstance(query, Query)
-    assert (query.identifier, query.limit) == (QUERY.identifier, QUERY.limit)
-    assert same_columns(query.columns, QUERY.columns)
-    for name, control in (("begun", BEGUN), ("decided", DECIDED), ("deleted", DELETED)):
-        assert read[name] == in_version(control, version)
-    assert {version_of(bytes.fromhex(values[name])) for name in read} == {version}
+    for name, record in LOG.items():
+        value = bytes.fromhex(values[name])
+        found = CODEC.decode(value, "here")
+        assert version_of(value) == version
+        if isinstance(record, Bundle):
+            assert same_bundle(found, record)
+        elif isinstance(record, Query):
+            assert isinstance(found, Query)
+            assert (found.identifier, found.limit) == (record.identifier, record.limit)
+            assert same_columns(found.columns, record.columns)
+        else:
+            assert found == in_version(record, version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -98,12 +136,21 @@ def test_changelog_records_of_each_version_are_read(version: int) -> None:
     for name, pair in values.items():
         key, _, value = pair.partition("=")
         read[name] = decode_record(bytes.fromhex(key), bytes.fromhex(value) or None, "here")
-    entries = read.pop("entries")
-    assert isinstance(entries, EntryBlock)
-    assert entries.sequences.tolist() == ENTRIES.sequences.tolist()
-    assert same_columns(entries.columns, ENTRIES.packet.columns)
+    for name in [name for name in read if name.startswith("entries")]:
+        entries = read.pop(name)
+        assert isinstance(entries, EntryBlock)
+        assert entries.sequences.tolist() == ENTRIES.sequences.tolist()
+        assert same_columns(entries.columns, ENTRIES.packet.columns)
     end = LoggedEnd(DELETIONS.first)
-    assert read == {
+    end_of_writer = LoggedEnd(DELETIONS.first, WRITER)
+    since_5 = {
+        "progress with a lineage": LoggedProgress(PROGRESS, INDEX, READING, "w-1", 0, LINEAGE),
+        "progress of a writer": LoggedProgress(PROGRESS, INDEX, READING, "w-1"),
+        "deletions of a writer": DELETIONS,
+        "end of entries of a writer": end_of_writer,
+        "end of deletions of a writer": end_of_writer,
+    }
+    assert read == (since_5 if version == NEWEST else {}) | {
         "progress": LoggedProgress(PROGRESS, INDEX, READING),
         "deletions": DELETIONS,
         "end of entries": end,
@@ -113,28 +160,23 @@ def test_changelog_records_of_each_version_are_read(version: int) -> None:
 
 
 def test_what_is_written_now_is_of_the_newest_version() -> None:
-    """And the raise is the last that is written in the version before."""
+    """The raise is the last record that is written in the version before."""
+    written = {name: CODEC.encode(record, NEWEST).hex() for name, record in LOG.items()}
+    written["raised, in version 4"] = CODEC.encode(RAISED, OLDEST).hex()
+    written["report"] = CODEC.encode_report(REPORT, NEWEST).hex()
+    of_a_writer = {f"{name} of a writer": record for name, record in OF_A_WRITER.items()}
+    for name, record in (CHANGELOG | of_a_writer).items():
+        key, value = written_in(record, NEWEST)
+        written[f"changelog {name}"] = f"{key.hex()}={(value or b'').hex()}"
+    assert written == fixtures(NEWEST)
+
+
+@pytest.mark.parametrize(("name", "records"), EXAMPLES.items())
+def test_examples_of_the_page_are_records_of_the_newest_version(
+    name: str, records: list[str]
+) -> None:
     values = fixtures(NEWEST)
-    for name, record in (
-        ("bundle", BUNDLE),
-        ("deleting", DELETING),
-        ("query", QUERY),
-        ("begun", BEGUN),
-        ("decided", DECIDED),
-        ("deleted", DELETED),
-    ):
-        assert CODEC.encode(record, NEWEST).hex() == values[name]
-    assert CODEC.encode(RAISED, OLDEST).hex() == values["raised, in version 4"]
-    assert CODEC.encode_report(REPORT, NEWEST).hex() == values["report"]
-    first, *_ = encode_end(DELETIONS.first)
-    for name, changed in (
-        ("entries", encode_entries(ENTRIES)),
-        ("progress", encode_progress(PROGRESS, INDEX, READING)),
-        ("deletions", encode_deletions(DELETIONS)),
-        ("end of entries", first),
-    ):
-        key, value = written_in(changed, NEWEST)
-        assert f"{key.hex()}={(value or b'').hex()}" == values[f"changelog {name}"]
+    assert example(name) == [values[each] for each in records]
 
 
 def test_an_older_release_reads_the_raise_and_nothing_after_it() -> None:
@@ -155,13 +197,6 @@ def test_versions_of_changelog_records_that_are_unknown_are_refused() -> None:
         record = written_in(ChangelogRecord(key, value), version)
         with pytest.raises(UnreadableVersionError, match=f"version {version}.*{said}"):
             decode_record(*record, "here")
-
-
-def test_the_raise_of_the_page_is_what_is_written() -> None:
-    """docs/formats.md, "Versions"."""
-    raised, first = example("raise")
-    assert CODEC.encode(RAISED, OLDEST).hex() == raised
-    assert CODEC.encode(BEGUN, NEWEST).hex() == first
 
 
 def test_table_of_versions_is_that_of_the_code() -> None:

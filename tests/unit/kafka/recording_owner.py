@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
@@ -12,16 +11,9 @@ from simhash_core.errors import FirstseenError
 from streams.kafka.client_config import raw_consumer_config
 from streams.kafka.raw_consumer import Fetched, RawConsumer
 from streams.settings.settings import Settings
+from streams.worker.clients import GroupMember
+from tests.rigs.async_tests import WAIT_SECONDS
 from tests.rigs.brokers.broker import Broker
-
-WAIT_SECONDS = 30.0
-
-
-async def until(condition: Callable[[], object], seconds: float = WAIT_SECONDS) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "this did not come to be in time"
-        await asyncio.sleep(0.01)
 
 
 def settings_for(broker: Broker, application: str, *, instance_id: str | None = None) -> Settings:
@@ -42,7 +34,7 @@ class RecordingOwner:
     """
 
     def __init__(self, *, starts: dict[int, int] | None = None, is_eager: bool = True) -> None:
-        self.consumer: RawConsumer | None = None
+        self.consumer: GroupMember | None = None
         self.starts = starts or {}
         self.is_eager = is_eager
         self.is_held = False
@@ -63,11 +55,11 @@ class RecordingOwner:
         config: dict[str, Any] | None = None,
         **limits: Any,  # noqa: ANN401 - of several types
     ) -> RawConsumer:
-        self.consumer = RawConsumer(
+        self.consumer = consumer = RawConsumer(
             {**raw_consumer_config(settings, "worker"), **(config or {})}, topic, **limits
         )
-        self.consumer.open(self)
-        return self.consumer
+        consumer.open(self)
+        return consumer
 
     @property
     def count(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,7 +13,7 @@ import pytest
 
 from streams.errors import BrokerRefusedError
 from streams.kafka.client_config import appender_config
-from streams.kafka.producers import Appender, AppendUnknownError, RecordTooLargeError
+from streams.kafka.producers import Appender, AppendUnknownError
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.unit.kafka.recording_owner import settings_for
@@ -87,17 +86,6 @@ async def test_appends_wait_while_others_are_not_answered_and_then_go_together(
     await appender.close()
 
 
-async def test_a_record_too_large_is_told_apart(kafka_broker: Broker) -> None:
-    topic = kafka_broker.new_topic("log", config={"max.message.bytes": "2000"})
-    async with appending(kafka_broker) as appender:
-        assert await appender.append(topic, b"small") == 0
-        with pytest.raises(RecordTooLargeError, match="5000 bytes"):
-            await appender.append(topic, os.urandom(5000))
-        with pytest.raises(RecordTooLargeError):
-            await appender.append(topic, bytes(100_000_000))
-        assert await appender.append(topic, b"small") == 1
-
-
 async def test_a_missing_topic_is_refused(kafka_broker: Broker) -> None:
     async with appending(kafka_broker, topic_metadata_propagation_max_ms=500) as appender:
         with pytest.raises(BrokerRefusedError):
@@ -112,7 +100,6 @@ async def appended(appender: Appender, topic: str) -> int:
 
 
 async def test_without_an_answer_nothing_is_known(own_kafka_broker: Broker) -> None:
-    """Once the broker is back, appends succeed again."""
     topic = own_kafka_broker.new_topic("log")
     server = own_kafka_broker.server
     assert isinstance(server, KafkaBroker)

@@ -76,7 +76,6 @@ def test_a_member_has_its_session_and_its_name() -> None:
 
 
 def test_a_silent_broker_is_given_up_before_the_session_ends() -> None:
-    """Users may still say otherwise."""
     of = settings(session_timeout_seconds=9)
     for config in (raw_consumer_config(of, "w"), appender_config(of)):
         assert config["socket.timeout.ms"] == 6000
@@ -113,7 +112,6 @@ def test_every_client_is_back_before_a_session_ends(
     passed_on: dict[str, str],
     longest_ms: object,
 ) -> None:
-    """It tries several times within a session, unless the user says otherwise."""
     chosen = Settings(
         brokers="127.0.0.1:1", kafka=passed_on, session_timeout_seconds=session_seconds
     )

@@ -59,6 +59,7 @@ class SilentIdentityProvider:
 
 @pytest.fixture
 def provider() -> Iterator[SilentIdentityProvider]:
+    assert await_ends(SECONDS) == []  # no client of an earlier test is left
     provider = SilentIdentityProvider()
     yield provider
     provider.ends.set()

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import TopicPartition
 
 from simhash_core.errors import FirstseenError
 from streams.kafka import log_reader
@@ -14,8 +13,9 @@ from streams.kafka.client_config import log_reader_config
 from streams.kafka.clients import AdminClient, Producer
 from streams.kafka.errors import TopicGoneError
 from streams.kafka.log_reader import LogCutError, LogReader, LogRecords
+from tests.rigs.async_tests import until
 from tests.rigs.brokers.broker import Broker
-from tests.unit.kafka.recording_owner import settings_for, until
+from tests.unit.kafka.recording_owner import settings_for
 
 
 class Log:
@@ -40,11 +40,6 @@ class Log:
             producer.produce(self.topic, b"%010d" % number, partition=0, timestamp=1000 + number)
         assert producer.flush(30) == 0
 
-    def trim(self, before: int) -> None:
-        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers})
-        place = TopicPartition(self.topic, 0, before)
-        admin.delete_records([place])[place].result(30)
-
     def reader(self, *, batch_records: int = 500) -> LogReader:
         config = log_reader_config(settings_for(self.broker, self.topic))
         reader = LogReader(config, self.topic, batch_records=batch_records)
@@ -61,27 +56,9 @@ class Log:
         self.is_held = False
         self.take()
 
-    def seek(self, reader: LogReader, offset: int) -> None:
-        self.batches.clear()
-        reader.seek(offset)
-
     @property
     def offsets(self) -> list[int]:
         return [offset for batch in self.batches for offset, _, _ in batch.records]
-
-
-async def test_records_come_with_offset_value_and_time(broker: Broker) -> None:
-    log = Log(broker, 1000)
-    reader = log.reader()
-    assert await reader.offsets() == (0, 1000)
-    log.seek(reader, 990)
-    await until(lambda: log.offsets == list(range(990, 1000)))
-    await asyncio.to_thread(log.append, 3)
-    await until(lambda: log.offsets == list(range(990, 1003)))
-    assert await reader.offsets() == (0, 1003)
-    await reader.close()
-    assert log.batches[0].records[0] == (990, b"0000000990", 1990)
-    assert log.failures == []
 
 
 async def test_a_slow_owner_is_waited_for(broker: Broker) -> None:
@@ -98,29 +75,8 @@ async def test_a_slow_owner_is_waited_for(broker: Broker) -> None:
     await until(lambda: log.offsets[-1:] == [299])
     await reader.close()
     assert log.offsets == list(range(300))
+    assert log.batches[0].records[0] == (0, b"0000000000", 1000)
     assert max(len(batch.records) for batch in log.batches) <= 7
-
-
-async def test_the_failure_of_a_cut_log_has_its_ends(kafka_broker: Broker) -> None:
-    log = Log(kafka_broker, 100)
-    log.trim(40)
-    reader = log.reader()
-    for wanted in (10, 200):
-        reader.seek(wanted)
-        await until(lambda: log.failures)
-        (failure,) = log.failures
-        assert isinstance(failure, LogCutError)
-        assert (failure.wanted, failure.start, failure.end) == (wanted, 40, 100)
-        log.failures.clear()
-    assert (await reader.offsets())[0] == 40
-    log.seek(reader, 40)
-    await until(lambda: log.offsets == list(range(40, 100)))
-    # At the end there is nothing to read, and nothing wrong.
-    reader.seek(100)
-    await asyncio.sleep(0.3)
-    await reader.close()
-
-    assert log.failures == []
 
 
 @pytest.mark.parametrize("is_recreated", [False, True])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import time
 from typing import Any
@@ -17,9 +16,10 @@ from streams.kafka import raw_consumer
 from streams.kafka.clients import AdminClient, Producer
 from streams.kafka.errors import TopicGoneError
 from streams.kafka.raw_consumer import RawConsumer
+from tests.rigs.async_tests import WAIT_SECONDS, until
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
-from tests.unit.kafka.recording_owner import WAIT_SECONDS, RecordingOwner, settings_for, until
+from tests.unit.kafka.recording_owner import RecordingOwner, settings_for
 
 QUICK_REFRESH = {"topic.metadata.refresh.interval.ms": 300}
 
@@ -39,7 +39,6 @@ def raw_topic(broker: Broker, per_partition: dict[int, int]) -> str:
 
 
 async def test_all_records_come_in_order(broker: Broker) -> None:
-    """Each once, from where each partition is to be read, in fetches of no more than one poll."""
     topic = raw_topic(broker, {0: 400, 1: 300, 2: 200})
     owner = RecordingOwner(starts={1: 50})
     consumer = owner.open(settings_for(broker, topic), topic, poll_records=70)
@@ -53,48 +52,7 @@ async def test_all_records_come_in_order(broker: Broker) -> None:
     assert owner.events == [("assigned", frozenset({0, 1, 2})), ("revoked", frozenset({0, 1, 2}))]
 
 
-async def test_nothing_comes_before_it_is_to_be_read(broker: Broker) -> None:
-    topic = raw_topic(broker, {0: 10, 1: 10})
-    owner = RecordingOwner(is_eager=False)
-    consumer = owner.open(settings_for(broker, topic), topic)
-    await until(lambda: owner.owned == {0, 1})
-    owner.read(1, 4)
-    await until(lambda: owner.count == 6)
-    owner.read(0, 0)
-    await until(lambda: owner.count == 16)
-    consumer.stop(0)
-    produce(broker, topic, {0: 3, 1: 3})
-    await until(lambda: owner.count == 19)
-    owner.read(0, 11)
-    await until(lambda: owner.count == 21)
-    await consumer.close()
-
-    assert owner.offsets[1] == [*range(4, 10), 10, 11, 12]
-    assert owner.offsets[0] == [*range(10), 11, 12]
-
-
-async def test_an_earlier_reading_ends(broker: Broker) -> None:
-    """What comes after it carries the number of the new reading."""
-    topic = raw_topic(broker, {0: 1000})
-    owner = RecordingOwner()
-    owner.is_held = True
-    consumer = owner.open(settings_for(broker, topic), topic, poll_records=10)
-    await until(lambda: consumer._inbox.full)
-    number = owner.read(0, 700)
-    owner.release()
-    await until(lambda: owner.offsets[0][-1:] == [999])
-    await consumer.close()
-
-    runs = [run for fetched in owner.fetches for run in fetched.runs]
-    numbers = [run.reading for run in runs]
-    assert numbers == sorted(numbers)
-    offsets = [each.offset() for run in runs if run.reading == number for each in run.messages]
-    assert offsets == list(range(700, 1000))
-    assert len(owner.offsets[0]) < 400
-
-
 async def test_the_end_of_a_partition_comes_with_its_last_fetch(broker: Broker) -> None:
-    """Though the client does not report it."""
     topic = raw_topic(broker, {0: 5, 1: 5})
     owner = RecordingOwner()
     config = {"enable.partition.eof": False}
@@ -117,7 +75,6 @@ async def test_the_end_of_a_partition_comes_with_its_last_fetch(broker: Broker) 
 async def test_a_slow_owner_gets_no_more_than_is_queued(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No more than two fetches wait; after that the rest comes, once and in order."""
     monkeypatch.setattr(raw_consumer, "_PAUSE_SECONDS", 0.3)
     topic = raw_topic(broker, {0: 2000, 1: 2000})
     owner = RecordingOwner()
@@ -186,7 +143,6 @@ async def _once_answered(consumer: RawConsumer) -> dict[int, int]:
 
 @pytest.mark.slow
 async def test_partitions_that_are_lost_come_back(own_kafka_broker: Broker) -> None:
-    """When the broker stands still for longer than a session; one that restarts is waited for."""
     server = own_kafka_broker.server
     assert isinstance(server, KafkaBroker)
     topic = raw_topic(own_kafka_broker, {0: 10})
@@ -195,10 +151,9 @@ async def test_partitions_that_are_lost_come_back(own_kafka_broker: Broker) -> N
     consumer = owner.open(settings, topic, config={"session.timeout.ms": 1000})
     await until(lambda: owner.count == 10)
     owner.starts = {0: 10}
-    assert server._process is not None
-    os.killpg(server._process.pid, signal.SIGSTOP)
+    server.send_signal(signal.SIGSTOP)
     await asyncio.sleep(3)
-    os.killpg(server._process.pid, signal.SIGCONT)
+    server.send_signal(signal.SIGCONT)
     await until(lambda: len(owner.events) == 3)
     await asyncio.to_thread(produce, own_kafka_broker, topic, {0: 5})
     await until(lambda: owner.count == 15)

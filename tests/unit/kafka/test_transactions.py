@@ -17,9 +17,10 @@ from streams.kafka.clients import Consumer
 from streams.kafka.errors import AbortedError, FencedError, TransactionError
 from streams.kafka.producers import AcknowledgedSends, ProducerRecord, RecordTooLargeError
 from streams.kafka.transactions import OutputTransactions
+from tests.rigs.async_tests import until
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
-from tests.unit.kafka.recording_owner import RecordingOwner, settings_for, until
+from tests.unit.kafka.recording_owner import RecordingOwner, settings_for
 
 
 class Scene:
@@ -98,75 +99,20 @@ async def commit_at_last(
     pytest.fail("no commit succeeded")
 
 
-async def test_records_and_offsets_are_committed_together(kafka_broker: Broker) -> None:
+async def test_a_broker_that_stands_still_leaves_it_unknown(kafka_broker: Broker) -> None:
     scene = Scene(kafka_broker)
-    async with scene.member() as group:
-        commits = await scene.transactions()
-        first = await commits.commit(
-            [scene.record(b"a"), scene.entry(1), scene.entry(0), scene.entry(1)], {0: 1}, group
-        )
-        assert first == {0: 1, 1: 2}
-        second = await commits.commit([scene.record(b"b"), scene.entry(1)], {0: 2}, group)
-        # One more, for the marker of the first transaction.
-        assert second == {1: 4}
-        assert await commits.commit([], {0: 9}, group) == {}
-        assert await scene.owner.committed([0]) == {0: 9}
-        await commits.close()
-
-    assert scene.outputs() == [b"a", b"b"]
-    message = kafka_broker.read_partition(scene.unique, 1)[0]
-    assert message.key() == b"key"
-    assert message.headers() == [("header", b"1")]
-
-
-async def test_a_record_too_large_aborts_all(kafka_broker: Broker) -> None:
-    scene = Scene(kafka_broker, {"max.message.bytes": "2000"})
-    async with scene.member() as group:
-        commits = await scene.transactions()
-        # That of the broker has no report on a single record the first time.
-        large = [scene.record(b"a"), scene.record(os.urandom(5000))]
-        for expected in (AbortedError, RecordTooLargeError):
-            with pytest.raises(expected):
-                await commits.commit(large, {0: 1}, group)
-        with pytest.raises(RecordTooLargeError):
-            await commits.commit([scene.record(bytes(100_000_000))], {0: 1}, group)
-        # The producer may need another abort to count on from where it was.
-        await commit_at_last(commits, [scene.record(b"b")], group)
-        await commits.close()
-    assert scene.outputs() == [b"b"]
-
-
-async def test_another_life_of_the_worker_fences(kafka_broker: Broker) -> None:
-    scene = Scene(kafka_broker)
-    async with scene.member() as group:
-        first = await scene.transactions()
-        await first.commit([scene.record(b"a")], {}, group)
-        second = await scene.transactions()
-        with pytest.raises(FencedError):
-            await first.commit([scene.record(b"lost")], {0: 1}, group)
-        await second.commit([scene.record(b"b")], {0: 1}, group)
-        await first.commit([scene.record(b"c")], {0: 2}, group)
-        await first.close()
-        await second.close()
-    assert scene.outputs() == [b"a", b"b", b"c"]
-
-
-async def test_a_broker_that_stands_still_leaves_it_unknown(own_kafka_broker: Broker) -> None:
-    scene = Scene(own_kafka_broker)
-    server = own_kafka_broker.server
+    server = kafka_broker.server
     assert isinstance(server, KafkaBroker)
-    assert server._process is not None
-    group_id = server._process.pid
 
     async with scene.member() as group:
         commits = await scene.transactions(timeout_seconds=2)
         await commits.commit([scene.record(b"a")], {0: 1}, group)
-        os.killpg(group_id, signal.SIGSTOP)
+        server.send_signal(signal.SIGSTOP)
         try:
             with pytest.raises(UnansweredError):
                 await commits.commit([scene.record(b"b")], {0: 2}, group)
         finally:
-            os.killpg(group_id, signal.SIGCONT)
+            server.send_signal(signal.SIGCONT)
         await commit_at_last(commits, [scene.record(b"c")], group)
         await commits.close()
 

@@ -47,19 +47,13 @@ def test_lines_of_the_page_are_read() -> None:
     assert list(columns.sketches) == [b"\x5e|", b""]
 
 
-def test_source_and_content_are_optional() -> None:
+def test_source_and_content_are_optional_and_blank_lines_count_as_lines() -> None:
     """The source is the line then, and contents equal no other's."""
-    lines = joined([PRINTED, PRINTED.replace(b"x", b"y")])
-    places, columns = READER.columns(0, lines, "mine.jsonl")
+    content = b"\n" + PRINTED + b"\r\n  \n" + PRINTED.replace(b"x", b"y") + b"\n\n"
+    places, columns = READER.columns(3, content, "mine.jsonl")
     assert places == [("mine.jsonl", 0)] * 2
-    assert columns.offsets.tolist() == [0, 1]
-    assert columns.digest(0) != columns.digest(1)
-
-
-def test_blank_lines_count_as_lines_but_are_left_out() -> None:
-    content = b"\n" + PRINTED + b"\r\n  \n" + PRINTED + b"\n\n"
-    _, columns = READER.columns(3, content, "mine.jsonl")
     assert columns.offsets.tolist() == [4, 6]
+    assert columns.digest(0) != columns.digest(1)
     _, columns = READER.columns(3, b"\n \n", "mine.jsonl")
     assert len(columns) == 0
 

@@ -31,7 +31,7 @@ def test_reason_names_every_stall() -> None:
     health = Health(120, lambda: None)
     health.stalled([Stall(RAW, 130, 7, 5), Stall(TopicPartition("raw", 1), 121, 9, 1)])
     why = health.why_dead() or ""
-    for part in ("raw/0", "130 s", "offset 7", "raw/1", "121 s", "offset 9"):
+    for part in ("raw/0", "130 s", "offset 7", "5 records", "raw/1", "121 s", "offset 9"):
         assert part in why
     health.stalled([])
     assert health.why_dead() is None
@@ -56,47 +56,38 @@ def test_lag_counts_from_the_later_of_position_and_start(
     assert lag_of(position, watermarks) == lag
 
 
-def test_stall_is_no_progress_with_messages_until_the_limit() -> None:
+RESTS, BEGINS, STANDS = (PartitionLag(7, number, number) for number in (0, 1, 5))
+HIDDEN = PartitionLag(7, messages=90, readable=0)
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        [(1000, STANDS, 0), (1119.9, STANDS, 0), (1120, STANDS, 120), (1122, (8, 4, 4), 0)],
+        [(0, RESTS, 0), (30_000, RESTS, 0), (30_002, BEGINS, 0), (30_121, BEGINS, 0)],
+        [(0, RESTS, 0), (30_002, BEGINS, 0), (30_122, BEGINS, 120)],
+        [(0, HIDDEN, 0), (200, HIDDEN, 0), (400, HIDDEN, 0)],
+        [(0, STANDS, 0), (200, None, 0), (300, STANDS, 0), (419, STANDS, 0), (420, STANDS, 120)],
+    ],
+    ids=["stands", "just begun", "begun long ago", "open transaction", "pause"],
+)
+def test_stall_is_no_progress_with_readable_records_for_the_limit(
+    history: list[tuple[float, tuple[int, int, int] | None, float]],
+) -> None:
+    """Each step has its time, the lag or None for a pause, and the seconds of the stall."""
     detector = StallDetector(120)
-    stands = {RAW: PartitionLag(position=7, messages=5, readable=5)}
-    assert detector.update(stands, now=1000) == []
-    assert detector.update(stands, now=1119.9) == []
-    stalls = detector.update(stands, now=1120)
-    assert stalls == [Stall(RAW, 120, 7, 5)]
-    for part in ("raw/0", "120 s", "offset 7", "5 records"):
-        assert part in str(stalls[0])
-    assert detector.update({RAW: PartitionLag(8, 4, 4)}, now=1122) == []
-
-
-def test_stall_is_timed_from_the_first_message_after_a_rest() -> None:
-    detector = StallDetector(120)
-    assert detector.update({RAW: PartitionLag(7, 0, 0)}, now=0) == []
-    assert detector.update({RAW: PartitionLag(7, 0, 0)}, now=30_000) == []
-    assert detector.update({RAW: PartitionLag(7, 1, 1)}, now=30_002) == []
-    assert detector.update({RAW: PartitionLag(7, 1, 1)}, now=30_121) == []
-    assert len(detector.update({RAW: PartitionLag(7, 1, 1)}, now=30_122)) == 1
-
-
-def test_messages_behind_an_open_transaction_are_no_stall() -> None:
-    detector = StallDetector(120)
-    for now in (0, 200, 400):
-        assert detector.update({RAW: PartitionLag(7, messages=90, readable=0)}, now) == []
-
-
-def test_pause_restarts_the_timer_of_a_stall() -> None:
-    detector = StallDetector(120)
-    stands = {RAW: PartitionLag(7, 5, 5)}
-    detector.update(stands, now=0)
-    detector.pause()
-    stalls = [detector.update(stands, now) for now in (300, 419, 420)]
-    assert [len(each) for each in stalls] == [0, 0, 1]
+    for now, lag, seconds in history:
+        if lag is None:
+            detector.pause()
+            continue
+        stalls = detector.update({RAW: PartitionLag(*lag)}, now)
+        assert stalls == ([Stall(RAW, seconds, lag[0], lag[2])] if seconds else []), now
 
 
 def test_only_the_stalled_partition_is_named_while_it_is_assigned() -> None:
     detector = StallDetector(60)
-    stands = PartitionLag(3, 2, 2)
     for now in (0, 30):
-        assert detector.update({RAW: PartitionLag(now, 9, 9), LOG: stands}, now) == []
-    stalls = detector.update({RAW: PartitionLag(60, 9, 9), LOG: stands}, 60)
+        assert detector.update({RAW: PartitionLag(now, 9, 9), LOG: STANDS}, now) == []
+    stalls = detector.update({RAW: PartitionLag(60, 9, 9), LOG: STANDS}, 60)
     assert [stall.partition for stall in stalls] == [LOG]
     assert detector.update({RAW: PartitionLag(99, 9, 9)}, 90) == []

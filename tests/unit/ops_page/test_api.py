@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from http import HTTPStatus
@@ -20,15 +19,15 @@ JSON = "application/json"
 
 def settled(live: Live) -> Any:  # noqa: ANN401 - JSON
     """The status once the latest sample has all that was sent, nothing in flight, and the lag."""
-    deadline = time.monotonic() + SECONDS
-    while True:
+
+    def is_settled() -> object:
         status = live.status()
         waiting = status["ordering"]["undecided_documents"] or status["in_flight"]["documents"]
         counted = sum(status["documents"].values()) >= len(live.stream.sent)
-        if counted and status["lag"] and not waiting:
-            return status
-        assert time.monotonic() < deadline, f"{status['documents']} of {len(live.stream.sent)}"
-        time.sleep(0.2)
+        return counted and status["lag"] and not waiting
+
+    await_that(is_settled, shows=live.status)
+    return live.status()
 
 
 def state_of_index(live: Live) -> list[object]:

@@ -161,7 +161,7 @@ def test_check_without_a_worker_names_the_address(capsys: pytest.CaptureFixture[
 
 class OtherServer(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
-        self.send_response(200)
+        self.send_response(200 if self.path == "/worker-1/api/check" else 404)
         self.end_headers()
         self.wfile.write(b"<html>a page of another server</html>")
 
@@ -172,10 +172,11 @@ class OtherServer(BaseHTTPRequestHandler):
 def test_check_of_another_server_names_its_port(capsys: pytest.CaptureFixture[str]) -> None:
     with HTTPServer(("127.0.0.1", 0), OtherServer) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        code = main(["check", "--text", "b", "--url", f"http://127.0.0.1:{server.server_port}"])
+        url = f"http://127.0.0.1:{server.server_port}/worker-1/"
+        code = main(["check", "--text", "b", "--url", url])
         server.shutdown()
     assert code == ExitCode.RUNTIME
-    assert str(server.server_port) in capsys.readouterr().err
+    assert f"{url} is not a worker of this version" in capsys.readouterr().err
 
 
 def test_health_of_a_worker_that_opens_a_shard_and_then_fails(tmp_path: Path) -> None:

@@ -77,6 +77,8 @@ def test_latest_duplicates_come_first_and_are_bounded(recent: RecentDocuments) -
 
 
 def test_memory_is_bounded(recent: RecentDocuments) -> None:
+    recent.note([unique(20_000, b"")], 5)
+    assert recent.held().size_bytes >= 400, "a record takes memory beside its bytes"
     for number in range(5000):
         size = 997 * number % 8000
         recent.note(

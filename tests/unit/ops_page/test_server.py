@@ -12,8 +12,12 @@ import pytest
 from streams.errors import ExitCode, SettingsError, exit_code_of
 from streams.ops_page import server
 from streams.ops_page.access import Access, Area, WorkBudget
+from streams.ops_page.text_check import own_url
+from streams.settings.loader import load_settings
 from streams.settings.settings import WebSettings
+from tests.rigs.brokers.loopback_ports import free_port
 from tests.rigs.manual_clock import ManualClock
+from tests.unit.ops_page.live_worker import ask
 from tests.unit.ops_page.served_page import Served, served_page
 
 TOKEN = "0123456789abcdef-token"  # noqa: S105 - a test's
@@ -100,6 +104,27 @@ def test_pages_answer_while_the_event_loop_is_blocked(tmp_path: Path) -> None:
                 assert served.ask("GET", path).status == HTTPStatus.OK
         finally:
             released.set()
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:6066"),
+        ("[::1]", "http://[::1]:6066"),
+        ("::1", "http://[::1]:6066"),
+        (EVERYWHERE, "http://127.0.0.1:6066"),
+    ],
+)
+def test_address_of_the_pages_of_this_machine(host: str, url: str) -> None:
+    assert own_url(WebSettings(host=host)) == url
+
+
+def test_pages_of_a_worker_that_starts_say_so() -> None:
+    settings = load_settings(assignments=[f"web.port={free_port()}"], environ={}).settings
+    with server.OpsServer(settings):
+        replies = [ask(settings.web, "GET", path) for path in ("/healthz", "/readyz", "/api/x")]
+    assert [reply.status for reply in replies] == [200, 503, 503]
+    assert all(b"the worker starts" in reply.body for reply in replies)
 
 
 def connected(served: Served) -> socket.socket:

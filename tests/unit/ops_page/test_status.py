@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
@@ -13,9 +12,8 @@ import pytest
 from simhash_core.errors import FirstseenError
 from streams.ops_page.status import KEPT_SECONDS, FullestBuckets
 from tests.rigs.manual_clock import ManualClock
+from tests.rigs.waiting import await_that
 from tests.unit.ops_page.served_page import INDEX, LEADER, WORKER, Served, at_work, served_page
-
-SECONDS = 30.0
 
 
 @pytest.fixture
@@ -26,11 +24,8 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 def status_when(served: Served, holds: Callable[[Any], bool]) -> Any:  # noqa: ANN401 - JSON
     """The status once it holds, within some samples."""
-    deadline = time.monotonic() + SECONDS
-    while not holds(status := served.status()):
-        assert time.monotonic() < deadline, status
-        time.sleep(0.1)
-    return status
+    await_that(lambda: holds(served.status()), shows=served.status)
+    return served.status()
 
 
 def test_status_of_a_worker_at_work(served: Served) -> None:
@@ -95,43 +90,43 @@ def test_status_of_a_shard_from_recovery_to_ready(served: Served) -> None:
     assert served.status()["shards"][1]["state"] == "ready"
 
 
-def test_probes_while_a_shard_opens_and_after_a_failure(served: Served) -> None:
-    assert served.ask("GET", "/healthz").status == HTTPStatus.OK
-    not_ready = served.ask("GET", "/readyz")
-    assert not_ready.status == HTTPStatus.SERVICE_UNAVAILABLE
-    assert b"[2]" in not_ready.body
-    del served.view.states[2]
-    assert served.ask("GET", "/readyz").body == b"ready\n"
-    served.view.failure = FirstseenError("no room on the disk")
-    dead = served.ask("GET", "/healthz")
-    assert (dead.status, dead.body) == (HTTPStatus.SERVICE_UNAVAILABLE, b"no room on the disk\n")
+OPENING, DEAD = "shards [2] are being opened", "no room on the disk"
+WAITS = "documents have waited 130 s for shard 1 (last of worker firstseen.51aa) to report"
+MISSING = "shards without an open standby: 0 3"
 
 
-def test_probes_say_for_whom_a_healthy_worker_waits(served: Served) -> None:
-    why = "documents have waited 130 s for shard 1 (last of worker firstseen.51aa) to report"
-    served.health.waits(why)
-    assert served.ask("GET", "/healthz").status == HTTPStatus.OK
-    assert served.ask("GET", "/healthz").body == f"ok: {why}\n".encode()
-    assert served.ask("GET", "/readyz").status == HTTPStatus.SERVICE_UNAVAILABLE
-    assert served.status()["why_waiting"] == why
-    del served.view.states[2]
-    assert served.ask("GET", "/readyz").status == HTTPStatus.OK
-    assert served.ask("GET", "/readyz").body == f"ready: {why}\n".encode()
-    served.health.waits(None)
-    assert served.ask("GET", "/healthz").body == b"ok\n"
-    assert served.status()["why_waiting"] is None
-
-
-def test_readyz_names_shards_without_an_open_standby(served: Served) -> None:
-    """The worker is ready all the same, and waits for others besides."""
-    del served.view.states[2]
-    served.view.without_standby = (0, 3)
-    ready = served.ask("GET", "/readyz")
-    missing = "shards without an open standby: 0 3"
-    assert (ready.status, ready.body) == (HTTPStatus.OK, f"ready: {missing}\n".encode())
-    assert served.ask("GET", "/healthz").body == b"ok\n"
-    served.health.waits("documents wait")
-    assert served.ask("GET", "/readyz").body == f"ready: documents wait; {missing}\n".encode()
+@pytest.mark.parametrize(
+    ("is_open", "dead", "waits", "without_standby", "healthz", "readyz"),
+    [
+        (False, None, None, (), "ok", OPENING),
+        (True, None, None, (), "ok", "ready"),
+        (True, DEAD, None, (), DEAD, "ready"),
+        (False, None, WAITS, (), f"ok: {WAITS}", OPENING),
+        (True, None, WAITS, (), f"ok: {WAITS}", f"ready: {WAITS}"),
+        (True, None, None, (0, 3), "ok", f"ready: {MISSING}"),
+        (True, None, WAITS, (0, 3), f"ok: {WAITS}", f"ready: {WAITS}; {MISSING}"),
+    ],
+)
+def test_probes_say_what_is_wrong_and_for_whom_a_healthy_worker_waits(
+    served: Served,
+    is_open: bool,
+    dead: str | None,
+    waits: str | None,
+    without_standby: tuple[int, ...],
+    healthz: str,
+    readyz: str,
+) -> None:
+    served.view.states[2] = served.view.states[2]._replace(is_open=is_open)
+    served.view.failure = None if dead is None else FirstseenError(dead)
+    served.view.without_standby = without_standby
+    served.health.waits(waits)
+    for path, body in (("/healthz", healthz), ("/readyz", readyz)):
+        is_well = body not in {OPENING, DEAD}
+        status = HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE
+        reply = served.ask("GET", path)
+        assert (reply.status, reply.body.decode()) == (status, f"{body}\n")
+    status = served.status()
+    assert (status["why_dead"], status["why_waiting"]) == (dead, waits)
 
 
 def test_group_sums_present_figures_of_this_worker_and_notes_of_others(served: Served) -> None:

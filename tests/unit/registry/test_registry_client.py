@@ -57,10 +57,13 @@ def fetched(registry: SchemaRegistry, schema: SchemaId, **settings: str | None) 
         return client.fetch(schema)
 
 
-def test_schema_is_fetched_by_number_and_by_guid(registry: SchemaRegistry) -> None:
+def test_schema_is_fetched_by_number_and_by_guid_and_not_kept(registry: SchemaRegistry) -> None:
+    """The client library's own caches have no limit."""
     made = registry.register("a", {"schema": '"string"'})
-    for schema in (by_number(made.number), SchemaId(None, made.guid)):
-        assert fetched(registry, schema) == FetchedSchema("AVRO", '"string"')
+    with connected(registry) as client:
+        for schema in (by_number(made.number), by_number(made.number), SchemaId(None, made.guid)):
+            assert client.fetch(schema) == FetchedSchema("AVRO", '"string"')
+    assert registry.asked[f"GET /schemas/ids/{made.number}"] == 2
 
 
 def test_references_come_once_and_before_what_refers_to_them(registry: SchemaRegistry) -> None:
@@ -72,39 +75,35 @@ def test_references_come_once_and_before_what_refers_to_them(registry: SchemaReg
     assert found.references == (Reference("low", '"low"'), Reference("middle", '"middle"'))
 
 
-@pytest.mark.parametrize(
-    "unknown",
-    [by_number(999), by_number(2**31), by_number(2**32 - 1), by_number(0), SchemaId(None, GUID)],
-    ids=str,
-)
-def test_unreadable_ids_are_unknown_schemas(registry: SchemaRegistry, unknown: SchemaId) -> None:
-    with pytest.raises(UnknownSchemaError):
-        fetched(registry, unknown)
-
-
-def test_schema_with_a_missing_reference_is_unknown(registry: SchemaRegistry) -> None:
+def test_unreadable_ids_and_missing_references_are_unknown_schemas(
+    registry: SchemaRegistry,
+) -> None:
+    numbers = (999, 2**31, 2**32 - 1, 0)
     gone = {"name": "gone", "subject": "gone", "version": 3}
-    schema = registered(registry, references=[gone])
-    with pytest.raises(UnknownSchemaError):
-        fetched(registry, schema)
+    with_gone = registered(registry, references=[gone])
+    for unknown in (*map(by_number, numbers), SchemaId(None, GUID), with_gone):
+        with pytest.raises(UnknownSchemaError):
+            pytest.fail(f"{unknown} is {fetched(registry, unknown)}")
 
 
-@pytest.mark.parametrize("status", [404, 408, 429, 500, 502, 503])
-def test_server_errors_are_no_answer(
-    registry: SchemaRegistry, schema: SchemaId, status: int
+@pytest.mark.parametrize(
+    ("error", "statuses", "message"),
+    [
+        (RegistryUnavailableError, (404, 408, 429, 500, 502, 503), "{}"),
+        (RegistryRefusedError, (401, 403, 407), r"HTTP {}.*registry\.username"),
+    ],
+)
+def test_server_errors_are_no_answer_and_a_refused_user_is_told_settings(
+    registry: SchemaRegistry,
+    schema: SchemaId,
+    error: type[Exception],
+    statuses: tuple[int, ...],
+    message: str,
 ) -> None:
-    registry.broken = status
-    with pytest.raises(RegistryUnavailableError, match=str(status)):
-        fetched(registry, schema)
-
-
-@pytest.mark.parametrize("status", [401, 403, 407])
-def test_refused_user_is_told_settings(
-    registry: SchemaRegistry, schema: SchemaId, status: int
-) -> None:
-    registry.broken = status
-    with pytest.raises(RegistryRefusedError, match=rf"HTTP {status}.*registry\.username"):
-        fetched(registry, schema)
+    for status in statuses:
+        registry.broken = status
+        with pytest.raises(error, match=message.format(status)):
+            fetched(registry, schema)
 
 
 def test_closed_port_is_no_answer_until_reopened(
@@ -211,11 +210,3 @@ def test_unusable_files_in_settings_are_refused_at_the_start(tmp_path: Path) -> 
     ):
         with pytest.raises(SettingsError):
             RegistryClient(settings, "avro")
-
-
-def test_client_keeps_no_schemas(registry: SchemaRegistry, schema: SchemaId) -> None:
-    """The client library's own caches have no limit."""
-    with connected(registry) as client:
-        client.fetch(schema)
-        client.fetch(schema)
-    assert registry.asked[f"GET /schemas/ids/{schema.number}"] == 2

@@ -259,7 +259,12 @@ def test_entries_are_read_as_java_reads_them(text: str, entries: dict[str, str])
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("a=1\n=2", "line 2"), ("a=1\n\\\nb=1\na=2", "line 4"), ("a=1\nb=\\u12", "line 2")],
+    [
+        ("a=1\n=2", "line 2"),
+        ("a=1\n\\\nb=1\na=2", "line 4"),
+        ("a=1\na=x\\\ny", "line 2"),
+        ("a=1\nb=\\u12", "line 2"),
+    ],
 )
 def test_a_mistake_is_told_with_its_line(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):

@@ -180,6 +180,7 @@ def test_two_flags_for_one_setting_are_refused() -> None:
         ("a.toml", b"#" * (FILE_BYTES_MAX + 1), "more than 1048576 bytes"),
         ("a.yaml", b"brokers: x", ".toml or .json"),
         ("missing.toml", None, "No such file"),
+        ("client.properties", b"a=1\n\na=2\n", "(from --kafka-config): line 3"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_with_the_reason(
@@ -188,16 +189,11 @@ def test_a_file_that_cannot_be_read_is_named_with_the_reason(
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
+    files = (None, path) if path.suffix == ".properties" else (path, None)
     with pytest.raises(SettingsError) as caught:
-        load(config=path)
+        load(config=files[0], kafka_config=files[1])
     assert str(path) in str(caught.value)
     assert says.lower() in str(caught.value).lower()
-
-
-def test_a_broken_properties_file_is_named_with_the_line(tmp_path: Path) -> None:
-    (path := tmp_path / "client.properties").write_text("a=1\n\na=2\n")
-    with pytest.raises(SettingsError, match=r"client\.properties .*--kafka-config.*line 3"):
-        load(kafka_config=path)
 
 
 def test_one_error_tells_setting_value_place_and_fix_of_all_problems() -> None:

@@ -82,6 +82,5 @@ class ChangelogTopic:
 
 
 def commit_of(commit: int) -> list[ChangelogRecord]:
-    """The records of one commit."""
     records = [encode_entries(each) for each in entries_of(commit)]
     return [*records, encode_progress(progress_of(commit).progress, INDEX, READING)]

@@ -1,60 +1,33 @@
 """A process that writes to a store, which a test starts: ``python -m … PATH MODE``.
 
-``write`` prints the number of each commit after it returned, until the process is killed. ``load``
-writes the same as recovery does. ``hold`` opens the store, says so, and waits for its standard
-input to end. With ``limit`` no file may grow beyond half a megabyte, with ``disk`` the disk is full
-in the end: the process then checks what the failure left, makes room, opens the store again, and
-prints the number of commits and the error.
+``hold`` opens the store, says so, and waits for its standard input to end. With ``limit`` no file
+may grow beyond half a megabyte, with ``disk`` the disk is full in the end: the process then checks
+what the failure left, makes room, opens the store again, and prints the number of commits and the
+error.
 """
 
 from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from streams.store.row_codec import ProgressRow, entry_block
 from streams.store.row_store import StoreFullError
 from streams.store.shard_store import ShardStore
-from tests.unit.store.samples import (
-    ENTRIES_PER_COMMIT,
-    entries_of,
-    open_store,
-    progress_of,
-    write,
-)
+from tests.unit.store.samples import ENTRIES_PER_COMMIT, open_store, progress_of, write
 
 # Enough for a store that is opened again: it writes its log out into new files.
 BALLAST_BYTES: Final = 4 * 1024 * 1024
 FILE_BYTES_MAX: Final = 512 * 1024
 
 
-def load(store: ShardStore, commit: int) -> None:
-    stored = progress_of(commit)
-    row = ProgressRow(*(getattr(stored, name) for name in stored.__struct_fields__))
-    store.load([entry_block(each) for each in entries_of(commit)], row)
-
-
-def say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-def write_until_killed(path: Path, how: Callable[[ShardStore, int], None]) -> None:
-    store = open_store(path)
-    commit = store.changelog_offset
-    while True:
-        how(store, commit)
-        say(str(commit))
-        commit += 1
-
-
 def hold(path: Path) -> None:
     with closing(open_store(path)):
-        say("open")
+        sys.stdout.write("open\n")
+        sys.stdout.flush()
         sys.stdin.read()
 
 
@@ -83,10 +56,7 @@ def check(store: ShardStore, commits: int) -> None:
 
 def write_until_full(path: Path, what: str) -> None:
     commits, message = 0, ""
-    with (
-        short_files() if what == "limit" else ballast(path),
-        closing(open_store(path)) as store,
-    ):
+    with short_files() if what == "limit" else ballast(path), closing(open_store(path)) as store:
         while not message:
             try:
                 write(store, commits)
@@ -103,10 +73,8 @@ def main() -> None:
     path, what = Path(sys.argv[1]), sys.argv[2]
     if what == "hold":
         hold(path)
-    elif what in {"limit", "disk"}:
-        write_until_full(path, what)
     else:
-        write_until_killed(path, load if what == "load" else write)
+        write_until_full(path, what)
 
 
 if __name__ == "__main__":

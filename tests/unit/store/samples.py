@@ -153,7 +153,6 @@ def fingerprints_of(entries: dict[int, Entry]) -> dict[int, bytes]:
 
 
 def await_written(store: ShardStore) -> None:
-    """Wait until RocksDB writes no more files."""
     work = (
         *("rocksdb.mem-table-flush-pending", "rocksdb.num-running-flushes"),
         *("rocksdb.compaction-pending", "rocksdb.num-running-compactions"),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhash_core.document_columns import BytesColumn, DocumentColumns
+from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import Entry
 from simhash_core.log.records import Chain, Packet, Progress, Sender, entry_of
 from simhash_core.log.shard_stream import NewEntries
@@ -68,7 +68,8 @@ def progress_record(following: int) -> ChangelogRecord:
 
 
 def decoded(records: Sequence[ChangelogRecord]) -> Decoded:
-    return decode_records([each.key for each in records], [each.value for each in records], str)
+    keys, values = [each.key for each in records], [each.value for each in records]
+    return decode_records(keys, values, range(len(records)), str)
 
 
 @given(packets, st.integers(0, 2**48 - 1), st.data())
@@ -121,21 +122,6 @@ def test_unknown_keys_are_refused(key: bytes | None, value: bytes | None) -> Non
 def test_another_version_is_refused_in_one_line_with_the_fix() -> None:
     with pytest.raises(UnreadableVersionError, match=r"^[^\n]*version 2, [^\n]*Upgrade through"):
         decode_record(b"x", b"\x02\x90", HERE)
-
-
-def test_deletions_and_ends_come_back() -> None:
-    first = 9 << 16 | 2
-    deletions = LoggedDeletions(first, [first, first + 3])
-    records = [
-        encode_entries(new_entries(9, [sample(5), sample(6)])),
-        encode_deletions(deletions),
-        *encode_end(7 << 16),
-    ]
-    together = decoded(records)
-    assert together.deletions == [deletions]
-    assert together.ends == [LoggedEnd(7 << 16)] * 2
-    assert [len(block) for block in together.blocks] == [2]
-    assert decode_record(*records[1], "here") == deletions
 
 
 @pytest.mark.parametrize(
@@ -191,13 +177,17 @@ def test_records_are_decoded_together_as_one_by_one(
         found.sort(key=lambda each: each[0])
     new = [NewEntries(at, each, np.arange(len(each), dtype=np.intp)) for at, each in found]
     records = [encode_entries(each) for each in new]
-    records[1:1] = [progress_record(1), progress_record(2)]
+    deletions = LoggedDeletions(9 << 16 | 2, [9 << 16 | 2, 9 << 16 | 5])
+    records[1:1] = [progress_record(1), encode_deletions(deletions), *encode_end(99 << 16)]
+    records.append(progress_record(2))
     together = decoded(records)
     each = [decode_record(*record, HERE) for record in records]
     blocks = [one for one in each if isinstance(one, EntryBlock)]
     assert entries_in(together.blocks) == entries_in(blocks)
     assert together.progress == [one for one in each if isinstance(one, LoggedProgress)]
     assert len(together.progress) == 2
+    assert together.deletions == [deletions]
+    assert together.ends == [LoggedEnd(99 << 16)] * 2
     for block in together.blocks:
         assert all(block.sequences[1:] > block.sequences[:-1])
 
@@ -239,13 +229,6 @@ def test_any_columns_come_back_with_their_types(documents: DocumentColumns) -> N
     packed = msgspec.msgpack.encode(encode_columns(documents))
     found = decode_columns([msgspec.msgpack.decode(packed, type=EncodedColumns)])
     assert same_columns(found, documents)
-
-
-def test_scopes_that_no_document_has_take_no_bytes() -> None:
-    plain = columns_of([sample(1), sample(2)])
-    scoped = dataclasses.replace(plain, scopes=BytesColumn.of([b"", b"a"]))
-    assert len(msgspec.msgpack.decode(msgspec.msgpack.encode(encode_columns(plain)))) == 11
-    assert len(msgspec.msgpack.decode(msgspec.msgpack.encode(encode_columns(scoped)))) == 14
 
 
 @given(st.lists(int64))

@@ -23,10 +23,12 @@ from streams.errors import BrokerUnavailableError
 from streams.kafka.clients import AdminClient
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Settings, TopicSettings
-from streams.store.changelog import Changelog, RecoveryError
+from streams.store.changelog import Changelog, ChangelogLostError, RecoveryError
+from streams.store.changelog_codec import encode_entries, encode_progress
+from streams.store.lineage import UNKNOWN
 from streams.store.recovery import ShardStores, catch_up
 from streams.store.rocksdb_store import DAMAGE_MARK
-from streams.store.row_codec import FORMAT_VERSION, IDENTITY_KEY
+from streams.store.row_codec import FORMAT_VERSION, IDENTITY_KEY, StoredProgress
 from streams.store.shard_directory import shard_directory
 from streams.store.shard_store import ShardStore
 from tests.rigs.brokers.broker import Broker
@@ -36,6 +38,7 @@ from tests.unit.store.samples import (
     INDEX,
     READING,
     check_holds,
+    entries_of,
     open_store,
     progress_at,
     progress_of,
@@ -98,9 +101,9 @@ def test_store_reads_what_it_has_not_and_says_what_is_left(shard: Shard) -> None
     assert left == sorted(left, reverse=True)
     assert shard.last_progress() == progress_of(4).progress
     shard.topic.commit(range(5, 8))
-    assert shard.catch_up()[0] <= 1 + 3 * 4  # with the markers of transactions
+    assert shard.catch_up()[0] <= 2 + 3 * 4  # with the markers of transactions
     check_holds(shard.store, 8)
-    assert shard.catch_up()[0] <= 1
+    assert shard.catch_up()[0] <= 2
     check_holds(shard.store, 8)
 
 
@@ -160,10 +163,10 @@ def test_interruption_keeps_what_was_read(shard: Shard, monkeypatch: pytest.Monk
         check_holds(shard.store, 3)
 
 
-def test_changelog_that_was_created_again_is_refused(shard: Shard) -> None:
+def test_changelog_that_ends_before_the_store_is_refused(shard: Shard) -> None:
     shard.topic.commit(range(2))
     shard.store.commit([], progress_at(1, changelog_offset=1000))
-    with pytest.raises(RecoveryError, match=r"up to offset 1000, but it ends at .* created again"):
+    with pytest.raises(ChangelogLostError, match=r"to offset 999, but it ends at .* lost records"):
         shard.catch_up(silence_seconds=1.0)
 
 
@@ -272,10 +275,7 @@ def settings(topic: ChangelogTopic, tmp_path: Path) -> Settings:
 
 
 def stores_of(
-    settings: Settings,
-    topic: ChangelogTopic,
-    identity: str = INDEX,
-    metrics: Metrics | None = None,
+    settings: Settings, topic: ChangelogTopic, identity: str = INDEX, metrics: Metrics | None = None
 ) -> ShardStores:
     return ShardStores(settings, topic.config, identity, "the changelog", metrics or Metrics())
 
@@ -289,9 +289,8 @@ def opened(stores: ShardStores, commits: int = COMMITS) -> ShardStore:
     return stores.open(PARTITION, commits * ENTRIES_PER_COMMIT, threading.Event())
 
 
-def in_format(version: int) -> Callable[[Path], object]:
-    """A release of another format of stores has written this one."""
-    return lambda shard: write_raw(shard, {IDENTITY_KEY: version.to_bytes(2, "big") + b"\x90"})
+def written_by_an_older_release(shard: Path) -> None:
+    write_raw(shard, {IDENTITY_KEY: (FORMAT_VERSION - 1).to_bytes(2, "big") + b"\x90"})
 
 
 @pytest.mark.parametrize(
@@ -300,10 +299,9 @@ def in_format(version: int) -> Callable[[Path], object]:
         (lambda shard: (shard / "CURRENT").unlink(), "CURRENT is missing"),
         (lambda shard: next(shard.glob("MANIFEST-*")).write_bytes(b"\x5a" * 900), "Corruption"),
         (lambda shard: (shard / DAMAGE_MARK).write_text("a block\n"), "damaged"),
-        (in_format(FORMAT_VERSION - 1), f"format {FORMAT_VERSION - 1}, this version reads"),
-        (in_format(FORMAT_VERSION + 1), f"format {FORMAT_VERSION + 1}, this version reads"),
+        (written_by_an_older_release, f"format {FORMAT_VERSION - 1}, this version reads"),
     ],
-    ids=["newest version lost", "manifest overwritten", "marked", "older", "newer"],
+    ids=["newest version lost", "manifest overwritten", "marked", "older"],
 )
 def test_a_store_that_is_damaged_or_of_another_version_is_rebuilt(
     settings: Settings,
@@ -325,6 +323,32 @@ def test_a_store_that_is_damaged_or_of_another_version_is_rebuilt(
     assert metrics.registry.get_sample_value("firstseen_errors_total", errors) == 1
 
 
+@pytest.mark.parametrize("others", [0, 2], ids=["the changelog ends before", "others wrote on"])
+def test_a_store_with_commits_that_brokers_have_lost_is_rebuilt(
+    settings: Settings, topic: ChangelogTopic, others: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    stores = stores_of(replace(settings, send_timeout_seconds=1), topic)
+    lost = progress_of(COMMITS + 1).progress
+    with closing(opened(stores)) as store:
+        offset = store.changelog_offset + 2
+        lineage, now_ms = UNKNOWN.next("lost"), int(time.time() * 1000)
+        store.commit(
+            entries_of(COMMITS + 1),
+            StoredProgress(lost, offset, now_ms, INDEX, READING, lineage=lineage),
+        )
+    lineage = UNKNOWN
+    for commit in range(COMMITS, COMMITS + others):
+        lineage = lineage.next("other")
+        progress = encode_progress(
+            progress_of(commit).progress, INDEX, READING, "other", lineage=lineage
+        )
+        topic.send([*map(encode_entries, entries_of(commit)), progress])
+    with closing(opened(stores, COMMITS + others)) as store:
+        check_holds(store, COMMITS + others)
+        assert store.lineage == lineage
+    assert f"shard {PARTITION} is rebuilt from its changelog" in caplog.text
+
+
 def test_store_that_is_gone_is_filled_again(stores: ShardStores, tmp_path: Path) -> None:
     opened(stores).close()
     shutil.rmtree(tmp_path / "tests")
@@ -335,6 +359,21 @@ def test_store_that_is_gone_is_filled_again(stores: ShardStores, tmp_path: Path)
     recovery = stores.recoveries()[PARTITION]
     assert recovery.remaining == 0
     assert recovery.total >= 3 * COMMITS
+
+
+def test_stores_that_open_while_others_are_measured_do_no_harm(
+    stores: ShardStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = ShardStore.number
+
+    def meanwhile(store: ShardStore, name: str) -> int:
+        stores._open[len(stores._open)] = store  # as a thread does
+        return number(store, name)
+
+    with closing(opened(stores)):
+        monkeypatch.setattr(ShardStore, "number", meanwhile)
+        stores.measure()
+    assert len(stores._open) > 1
 
 
 def test_other_index_leaves_the_store_closed(settings: Settings, topic: ChangelogTopic) -> None:

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -36,16 +35,10 @@ from streams.store.row_store import (
     StoreMissingError,
     StoreVersionError,
 )
-from streams.store.shard_directory import (
-    discard_store,
-    make_state_directory,
-    shard_directory,
-)
-from streams.store.shard_store import ShardStore
+from streams.store.shard_directory import discard_store, make_state_directory, shard_directory
 from tests.repository.source_tree import ROOT
 from tests.unit.store.samples import (
     IDENTITY,
-    fingerprints_in,
     new_entries,
     open_store,
     progress_at,
@@ -194,24 +187,6 @@ def test_a_state_directory_of_another_user_is_refused_with_the_setting() -> None
         assert problem.setting == "state_dir"
         make_state_directory(settings)
         assert list(settings.state_path().iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [
-        fingerprints_in,
-        lambda store: list(store.all_entries()),
-        lambda store: store.entries([0]),
-        lambda store: store.by_content(bytes(16)),
-        lambda store: store.commit([], progress_at(2)),
-        lambda store: store.number("rocksdb.total-sst-files-size"),
-    ],
-)
-def test_closed_store_says_so_when_asked(path: Path, ask: Callable[[ShardStore], object]) -> None:
-    store = open_store(path)
-    store.close()
-    with pytest.raises(StoreClosedError, match=re.escape(str(path))):
-        ask(store)
 
 
 def test_cache_that_is_too_small_is_refused() -> None:

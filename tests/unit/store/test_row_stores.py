@@ -27,13 +27,7 @@ from streams.store.row_store import (
 )
 from streams.store.shard_directory import RocksDisk
 from tests.rigs.memory_rows import MemoryDisk
-from tests.unit.store.samples import (
-    fingerprints_in,
-    new_entries,
-    open_store,
-    progress_at,
-    sample,
-)
+from tests.unit.store.samples import fingerprints_in, new_entries, open_store, progress_at, sample
 
 ALL_ENTRIES = ENTRIES.bounds
 OTHERS = b"a", b"e"
@@ -232,17 +226,6 @@ def _apply(store: RowStore, steps: list[Step]) -> None:
             elif kind == "delete_entry":
                 batch.delete(entry)
     batch.write()
-
-
-@pytest.mark.parametrize(("first", "last", "kept"), [(2, 0, [0, 1]), (3, 1, [0, 3]), (9, 0, [])])
-def test_memory_disk_loses_commits(tmp_path: Path, first: int, last: int, kept: list[int]) -> None:
-    disk, path = MemoryDisk(), tmp_path / "shard-3"
-    with closing(disk.open(path, create=True)) as store:
-        for number in range(4):
-            put(store, number)
-    disk.lose(path, first, last)
-    with closing(disk.open(path, create=False)) as store:
-        assert [key for key, _ in all_rows(store, *ALL_ENTRIES)] == list(map(ENTRIES.key, kept))
 
 
 def counted(options: Options, name: str) -> int:

@@ -224,7 +224,7 @@ def test_shard_is_opened_from_its_files(
     check(Opened(store, window_ms=other_ms).index, store, other_ms)
 
 
-@pytest.mark.parametrize("at", [0, 3, 10, 40, 0.02, 0.3, 0.6, 0.9, 0.999])
+@pytest.mark.parametrize("at", [0, 10, 40, 0.02, 0.6, 0.999])
 def test_damaged_file_is_noticed_and_made_again(store: ShardStore, at: float) -> None:
     commit(store, range(23))
     Opened(store)
@@ -358,8 +358,6 @@ def test_files_of_what_has_expired_are_deleted(store: ShardStore) -> None:
 def test_documents_stay_in_memory_where_no_file_can_be_written(
     store: ShardStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All documents are in memory then."""
-
     def refuse(*_arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -431,16 +429,32 @@ def expected(stores: Iterable[ShardStore]) -> Found:
     return sorted(found, key=lambda each: (each[0], each[1], each[2]))
 
 
-@pytest.fixture
-def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SharedFiles]:
-    """A worker whose five shards have 4,900 documents, nearly all in a file or two."""
-    monkeypatch.setattr(compaction, "FILE_DOCUMENTS", 400)
-    monkeypatch.setattr(document_index, "MEMTABLE_DOCUMENTS", 32)
-    monkeypatch.setattr(shard_segments, "KEPT_SECONDS", -1.0)
-    worker = SharedFiles(tmp_path).open(*range(SHARDS))
+@pytest.fixture(scope="module")
+def small_limits() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(compaction, "FILE_DOCUMENTS", 400)
+        patched.setattr(document_index, "MEMTABLE_DOCUMENTS", 32)
+        patched.setattr(shard_segments, "KEPT_SECONDS", -1.0)
+        yield
+
+
+@pytest.fixture(scope="module")
+def closed(small_limits: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    del small_limits
+    state = tmp_path_factory.mktemp("state")
+    worker = SharedFiles(state).open(*range(SHARDS))
     for first in range(0, 100, 10):
         worker.take_in(range(first, first + 10))
         worker.keep()
+    worker.close()
+    return state
+
+
+@pytest.fixture
+def worker(closed: Path, tmp_path: Path) -> Iterator[SharedFiles]:
+    """A worker whose five shards have 4,900 documents, nearly all in a file or two."""
+    state = Path(shutil.copytree(closed, tmp_path / "state"))
+    worker = SharedFiles(state).open(*range(SHARDS))
     yield worker
     worker.close()
 
@@ -539,22 +553,8 @@ def _without_files(worker: SharedFiles) -> None:
         path.unlink()
 
 
-def _one_damaged(worker: SharedFiles) -> None:
-    path = worker.paths[0]
-    whole = bytearray(path.read_bytes())
-    whole[len(whole) // 2] ^= 1
-    path.write_bytes(whole)
-
-
 @pytest.mark.parametrize(
-    "happening",
-    [
-        _removed_elsewhere,
-        _made_again,
-        _without_files,
-        _one_damaged,
-        _opened_by_an_earlier_version,
-    ],
+    "happening", [_removed_elsewhere, _made_again, _without_files, _opened_by_an_earlier_version]
 )
 def test_what_a_store_does_not_say_is_not_met(
     worker: SharedFiles, happening: Callable[[SharedFiles], None]
@@ -589,7 +589,7 @@ def test_an_older_file_that_was_put_back_is_not_used(worker: SharedFiles) -> Non
     again.close()
 
 
-@pytest.mark.parametrize("written", range(SHARDS + 1))
+@pytest.mark.parametrize("written", [0, 3, SHARDS])
 def test_crash_leaves_stores_that_name_old_or_new_files(
     worker: SharedFiles, monkeypatch: pytest.MonkeyPatch, written: int
 ) -> None:

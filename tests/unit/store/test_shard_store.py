@@ -13,9 +13,11 @@ from msgspec.structs import replace
 from simhash_core.documents import Entry
 from simhash_core.log.records import Chain
 from simhash_core.log.shard_stream import NewEntries
+from streams.store import shard_store
 from streams.store.changelog_codec import ENTRIES_TAG, ChangelogRecord, decode_records
 from streams.store.entry_batch import Removal, records_of
 from streams.store.row_codec import ProgressRow
+from streams.store.row_store import SCANNED_ROWS
 from streams.store.shard_store import ShardStore
 from tests.unit.store.samples import (
     expected,
@@ -88,14 +90,14 @@ def test_entries_come_back_as_they_were(store: ShardStore, commits: list[NewEntr
     store.close()
 
 
-def test_fingerprints_come_in_parts_of_a_bounded_size(store: ShardStore) -> None:
-    for first in range(0, 80_000, 20_000):
-        samples = [sample(n) for n in range(first, first + 20_000)]
-        store.commit([new_entries(first, samples)], progress_at(first))
-    parts = [len(sequences) for sequences, _ in store.prints()]
-    assert sum(parts) == len(store) == 80_000
-    assert len(parts) > 1
-    assert max(parts) <= 65_536
+def test_fingerprints_come_in_parts_of_a_bounded_size(
+    store: ShardStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert SCANNED_ROWS * shard_store._JOINED_SCANS == 65_536
+    monkeypatch.setattr(shard_store, "SCANNED_ROWS", 16)
+    monkeypatch.setattr(shard_store, "_JOINED_SCANS", 2)
+    store.commit([new_entries(0, [sample(n) for n in range(80)])], progress_at(1))
+    assert [len(sequences) for sequences, _ in store.prints()] == [32, 32, 16]
 
 
 @pytest.mark.parametrize(("rows", "steps_wanted"), [(1, 4), (3, 4), (4, 4), (7, 4), (1000, 1)])
@@ -141,7 +143,8 @@ def test_all_records_of_a_packet_end_with_its_entries(store: ShardStore, tmp_pat
         change = store.change(parts, removed)
         store.write(change, progress_at(1))
         records += records_of(change)
-    decoded = decode_records([each.key for each in records], [each.value for each in records], str)
+    keys, values = [each.key for each in records], [each.value for each in records]
+    decoded = decode_records(keys, values, range(len(records)), str)
     with closing(open_store(tmp_path / "again")) as again:
         removal = Removal(decoded.deletions, decoded.ends)
         again.load(decoded.blocks, ProgressRow(None, 9), removal)

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.rigs.async_tests import pytest_pyfunc_call, runner
 from tests.unit.worker.hand_driven import HandDriven, quick
 
-__all__ = ["pytest_pyfunc_call", "quick", "runner"]
+__all__ = ["quick"]
 
 
 @pytest.fixture

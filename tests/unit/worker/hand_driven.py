@@ -10,7 +10,6 @@ import asyncio
 import json
 import random
 import threading
-import time
 from collections import defaultdict, deque
 from collections.abc import (
     AsyncIterator,
@@ -54,6 +53,7 @@ from streams.worker.log_codec import LogCodec
 from streams.worker.outputs import OutputRules
 from streams.worker.pipeline import Pipeline
 from streams.worker.shard import Shard
+from tests.rigs.async_tests import WAIT_SECONDS, until
 from tests.rigs.memory_rows import MemoryDisk
 
 SETTINGS = Settings(
@@ -68,7 +68,6 @@ WRITER = "hand-driven.worker"
 RULES = OutputRules(
     FINGERPRINTER.identity, "the rules", WRITER, 64, TOPICS, include_body=False, application="app"
 )
-WAIT_SECONDS = 20.0
 START_MS = 1_700_000_000_000
 _WORDS = tuple(map("".join, product("bdfgklmnprstvz", "aeiou", "lmnrst", "aeiou")))
 
@@ -76,13 +75,6 @@ _WORDS = tuple(map("".join, product("bdfgklmnprstvz", "aeiou", "lmnrst", "aeiou"
 def text(number: int) -> str:
     """A text that is near to no other."""
     return " ".join(random.Random(number).choices(_WORDS, k=40))
-
-
-async def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "this did not come to be"
-        await asyncio.sleep(0.001)
 
 
 async def turns(count: int = 50) -> None:

@@ -11,18 +11,12 @@ import pytest
 from streams.kafka.errors import StaleGenerationError
 from streams.monitoring.metrics import AcquisitionPhase
 from streams.worker.shard import Acquisition
-from tests.unit.worker.hand_driven import HandDriven, text, turns, until
+from tests.rigs.async_tests import until
+from tests.rigs.manual_clock import ManualClock
+from tests.unit.worker.hand_driven import HandDriven, text, turns
 
 LINE = re.compile(r"shard (\d+) acquired in ([\d.]+) s(, nothing to put out)?: (.*)")
 PHASES = [str(phase) for phase in AcquisitionPhase]
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +43,7 @@ def observed(worker: HandDriven, phase: str) -> float | None:
 
 
 def test_phases_last_from_the_end_of_the_one_before() -> None:
-    clock = Clock()
+    clock = ManualClock()
     acquisition = Acquisition(98.5, clock)
     for phase, at in zip(list(AcquisitionPhase)[1:], (101, 103, 104, 108, 108.5, 111), strict=True):
         clock.now = float(at)
@@ -61,7 +55,7 @@ def test_phases_last_from_the_end_of_the_one_before() -> None:
 
 
 def test_an_output_before_the_end_of_the_log_takes_no_time_of_its_own() -> None:
-    clock = Clock()
+    clock = ManualClock()
     acquisition = Acquisition(None, clock)
     acquisition.ended(AcquisitionPhase.SESSION)
     for phase in (AcquisitionPhase.OUTPUT, AcquisitionPhase.READING, AcquisitionPhase.OUTPUT):
@@ -77,7 +71,7 @@ def test_an_output_before_the_end_of_the_log_takes_no_time_of_its_own() -> None:
 
 
 def test_an_opening_that_failed_belongs_to_the_first_phase() -> None:
-    clock = Clock()
+    clock = ManualClock()
     acquisition = Acquisition(None, clock)
     acquisition.ended(AcquisitionPhase.OFFSETS)
     acquisition.opens()

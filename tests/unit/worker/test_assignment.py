@@ -13,7 +13,8 @@ from simhash_core.errors import ProtocolError
 from streams.errors import BrokerUnavailableError, UnansweredError
 from streams.kafka.errors import StaleGenerationError
 from streams.worker.shard import AssignmentState, Shard
-from tests.unit.worker.hand_driven import HandDriven, text, turns, until
+from tests.rigs.async_tests import until
+from tests.unit.worker.hand_driven import HandDriven, text, turns
 
 AWAY = BrokerUnavailableError("the broker is away")
 OPENING, OPEN, CLOSING, CLOSED = AssignmentState
@@ -64,7 +65,6 @@ async def test_closing_interrupts_the_opening_and_release_ends_the_wait_for_the_
 
 @pytest.mark.parametrize("is_deaf", [False, True], ids=["interrupted", "opened all the same"])
 async def test_a_revocation_does_not_wait_for_an_opening(worker: HandDriven, is_deaf: bool) -> None:
-    """The partition comes back as a new shard, which opens once the thread of the old one ends."""
     gate = worker.stores.gates[1] = threading.Event()
     worker.stores.is_deaf = is_deaf
     worker.assign(0, 1)
@@ -115,7 +115,6 @@ async def test_a_revocation_waits_for_the_commit_of_its_shard_and_no_other(
 async def test_a_commit_under_way_has_no_part_in_the_new_shard(
     worker: HandDriven, is_refused: bool
 ) -> None:
-    """The new shard begins at the group's offset, and the document is put out once."""
     await worker.open(0, 1)
     held = worker.hold_commit(StaleGenerationError("of an older one") if is_refused else None)
     worker.send(1, text(1))
@@ -148,7 +147,6 @@ async def test_a_commit_under_way_has_no_part_in_the_new_shard(
 
 
 async def test_what_was_fetched_for_a_closed_shard_is_dropped(worker: HandDriven) -> None:
-    """Both what the member has fetched, and a batch that waited for a schema."""
     await worker.open(0, 1)
     old = worker.shards[1].number
     await worker.revoke(1)
@@ -227,7 +225,6 @@ async def test_a_broker_that_is_away_is_waited_for(worker: HandDriven, who: str)
 
 
 async def test_a_shard_can_be_revoked_in_every_step_of_its_opening(worker: HandDriven) -> None:
-    """Its store is released, and its slot of the index is given back."""
     await worker.open(0)
     index = worker.pipeline.participant.index
     slots = len(index._counts)

@@ -22,10 +22,10 @@ from streams.worker.consume import (
     TopicRecreatedError,
 )
 from streams.worker.shard import Shard
+from tests.rigs.async_tests import until
 from tests.rigs.brokers.broker import Broker as RealBroker
 from tests.rigs.manual_clock import ManualClock
 from tests.unit.kafka.recording_owner import RecordingOwner, settings_for
-from tests.unit.kafka.recording_owner import until as until_read
 from tests.unit.worker.hand_driven import (
     START_MS,
     TOPICS,
@@ -34,7 +34,6 @@ from tests.unit.worker.hand_driven import (
     Member,
     text,
     turns,
-    until,
 )
 
 SETTINGS = Settings(
@@ -109,7 +108,6 @@ def test_what_a_closed_shard_had_is_dropped() -> None:
 
 
 def test_a_batch_has_bounded_records_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record larger than the limit of bytes is a batch of its own."""
     monkeypatch.setattr(consume, "_BATCH_BYTES", 5000)
     scene = Scene(0)
     scene.put(0, range(23), 100)
@@ -123,7 +121,6 @@ def test_a_batch_has_bounded_records_and_bytes(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_nothing_is_taken_while_too_much_is_in_flight() -> None:
-    """Until half of it is put out; then the stage is woken."""
     scene = Scene(0)
     scene.intake.taken_in(20, 100)
     scene.put(0, range(4))
@@ -158,7 +155,6 @@ def test_a_partition_with_much_here_is_paused_until_half_is_taken() -> None:
 def test_a_topic_that_ends_before_the_offset_is_an_error_after_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The worker has time to see that the topic is another one; a new shard of it is read."""
     monkeypatch.setattr(consume, "_TURNED_BACK_SECONDS", 3600.0)
     scene = Scene(0)
     shard = scene.shards[0]
@@ -209,7 +205,6 @@ async def test_a_gap_before_the_start_of_a_partition_is_counted_as_deleted_unrea
 
 
 async def test_a_backlog_of_a_broker_comes_by_timestamps(broker: RealBroker) -> None:
-    """The records of partition 2 are older than those of 1, and those older than those of 0."""
     topic = broker.new_topic("raw", 3)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 20})
     for partition in range(3):
@@ -226,7 +221,7 @@ async def test_a_backlog_of_a_broker_comes_by_timestamps(broker: RealBroker) -> 
     owner = RecordingOwner(is_eager=False)
     owner.is_held = True
     member = owner.open(settings_for(broker, topic), topic)
-    await until_read(lambda: owner.owned == {0, 1, 2})
+    await until(lambda: owner.owned == {0, 1, 2})
     shards = {partition: Shard(partition, partition + 1) for partition in range(3)}
     intake = Intake(settings, member, shards, Metrics(CollectorRegistry()), lambda: None)
     for shard in shards.values():
@@ -236,7 +231,7 @@ async def test_a_backlog_of_a_broker_comes_by_timestamps(broker: RealBroker) -> 
         runs.extend((run.partition, offsets_of(run)) for run in intake.batch())
         return sum(len(offsets) for _, offsets in runs) == 1800
 
-    await until_read(is_read)
+    await until(is_read)
     await member.close()
     partitions = [partition for partition, _ in runs]
     assert partitions == sorted(partitions, reverse=True)

@@ -62,7 +62,6 @@ def read(
 
 
 def test_each_record_waits_and_each_document_has_a_row() -> None:
-    """A document, a record that is not JSON, a tombstone with a key and one without."""
     metrics = Metrics(CollectorRegistry())
     came = [document(4), message(6, b"{"), message(7, None, b"gone"), message(9, None)]
 
@@ -92,7 +91,6 @@ def test_each_record_waits_and_each_document_has_a_row() -> None:
 
 
 def test_a_run_is_split_where_its_columns_outgrow_a_packet() -> None:
-    """Each batch has two rows at most here; a document larger than a packet has one of its own."""
     came = [document(0), message(1, b"{"), document(2), document(3), document(4), message(5, b"{")]
     (whole,) = read(*came)
     rows = len(whole.columns)

@@ -75,30 +75,26 @@ def without(headers: Headers, *prefixes: str) -> Headers:
 # ---- unique and undecidable documents
 
 
-@given(any_records)
-def test_a_unique_document_is_its_raw_record_with_our_headers_last(record: RawRecord) -> None:
-    """Only the headers of an earlier filter are taken off."""
+@pytest.mark.parametrize(
+    ("verdict", "rules", "topic"),
+    [
+        (Unique(), RULES, RULES.topics.unique),
+        (Unique(), TAG_RULES, RULES.topics.tagged),
+        (NEAR, TAG_RULES, RULES.topics.tagged),
+    ],
+    ids=["unique", "tagged unique", "tagged duplicate"],
+)
+@given(record=any_records)
+def test_an_output_is_its_raw_record_with_our_headers_last(
+    verdict: Unique | DuplicateOf, rules: OutputRules, topic: str, record: RawRecord
+) -> None:
     own = without(record.headers, "firstseen-")
-    unique = output_of(pending(record))
-    assert unique.topic == RULES.topics.unique
-    assert (unique.key, unique.value) == (record.key, record.value)
-    assert unique.timestamp_ms == record.timestamp_ms
-    assert unique.headers[: len(own)] == own
-    assert not without(tuple(unique.headers[len(own) :]), "firstseen-")
-
-
-def test_headers_of_a_unique_document() -> None:
-    record = raw(b"value", headers=(("trace", b"7f"), ("trace", None)))
-    assert output_of(pending(record, document_id="雪")).headers == (
-        ("trace", b"7f"),
-        ("trace", None),
-        ("firstseen-verdict", b"unique"),
-        ("firstseen-id", "雪".encode()),
-        ("firstseen-source", b"raw-documents/3@42"),
-        ("firstseen-fingerprint", b"9c3f00e1a7d2485b"),
-        ("firstseen-index", b"f035ec2f58c1"),
-        ("firstseen-application", b"news"),
-    )
+    output = output_of(pending(record, verdict), rules)
+    assert output.topic == topic
+    assert (output.key, output.value) == (record.key, record.value)
+    assert output.timestamp_ms == record.timestamp_ms
+    assert output.headers[: len(own)] == own
+    assert not without(tuple(output.headers[len(own) :]), "firstseen-")
 
 
 @pytest.mark.parametrize("reason", UndecidableReason)
@@ -142,7 +138,6 @@ def value_of(output: ProducerRecord) -> dict[str, Any]:
 
 
 def test_bytes_of_a_duplicate() -> None:
-    """The order of the fields never changes."""
     assert duplicate(raw(b"value")).value == (
         b'{"schema":"firstseen.duplicate-of/2","id":"weather-2",'
         b'"source":{"topic":"raw-documents","partition":0,"offset":7},'
@@ -156,7 +151,6 @@ def test_bytes_of_a_duplicate() -> None:
 
 @given(any_records)
 def test_a_duplicate_has_key_time_and_headers_of_its_raw_record(record: RawRecord) -> None:
-    """Without those of an earlier filter, and the type of a value that is no longer there."""
     output = duplicate(record)
     own = without(record.headers, "firstseen-")
     assert output.topic == RULES.topics.duplicates
@@ -198,7 +192,6 @@ OTHERS = [b"\xff", b"\xed\xa0\x80", b"nul \x00", b"\x1b[0m"]
 
 @pytest.mark.parametrize("body", [None, *OTHERS, *(text.encode() for text in TEXTS)])
 def test_bodies_come_back_if_they_are_included(body: bytes | None) -> None:
-    """As text, or as base64 where there are other bytes or control characters."""
     value = value_of(duplicate(raw(body), rules=WITH_BODY))
     expected = {} if body is None else {"body": body.decode(errors="replace")}
     if body in OTHERS:
@@ -216,7 +209,6 @@ def test_any_body_is_text_or_base64(body: bytes) -> None:
 
 @pytest.mark.parametrize("filler", [b"\x00", b"\n", b'"', b"\\", b"\xff", b"x"])
 def test_the_size_of_a_duplicate_is_bounded(filler: bytes) -> None:
-    """For the worst bodies and the longest ids."""
     record = raw(filler * 100_000, b"k" * 1_000, (("content-type", b""),) * 100)
     long_id = "\x01" * ID_BYTES_MAX
     decided = pending(record, msgspec.structs.replace(NEAR, original_id=long_id), long_id)
@@ -240,7 +232,6 @@ def test_an_exact_duplicate_of_a_document_from_before_1970(block: int | None) ->
 def test_a_dead_letter_is_its_raw_record_with_the_reason_last(
     record: RawRecord, reason: RejectionReason
 ) -> None:
-    """What an earlier filter said is taken off, but not how often the record was sent again."""
     letter = dead_letter_record(Rejection(HERE, record, reason, "detail"), RULES)
     own = tuple(
         pair
@@ -260,21 +251,6 @@ def refused(record: RawRecord) -> Rejection:
     rejection = read(record)
     assert isinstance(rejection, Rejection)
     return rejection
-
-
-def test_headers_of_a_dead_letter() -> None:
-    rejection = refused(raw(b"{", headers=(("trace", b"7f"),)))
-    assert dead_letter_record(rejection, RULES).headers == (
-        ("trace", b"7f"),
-        ("__connect.errors.topic", b"raw-documents"),
-        ("__connect.errors.partition", b"3"),
-        ("__connect.errors.offset", b"42"),
-        ("__connect.errors.stage", b"VALUE_CONVERTER"),
-        ("__connect.errors.class.name", b"firstseen.DocumentReader"),
-        ("__connect.errors.exception.class.name", b"firstseen.NotJson"),
-        ("__connect.errors.exception.message", b"not JSON: Input data was truncated"),
-        ("firstseen-reason", b"not_json"),
-    )
 
 
 def test_each_reason_has_a_class_name_of_its_own() -> None:
@@ -344,7 +320,6 @@ async def test_a_commit_has_the_offset_of_each_shard_even_without_outputs() -> N
 
 
 async def test_the_document_of_a_record_is_what_its_packet_says() -> None:
-    """Whatever the record was read as here; an undecidable one has no fingerprint."""
     first, second = packet(Made(FINGERPRINT), Made(b"")), packet(Made(FINGERPRINT), first=9)
     waiting = [arrived(7), arrived(8), arrived(9)]
     outputs = [
@@ -405,7 +380,6 @@ async def test_a_tombstone_follows_a_delete_where_the_document_may_be(
 async def test_a_tombstone_precedes_a_duplicate_that_replaced_a_unique_document(
     key: bytes | None, verdicts: list[bytes]
 ) -> None:
-    """If it has a key; where one topic has everything, a header says so."""
     decided = Output(arrived(7, key), Verdict(packet(Made(FINGERPRINT)), 0, MATCH, replaced=True))
     records = await committed(decided)
     (tagged,) = await committed(decided, TAG_RULES)
@@ -463,7 +437,6 @@ def counted(metrics: Metrics) -> dict[str, float]:
 
 
 def test_old_outputs_are_counted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """For a topic that keeps a week; the other topic keeps all."""
     metrics = Metrics(CollectorRegistry())
     expired = ExpiredOutputs(keeping(7 * DAY_MS), metrics)
     caplog.set_level(logging.WARNING)
@@ -479,7 +452,6 @@ def test_old_outputs_are_counted_and_logged_once(caplog: pytest.LogCaptureFixtur
 
 @pytest.mark.parametrize(("age_ms", "expired"), [(DAY_MS + 1, 1), (DAY_MS, 0), (0, 0), (-5, 0)])
 def test_the_limit_itself_is_kept(age_ms: int, expired: int) -> None:
-    """Records without a time of their own are never past it."""
     metrics = Metrics(CollectorRegistry())
     noticed = ExpiredOutputs(keeping(DAY_MS), metrics)
     noticed.note([aged("unique", age_ms), ProducerRecord("unique", b"k", b"v")], NOW_MS)

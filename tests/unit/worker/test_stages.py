@@ -12,6 +12,7 @@ from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
 from streams.worker import commit, pipeline
 from streams.worker.index_on_kafka import Claim
 from streams.worker.log_codec import LogCodec
+from tests.rigs.async_tests import until
 from tests.unit.worker.hand_driven import (
     FINGERPRINTER,
     TOPICS,
@@ -19,7 +20,6 @@ from tests.unit.worker.hand_driven import (
     HandDriven,
     text,
     turns,
-    until,
 )
 
 ABORTED = AbortedError("aborted")
@@ -52,6 +52,28 @@ async def test_a_report_that_was_acknowledged_and_lost_is_made_again(worker: Han
     log = worker.broker.records()
     (bundle,) = (at for at, record in enumerate(log) if isinstance(record, Bundle))
     assert report.first <= bundle < report.end
+
+
+async def test_bundles_are_read_with_the_next_report_and_decisions_at_once(
+    worker: HandDriven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await open_beside_a_leader(worker)
+    participant, pace = worker.pipeline.participant, worker.pipeline.sender.pace
+    await until(lambda: participant.caught_up)
+    wait = 60.0
+    monkeypatch.setattr(pace, "report_wait", lambda _: wait)
+    for number in (1, 2):
+        worker.send(1, text(number))
+        await until(lambda: len(worker.log.records) == 1 + number)  # noqa: B023 - called here
+        await turns()
+        assert not participant.replica.undecided, "it waits"
+    worker.log.append(CODEC.encode(Control(0, "owner-of-0.1", False, [], ChainHeads(), 0)))
+    await until(lambda: len(participant.replica.undecided) == 2)
+    await turns()
+    assert worker.reports_appended == 0
+    wait = 0.0
+    await worker.pipeline.tick()
+    await until(lambda: worker.reports_appended == 1)
 
 
 async def test_nothing_is_reported_again_while_nothing_waits(worker: HandDriven) -> None:
@@ -151,7 +173,6 @@ async def test_a_commit_without_answer_that_did_not_take_place_is_made_again(
 async def test_a_stale_generation_waits_for_the_next_one(
     worker: HandDriven, is_announced: bool
 ) -> None:
-    """Whether the worker has learned of the rebalance, or only the member has."""
     await worker.open(0, 1, 2)
     before = dict(worker.shards)
     stale = StaleGenerationError("of an older generation")

@@ -148,7 +148,6 @@ def test_a_standby_is_succeeded_once_all_that_are_planned_are_open(
 def test_a_worker_knows_its_shards_without_an_open_standby(
     version: int, standbys: OpenedStandbys, missing: list[int]
 ) -> None:
-    """Its own standby of a shard that it owns by now is none."""
     assert stores_that_know(version, standbys).missing([2, 0, 1]) == missing
 
 
@@ -244,7 +243,6 @@ def test_a_standby_of_another_shard_never_leads() -> None:
 
 
 def test_a_standby_waits_longer_each_time_that_the_owner_turns_out_to_be_alive() -> None:
-    """After a long time without need the wait is short again."""
     watched = Watched()
     watched.document()
     assert watched.is_due_after(SILENT_SECONDS)

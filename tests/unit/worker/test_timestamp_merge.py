@@ -135,7 +135,6 @@ def test_a_partition_far_ahead_is_paused_once_and_resumed_once() -> None:
 
 @pytest.mark.parametrize("count", [1, 16, 100, 1000])
 def test_what_waits_is_bounded_whatever_the_number_of_partitions(count: int) -> None:
-    """By the limit, and one fetch for each partition above it."""
     merged = Merged(count)
     fetch = 16 * 1024
     for partition in range(count):
@@ -151,7 +150,6 @@ def test_what_waits_is_bounded_whatever_the_number_of_partitions(count: int) -> 
 
 
 def test_a_partition_with_later_timestamps_has_its_turn_beside_a_backlog() -> None:
-    """Its clock is a day ahead; the others lose little, and no turn that is long over is kept."""
     merged = Merged(5)
     day_ms = 86_400_000
     merged.put(4, *(day_ms + at for at in range(1000)))
@@ -212,7 +210,6 @@ def test_no_partition_is_passed_over_for_longer_than_the_bound(
 def test_each_record_comes_once_in_the_order_of_its_partition(
     partitions: list[list[int]], records: int, size: int
 ) -> None:
-    """In batches within the limits; each run begins with the earliest of all next records."""
     merged = Merged(len(partitions))
     for partition, times_ms in enumerate(partitions):
         if times_ms:

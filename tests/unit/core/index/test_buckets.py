@@ -16,21 +16,9 @@ from simhash_core.index import bucket_columns, document_index, hot_buckets
 from simhash_core.index.bucket_columns import ROWS_LIMIT, pack_rows, tag_bits_of_ranges, unpack_rows
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.hot_buckets import overload_threshold, slice_bits, slices
-from simhash_core.index.prints import (
-    Prints,
-    Rows,
-    band_keys,
-    first_shared_bucket,
-    shared_buckets,
-)
+from simhash_core.index.prints import Prints, Rows, band_keys, first_shared_bucket, shared_buckets
 from simhash_core.index.segment import SequenceColumn, build_segment
-from tests.unit.core.index.made_prints import (
-    Found,
-    bare_prints,
-    in_a_file,
-    random_prints,
-    scanned,
-)
+from tests.unit.core.index.made_prints import Found, bare_prints, in_a_file, random_prints, scanned
 
 CLASSIC: Final = BlockScheme(64, 4, 3)
 WITH_BANDS: Final = BlockScheme(256, 16, 64, 16, bands=8)
@@ -149,16 +137,6 @@ def test_row_numbers_take_three_bytes(numbers: list[int]) -> None:
     assert unpack_rows(packed).tolist() == numbers
 
 
-def test_slices_leave_few_of_an_overloaded_bucket() -> None:
-    random = np.random.default_rng(5)
-    held = bare_prints(random.integers(0, 2**64, (100_000, 1), dtype=np.uint64))
-    held.fingerprints[:5_000] &= ~np.uint64(0xFFFF)
-    asked = bare_prints(held.fingerprints[:100] ^ np.uint64(1 << 16 | 1 << 30 | 1 << 63))
-    index, _ = index_of(CLASSIC, held)
-    assert index.pairs(asked).sequences.tolist() == list(range(100))
-    assert index.candidates_seen / 100 < 5_000 / 20
-
-
 def test_the_published_sizes() -> None:
     """The average bucket of 2^33 documents has 131,072 and μ is 2; 48 bits are left of 64."""
     assert overload_threshold(16, 2**33) == 393_216
@@ -168,20 +146,6 @@ def test_the_published_sizes() -> None:
     assert np.count_nonzero(slices(CLASSIC, 0, whole)) == 2
     assert slice_bits(BlockScheme(256, 16, 64, 16, 2), 0) == 0
     assert BANDS_ALONE.expected_candidates(2**32) == BANDS_ALONE.all_buckets == 8
-
-
-@given(st.integers(0, 63), st.data())
-def test_near_fingerprints_that_share_a_block_share_a_slice_of_the_rest(
-    seed: int, data: st.DataObject
-) -> None:
-    random = np.random.default_rng(seed)
-    one = random.integers(0, 2**64, (1, 1), dtype=np.uint64)
-    flipped = data.draw(st.sets(st.integers(0, 63), max_size=3))
-    bits = np.zeros(64, dtype=np.uint8)
-    bits[list(flipped)] = 1
-    other = one ^ np.packbits(bits).view(np.uint64)
-    for block in CLASSIC.shared_blocks(one.tobytes(), other.tobytes()):
-        assert np.any(slices(CLASSIC, block, one) == slices(CLASSIC, block, other))
 
 
 def test_a_flood_in_one_bucket_stays_linear() -> None:
@@ -224,32 +188,6 @@ def test_what_is_gone_is_not_met(monkeypatch: pytest.MonkeyPatch, memtable: int,
         assert len(index) == np.count_nonzero(kept[0])
     index.add(slot, sequences_of(held, 900), held)
     assert [each for each in looked_up(index, asked) if each[2] < 900] == wanted
-
-
-def test_a_file_takes_the_place_of_rows() -> None:
-    """It has the earliest of both slots, and what is removed while it is made is not met."""
-    held, asked = random_prints(CLASSIC, 900, 9), random_prints(CLASSIC, 60, 10)
-    index, slot = index_of(CLASSIC, held)
-    other = index.open_slot()
-    index.add(other, sequences_of(held, 1_000), held)
-    ranges = {slot: (0, 850), other: (1_000, 1_900)}
-    assert index.filing(ranges, 2_000, 2_000) is None
-    filing = index.filing(ranges, 1_000, 1_200)
-    assert filing is not None
-    assert filing.last is not None
-    assert [int(filing.last[each]) for each in (slot, other)] == [850, 1_348]
-    assert filing.documents == {slot: 851, other: 349}
-    index.remove(slot, np.array([3, 5, 860], dtype=np.uint64))
-    index.remove(other, np.array([1_003, 1_400], dtype=np.uint64))
-    before = looked_up(index, asked)
-    rows = filing.rows()
-    numbers = np.where(rows.slots == slot, 1, 0).astype(np.uint16)
-    index.filed(in_a_file(CLASSIC, rows._replace(slots=numbers), 2), {slot: 1, other: 0})
-    assert looked_up(index, asked) == before
-    assert (index.documents(slot), index.documents(other)) == (897, 898)
-    assert index.documents_in_memory == 1_795 - 1_200 + 3
-    index.drop_slot(other)
-    assert looked_up(index, asked) == [each for each in before if each[2] < 1_000]
 
 
 @given(st.lists(st.integers(0, 2**18) | st.integers(0, 2**40), max_size=200), st.integers(0, 2**40))

@@ -119,77 +119,30 @@ def met(index: DocumentIndex) -> list[tuple[int, int]]:
     return sorted(zip(pairs.sequences.tolist(), pairs.slots.tolist(), strict=True))
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(
-                [*["add"] * 8, "open", "hide", "show", "remove", "remove", "drop", "begin", "end"]
-            ),
-            st.integers(0, 9),
-        ),
-        min_size=60,
-        max_size=120,
-    ),
-    st.booleans(),
-)
-def test_slots_are_apart_and_keep_what_changes_during_a_merge(
-    steps: list[tuple[str, int]], inline: bool
-) -> None:
-    held: dict[int, list[int]] = {}
-    hidden: set[int] = set()
-    under_way: list[SegmentMerge] = []
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(document_index, "MEMTABLE_DOCUMENTS", 2)
-        index = DocumentIndex(CLASSIC)
-        if not inline:
-            index.inline_documents = 2
-        for number, (kind, which) in enumerate([("open", 0), *steps]):
-            slot = sorted(held)[which % len(held)] if held else None
-            if kind in {"open", "hide"}:
-                fresh = index.open_slot(visible=kind == "open")
-                assert fresh not in held
-                held[fresh] = []
-                hidden |= {fresh} if kind == "hide" else set()
-            elif kind == "begin" and not under_way:
-                under_way = [merge] if (merge := index.next_merge()) is not None else []
-            elif kind == "end" and under_way:
-                merge = under_way.pop()
-                index.merged(merge, merge.build())
-            elif slot is not None and kind == "show":
-                index.show_slot(slot)
-                hidden.discard(slot)
-            elif slot is not None and kind == "add":
-                index.add(slot, np.array([number], dtype=np.uint64), ONE)
-                held[slot].append(number)
-            elif slot is not None and kind == "remove" and held[slot]:
-                gone = held[slot].pop(which % len(held[slot]))
-                index.remove(slot, np.array([gone], dtype=np.uint64))
-            elif slot is not None and kind == "drop":
-                index.drop_slot(slot)
-                del held[slot]
-                hidden.discard(slot)
-            shown = [(n, slot) for slot in held.keys() - hidden for n in held[slot]]
-            assert met(index) == sorted(shown)
-            assert len(index) == sum(map(len, held.values()))
-
-
 class Files:
     """Shards in files of one index, each with what its store would say. The model is ``held``."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, merges_inline: bool) -> None:
         self.index = DocumentIndex(CLASSIC)
+        if not merges_inline:
+            self.index.inline_documents = 2
         self.slots: dict[int, int] = {}  # of the shards that are open
+        self.hidden: set[int] = set()  # those of them that are not looked up yet
         self.held: dict[int, list[int]] = {}  # all that a shard has, open or not
         self.claims: dict[int, list[tuple[Segment, int, tuple[int, int]]]] = {}
         self.segments: list[Segment] = []
         self.number = 0
         self.under_way: tuple[Filing, list[int], list[Segment], set[int]] | None = None
+        self.merge: SegmentMerge | None = None
 
-    def come(self, shard: int) -> None:
+    def come(self, shard: int, *, visible: bool = True) -> None:
         if shard in self.slots:
             return
         held = self.held.setdefault(shard, [])
-        slot = self.slots[shard] = self.index.open_slot()
+        slot = self.index.open_slot(visible=visible)
+        assert slot not in self.slots.values()
+        self.slots[shard] = slot
+        self.hidden |= set() if visible else {shard}
         claims = self.claims.setdefault(shard, [])
         for file in {id(each): each for each, _, _ in claims}.values():
             own = [each for each in claims if each[0] is file]
@@ -202,6 +155,22 @@ class Files:
     def _add(self, slot: int, numbers: list[int]) -> None:
         prints = bare_prints(np.repeat(ONE.fingerprints, len(numbers), axis=0))
         self.index.add(slot, np.array(numbers, dtype=np.uint64), prints)
+
+    def show(self, shard: int) -> None:
+        self.index.show_slot(self.slots[shard])
+        self.hidden.discard(shard)
+
+    def leave(self, shard: int) -> None:
+        self.index.drop_slot(self.slots.pop(shard))
+        self.hidden.discard(shard)
+
+    def begin_or_end_merge(self) -> None:
+        """Make one segment in memory of several, beside what is done to the index meanwhile."""
+        if self.merge is not None:
+            self.index.merged(self.merge, self.merge.build())
+            self.merge = None
+        elif self.under_way is None:
+            self.merge = self.index.next_merge()
 
     def add(self, shard: int, count: int) -> None:
         numbers = [*range(self.number, self.number + count)]
@@ -274,49 +243,51 @@ class Files:
         self.claims[shard] = [*left, *((segment, number, each) for each in taken)]
 
     def check(self) -> None:
-        wanted = [(n, slot) for shard, slot in self.slots.items() for n in self.held[shard]]
+        shown = self.slots.keys() - self.hidden
+        wanted = [(n, self.slots[shard]) for shard in shown for n in self.held[shard]]
         assert met(self.index) == sorted(wanted)
-        assert len(self.index) == len(wanted)
+        documents = sum(len(self.held[shard]) for shard in self.slots)
+        assert len(self.index) == documents
         for shard, slot in self.slots.items():
             assert self.index.documents(slot) == len(self.held[shard])
         filed = sum(self.index.claimed(each)[0] for each in self.segments)
-        assert self.index.documents_in_memory == len(wanted) - filed
+        assert self.index.documents_in_memory == documents - filed
+
+
+KINDS = [*["come"] * 3, "hide", "show", *["add"] * 8, "remove", "leave", *["merge"] * 2]
+KINDS += [*["begin"] * 3, *["end"] * 3]
 
 
 @given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(
-                [*["come"] * 3, *["add"] * 8, "remove", "leave", *["begin"] * 3, *["end"] * 3]
-            ),
-            st.integers(0, 9),
-        ),
-        min_size=40,
-        max_size=100,
-    )
+    st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 9)), min_size=40, max_size=100),
+    st.booleans(),
 )
-def test_shards_that_come_and_go_share_files(steps: list[tuple[str, int]]) -> None:
-    """A shard comes back to its rows in files, while files are made and merged."""
+def test_shards_that_come_and_go_share_files(
+    steps: list[tuple[str, int]], merges_inline: bool
+) -> None:
+    """A shard comes back to its rows in files, while files are made and segments are merged."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(document_index, "MEMTABLE_DOCUMENTS", 3)
-        files = Files()
+        files = Files(merges_inline=merges_inline)
         files.come(0)
         opened: dict[int, int] = {}
         for kind, which in steps:
             shard = sorted(files.slots)[which % len(files.slots)] if files.slots else None
-            if kind == "come":
-                files.come(which % 5)
-            elif kind == "begin" and files.under_way is None:
+            if kind in {"come", "hide"}:
+                files.come(which % 5, visible=kind == "come")
+            elif kind == "merge":
+                files.begin_or_end_merge()
+            elif kind == "begin" and files.under_way is None and files.merge is None:
                 opened = dict(files.slots)
                 files.begin(which)
             elif kind == "end" and files.under_way is not None:
                 files.end(opened)
             elif shard is not None and kind == "add":
                 files.add(shard, 1 + which // 3)
+            elif shard is not None and kind in {"show", "leave"}:
+                getattr(files, kind)(shard)
             elif shard is not None and kind == "remove":
                 files.remove(shard, which)
-            elif shard is not None and kind == "leave":
-                files.index.drop_slot(files.slots.pop(shard))
             files.check()
 
 

@@ -163,10 +163,7 @@ def replica_of(records: Sequence[LogRecord]) -> tuple[Replica, list[AcceptedCont
 
 
 def decided(
-    offset: int,
-    item: Packet,
-    matches: Sequence[Match] = (),
-    removals: Sequence[Removal] = (),
+    offset: int, item: Packet, matches: Sequence[Match] = (), removals: Sequence[Removal] = ()
 ) -> DecidedPacket:
     return DecidedPacket.of(offset, item, Decision(offset, [*matches], None, [*removals]))
 

@@ -147,27 +147,6 @@ def test_first_bundle_of_a_shard_needs_no_report_of_it(led: Led) -> None:
     assert led.decider.shards == {0, 1}
 
 
-def test_reports_from_before_the_term_do_not_count() -> None:
-    """One that knows the term's first record counts, even if it comes before that is read."""
-    led = Led((chain(0), -1))
-    sent = led.append(bundle_of(FAR[:1]))
-    led.report([0], sent, at=0)
-    led.report([1], sent, at=2)
-    led.begin()
-    assert led.began == 2
-    assert led.decider.waits_for(led.replica) == {0}
-
-
-def test_packet_that_breaks_its_chain_is_skipped(led: Led) -> None:
-    twice = bundle(packet(FAR[:2]), packet([FAR[0]._replace(is_delete=True)], partition=1))
-    led.append(twice)
-    assert led.matches() == []
-    led.report([0, 1], led.append(twice), found(0, 0, 77))
-    record = present(led.decide())
-    assert [(each.matches, each.skipped) for each in record.decisions] == [([], [0, 1])]
-    assert record.heads == ChainHeads.of([(chain(0), 1), (chain(1), 0)])
-
-
 B = FAR[15].fingerprint
 HI, TEXT = Made(b"", b"hi"), Made(b"", b"text")
 SOME_COUNT = bundle(
@@ -236,25 +215,6 @@ def test_nearest_wins_and_of_equals_the_earliest() -> None:
     led.report([1], asked, *elsewhere)
     led.report([0], asked, found(0, 3, 4))
     assert led.matches() == [(0, number), (1, number), (2, number - 1), (3, 99)]
-
-
-def test_recent_documents_are_kept_until_reports_know_them(led: Led) -> None:
-    """Who reports on a bundle has applied all control records before it."""
-    first = led.append(bundle_of([Made(A)]))
-    second = led.append(bundle_of([Made(A)], 0))
-    assert led.matches() == []
-    led.report([0], second)
-    assert led.matches() == [(0, sequence_number(first, 0))]
-    third = led.append(bundle_of([Made(A)], 1))
-    led.report([0], third, found(0, 0, 77))
-    assert led.matches() == [(0, 77)]
-
-
-def test_documents_of_one_bundle_are_compared_and_a_duplicate_is_no_original(led: Led) -> None:
-    near_a, near_b = flipped(A, 0, 1), flipped(A, 0, 1, 2, 3)
-    sent = led.append(bundle_of([Made(A), Made(near_a), Made(near_b), Made(b"", b"x")] * 2))
-    originals = {1: 0, 4: 0, 5: 0, 6: 2, 7: 3}
-    assert led.matches() == [(row, sequence_number(sent, of)) for row, of in originals.items()]
 
 
 def test_query_is_answered_and_not_kept(led: Led) -> None:
@@ -341,17 +301,6 @@ def test_document_is_kept_until_its_record_is_known(recent: RecentUniques) -> No
         assert kept(recent, range(7, 10)) == left
 
 
-def test_undecidable_document_is_found_by_content(recent: RecentUniques) -> None:
-    text = bundle_of([Made(b"", b"hi")])
-    recent.add(3, text, np.arange(1))
-    recent.appended(5)
-    digest = text.columns.digest(0)
-    assert recent.by_content(digest) == [sequence_number(3, 0)]
-    assert recent.by_content(b"other") == []
-    recent.forget_through(5)
-    assert recent.by_content(digest) == []
-
-
 def test_rebuilt_index_holds_what_is_left(
     monkeypatch: pytest.MonkeyPatch, recent: RecentUniques
 ) -> None:
@@ -359,7 +308,9 @@ def test_rebuilt_index_holds_what_is_left(
     for offset in range(10):
         recent.add(offset, bundle_of([FAR[offset], Made(b"", b"%d" % offset)]), np.arange(2))
         recent.appended(100 + offset)
+    contents = [bundle_of([Made(b"", text)]).columns.digest(0) for text in (b"7", b"9", b"10")]
+    before = [recent.by_content(each) for each in contents]
+    assert before == [[sequence_number(7, 1)], [sequence_number(9, 1)], []]
     recent.forget_through(107)
     assert kept(recent, range(10)) == [8, 9]
-    digest = bundle_of([Made(b"", b"9")]).columns.digest(0)
-    assert recent.by_content(digest) == [sequence_number(9, 1)]
+    assert [recent.by_content(each) for each in contents] == [[], before[1], []]

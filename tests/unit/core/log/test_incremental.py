@@ -214,7 +214,9 @@ class Reading(RuleBasedStateMachine):
         """What comes again is looked up first; so many documents at a time, or one bundle."""
         undecided = self.worker.replica.undecided
         expected = self.next_to_look_up(limit)
+        has_to_report = self.worker.has_to_report
         report = self.worker.report(limit)
+        assert has_to_report == (report is not None)
         if self.worker.replica.heads is None or not expected:
             assert report is None
             return

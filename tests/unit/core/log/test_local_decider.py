@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from unittest.mock import patch
 
-import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.index.look_up import Nearness
 from simhash_core.index.prints import prints_of
+from simhash_core.log import nearest_matches
 from simhash_core.log.local_decider import LocalDecider, MemoryEntries
 from simhash_core.text.verification import verifier_of
 from simhash_core.verdicts import Match
@@ -71,11 +71,16 @@ def test_sketches_that_do_not_agree_are_not_near() -> None:
         assert matches[2].similarity == 1.0
 
 
-@pytest.mark.parametrize("scheme", [SCHEME, BlockScheme(64, 8, 12, 8, 2), BlockScheme(128, 8, 20)])
-@given(seed=st.integers(0, 999), sizes=st.lists(st.integers(1, 40), max_size=8))
+@given(
+    scheme=st.sampled_from([SCHEME, BlockScheme(64, 8, 12, 8, 2), BlockScheme(128, 8, 20)]),
+    seed=st.integers(0, 999),
+    sizes=st.lists(st.integers(1, 40), max_size=8),
+    compared=st.sampled_from([2, 1_000]),
+)
 def test_any_packets_give_what_a_scan_gives(
-    scheme: BlockScheme, seed: int, sizes: list[int]
+    scheme: BlockScheme, seed: int, sizes: list[int], compared: int
 ) -> None:
+    """More documents than are ``compared`` with each other are compared by buckets."""
     chance = random.Random(seed)
     centres = [chance.randbytes(scheme.bits // 8) for _ in range(3)]
     documents = []
@@ -84,7 +89,8 @@ def test_any_packets_give_what_a_scan_gives(
         bits = chance.choices(range(scheme.bits), k=chance.randrange(scheme.distance + 2))
         print_ = b"" if chance.random() < 0.1 else flipped(chance.choice(centres), *bits)
         documents.append(Made(print_, b"" if print_ else content))
-    matches = decide(documents, sizes, Nearness(scheme, None))
+    with patch.object(nearest_matches, "_COMPARED_WHOLE", compared):
+        matches = decide(documents, sizes, Nearness(scheme, None))
     assert {n: (m.source.offset, m.distance) for n, m in matches.items()} == _scanned(
         documents, scheme
     )
@@ -111,16 +117,6 @@ def _scanned(documents: Sequence[Made], scheme: BlockScheme) -> dict[int, tuple[
         else:
             uniques.append(number)
     return found
-
-
-def test_a_packet_of_very_many_is_compared_by_buckets() -> None:
-    chance = np.random.default_rng(7)
-    prints = [row.tobytes() for row in chance.integers(0, 256, (1_500, 8), dtype=np.uint8)]
-    documents = [Made(each) for each in prints] + [Made(flipped(each, 5)) for each in prints[:50]]
-    matches = decide(documents, [len(documents)])
-    assert {n: match.source.offset for n, match in matches.items()} == {
-        1_500 + n: n for n in range(50)
-    }
 
 
 def test_a_decider_resumes_from_what_is_stored() -> None:

@@ -10,12 +10,7 @@ from simhash_core.errors import ProtocolError
 from simhash_core.index.look_up import Nearness
 from simhash_core.log import removals
 from simhash_core.log.local_decider import MemoryEntries
-from simhash_core.log.participant import (
-    FORGOTTEN_PLACES_MIN,
-    BundleLimit,
-    Participant,
-    Waiting,
-)
+from simhash_core.log.participant import FORGOTTEN_PLACES_MIN, BundleLimit, Participant, Waiting
 from simhash_core.log.records import NO_CONTROL, Bundle, Decision, Progress, Query, Report
 from simhash_core.log.shard_stream import ShardStream
 from tests.unit.core.log.made_to_order import (
@@ -124,12 +119,13 @@ def test_a_leader_knows_who_has_not_reported() -> None:
     assert worker.waits_for() is None
 
 
-def test_whoever_led_before_is_not_waited_for() -> None:
+def test_whoever_led_before_reports_and_is_not_waited_for() -> None:
     worker = worker_with(0, 1)
     read(worker, present(worker.control(9)), bundle_of(FAR[:1]))
-    looked_up(worker)
+    assert looked_up(worker) == [1]
     worker.drop_shard(0)
-    looked_up(worker)
+    assert worker.control(9) is None
+    assert looked_up(worker) == [1]
     assert not is_waiting(worker, 1, None, {})
     read(worker, control(0, leads=True, leader="next.1"))
     looked_up(worker)
@@ -152,26 +148,6 @@ def test_a_report_covers_a_range_and_names_what_was_found() -> None:
     assert (made.first, made.end, [each.offset for each in made.found]) == (6, 7, [6])
     positions = worker.positions()
     assert (positions.first, positions.end, positions.positions) == (0, 0, {1: 0})
-
-
-def test_what_was_to_be_reported_again_may_be_decided() -> None:
-    worker = worker_with(1)
-    read(worker, BEGINS, *(bundle_of(FAR[:1], n - 1) for n in range(3)))
-    assert looked_up(worker) == [1, 2, 3]
-    assert worker.report_again(2) == 2
-    read(worker, control(0, [Decision(1, []), Decision(2, [])]))
-    assert not worker.has_to_report
-
-
-def test_a_bundle_has_a_packet_of_each_shard_that_has_anything() -> None:
-    worker = worker_with(1, 2, 3, 4)
-    for partition, documents in ((1, FAR[:2]), (2, [None]), (3, FAR[5:6]), (4, FAR[6:9])):
-        worker.shards[partition].stream.add(batch(documents))
-    made = present(worker.bundle(LIMIT))
-    assert [(each.chain.partition, each.last) for each in made.segments] == [(1, 1), (3, 0), (4, 2)]
-    assert worker.bundle(LIMIT) is None
-    worker.shards[4].stream.add(batch(FAR[9:10], 3))
-    assert [each.segments[0].previous for each in bundles(worker)] == [2]
 
 
 @pytest.mark.parametrize(
@@ -274,15 +250,6 @@ def test_places_of_the_log_are_forgotten() -> None:
     assert worker.replica.control_before(2_999) == 2_998
 
 
-def test_whoever_loses_the_leading_shard_reports_again() -> None:
-    worker = worker_with(0, 1)
-    read(worker, BEGINS, bundle_of(FAR[:1]))
-    assert looked_up(worker) == [1]
-    worker.drop_shard(0)
-    assert worker.control(9) is None
-    assert looked_up(worker) == [1]
-
-
 def test_shard_takes_part_from_its_session_on() -> None:
     worker = worker_with(1)
     log = [bundle_of(FAR[:1], partition=2), bundle_of(FAR[1:2], 0, partition=2)]
@@ -298,17 +265,6 @@ def test_shard_takes_part_from_its_session_on() -> None:
     read(worker, *log, decided)
     assert len(worker.index) == 2
     assert worker.report(9) is None
-
-
-def test_dropped_shard_is_not_looked_up() -> None:
-    worker = worker_with(1)
-    read(worker, bundle_of(FAR[:1], partition=1), control(NO_CONTROL, [Decision(0, [])]))
-    read(worker, bundle_of(FAR[:1], 0, partition=1))
-    assert originals(present(worker.report(9))) == [[0]]
-    worker.drop_shard(1)
-    worker.look_up_again()
-    made = present(worker.report(9))
-    assert (made.shards, made.found) == ([], [])
 
 
 def test_packets_of_a_topic_created_again_are_another_chains() -> None:

@@ -50,9 +50,7 @@ STORIES = {
         2,
     ),
     "a document that comes again is no copy of itself": Story(
-        REPLACES,
-        ["a=snow a=snow: a unique, a unique replaced", "a=snow: a unique replaced"],
-        1,
+        REPLACES, ["a=snow a=snow: a unique, a unique replaced", "a=snow: a unique replaced"], 1
     ),
     "a document may become a duplicate": Story(
         REPLACES,

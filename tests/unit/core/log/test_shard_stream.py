@@ -82,18 +82,6 @@ def records(ready: Ready[str]) -> list[str]:
     return [each.record for each in ready.outputs]
 
 
-def test_batches_that_were_not_sent_are_joined(stream: ShardStream[str]) -> None:
-    stream.add(batch(FAR[:3]))
-    stream.add(batch(FAR[3:5], 3))
-    packets = sent(stream)
-    stream.add(batch(FAR[5:6], 5))
-    packets += sent(stream)
-    assert ends(packets) == [(-1, 4), (4, 5)]
-    assert packets[0].columns.offsets.tolist() == [0, 1, 2, 3, 4]
-    assert [each.sender for each in packets] == [Sender("worker", 0), Sender("worker", 1)]
-    assert sent(stream) == []
-
-
 BATCH_SIZE = 3 * (8 + len("document 0"))
 """The bytes of the columns of three documents: fingerprints and ids."""
 
@@ -121,21 +109,9 @@ def test_packets_have_so_many_documents_and_bytes(
     stream.add(batch([None, None, FAR[9]], 7))
     packets = sent(stream, documents=documents, size=size)
     assert ends(packets) == expected
+    assert [each.sender for each in packets] == [Sender("worker", n) for n in range(len(expected))]
     offsets = [offset for each in packets for offset in each.columns.offsets.tolist()]
     assert offsets == [0, 1, 2, 5, 6, 9]
-
-
-def test_records_that_are_no_documents_are_covered(stream: ShardStream[str]) -> None:
-    """Nothing else is not sent."""
-    stream.add(batch([None, None]))
-    assert sent(stream) == []
-    stream.add(batch([FAR[2], None, FAR[4], None], 2))
-    stream.add(batch([None, None], 6))
-    packets = sent(stream)
-    stream.add(batch([FAR[8]], 8))
-    packets += sent(stream)
-    assert ends(packets) == [(-1, 7), (7, 8)]
-    assert packets[0].columns.offsets.tolist() == [2, 4]
 
 
 def test_whether_the_next_record_waits_for_a_verdict(stream: ShardStream[str]) -> None:
@@ -160,10 +136,7 @@ def test_what_is_in_the_log_is_not_sent(stream: ShardStream[str]) -> None:
     """Sending begins in the middle of a batch, after what is in the log, decided or not."""
     stream.add(batch(FAR[:6]))
     stream.heads_known(1)
-    in_log = [
-        bundle(packet(FAR[:1], partition=1), packet(FAR[2:4], 1)),
-        bundle_of(FAR[2:3], 1),
-    ]
+    in_log = [bundle(packet(FAR[:1], partition=1), packet(FAR[2:4], 1)), bundle_of(FAR[2:3], 1)]
     (only,) = sent(stream, replica_of(in_log)[0])
     assert (only.previous, only.last) == (3, 5)
     assert only.columns.offsets.tolist() == [4, 5]
@@ -253,6 +226,7 @@ def test_record_waits_that_an_undecided_packet_may_have_as_a_document(
     stream: ShardStream[str],
 ) -> None:
     stream.add(batch([None, None, None]))
+    assert sent(stream) == []
     former = packet(FAR[:2])
     assert not stream.next_is_ready(former.last)
     assert stream.ready(10, in_log_to=former.last).outputs == []

@@ -1,0 +1,122 @@
+"""A broker loses its last records, as one that loses power before it has written them to disk."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from streams.errors import ExitCode
+from tests.kafka.stream_changes import put_out
+from tests.rigs.brokers.broker import Broker
+from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.rigs.brokers.kafka_configuration import SHORT_SESSION
+from tests.rigs.workers.short_documents import keyed_documents
+from tests.rigs.workers.stream_harness import Stream
+from tests.rigs.workers.stream_outputs import Raw
+
+pytestmark = pytest.mark.slow
+
+
+class PowerLoss:
+    """What the disk of a broker has at one moment is all that is left of it later."""
+
+    def __init__(self, server: KafkaBroker, directory: Path) -> None:
+        self._server = server
+        self._data = directory / "kafka" / "data"
+        self._kept = directory / "kept"
+
+    def keep(self) -> None:
+        self._server.send_signal(signal.SIGSTOP)
+        shutil.copytree(self._data, self._kept)
+        self._server.send_signal(signal.SIGCONT)
+
+    def strike(self) -> None:
+        self._server.kill()
+        shutil.rmtree(self._data)
+        self._kept.rename(self._data)
+        self._server.start()
+
+
+def send_and_lose(stream: Stream, power: PowerLoss, records: Iterable[Raw]) -> None:
+    """Let records pass through the stream, and take them and all that follows from them away."""
+    kept = dict(stream.sent)
+    power.keep()
+    put_out(stream, list(records))
+    stream.sent = kept
+
+
+def read_again(stream: Stream) -> None:
+    """Read all outputs with a new client: the one before has read what is lost."""
+    stream.reconnect()
+    stream.__dict__.pop("outputs").__exit__(None, None, None)
+    stream.expect(stream.sent)
+
+
+@pytest.mark.timeout(400)
+def test_stores_that_are_ahead_of_the_brokers_are_rebuilt(
+    kafka_required: None,  # noqa: ARG001 - skips
+    tmp_path: Path,
+) -> None:
+    """Documents that were lost with their entries are unique when they come again."""
+    server = KafkaBroker(tmp_path / "kafka", properties=SHORT_SESSION)
+    server.start()
+    try:
+        with Stream(Broker("kafka", server), tmp_path, raw_partitions=2) as stream:
+            power = PowerLoss(server, tmp_path)
+            worker = stream.started(state="one")
+            put_out(stream, keyed_documents(1, 100))
+            send_and_lose(stream, power, keyed_documents(2, 100))
+            worker.stop_gently()
+            power.strike()
+            read_again(stream)
+
+            another = stream.started(state="another")  # it knows nothing of what is lost
+            again = [*keyed_documents(2, 100), *keyed_documents(3, 100)]
+            put_out(stream, again)
+            another.stop_gently()
+            worker.start()
+            worker.await_ready()
+            put_out(stream, keyed_documents(4, 50))
+
+            said = worker.log_text()
+            for number in range(2):
+                assert f"shard {number} is rebuilt from its changelog" in said
+            assert "brokers have lost" in said
+            worker.stop_gently()
+            stream.judge_all()
+    finally:
+        server.kill()
+        server.remove_data()
+
+
+@pytest.mark.timeout(400)
+def test_a_worker_that_runs_while_records_are_lost_ends_and_begins_again(
+    kafka_required: None,  # noqa: ARG001 - skips
+    tmp_path: Path,
+) -> None:
+    """It has read what the log no longer has."""
+    server = KafkaBroker(tmp_path / "kafka", properties=SHORT_SESSION)
+    server.start()
+    try:
+        with Stream(Broker("kafka", server), tmp_path, raw_partitions=2) as stream:
+            power = PowerLoss(server, tmp_path)
+            worker = stream.started()
+            put_out(stream, keyed_documents(1, 100))
+            send_and_lose(stream, power, keyed_documents(2, 100))
+            power.strike()
+            assert worker.await_end() == ExitCode.RUNTIME
+            assert "was to be read from offset" in worker.log_text()
+            read_again(stream)
+
+            worker.start()
+            worker.await_ready()
+            put_out(stream, keyed_documents(3, 100))
+            worker.stop_gently()
+            stream.judge_all()
+    finally:
+        server.kill()
+        server.remove_data()
