@@ -118,6 +118,7 @@ class RawConsumer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._events: GroupEvents | None = None
         self._closing = False
+        self._leaving = False
         self._has_failed = False
         self._gather_until = 0.0
         # Used by the thread only: owned partitions, and the reading of each fetched partition.
@@ -281,6 +282,7 @@ class RawConsumer:
             self._give_up(frozenset(self._owned))
         finally:
             self._forget(frozenset(self._owned))  # after a failure nothing more is committed
+            self._leaving = True
             try:
                 self._consumer.close(_LEAVE_SECONDS)
             finally:
@@ -411,7 +413,8 @@ class RawConsumer:
 
     def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         added = frozenset(each.partition for each in partitions)
-        self._owned |= added
+        if not self._leaving:
+            self._owned |= added
         # Assign nothing yet: ``read`` assigns each partition when its offset is known.
         self._consumer.incremental_assign([])
         self._announce("assigned", added)
@@ -464,6 +467,8 @@ class RawConsumer:
         self._unassign(fetched)
 
     def _announce(self, event: str, partitions: frozenset[int]) -> None:
+        if self._leaving:  # a rebalance is answered, but the closing client has no metadata
+            return
         assert self._events is not None
         self._inbox.call(getattr(self._events, event), partitions, self._metadata())
 

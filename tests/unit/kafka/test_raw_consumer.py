@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
 from streams.errors import UnansweredError
@@ -171,3 +173,32 @@ async def test_partitions_that_are_lost_come_back(own_kafka_broker: Broker) -> N
     assert owner.failure is None
     one = frozenset({0})
     assert owner.events[:3] == [("assigned", one), ("lost", one), ("assigned", one)]
+
+
+class ClosingClient:
+    """A client that is being closed: it answers rebalances, and has no metadata any more."""
+
+    def __init__(self) -> None:
+        self.answers: list[str] = []
+
+    def incremental_assign(self, _: list[TopicPartition]) -> None:
+        self.answers.append("assign")
+
+    def incremental_unassign(self, _: list[TopicPartition]) -> None:
+        self.answers.append("unassign")
+
+    def consumer_group_metadata(self) -> bytes:
+        raise RuntimeError("Consumer group metadata not available")
+
+
+@pytest.mark.parametrize("end", ["_on_revoke", "_on_lost"])
+def test_a_rebalance_while_the_group_is_left_is_only_answered(
+    monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    client: Any = ClosingClient()
+    monkeypatch.setattr(raw_consumer, "Consumer", lambda _: client)
+    consumer = RawConsumer({}, "raw")
+    consumer._leaving = True
+    for callback in (consumer._on_assign, getattr(consumer, end)):
+        callback(client, [TopicPartition("raw", 0)])
+    assert client.answers == ["assign", "unassign"]
