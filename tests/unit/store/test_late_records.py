@@ -150,9 +150,14 @@ class Partition:
         unread = [each for each in self.records if each.offset >= store.changelog_offset]
         for first in range(0, len(unread), size):
             part = unread[first : first + size]
-            keys, values = [each.record.key for each in part], [each.record.value for each in part]
-            offsets = [each.offset for each in part]
-            load_batch(store, LoggedBatch(keys, values, offsets, 1, "changelog/3"), INDEX)
+            batch = LoggedBatch(
+                [each.record.key for each in part],
+                [each.record.value for each in part],
+                [each.offset for each in part],
+                1,
+                "changelog/3",
+            )
+            load_batch(store, batch, INDEX)
         store.read_to(self.end)
 
 
