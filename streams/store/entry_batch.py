@@ -303,7 +303,7 @@ class EntryBatch:
         named = self.source_numbers
         for each, record in zip(blocks, records, strict=True):
             block = each
-            if len(block) and int(block.sequences[0]) <= highest:
+            if len(block) and (int(block.sequences[0]) <= highest or self._deleted_in(block)):
                 block = self._new(block, [other.sequences for other in written])
             if not len(block):
                 continue
@@ -429,8 +429,12 @@ class EntryBatch:
         for row in np.flatnonzero(new & stored).tolist():
             key = ENTRIES.key(int(block.sequences[row]))
             new[row] = self._store.get(key) is None
+        deleted = np.array(self._deleted_in(block), dtype=np.uint64)
+        new &= ~np.isin(block.sequences, deleted)
+        return block if new.all() else block.take(np.flatnonzero(new))
+
+    def _deleted_in(self, block: EntryBlock) -> list[int]:
+        """Return what rows ``r`` say is deleted of a block's packets, also behind all entries."""
         low, _ = packet_range(int(block.sequences[0]))
         _, high = packet_range(int(block.sequences[-1]))
-        deleted = [*chain.from_iterable(deletions_between(self._store, low, high).values())]
-        new &= ~np.isin(block.sequences, np.array(deleted, dtype=np.uint64))
-        return block if new.all() else block.take(np.flatnonzero(new))
+        return [*chain.from_iterable(deletions_between(self._store, low, high).values())]
