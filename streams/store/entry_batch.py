@@ -437,4 +437,5 @@ class EntryBatch:
         """Return what rows ``r`` say is deleted of a block's packets, also behind all entries."""
         low, _ = packet_range(int(block.sequences[0]))
         _, high = packet_range(int(block.sequences[-1]))
-        return [*chain.from_iterable(deletions_between(self._store, low, high).values())]
+        deletions = deletions_between(self._store, low, min(high, _LAST))
+        return [*chain.from_iterable(deletions.values())]

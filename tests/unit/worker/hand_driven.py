@@ -24,6 +24,7 @@ from collections.abc import (
 from contextlib import asynccontextmanager
 from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 import pytest
@@ -310,6 +311,7 @@ class Committer:
         offsets: Mapping[int, int],
         group_metadata: bytes,
         note: str = "",  # noqa: ARG002
+        ends: Mapping[int, int] = MappingProxyType({}),  # noqa: ARG002 - it fences
     ) -> dict[int, int]:
         changed = {each.partition for each in records if each.topic == TOPICS.changelog}
         assert changed == offsets.keys(), "a commit must have the offsets of each shard in it"
@@ -321,10 +323,10 @@ class Committer:
         await step.go.wait()
         await asyncio.sleep(0)
         self._broker.unstable -= offsets.keys()
-        ends = self._broker.commit(records, offsets) if step.is_done else {}
+        sent = self._broker.commit(records, offsets) if step.is_done else {}
         if step.error is not None:
             raise step.error
-        return ends
+        return sent
 
 
 class Index:
