@@ -185,6 +185,11 @@ class Written(NamedTuple):
 
     first: int
     writer: bytes
+    tag: bytes
+
+    @property
+    def end(self) -> LoggedEnd:
+        return LoggedEnd(self.first, self.writer)
 
 
 class Decoded(NamedTuple):
@@ -322,7 +327,7 @@ def _key(tag: bytes, first: int, writer: bytes = NO_WRITER) -> bytes:
 
 
 def _written(key: bytes) -> Written:
-    return Written(int.from_bytes(key[1:_KEY_BYTES], "big"), key[_KEY_BYTES:])
+    return Written(int.from_bytes(key[1:_KEY_BYTES], "big"), key[_KEY_BYTES:], key[:1])
 
 
 def decode_record(
@@ -405,7 +410,7 @@ def _opened(
 ) -> _PlacedEntries | _ProgressRecord | LoggedDeletions | LoggedEnd:
     is_entry = key is not None and len(key) in _KEYS_BYTES and key[:1] in _ENTRY_TAGS
     if key is not None and value is None and is_entry:
-        return LoggedEnd(*_written(key))
+        return _written(key).end
     if not key or not value:
         raise ChangelogFormatError(
             f"the changelog record {where()} has no key or no value: who else writes to this topic?"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from itertools import chain, groupby, islice, starmap
+from itertools import chain, groupby, islice
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from simhash_core.log.records import (
 from streams.store import row_codec as codec
 from streams.store.changelog_codec import (
     ANYWHERE,
+    ENTRIES_TAG,
     NO_WRITER,
     ChangelogRecord,
     LoggedDeletions,
@@ -133,18 +134,22 @@ def deletions_between(store: RowStore, low: int, high: int) -> dict[int, list[in
 
 def written_between(store: RowStore, low: int, high: int) -> list[Written]:
     """Return the rows ``k`` of records that begin from ``low`` up to, not including, ``high``."""
-    bounds = _written_key(Written(low, NO_WRITER)), _written_key(Written(high, NO_WRITER))
+    bounds = WRITTEN.tag + codec.encode_number(low), WRITTEN.tag + codec.encode_number(high)
     return [_written_of(key) for key, _ in each_row(store, bounds)]
 
 
 def _written_key(written: Written) -> bytes:
-    return WRITTEN.tag + codec.encode_number(written.first) + written.writer
+    return WRITTEN.tag + codec.encode_number(written.first) + written.writer + written.tag
 
 
 def _written_of(key: bytes) -> Written:
     WRITTEN.number(key)
     at = len(WRITTEN.tag) + NUMBER_BYTES
-    return Written(codec.decode_number(key[len(WRITTEN.tag) : at]), key[at:])
+    return Written(codec.decode_number(key[len(WRITTEN.tag) : at]), key[at:-1], key[-1:])
+
+
+def _ends_between(store: RowStore, low: int, high: int) -> list[LoggedEnd]:
+    return sorted({each.end for each in written_between(store, low, high)})
 
 
 def removal_of(store: RowStore, sequences: Iterable[int], more: Container[int] = ()) -> Removal:
@@ -162,7 +167,7 @@ def removal_of(store: RowStore, sequences: Iterable[int], more: Container[int] =
         firsts = sorted({*records, min([left[0], *records])})
         if set(left) <= removed and packet not in more:
             ends += map(LoggedEnd, firsts)
-            ends += starmap(LoggedEnd, written_between(store, low, high))
+            ends += _ends_between(store, low, high)
             continue
         by_record: dict[int, set[int]] = {}
         for sequence in removed:
@@ -194,7 +199,7 @@ def expiry_of(store: RowStore, after: int, before: int) -> Expiry:
         first = next(group)
         if first < with_rows.get(packet, first + 1):
             firsts.append(first)
-    ends = [*map(LoggedEnd, firsts), *starmap(LoggedEnd, written_between(store, after, before))]
+    ends = [*map(LoggedEnd, firsts), *_ends_between(store, after, before)]
     return Expiry(before, ends, (keys, values), whole)
 
 
@@ -300,7 +305,7 @@ class EntryBatch:
         named = self.source_numbers
         for each, record in zip(blocks, records, strict=True):
             block = each
-            if len(block) and int(block.sequences[0]) <= highest:
+            if len(block) and (int(block.sequences[0]) <= highest or self._deleted_in(block)):
                 block = self._new(block, [other.sequences for other in written])
             if not len(block):
                 continue
@@ -371,7 +376,7 @@ class EntryBatch:
 
         A worker that lost the shard may end a packet of which the next owner wrote another part.
         """
-        ended = {Written(*end) for end in ends}
+        ended = {*ends}
         noted: dict[int, set[Written]] = {}
         for each in written:
             noted.setdefault(log_offset_of(each.first), set()).add(each)
@@ -380,10 +385,12 @@ class EntryBatch:
             ending = set(group)
             low, high = packet_range(sequence_number(packet, 0))
             there = {*written_between(self._store, low, high), *noted.get(packet, ())}
-            for each in ending & there:
-                self.batch.delete(_written_key(each))
-            concerns = bool(ending & there) or any(not each.writer for each in ending)
-            if concerns and there <= ending:
+            for each in there:
+                if each.end in ending:
+                    self.batch.delete(_written_key(each))
+            entries = {each.end for each in there if each.tag == ENTRIES_TAG}
+            concerns = bool(ending & entries) or any(not each.writer for each in ending)
+            if concerns and entries <= ending:
                 ranges.append((low, high))
         return ranges
 
@@ -424,8 +431,13 @@ class EntryBatch:
         for row in np.flatnonzero(new & stored).tolist():
             key = ENTRIES.key(int(block.sequences[row]))
             new[row] = self._store.get(key) is None
+        deleted = np.array(self._deleted_in(block), dtype=np.uint64)
+        new &= ~np.isin(block.sequences, deleted)
+        return block if new.all() else block.take(np.flatnonzero(new))
+
+    def _deleted_in(self, block: EntryBlock) -> list[int]:
+        """Return what rows ``r`` say is deleted of a block's packets, also behind all entries."""
         low, _ = packet_range(int(block.sequences[0]))
         _, high = packet_range(int(block.sequences[-1]))
-        deleted = [*chain.from_iterable(deletions_between(self._store, low, high).values())]
-        new &= ~np.isin(block.sequences, np.array(deleted, dtype=np.uint64))
-        return block if new.all() else block.take(np.flatnonzero(new))
+        deletions = deletions_between(self._store, low, min(high, _LAST))
+        return [*chain.from_iterable(deletions.values())]

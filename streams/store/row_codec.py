@@ -32,8 +32,8 @@ from streams.store.lineage import UNKNOWN, Lineage
 #     i    digest of an id (4)    sequence numbers (8 each) of entries whose id has this digest
 #     r    sequence number (8)    deletions in the changelog record that begins here,
 #                                 as offsets (2 each) from this number
-#     k    sequence number (8),   empty: a record of the changelog, by a writer without
-#          writer (8)             transactions, begins with this entry
+#     k    sequence number (8),   empty: a record of the changelog, e or d, by a writer without
+#          writer (8), e or d     transactions, begins with this entry
 #     g    sequence number (8)    empty: the entry was deleted; a segment file may still have it
 #     f    sequence number (8)    a segment file has all entries from this one to a last one: the
 #                                 last (8), and the checksum of the file's head (8)
@@ -98,7 +98,7 @@ class NumberKeys(NamedTuple):
 
 ENTRIES: Final = NumberKeys(b"e", "an entry")
 DELETIONS: Final = NumberKeys(b"r", "deletions")
-WRITTEN: Final = NumberKeys(b"k", "a record and its writer", 2 * NUMBER_BYTES)
+WRITTEN: Final = NumberKeys(b"k", "a record and its writer", 2 * NUMBER_BYTES + 1)
 GONE: Final = NumberKeys(b"g", "a deleted entry")
 FILED: Final = NumberKeys(b"f", "a range in a file")
 COMMITS: Final = NumberKeys(b"w", "a commit")

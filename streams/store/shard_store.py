@@ -23,7 +23,12 @@ from msgspec.structs import astuple, replace
 from simhash_core.documents import Entry
 from simhash_core.log.shard_stream import NewEntries
 from streams.store import row_codec as codec
-from streams.store.changelog_codec import NO_WRITER, Written
+from streams.store.changelog_codec import (
+    DELETIONS_TAG,
+    ENTRIES_TAG,
+    NO_WRITER,
+    Written,
+)
 from streams.store.columns_codec import WORD_BYTES
 from streams.store.entry_batch import (
     EntryBatch,
@@ -296,14 +301,12 @@ class ShardStore:
         except codec.StateDecodeError as error:
             raise self._store.damaged(str(error)) from error
         place = self.place
-        written = [
-            Written(first, place.writer)
-            for first in (
-                *(int(each.sequences[0]) for each in blocks if len(each)),
-                *(each.first for each in removal.deletions),
-            )
-            if place.writer
-        ]
+        written: list[Written] = []
+        if writer := place.writer:
+            firsts = [int(each.sequences[0]) for each in blocks if len(each)]
+            written += [Written(first, writer, ENTRIES_TAG) for first in firsts]
+            deletions = [each.first for each in removal.deletions]
+            written += [Written(first, writer, DELETIONS_TAG) for first in deletions]
         return StoreChange(
             blocks, removal, expiry, before, len(there), written, place, self.lineage
         )

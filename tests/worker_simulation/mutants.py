@@ -36,7 +36,7 @@ from streams.worker.pipeline import Pipeline, Wake
 from streams.worker.shard import Shard
 from tests.simulation.mutant import many_records
 from tests.simulation.replacements import Replacement
-from tests.worker_simulation import committers, host
+from tests.worker_simulation import host
 from tests.worker_simulation.cluster import ClusterLimits
 from tests.worker_simulation.committers import BEGIN, SimulatedTransactions
 from tests.worker_simulation.group import GroupCoordinator
@@ -584,26 +584,12 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         start=90,
     ),
     _mutant(
-        "at least once, a commit whose offsets are refused is made again",
-        committers,
-        "offsets_after_sends",
-        lambda _: lambda commit: commit,
-        {
-            **group_of(3, Theme.MOVES, replaces=True, partitions=many_records(6, 120)),
-            "delivery": Delivery.AT_LEAST_ONCE,
-            "verifier": None,
-            "window": None,
-            "in_flight": 4_000,
-            "batch_documents": 3,
-        },
-        start=37,
-    ),
-    _mutant(
         "at least once, a record of the changelog counts wherever it stands",
         changelog_codec,
         "counts",
         always(True),
         _AT_LEAST_ONCE,
+        start=12,
     ),
     _mutant(
         "at least once, records of several writers have the same keys",
@@ -611,6 +597,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "token_bytes",
         always(bytes(WRITER_BYTES)),
         {**_AT_LEAST_ONCE, "compacts": True},
+        start=8,
     ),
     _mutant(
         "at least once, a worker goes on whose records are not where it expected them",
@@ -618,6 +605,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "_is_in_place",
         always(True),
         _AT_LEAST_ONCE,
+        start=11,
     ),
     WorkerMutant(
         "the log is trimmed to the furthest position, at once",

@@ -315,10 +315,10 @@ class Committer:
         await step.go.wait()
         await asyncio.sleep(0)
         self._broker.unstable -= offsets.keys()
-        ends = self._broker.commit(records, offsets) if step.is_done else {}
+        sent = self._broker.commit(records, offsets) if step.is_done else {}
         if step.error is not None:
             raise step.error
-        return ends
+        return sent
 
 
 class Index:
