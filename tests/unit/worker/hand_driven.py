@@ -303,7 +303,7 @@ class Committer:
         offsets: Mapping[int, int],
         group_metadata: bytes,
         note: str = "",  # noqa: ARG002
-        ends: Mapping[int, int] = MappingProxyType({}),
+        ends: Mapping[int, int] = MappingProxyType({}),  # noqa: ARG002 - the broker fences
     ) -> dict[int, int]:
         changed = {each.partition for each in records if each.topic == TOPICS.changelog}
         assert changed == offsets.keys(), "a commit must have the offsets of each shard in it"
