@@ -63,7 +63,7 @@ def worker(
 
     set_up_logging(settings.log, process_number)
     try:
-        if process_number is not None:  # of a supervisor, which has the same arguments
+        if process_number is not None:  # a supervisor has started this worker
             from streams.cli.worker_launcher import end_when_orphaned
             from streams.cli.worker_processes import settings_of
 
@@ -79,7 +79,7 @@ def worker(
     except FirstseenError as error:
         if settings.log.format is not LogFormat.JSON:
             raise
-        log_end(error)  # a reader of the log may not see standard error
+        log_end(error)  # who reads the log may not see standard error
         return exit_code_of(error)
     except SystemExit as exit_:
         if exit_.code != ExitCode.TERMINATED:
