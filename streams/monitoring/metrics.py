@@ -445,7 +445,7 @@ class Metrics:
         self._count("packets_skipped_total", packets)
 
     def foreign_record(self, topic: str) -> None:
-        """Count a record that is unreadable or of another index, on a topic of ``InternalTopic``."""
+        """Count a record of another index, or an unreadable one, on an ``InternalTopic``."""
         self._count("foreign_records_total", 1, named(InternalTopic, topic))
 
     def in_flight(self, documents: int, size_bytes: int) -> None:
