@@ -97,7 +97,7 @@ def entries_record(packet: Packet, offset: int) -> ChangelogRecord:
 def records_of(
     profile: str, documents: int, identity: str = IDENTITY
 ) -> Iterator[list[ChangelogRecord]]:
-    """Yield the changelog of a shard with ``documents`` entries, one transaction after the other."""
+    """Yield the changelog of a shard with ``documents`` entries, transaction by transaction."""
     records = []
     packets = -(-documents // PACKET)
     for number, packet in enumerate(packets_of(profile, documents)):

@@ -239,7 +239,7 @@ class Stream:
         )
 
     def _repeat(self, columns: DocumentColumns, row: int, *, recent: bool) -> DocumentColumns:
-        """Return columns in which ``row`` repeats a document, if a real worker has that document."""
+        """Return columns in which ``row`` repeats a document that a real worker has, if any."""
         source = self._recent if recent else self._old
         if not source or (not recent and self._random.random() > len(MEMBERS) / self._workers):
             return columns  # simulated workers report their repeats themselves

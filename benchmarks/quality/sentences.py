@@ -38,7 +38,7 @@ def _of_profile(
 
     ``near`` counts sentences that are near, but not exact, duplicates of any other sentence;
     ``near_share`` divides it by the number of pairs. ``near_pairs`` counts pairs of different
-    sentences that are joined; ``near_pairs_apart`` counts those labelled 0, which are no paraphrases.
+    sentences that are joined; ``near_pairs_apart`` counts those with label 0: no paraphrases.
     """
     decided = decide(path, Settings(profile=profile), documents)
     originals, counts = decided.originals, decided.counts
