@@ -43,13 +43,13 @@ class Broker:
 
     @property
     def supports_compaction(self) -> bool:
-        """Return whether the broker compacts topics and keeps more than 5 MiB of a partition."""
+        """Return whether topics are compacted, and have more than 5 MiB in a partition."""
         return self.name == "kafka"
 
     def create_topics(
         self, topics: Mapping[str, int], config: Mapping[str, str] | None = None
     ) -> None:
-        """Create topics with their numbers of partitions; the embedded broker ignores ``config``."""
+        """Create topics with numbers of partitions; the embedded broker ignores ``config``."""
         if isinstance(self.server, EmbeddedBroker):
             for name, partitions in topics.items():
                 self.server.create_topic(name, partitions)

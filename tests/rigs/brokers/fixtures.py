@@ -1,9 +1,9 @@
 """Fixtures for tests that need a broker: ``pytest_plugins = ["tests.rigs.brokers.fixtures"]``.
 
  - ``broker``: the test runs twice, on the embedded broker and on a real Apache Kafka;
- - ``embedded_broker``, ``kafka_broker``: the test runs on that one; a session shares both;
- - ``own_kafka_broker``: a Kafka for the tests of a file, which may kill and restart it; it runs when
-   a test begins;
+ - ``embedded_broker``, ``kafka_broker``: the test runs on it; a session shares both;
+ - ``own_kafka_broker``: a Kafka for the tests of a file, which may kill and restart it; it runs
+   when a test begins;
  - ``kafka_required``: for a test that starts a ``KafkaBroker`` with its own settings.
 
 Tests on the real Kafka have the marker ``kafka``. If it cannot run they are skipped, and the reason
