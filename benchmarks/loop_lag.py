@@ -115,7 +115,7 @@ class TimedLoop(asyncio.SelectorEventLoop):
 
 
 class _Log(hand_driven.Reader):
-    """A log that returns as many records at once as a fetch does."""
+    """A log that returns as many records together as a fetch does."""
 
     def take(self) -> LogRecords | None:
         first = len(self.records) if self._next is None else self._next

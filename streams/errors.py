@@ -74,8 +74,8 @@ class BrokerUnavailableError(FirstseenError):
 class UnansweredError(BrokerUnavailableError):
     """A request of a shard got no answer, or one that does not tell whether it succeeded.
 
-    It is unknown what is committed. Opening the shard again finds out: the broker returns the
-    group's offset only after the transaction has ended.
+    It is unknown whether the commit happened. Opening the shard again shows it: the broker returns
+    the group's offset only after the transaction has ended.
     """
 
     reason = ErrorReason.TIMEOUT

@@ -33,7 +33,7 @@ LOW_RATE: Final = 100.0
 
 _RATE_SECONDS: Final = 10.0
 _RATE_WARM_SECONDS: Final = 30.0
-"""Before the half rate is measured; meanwhile the broker compiles its code for small requests."""
+"""Warm-up before the half rate is measured: the broker compiles its code for small requests."""
 _IDLE_SECONDS: Final = 5.0
 _SETTLE_SECONDS: Final = 3.0
 _MILLISECONDS: Final = 1_000

@@ -24,7 +24,7 @@ _NUMBER: Final = "#"
 
 
 def expand(pattern: str, rng: random.Random, fill: Callable[[str], str]) -> str:
-    """Return a sentence of a pattern; ``fill`` returns what is in a slot.
+    """Return a sentence made from a pattern; ``fill`` returns the content of a slot.
 
     ::
 

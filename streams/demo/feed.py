@@ -1,6 +1,6 @@
 """Sends a stream of records, and reads the outputs.
 
-The embedded broker drops what is older than 5 MiB of a partition
+The embedded broker keeps only the last 5 MiB of a partition
 (``streams.kafka.embedded_broker``), on every topic. A record without an output may be on any topic,
 so the feed limits the bytes of all these records to much less.
 """

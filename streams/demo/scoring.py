@@ -58,7 +58,7 @@ class KindScore:
 class Score:
     kinds: Mapping[EditKind, KindScore]  # of the kinds in the stream, in order
     overall: KindScore
-    swapped: int  # originals called a duplicate of a copy of theirs
+    swapped: int  # originals that were called a duplicate of one of their copies
 
     @property
     def recall(self) -> float | None:

@@ -1,4 +1,4 @@
-"""A worker in a process of its own: start, wait, query, stop."""
+"""Starts a worker in its own process, waits for it, queries it and stops it."""
 
 from __future__ import annotations
 

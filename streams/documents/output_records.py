@@ -149,8 +149,8 @@ def _body(value: bytes | None) -> tuple[str | msgspec.UnsetType, str | msgspec.U
 
 # ---- Records of the output topics, read back (docs/formats.md).
 #
-# A record's form shows what it is, whatever its topic, so that copies of an output topic can be
-# read.
+# The form of a record shows its kind, independent of its topic, so that copies of an output topic
+# can be read.
 
 FILTER_HEADER_PREFIX: Final = "firstseen-"
 ERROR_HEADER_PREFIX: Final = "__connect.errors."

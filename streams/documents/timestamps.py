@@ -97,7 +97,7 @@ def format_rfc3339(time_ms: int) -> str:
     return f"{moment.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
-# ---- Times of many lines at once
+# ---- The times of many lines together
 
 _FORM: Final = np.frombuffer(b"0000-00-00T00:00:00.000Z", dtype=np.uint8)
 

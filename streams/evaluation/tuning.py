@@ -30,7 +30,7 @@ from streams.evaluation.labelled_files import documents_again
 from streams.offline.index_plan import sketch_bytes, state_bytes_per_document
 from streams.settings.settings import Settings
 
-# ---- The figures at other thresholds, each from a pass of its own.
+# ---- The figures at other thresholds, each from a separate pass.
 #
 # Pair distances cannot replace a pass: a document that is no longer a duplicate becomes an original
 # for others. Fingerprints are made only once.
@@ -231,7 +231,7 @@ def lower_bound(share: float | None, count: int) -> float | None:
 
 
 def pairs_needed(precision_wanted: float, share_right: float | None) -> int | None:
-    """Return how many joined pairs with this share raise the lower bound to what is wanted."""
+    """Return how many joined pairs with this share raise the lower bound to the wanted one."""
     above = (share_right or 0.0) - precision_wanted
     if above <= 0:
         return None

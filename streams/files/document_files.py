@@ -183,7 +183,7 @@ def text_rows(
 
 # ---- Records to be sent, from files, folders and standard input.
 #
-# A line is sent unchanged, whatever it holds: the filter judges it. Its key is its id if it has
+# Every line is sent unchanged, because the filter judges its content. Its key is its id, if it has
 # one. A file of a folder is one document; its id is its path within the folder.
 
 _LINE_SUFFIXES: Final = (".jsonl", ".ndjson")
@@ -438,5 +438,5 @@ def _check_content(path: str) -> None:
 
 
 def _encodable(name: str) -> str:
-    """Return a name that UTF-8 can encode, whatever bytes the file system has."""
+    """Return a name that UTF-8 can encode, for any bytes in the file system."""
     return name.encode(errors="surrogateescape").decode(errors="replace")

@@ -218,7 +218,7 @@ _DAMAGES_NAMED = 20
 
 
 class LogCutError(FirstseenError):
-    """The log lacks records that the shards need; the message says how to go on."""
+    """The log lacks records that the shards need; the message says how to continue."""
 
 
 class LogState(NamedTuple):

@@ -350,7 +350,7 @@ class IndexNotEmptyError(FirstseenError):
 
 @dataclass(slots=True)
 class LoadAccount:
-    """What was loaded."""
+    """The figures of a load."""
 
     documents: int = 0
     refused: Counter[str] = field(default_factory=Counter)
@@ -393,7 +393,7 @@ class Loading:
     def run(self, source: LoadSource, report: Report) -> LoadAccount:
         """Load all of a source, or nothing. Blocking.
 
-        Raises what the source raises, ``WorkersRunError`` if a worker was started meanwhile, and
+        Raises what the source raises, ``WorkersRunError`` if a worker was started in between, and
         ``IndexChangeError``.
         """
         began = time.monotonic()

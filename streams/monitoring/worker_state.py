@@ -127,7 +127,7 @@ class WorkerView(Protocol):
         ...
 
     async def ask(self, content: Content, limit: int, scope: str = "") -> Answer:
-        """Return what the whole index says of a document; call it on the worker's event loop.
+        """Return the whole index's answer on a document; call it on the worker's event loop.
 
         ``limit`` bounds the neighbours. Raises ``CheckUnavailableError`` where the worker is not
         ready, or no leader answers in time.

@@ -310,7 +310,7 @@ def new_run(number: int, inputs: tuple[str, ...], outputs: Mapping[Kind, Path]) 
 
 
 def abandon(run: RunProgress) -> None:
-    """Truncate the outputs of an interrupted run to what is in the index, if they are longer."""
+    """Truncate the outputs of an interrupted run to the part that is in the index."""
     for output in run.outputs.values():
         try:
             if output.path.is_file() and output.path.stat().st_size > output.length:

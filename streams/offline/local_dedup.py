@@ -301,7 +301,7 @@ def _check_readable(batch: Batch, prepared: Prepared, name: str) -> None:
 
 
 class DedupRequest(NamedTuple):
-    """A user's request; an output that is None goes to its default place."""
+    """A user's request; an output that is None gets its default path."""
 
     files: Sequence[str]
     outputs: Mapping[Kind, str | None]

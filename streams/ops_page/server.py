@@ -1,4 +1,4 @@
-"""The server of a worker's pages: aiohttp on an event loop and a thread of its own.
+"""The server of a worker's pages: aiohttp on its own event loop and thread.
 
 So the pages respond while the worker's loop is busy or stuck, and no request delays a document.
 """
@@ -360,12 +360,12 @@ class PortInUseError(FirstseenError):
 
 
 class OpsServer:
-    """Serves inside its block: health at once, and the pages when they are open.
+    """Serves inside its block: health immediately, and the pages when they are open.
 
     Does nothing if ``web`` is off.
     """
 
-    _runner: web.AppRunner  # of what is served now; used only on the server's loop
+    _runner: web.AppRunner  # serves the current application; used only on the server's loop
 
     def __init__(self, settings: Settings) -> None:
         """Listen now, to notice a port in use before anything else starts.

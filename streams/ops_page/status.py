@@ -61,7 +61,7 @@ class FullestBuckets:
             return max((size for at, size in self._sizes if at >= oldest), default=None)
 
 
-# ---- ``GET /api/status``; docs/operations.md says what each field is, and a test that none lacks.
+# ---- ``GET /api/status``; docs/operations.md describes each field, which a test checks.
 
 STATUS_SCHEMA: Final = "firstseen.status/3"
 

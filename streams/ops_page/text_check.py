@@ -32,7 +32,7 @@ from streams.offline.pages.text_differences import Piece, side_by_side
 from streams.ops_page.access import token_of
 from streams.settings.settings import WebSettings, http_url
 
-# ---- Query and answer; docs/operations.md says what each field is, and a test that none lacks.
+# ---- Query and answer; docs/operations.md describes each field, which a test checks.
 
 CHECK_SCHEMA: Final = "firstseen.check/2"
 NEAREST_LIMIT: Final = 50

@@ -203,7 +203,7 @@ def not_accepted(properties: Mapping[str, str]) -> Iterator[RefusedProperty]:
         yield RefusedProperty(max(named, key=len, default=""), f"librdkafka says: {message}")
 
 
-# ---- The security of connections, where librdkafka says nothing or is unclear.
+# ---- The security of connections, where librdkafka has no message or an unclear one.
 #
 # librdkafka checks most properties itself (``not_accepted``), but accepts security properties that
 # have no effect. A user must not believe that such a connection is secure.

@@ -1,7 +1,7 @@
 """The settings of Firstseen: one frozen tree, each setting with its limits.
 
 The annotations are the single source of types, limits and defaults; the loader checks values
-against them. ``texts.toml`` says what each setting is; ``docs/configuration.md`` has both. Names
+against them. ``texts.toml`` describes each setting; ``docs/configuration.md`` has both. Names
 end in their unit. ``streams.settings.rules`` checks settings that depend on each other;
 ``streams.settings.loader`` reads their sources.
 """
@@ -33,7 +33,7 @@ from streams.documents.fields import FieldSettings
 from streams.settings.named_files import read_index_files
 from streams.settings.registry import RegistrySettings, masked_repr
 
-# ---- The flow of documents: how many are handled at once, and how many may wait.
+# ---- The flow of documents: how many are handled together, and how many may wait.
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB

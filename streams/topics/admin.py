@@ -105,7 +105,7 @@ def create(
 def _created(
     admin: AdminClient, plans: Sequence[TopicPlan], replicas: int, timeout_seconds: float
 ) -> set[str]:
-    # The result lacks topics that somebody else created meanwhile.
+    # The result lacks topics that another process created in the meantime.
     wanted: dict[str, NewTopic] = {}
     for plan in plans:
         name, partitions = plan.name, plan.partitions

@@ -20,8 +20,8 @@ from streams.topics.watermarks import BrokerWatermarks, broker_answers
 # ---- The members of a group; no other code asks a broker for them.
 #
 # The older call, ``list_groups``, is used because the newer ``describe_consumer_groups`` ends the
-# process on a time-out, or where a broker goes away and comes back meanwhile (librdkafka 2.16, the
-# assertion in ``rd_kafka_enq_once_del_source_return``).
+# process on a time-out, or if a broker goes down and comes back during the request (librdkafka
+# 2.16, the assertion in ``rd_kafka_enq_once_del_source_return``).
 #
 # While a group's coordinator moves to another broker, the group may seem to have no members. So a
 # member should check that the list has the member itself.

@@ -100,7 +100,6 @@ def start_with_standbys(stream: Stream) -> list[Worker]:
 
 
 def owned_by(stream: Stream, worker: Worker) -> set[int]:
-    """Return the raw partitions of a worker."""
     return {number for topic, number in lags(worker) if topic == stream.settings.topics.raw}
 
 

@@ -73,7 +73,6 @@ def foreign_records(worker: Worker) -> float:
 
 
 def has_ended(worker: Worker) -> bool:
-    """Return whether the worker has ended by itself."""
     return worker._process is not None and worker._process.poll() is not None
 
 

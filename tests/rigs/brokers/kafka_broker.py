@@ -46,7 +46,7 @@ def kafka_libs() -> Path:
 
 
 def why_kafka_cannot_run() -> str | None:
-    """Return what is missing for a real broker, and how to get it, in one line; else None."""
+    """Return one line on what a real broker lacks here, and how to get it, or None."""
     if shutil.which("java") is None:
         return "no java on PATH: install Java 17, then run make kafka"
     if not any(kafka_libs().glob("kafka_2.13-*.jar")):

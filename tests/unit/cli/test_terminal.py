@@ -27,7 +27,6 @@ LINE = "  fingerprint  " + "9cad9b8edf7b164d" * 8
 
 
 def printed(width: int, *blocks: object) -> list[str]:
-    """Return the text that a console of this width shows."""
     out = io.StringIO()
     show(blocks, console=Console(file=out, width=width, highlight=False))  # type: ignore[arg-type]
     return out.getvalue().splitlines()

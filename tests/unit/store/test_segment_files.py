@@ -211,7 +211,7 @@ def files_of(store: ShardStore) -> list[Path]:
 def test_shard_is_opened_from_its_files(
     store: ShardStore, window_ms: int | None, other_ms: int | None
 ) -> None:
-    """Files are made again only if the index has begun, or ceased, to need times in them."""
+    """Files are made again only for an index that needs times they lack, or no longer does."""
     commit(store, range(19))
     shard = Opened(store, window_ms=window_ms)
     made = {each: each.stat().st_mtime_ns for each in files_of(store)}

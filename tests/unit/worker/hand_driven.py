@@ -79,7 +79,7 @@ def text(number: int) -> str:
 
 
 async def turns(count: int = 50) -> None:
-    """Run the event loop until all tasks wait for the test."""
+    """Give the event loop ``count`` turns, so that tasks run until they wait for the test."""
     for _ in range(count):
         await asyncio.sleep(0)
 

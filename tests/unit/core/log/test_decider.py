@@ -96,7 +96,6 @@ class Led:
         return [(each.row, each.sequence) for each in self.decision().matches]
 
     def decision(self) -> Decision:
-        """Decide the next bundle, and return the decision."""
         (decision,) = present(self.decide(1)).decisions
         return decision
 
