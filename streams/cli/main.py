@@ -50,7 +50,7 @@ def fit_help(command: click.Command) -> None:
 
 
 def _folded(line: str, width: int, mark: str) -> list[str]:
-    if len(line) <= width // 2:  # it fits even if each character is two cells wide, as in Chinese
+    if len(line) <= width // 2:  # it fits even if all characters take two cells, as in Chinese
         return [line]
     from rich.cells import cell_len
 

@@ -79,7 +79,7 @@ def worker(
     except FirstseenError as error:
         if settings.log.format is not LogFormat.JSON:
             raise
-        log_end(error)  # who reads the log may not see standard error
+        log_end(error)  # a reader of the log may not see standard error
         return exit_code_of(error)
     except SystemExit as exit_:
         if exit_.code != ExitCode.TERMINATED:

@@ -319,7 +319,7 @@ class _Supervisor:
             *self._command,
             str(worker.number),
             stdin=asyncio.subprocess.PIPE,  # it closes when this process ends
-            start_new_session=True,  # so Ctrl-C reaches a worker only from here, once
+            start_new_session=True,  # Ctrl-C reaches a worker only through this process, once
         )
         worker.began(process)
         name = str(worker)
