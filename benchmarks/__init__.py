@@ -1,1 +1,1 @@
-"""Benchmarks: how fast, beside what people would use instead. ``python -m benchmarks --help``."""
+"""Benchmarks of Firstseen and its alternatives: see ``python -m benchmarks --help``."""

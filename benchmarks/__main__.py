@@ -1,4 +1,4 @@
-"""All benchmarks, one after the other: ``python -m benchmarks``. Each can be run alone as well.
+"""Runs all benchmarks, one after the other; each can also be run alone.
 
 python -m benchmarks [--only fingerprints worker recovery] [--json FILE]
 """

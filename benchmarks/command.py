@@ -1,4 +1,4 @@
-"""What the commands of benchmarks share: options, errors, notes, and programs that they run."""
+"""The shared parts of the benchmarks' commands: options, errors, notes, and running programs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ STANDARD_OUTPUT: Final = "-"
 ONE_THREAD: Final = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
 )
-"""The variables that keep any array library to one thread."""
+"""Environment variables that limit array libraries to one thread."""
 
 _OURS: Final = "FIRSTSEEN_"
 
 
 class MeasurementError(Exception):
-    """A run that did not end as it should: its figures say nothing."""
+    """A run did not end as it should, so its figures are not valid."""
 
 
 def new_parser(module: str, docstring: str | None) -> argparse.ArgumentParser:
-    """Return a parser for ``python -m MODULE``, described by a first line, with ``--json``."""
+    """Return a parser for ``python -m MODULE``, with ``--json`` and the docstring's first line."""
     description = (docstring or "").partition("\n")[0]
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     parser.add_argument(
@@ -62,7 +62,10 @@ def positive(text: str) -> int:
 
 @contextmanager
 def errors_told(*errors: type[Exception]) -> Iterator[None]:
-    """End the process with the message of an expected error: Firstseen's, ours, or ``errors``."""
+    """End the process with the message of an expected error.
+
+    Expected are ``FirstseenError``, ``MeasurementError`` and ``errors``.
+    """
     expected: tuple[type[Exception], ...] = (FirstseenError, MeasurementError, *errors)
     try:
         yield
@@ -82,7 +85,7 @@ def own_environment() -> dict[str, str]:
 def output_of(command: Sequence[str], seconds: float | None = None) -> bytes:
     """Run a program in the root of the repository, with one thread for arrays; return its output.
 
-    Raises ``MeasurementError`` for one that fails, or takes longer than ``seconds``.
+    Raises ``MeasurementError`` if it fails, or takes longer than ``seconds``.
     """
     name = " ".join(command[1:4])
     try:

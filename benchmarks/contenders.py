@@ -1,13 +1,13 @@
-"""What is measured side by side: ``python -m benchmarks.contenders NAME VARIANT`` is a contender.
+"""The contenders of ``benchmarks.fingerprints``, each run as a process of its own.
 
-It reads the documents as one line of JSON, does the work once to warm up, and then once more for
-each line that comes, on one processor. Each time it answers with CPU seconds and those of the
-clock, as a line of JSON.
+``python -m benchmarks.contenders NAME VARIANT`` reads the documents as one line of JSON and does
+the work once to warm up. Then it does the work once for each further line of input, on one
+processor, and each time writes a line of JSON with the seconds of the CPU and of the clock.
 
-- ``firstseen PROFILE``: text to fingerprint by the settings of a profile, a batch at a time
+- ``firstseen PROFILE``: text to fingerprint by the settings of a profile, batch by batch
 - ``rjieba``: segmentation alone
-- ``simhash jieba``: the library of 1e0ng, 64 bits, fed with words and their counts
-- ``simhash ngrams``: the same, given the text, of which it takes runs of four characters
+- ``simhash jieba``: the library of 1e0ng, 64 bits, which gets words and their counts
+- ``simhash ngrams``: the same library, which gets the text and cuts it into 4-grams of characters
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from simhash_core.text.profiles import profile_named
 BATCH: Final = 250
 
 Work = Callable[[Sequence[str]], int]
-"""Works on texts, and returns how many."""
+"""Works on texts, and returns their number."""
 
 
 def firstseen(profile: str) -> Work:
-    # Each turn has the same texts, which must not be remembered from one to the next.
+    # Each turn has the same texts, so nothing may be remembered from one turn for the next.
     fingerprinter = Fingerprinter(profile_named(profile), remember=False)
     return lambda texts: sum(
         len(fingerprinter.fingerprint_batch(texts[start : start + BATCH]))
@@ -45,7 +45,7 @@ def rjieba(_variant: str) -> Work:
 
 
 def simhash(variant: str) -> Work:
-    # Only the environment of the peers has it, and type checkers do not look there.
+    # Only the environment of the peers has this library, and type checkers do not see it.
     fingerprint: Any = import_module("simhash").Simhash
     if variant == "ngrams":
         return lambda texts: sum(fingerprint(text).value is not None for text in texts)
@@ -65,7 +65,7 @@ CONTENDERS: Final[Mapping[str, Callable[[str], Work]]] = {
 
 
 def main(name: str, variant: str) -> None:
-    """Be the contender until standard input ends."""
+    """Run a contender until standard input ends."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     work = CONTENDERS[name](variant)
     texts = json.loads(sys.stdin.readline())

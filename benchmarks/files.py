@@ -1,7 +1,7 @@
-"""``firstseen dedup`` beside datasketch and rensa on one file: documents a second and quality.
+"""``firstseen dedup``, datasketch and rensa on one file: documents per second and quality.
 
-Times are of whole processes, by the clock and of all processors: medians of the rounds. The peers
-use one core; ``firstseen`` is run with one process and with two beside the first.
+Times are those of whole processes, by the clock and as CPU time of all cores; they are medians of
+the rounds. The peers use one core; ``firstseen`` runs with one job and with two.
 
     python -m benchmarks.files [--documents N] [--rounds N] [--json FILE]
 """
@@ -30,7 +30,7 @@ from streams.corpus.corpus import generate
 _DOCUMENTS: Final = 10_000
 _SEED: Final = 7
 _THRESHOLD: Final = 0.5
-"""Of the peers: half of the 5-grams in common, as ``wide`` has it."""
+"""The threshold of the peers: half of the 5-grams in common, as in the profile ``wide``."""
 _ROUNDS: Final = 3
 _JOBS: Final = (1, 2)
 _PROFILES: Final = ("wide", "quick")
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="firstseen-") as directory, errors_told():
         file = Path(directory, "documents.jsonl")
         roots = write_documents(file, options.documents)
-        # Whoever installs a package has its bytecode; a checkout may not.
+        # An installed package has bytecode, but a checkout may not have it.
         os.environ["PYTHONPYCACHEPREFIX"] = str(Path(directory, "bytecode"))
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         contenders: list[Callable[[], Figures]] = [
@@ -57,14 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ]
         contenders += [partial(_peer, name, file, roots) for name in _PEERS]
         for once in contenders:
-            once()  # makes the bytecode
+            once()  # writes the bytecode
         rounds = [[once() for once in contenders] for _ in range(options.rounds)]
     figures = [_median(each) for each in zip(*rounds, strict=True)]
     publish(figures, options.json)
 
 
 def write_documents(path: Path, count: int) -> list[int]:
-    """Write ``count`` documents, a line each; return the number of each one's root, or its own."""
+    """Write ``count`` documents, one per line; return each one's root, or its own number."""
     roots: list[int] = []
     number_of: dict[str, int] = {}
     with path.open("wb") as file:
@@ -81,7 +81,7 @@ def write_documents(path: Path, count: int) -> list[int]:
 
 
 def _median(runs: Sequence[Figures]) -> Figures:
-    """Return one run with the medians of the times of several; the quality is that of each."""
+    """Return a run with the medians of the times; the quality of all runs is the same."""
     names = ("documents_per_second", "seconds", "cpu_seconds")
     return runs[0] | {name: statistics.median(run[name] for run in runs) for name in names}
 
@@ -116,15 +116,15 @@ def _measured(
     roots: Sequence[int],
     originals_of: Callable[[bytes], Sequence[int]],
 ) -> Figures:
-    """Run a command; return its seconds, those of all processors, and how well it decided.
+    """Run a command; return its seconds, its CPU seconds, and the quality of its decisions.
 
-    ``recall``: of copies, how many were joined with an original of theirs. ``precision``: of all
-    that were joined with something, how many rightly. Roots and originals are numbers of documents.
+    ``recall`` is the share of copies that were joined with their original or another copy of it.
+    ``precision`` is the share of right joins. Roots and originals are numbers of documents.
     """
     before, began = _cpu_seconds(), time.perf_counter()
     output = output_of(command)
     seconds = time.perf_counter() - began
-    # What a command leaves behind is this process's child now, and counts once it has ended.
+    # Processes that a command left running are now children of this one; they count when they end.
     with suppress(ChildProcessError):
         while True:
             os.wait()

@@ -1,7 +1,7 @@
-"""Text to fingerprint on one core, beside the library that a Python user would take.
+"""Text to fingerprint on one core, compared with the library that a Python user would take.
 
 Each contender is a process with one thread. All have the same documents and work in turns, so that
-a busy machine is busy for all of them. What counts is CPU time, and the ratios within a round.
+a busy machine slows all of them down. The results are CPU times, and the ratios within a round.
 
     python -m benchmarks.fingerprints [--documents FILE] [--json FILE]
 """
@@ -61,7 +61,7 @@ _Result = TypeVar("_Result")
 
 class _Contender(NamedTuple):
     name: str
-    program: str  # of ``benchmarks.contenders``
+    program: str  # a name of ``benchmarks.contenders``
     variant: str
     is_peer: bool = False
 
@@ -76,11 +76,11 @@ _GOALS: Final = {_PEERS[0].name: 8.0, _SEGMENTATION.name: 0.5}
 
 
 Turn = tuple[float, float]
-"""The time of one turn, in seconds: of the processor, and of the clock."""
+"""The CPU time and the clock time of one turn, in seconds."""
 
 
 class ContenderProcess:
-    """A contender, which is started, warmed up and ended by its block."""
+    """A contender as a context manager, which starts, warms up and ends it."""
 
     def __init__(self, python: Path, program: str, variant: str, texts: Sequence[str]) -> None:
         self.name = f"{program} {variant}".strip()
@@ -88,7 +88,7 @@ class ContenderProcess:
         self._texts = texts
 
     def __enter__(self) -> Self:
-        """Raises ``MeasurementError``."""
+        """Start the contender, or raise ``MeasurementError``."""
         self._process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
@@ -144,7 +144,7 @@ class _Steps:
         self._verifier = profile.verifier()
 
     def run(self, texts: Sequence[str]) -> bytes:
-        """Fingerprint a batch; return the fingerprints one after the other."""
+        """Fingerprint a batch; return the fingerprints in one string of bytes."""
         lexicon, timed = self._lexicon, self._timed
         normal = timed("normalise", lambda: normalize_batch(texts))
         rows, sizes = timed("segment", lambda: self._runs.rows(normal))
@@ -174,7 +174,7 @@ class _Steps:
 
 
 def run(texts: Sequence[str], rounds: int, source: str, *, with_peers: bool) -> Figures:
-    """Raises ``MeasurementError``."""
+    """Measure all contenders in turns; raise ``MeasurementError`` if one fails."""
     figures = described(texts, source, rounds)
     others = [_SEGMENTATION, *_PEERS] if with_peers else [_SEGMENTATION]
     turns = _turns([*_OURS, *others], texts, rounds)
@@ -226,7 +226,7 @@ def _measured(name: str, turns: Sequence[Turn], documents: int) -> Figures:
 
 
 def _stage_times(profile: Profile, texts: Sequence[str], rounds: int) -> list[Figures]:
-    """Measure the steps, on texts that are new to the lexicon and the memo in each round."""
+    """Measure the steps; in each round, the lexicon and the cache have not seen the texts."""
     measured = []
     for _ in range(rounds):
         steps = _Steps(profile)

@@ -1,16 +1,17 @@
-"""The longest step of a worker's event loop: for so long, everything else on it waits.
+"""Measures the longest step of a worker's event loop, during which all other tasks wait.
 
 A whole worker runs on a loop that times every step. Its clients are those of the worker's tests, in
-memory; its stores are real. Four cases, each of which held the loop for seconds once:
+memory; its stores are real. There are four cases; in an earlier version each blocked the loop for
+seconds:
 
 - ``undecided``: 20,000 undecided bundles of one document, as five workers may have in flight, are
   read and reported; then another worker leads, and they are reported once more;
-- ``replace``: the same with ``same_id=replace``, where undecided documents take out each other;
+- ``replace``: the same with ``same_id=replace``, where undecided documents replace each other;
 - ``partitions``: 1,000 raw partitions with 4,000 documents that wait for the report of another
   worker;
 - ``first delete``: the first delete in an index of a million entries, or ``--entries``.
 
-``opening`` are the steps before: shards are opened, and the index is filled. Times are CPU
+``opening`` are the steps before a case: shards are opened, and the index is filled. Times are CPU
 milliseconds of the loop's thread, so that other processes do not count.
 
     python -m benchmarks.loop_lag [--case undecided …] [--entries 10000000] [--json -]
@@ -73,18 +74,18 @@ from streams.worker.pipeline import Pipeline
 from tests.unit.worker import hand_driven
 
 STEP_MAX: Final = 0.05
-"""Seconds that a step may take."""
+"""The limit of a step, in seconds."""
 _OTHER: Final = "firstseen.other.1"
 _WORKERS: Final = 5
 _WAIT_SECONDS: Final = 900.0
 _LOOK_SECONDS: Final = 0.005
 _COLLECTED_OBJECTS: Final = 50_000
-"""As in a worker."""
+"""The garbage collector's threshold, as in a worker."""
 _FETCHED_RECORDS: Final = 500
 
 
 class TimedLoop(asyncio.SelectorEventLoop):
-    """Times each of its steps: CPU seconds of its thread."""
+    """An event loop that measures each of its steps, in CPU seconds of its thread."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,7 +115,7 @@ class TimedLoop(asyncio.SelectorEventLoop):
 
 
 class _Log(hand_driven.Reader):
-    """Returns as many records at once as a fetch brings."""
+    """A log that returns as many records together as a fetch does."""
 
     def take(self) -> LogRecords | None:
         first = len(self.records) if self._next is None else self._next
@@ -126,7 +127,7 @@ class _Log(hand_driven.Reader):
 
 
 class _Index(hand_driven.Index):
-    """An index that has begun."""
+    """An index whose log has already begun."""
 
     def __init__(self, broker: hand_driven.Broker, claim: Claim, partitions: int) -> None:
         super().__init__(broker)
@@ -138,7 +139,7 @@ class _Index(hand_driven.Index):
 
 
 class _Stores(hand_driven.Stores):
-    """Opens real stores, as they are in a directory; there is no changelog."""
+    """Opens real stores in a directory, without a changelog."""
 
     def __init__(self, directory: Path, identity: str, bits: int) -> None:
         self._directory = directory
@@ -205,7 +206,7 @@ class Worker:
     def lead_elsewhere(self, partitions: Sequence[int], previous: int = NO_CONTROL) -> int:
         """Let another worker lead, with documents of these partitions in the log.
 
-        ``previous``: the offset of the last control record. Returns that of the new one.
+        ``previous`` is the offset of the last control record. Returns the offset of the new one.
         """
         heads = ChainHeads.of((self.chain(partition), -1) for partition in partitions)
         control = Control(previous, f"{_OTHER}.{previous + 2}", True, [], heads, previous + 1)
@@ -227,7 +228,7 @@ class Worker:
             await asyncio.sleep(0)
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds; raises ``RuntimeError`` where it does not come to that."""
+        """Wait until ``holds`` returns true; raises ``RuntimeError`` if it does not in time."""
         end = time.monotonic() + _WAIT_SECONDS
         while not holds():
             for error in self.failures:
@@ -246,7 +247,7 @@ class Worker:
 
     @property
     def has_reported(self) -> bool:
-        """Whether the log is read to its end, and all that is undecided was looked up."""
+        """Return whether the log is read to its end, and all undecided documents were looked up."""
         participant = self.pipeline.participant
         is_read = participant.replica.position == len(self.log.records)
         return is_read and not participant.has_to_report
@@ -255,7 +256,7 @@ class Worker:
 def bundles_of_others(
     worker: Worker, profile: str, bundles: int, operations: NDArray[np.uint8] | None = None
 ) -> Iterator[Bundle]:
-    """Yield bundles of one document each, of all workers in turn; the store has the first ids."""
+    """Yield bundles of one document, of all workers in turn; the store has the first ids."""
     heads = dict.fromkeys(range(_WORKERS), -1)
     for number in range(bundles):
         partition = number % _WORKERS
@@ -276,9 +277,9 @@ def fill_store(worker: Worker, profile: str, partition: int, entries: int) -> No
 def measured(
     name: str, documents: int, worker: Worker, partitions: Sequence[int], work: Callable[[], Any]
 ) -> Figures:
-    """Open the shards of a worker, do ``work``, and return what its steps took.
+    """Open the shards of a worker, do ``work``, and return the times of its steps.
 
-    ``longest``: the five longest steps, CPU milliseconds. ``over``: steps over 50.
+    ``longest`` has the five longest steps in CPU milliseconds; ``over`` counts steps over 50 ms.
     """
     gc.collect()
     gc.freeze()
@@ -312,7 +313,7 @@ def measured(
 
 
 def undecided(name: str, profile: str, directory: Path, bundles: int, *settings: str) -> Figures:
-    """Read and report bundles that another worker is to decide, and again for its successor."""
+    """Read and report bundles for another worker to decide, and again for its successor."""
     worker = Worker(profile, directory, _WORKERS, *settings)
     fill_store(worker, profile, 1, bundles)
     control = worker.lead_elsewhere(range(_WORKERS))
@@ -329,7 +330,7 @@ def undecided(name: str, profile: str, directory: Path, bundles: int, *settings:
 
 
 def many_partitions(profile: str, directory: Path, partitions: int, rounds: int) -> Figures:
-    """Take in records of many partitions; decide and put them out once another worker reports."""
+    """Read records of many partitions; decide and output them after another worker's report."""
     worker = Worker(profile, directory, partitions + 1)
     participant = worker.pipeline.participant
     worker.lead_elsewhere([partitions])
@@ -366,7 +367,7 @@ def _raw_records(worker: Worker, partitions: int, offset: int) -> Iterator[RawRe
 
 
 def first_delete(profile: str, directory: Path, entries: int) -> Figures:
-    """Read the first delete of an index, which then has to find entries by id."""
+    """Read the first delete of an index, for which the index has to find entries by id."""
     worker = Worker(profile, directory, _WORKERS)
     fill_store(worker, profile, 1, entries)
     worker.lead_elsewhere(range(_WORKERS))

@@ -1,4 +1,4 @@
-"""How a process measures itself: seconds of its blocks, its memory, its files."""
+"""Measures the process itself: seconds of its blocks, its memory, its files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _BYTES_OF_KB = 1024
 
 
 class Stopwatch:
-    """Adds up the seconds of the blocks that it is entered for.
+    """A context manager that adds up the seconds of its blocks.
 
-    The clock is that of the processor, for the whole process, unless another one is given.
+    By default it measures the CPU time of the whole process.
     """
 
     def __init__(self, clock: Callable[[], float] = time.process_time) -> None:

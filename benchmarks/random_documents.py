@@ -1,6 +1,6 @@
 """Random documents, equal for equal arguments, and changelogs of them.
 
-None is near another. Ids have 20 characters.
+No document is near another. Ids have 20 characters.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ IDENTITY: Final = "firstseen-index/1 benchmark"
 CHAIN: Final = Chain("raw-documents", "wVzq5XKbQnOXq3kcTtQx2g", 0)
 PACKET: Final = 250
 SKETCH_BYTES: Final = 256
-"""Of a sketch, without the keys of bands that follow it."""
+"""Bytes of a sketch, without the keys of bands that follow it."""
 HOT_SHARE: Final = 0.05
-"""Of skewed documents, how many are in one bucket."""
+"""The share of skewed documents that are in one bucket."""
 
 _BATCH: Final = 40
-"""Packets in a transaction, and loaded at once."""
+"""The number of packets in a transaction, which are loaded together."""
 _SEED: Final = 20_141_201
 _START_MS: Final = 1_700_000_000_000
 _SPREAD_MS: Final = 60_000
@@ -41,7 +41,7 @@ def columns_of(
     fingerprints: NDArray[np.uint64],
     sketches: NDArray[np.uint8],
 ) -> DocumentColumns:
-    """Return documents with these numbers for offsets, from ``first`` on; a sketch is a row."""
+    """Return documents with offsets from ``first`` on; each row of ``sketches`` is a sketch."""
     count, size = sketches.shape
     numbers = range(first, first + count)
     bounds = np.arange(count + 1, dtype=np.uint32) * np.uint32(size)
@@ -59,9 +59,9 @@ def columns_of(
 def random_columns(
     profile: str, first: int, count: int, *, skewed: bool = False
 ) -> DocumentColumns:
-    """Return the documents of a profile from the number ``first`` on.
+    """Return ``count`` documents of a profile, from the number ``first`` on.
 
-    ``skewed``: some are in one bucket.
+    With ``skewed``, the share ``HOT_SHARE`` is in one bucket.
     """
     scheme = profile_named(profile).scheme()
     random = np.random.default_rng([_SEED, first])
@@ -90,14 +90,14 @@ def packets_of(profile: str, documents: int, chain: Chain = CHAIN) -> Iterator[P
 
 
 def entries_record(packet: Packet, offset: int) -> ChangelogRecord:
-    """Return the record of a packet at an offset of the log, all of whose documents are new."""
+    """Return the changelog record of a packet at ``offset``; all its documents are new."""
     return encode_entries(NewEntries(offset, packet, np.arange(len(packet))))
 
 
 def records_of(
     profile: str, documents: int, identity: str = IDENTITY
 ) -> Iterator[list[ChangelogRecord]]:
-    """Yield the changelog of a shard with so many entries, a transaction at a time."""
+    """Yield the changelog of a shard with ``documents`` entries, transaction by transaction."""
     records = []
     packets = -(-documents // PACKET)
     for number, packet in enumerate(packets_of(profile, documents)):

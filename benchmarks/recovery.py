@@ -1,9 +1,9 @@
-"""How fast a shard is rebuilt from its changelog, and opened from disk; and what the bytes cost.
+"""Measures how fast a shard is rebuilt from its changelog and opened from disk, and its bytes.
 
-The changelog of one shard is made of random documents, 250 to a packet, and handed over as it would
-come from Kafka. Then the index is filled from the store, and documents are looked up in it, a
-packet at a time. The store is closed, opened again and read for the index, as at a restart. Times
-are CPU time of the whole process, RocksDB's threads included; making the records is not counted.
+The changelog of one shard has random documents, 250 in a packet, in the form in which Kafka returns
+it. Then the index is filled from the store, and documents are looked up in it, packet by packet.
+The store is closed, opened again and read for the index, as at a restart. Times are the CPU time of
+the whole process with RocksDB's threads, without the time for making the records.
 
     python -m benchmarks.recovery [--profile wide classic] [--documents 1000000]
 """
@@ -42,7 +42,7 @@ from streams.worker.log_codec import LogCodec
 
 _TIMES: Final = 200
 _LOOKED_UP: Final = 20
-"""Packets."""
+"""The number of packets that are looked up."""
 _PROBES: Final = 1 << 48
 """The number of the first document that is looked up."""
 
@@ -54,9 +54,9 @@ def from_records(
     identity: str = IDENTITY,
     progress: Progress | None = None,
 ) -> tuple[int, float]:
-    """Load the records; return their number, and CPU seconds that went into making them.
+    """Load the records; return their number, and the CPU seconds for making them.
 
-    ``progress``: what the store has in the end.
+    ``progress`` is the store's progress in the end.
     """
     count, making = 0, Stopwatch(time.thread_time)
     batches = records_of(profile, documents, identity)
@@ -131,7 +131,7 @@ def _us_each(do: Callable[[], object]) -> float:
 
 
 def run(profiles: Sequence[str], documents: Sequence[int], state_dir: Path | None) -> Figures:
-    """Bytes are of a document, times microseconds a document."""
+    """Measure all profiles; bytes are per document, times are in µs per document."""
     figures = []
     for profile in profiles:
         for count in documents:

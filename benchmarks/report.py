@@ -1,4 +1,4 @@
-"""What benchmarks have in common when they report: spreads, ratios, the machine, tables, JSON."""
+"""The reports of all benchmarks: spreads, ratios, the machine, tables, JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.table import Table
 from benchmarks.command import STANDARD_OUTPUT
 
 Figures = dict[str, Any]
-"""What a benchmark has measured, as its JSON shows it."""
+"""The results of a benchmark, in the form of its JSON."""
 
 
 _COLUMNS_MAX = 7
@@ -52,7 +52,7 @@ class Goal(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def machine() -> Figures:
-    """Say where it is measured. ``load``: processes that wanted to run, over the minute before."""
+    """Return facts about this machine; ``load`` is the mean number of runnable processes."""
     return {
         "python": platform.python_version(),
         "system": platform.system(),
@@ -63,7 +63,7 @@ def machine() -> Figures:
 
 
 def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> Spread:
-    """Return the spread of the ratios of measurements that were taken in turn, pair by pair."""
+    """Return the spread of the ratios of pairs of measurements that were taken in turns."""
     pairs = zip(numerators, denominators, strict=True)
     return Spread.of(above / below for above, below in pairs)
 
@@ -88,9 +88,9 @@ def new_table(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -
 
 
 def tables_of(figures: object, title: str = "") -> Iterator[Table]:
-    """Yield the tables that show figures: one for each part of them that has values.
+    """Yield the tables that show figures, one for each part that has values.
 
-    Parts of equal form, in a list or by their names, are the rows of one table.
+    Parts with the same fields, in a list or by name, are the rows of one table.
     """
     if isinstance(figures, msgspec.Struct):
         figures = msgspec.structs.asdict(figures)
@@ -103,7 +103,7 @@ def tables_of(figures: object, title: str = "") -> Iterator[Table]:
     shown = [[cell(row.get(head)) for head in heads] for row in rows]
     if is_list and len(names) <= max(_COLUMNS_MAX, len(rows)):
         yield new_table(title, names, shown)
-    elif heads:  # a column for each part
+    elif heads:  # each part gets a column
         columns = zip(names, *shown, strict=True)
         yield new_table(title, next(columns) if is_list else ("", ""), columns)
     for row, cells in zip(rows, shown, strict=True):
@@ -128,7 +128,7 @@ def _fields(part: object) -> Mapping[str, Any]:
 
 
 def show(tables: Iterable[Table], target: str | None = None) -> None:
-    """Print tables: to standard error where ``target`` of the JSON is standard output."""
+    """Print tables, to standard error if the JSON goes to standard output (``target``)."""
     console = Console(stderr=target == STANDARD_OUTPUT, highlight=False)
     for table in tables:
         console.print(table)
@@ -147,6 +147,6 @@ def write_json(figures: object, target: str | None) -> None:
 
 
 def publish(figures: object, target: str | None, shown: object = None) -> None:
-    """Print tables of ``shown``, or of all; write the JSON where ``--json`` says, if it does."""
+    """Print tables of ``shown``, or of all figures; write the JSON to ``target``, if given."""
     show(tables_of(figures if shown is None else shown), target)
     write_json(figures, target)

@@ -1,9 +1,9 @@
-"""How long a worker with a large index is away when it is killed: from SIGKILL to a verdict.
+"""Measures how long a killed worker with a large index is away: from SIGKILL to a verdict.
 
-A worker on a real Kafka recovers a shard of random documents from nothing. Then it is killed and
-started again at once, with its disk and without; a document that was sent at the kill is waited
-for. That time includes the session of the dead worker (``session_timeout_seconds``), until whose
-end Kafka keeps its partitions for it.
+A worker on a real Kafka recovers a shard of random documents without any state. Then it is killed
+and started again immediately, with its disk and without. The time ends with the verdict on a
+document that was sent at the kill. It includes the session of the dead worker
+(``session_timeout_seconds``), during which Kafka keeps the partitions for the dead worker.
 
     python -m benchmarks.restart [--documents 1000000] [--rounds N] [--json FILE]
 """
@@ -50,8 +50,9 @@ _LOG_OFFSET: Final = 1 << 40
 def run(documents: int, rounds: int) -> Figures:
     """Return seconds of the clock; raises ``KafkaBrokerError`` and ``MeasurementError``.
 
-    ``from_nothing``: until the first worker was ready. ``with_disk``, ``without_disk``: from
-    SIGKILL to the verdict; ``session``: how much of it the group waits for the dead worker.
+    ``from_nothing`` is the time until the first worker was ready. ``with_disk`` and
+    ``without_disk`` are from SIGKILL to the verdict; ``session`` is the part of them in which the
+    group waits for the dead worker.
     """
     before = machine()
     shape = wide(partitions=1)
@@ -109,13 +110,13 @@ def _verdict_after_kill(live: Live, text: str, state: Path | None = None) -> flo
 
 
 def _fill(settings: Settings, broker: ContestBroker, documents: int) -> None:
-    """Write the changelog that a shard with so many documents would have."""
+    """Write the changelog that a shard with ``documents`` documents would have."""
     raw = settings.topics.raw
     chain = Chain(raw, topic_id(broker.admin, raw), 0)
     address = {"bootstrap.servers": broker.address, "log_level": 2}
     producer = Producer(address | {"linger.ms": 20, "compression.type": "lz4"})
 
-    # Far behind where the log of the run begins, so that no sequence number is there twice.
+    # Far after the beginning of this run's log, so that no sequence number occurs twice.
     packets = enumerate(packets_of(settings.profile, documents, chain), _LOG_OFFSET)
     identity = Fingerprinter(settings.index_profile()).identity
     progress = Progress(chain, 0, 0, NO_CONTROL)

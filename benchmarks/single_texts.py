@@ -1,6 +1,6 @@
-"""``Deduplicator``: one text a call beside 500 a call, with a state on disk.
+"""``Deduplicator``: compares one text per call with 500 per call, with a state on disk.
 
-Both ways take turns, 500 texts each. Times are CPU µs a text; the ratio is of the turns of one
+Both ways take turns, 500 texts each. Times are CPU µs per text; a ratio compares the turns of one
 round. The first 500 texts fill the lexicon.
 
     python -m benchmarks.single_texts [--rounds N] [--json FILE]

@@ -1,4 +1,4 @@
-"""Documents of one length to measure on: written by the demo's generator, or cut from a file."""
+"""Documents of one length for benchmarks, from the demo's generator or cut from a file."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def add_text_options(parser: argparse.ArgumentParser, documents: int) -> None:
 
 
 def texts_of(options: argparse.Namespace) -> tuple[str, list[str]]:
-    """Return what the documents are called, and the documents.
+    """Return the name of the documents, and the documents.
 
-    Raises ``SystemExit`` with a message for a file that has none.
+    Raises ``SystemExit`` with a message if the file has none.
     """
     path, characters = options.documents, options.characters
     if path is None:
@@ -62,7 +62,7 @@ def described(texts: Sequence[str], source: str, rounds: int) -> Figures:
 
 
 def generated_documents(count: int, characters: int) -> list[str]:
-    """Write so many Chinese texts, of one article after the other; the same ones each time."""
+    """Return ``count`` Chinese texts, cut from generated articles; each call returns the same."""
     texts, text = list[str](), ""
     articles = generate(SEED, _ARTICLES_MOST, {EditKind.ORIGINAL: 1.0}, chinese=1.0)
     while len(texts) < count:
@@ -76,7 +76,7 @@ def generated_documents(count: int, characters: int) -> list[str]:
 
 
 def with_copies(texts: Sequence[str], share: float) -> list[str]:
-    """Return as many documents, of which a share copies an earlier one with a few spots edited."""
+    """Return as many documents; ``share`` of them are earlier documents with a few edits."""
     chance = random.Random(SEED)
     fresh, mixed = iter(texts), list[str]()
     for _ in texts:
@@ -97,9 +97,9 @@ def _edited(chance: random.Random, text: str, other: str) -> str:
 
 
 def json_lines(path: Path, what: str, read: Callable[[Any], _Item]) -> Iterator[_Item]:
-    """Read something of each line of a file of JSON, packed where it is called so.
+    """Yield what ``read`` returns for each JSON line of a file, which is gzip if its name says so.
 
-    Raises ``SystemExit`` with a message where a line does not have ``what``.
+    Raises ``SystemExit`` with a message if a line does not have ``what``.
     """
     try:
         opened = gzip.open if path.suffix == ".gz" else open

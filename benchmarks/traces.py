@@ -1,7 +1,7 @@
-"""What traces cost a document: CPU time of its spans, at several shares of sampled documents.
+"""Measures the cost of traces: CPU time of spans per document, at several shares of samples.
 
-Every record has a ``traceparent``. Spans are encoded for a collector and sent nowhere. The share is
-of the CPU time that a worker takes for a document by ``python -m benchmarks.contest``.
+Every record has a ``traceparent``. Spans are encoded for a collector and not sent. The cost is also
+given as a share of a worker's CPU time per document in ``python -m benchmarks.contest``.
 
     python -m benchmarks.traces [--documents N] [--rounds R] [--json -]
 """
@@ -39,7 +39,7 @@ class _Encoding(SpanExporter):
 
 
 def seconds(documents: int, share: float, *, traced: bool = True) -> float:
-    """Return the CPU time of the process for so many documents; without spans if not traced."""
+    """Return the process's CPU time for ``documents`` documents; without spans if not traced."""
     provider = TracerProvider(sampler=ParentBased(ALWAYS_OFF), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(_Encoding()))
     traces = DocumentTraces(provider)

@@ -1,11 +1,11 @@
-"""A wide group: what many workers and raw partitions cost the leader, and every other worker.
+"""Measures what many workers and raw partitions cost the leader, and every other worker.
 
-Two workers are real from raw documents to verdicts: codec, participant and decider. Of the others
+Two workers are real from raw documents to verdicts: codec, participant and decider. For the others,
 only the bytes of bundles and reports are made. All send and report at the pace of
 ``streams.worker.order``; they read bundles when they report, as a worker does, and their clocks
 agree.
 One document in ten repeats an entry of some worker, and one in ten a recent document. Fingerprints,
-Kafka, RocksDB and outputs are not in it. Times are CPU µs of a worker by the documents of all.
+Kafka, RocksDB and outputs are left out. Times are CPU µs of a worker per document of the group.
 
     python -m benchmarks.wide_group [--group 50x1000x10000 …] [--json -]
 """
@@ -60,16 +60,16 @@ from streams.worker.order import records_per_second, report_seconds
 
 PROFILE: Final = "wide"
 SLOT_SECONDS: Final = 0.005
-"""Records that come to a worker in this time are taken together: about a fetch."""
+"""A worker handles records that come in this time together, as those of one fetch."""
 LIMIT: Final = BundleLimit(500, 256 * 1024)
 TOGETHER: Final = LIMIT.documents
-"""Documents of a report and of a control record."""
+"""The number of documents in a report and in a control record."""
 REPEATS: Final = 0.1
-"""Documents that repeat an entry, and as many that repeat a recent document."""
+"""The share of documents that repeat an entry; as many repeat a recent document."""
 
 MEMBERS: Final = (0, 1)  # the real workers; the first one leads
 _IDENTITY: Final = "firstseen-index/1 benchmark"
-_BEGIN: Final = 1 << 24  # of the log; entries from before have lower offsets
+_BEGIN: Final = 1 << 24  # first offset of the log; older entries have lower offsets
 _NEW: Final = 1 << 48  # the numbers of new documents
 _OLD_PACKET: Final = 1_000
 _NOW_MS: Final = 1_800_000_000_000
@@ -83,7 +83,7 @@ _SEED: Final = 20_261_123
 class Group(NamedTuple):
     workers: int
     partitions: int
-    documents: int  # a second
+    documents: int  # per second
 
     @classmethod
     def named(cls, text: str) -> Group:
@@ -153,7 +153,7 @@ class Member:
             return None if bundle is None else self._codec.encode(bundle)
 
     def take(self, log: Sequence[bytes]) -> None:
-        """Look for own bundles among records that come."""
+        """Find the sender of each new record, as a worker does to see its own bundles."""
         with self._timed():
             for record in log:
                 self._codec.sender_of(record)
@@ -166,7 +166,7 @@ class Member:
                 self._participant.read(offset, record, _NOW_MS)
 
     def report(self, *_: object) -> list[bytes]:
-        """Report on all that was read; the leader takes its own reports itself."""
+        """Report on everything that was read; the leader takes its own reports directly."""
         values = []
         with self._timed():
             while (report := self._participant.report(TOGETHER)) is not None:
@@ -193,7 +193,7 @@ class Member:
             return self._codec.encode(control)
 
     def commit(self) -> int:
-        """Let what is decided be output; return how many documents."""
+        """Output the decided documents; return their number."""
         documents = 0
         with self._timed():
             for ready in self._participant.ready(TOGETHER):
@@ -239,10 +239,10 @@ class Stream:
         )
 
     def _repeat(self, columns: DocumentColumns, row: int, *, recent: bool) -> DocumentColumns:
-        """Return columns in which a row repeats a document, if a real worker has it."""
+        """Return columns in which ``row`` repeats a document that a real worker has, if any."""
         source = self._recent if recent else self._old
         if not source or (not recent and self._random.random() > len(MEMBERS) / self._workers):
-            return columns  # simulated workers report as many repeats as are theirs
+            return columns  # simulated workers report their repeats themselves
         other = source[int(self._random.integers(0, len(source)))]
         at = int(self._random.integers(0, len(other)))
         fingerprints = columns.fingerprints.copy()
@@ -324,7 +324,7 @@ class Run:
             self._slot()
 
     def _slot(self) -> None:
-        """Let those workers send whose turn it is, and all report if it is time."""
+        """Let the workers send whose turn it is, and let all report if the time has come."""
         workers = self._group.workers
         began, self._turn = self._turn, self._turn + self._pace * SLOT_SECONDS
         for at in range(round(began), round(self._turn)):

@@ -1,7 +1,8 @@
-"""A worker end to end: documents from one topic to the others, on the embedded broker.
+"""Measures a worker end to end on the embedded broker, from the raw topic to the outputs.
 
-It is the demo's run on documents of one length: broker, worker and feed are a process each, and the
-feed is never more than a thousand documents ahead of the outputs (docs/demo.md says what is real).
+It is the demo's run on documents of one length. Broker, worker and feed each have a process, and
+the feed is never more than a thousand documents ahead of the outputs (docs/demo.md says what is
+real).
 
     python -m benchmarks.worker [--documents FILE] [--json FILE]
 """
@@ -30,7 +31,7 @@ _MICROSECONDS: Final = 1e6
 
 
 class _Silence:
-    """No picture of the run: it would be part of what is measured."""
+    """A view that shows nothing, because drawing would be measured too."""
 
     def starting(self, what: str) -> None: ...
     def show(self, progress: Progress, change: Change) -> None: ...

@@ -72,10 +72,10 @@ class BrokerUnavailableError(FirstseenError):
 
 
 class UnansweredError(BrokerUnavailableError):
-    """A request of a shard had no answer, or one that leaves the result open.
+    """A request of a shard got no answer, or one that does not tell whether it succeeded.
 
-    It is unknown what is committed. Opening the shard again finds out: the broker returns the
-    group's offset only after the transaction has ended.
+    It is unknown whether the commit happened. Opening the shard again shows it: the broker returns
+    the group's offset only after the transaction has ended.
     """
 
     reason = ErrorReason.TIMEOUT
@@ -98,7 +98,7 @@ class ExitCode(IntEnum):
     RUNTIME = 1
     USAGE = 2
     DUPLICATE = 3  # ``check --exit-code``: the text is a duplicate
-    BROKER_UNAVAILABLE = 69  # no Kafka broker answered in time; of ``check``, no worker
+    BROKER_UNAVAILABLE = 69  # no Kafka broker answered in time; for ``check``, no worker did
     CONFIGURATION = 78  # invalid settings, or settings that do not fit the index
     INTERRUPTED = 130  # SIGINT, which is Ctrl-C: 128 + 2
     TERMINATED = 143  # SIGTERM: 128 + 15
@@ -158,7 +158,7 @@ def fit_terminal(message: str, stream: TextIO) -> str:
 def _message_of(error: BaseException, *, debug: bool) -> str:
     match error:
         case click.Abort() | KeyboardInterrupt():
-            return ""  # the user knows
+            return ""  # the user has interrupted it, and knows
         case click.UsageError(ctx=ctx):
             hint = f"\nTry '{ctx.command_path} --help'." if ctx else ""
             return error.format_message() + hint

@@ -1,1 +1,1 @@
-"""The contest: Firstseen on a real Kafka beside what else one could run, round after round."""
+"""The contest: Firstseen and its alternatives on a real Kafka, in rounds."""

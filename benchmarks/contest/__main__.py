@@ -1,4 +1,4 @@
-"""Firstseen beside what else one could run, on a real Kafka: speed, latency, stalls.
+"""Compares Firstseen with its alternatives on a real Kafka: speed, latency, stalls.
 
 python -m benchmarks.contest [--documents N] [--rounds R] [--only NAME …] [--json FILE]
 """

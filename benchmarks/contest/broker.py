@@ -1,4 +1,4 @@
-"""The broker of the contest: a real Kafka on loopback, its CPU time, its bytes on disk."""
+"""The broker of the contest: a real Kafka on loopback, with its CPU time and its bytes on disk."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _ANSWER_SECONDS: Final = 60.0
 
 
 class ContestBroker:
-    """A running broker. ``address``: where clients connect, ``127.0.0.1:port``."""
+    """A running broker; clients connect to ``address``, which is ``127.0.0.1:port``."""
 
     def __init__(self, address: str, directory: Path, process: int) -> None:
-        """``directory``: of its data, and of what its clients keep."""
+        """``directory`` has the broker's data and the state of its clients."""
         self.address = address
         self.directory = directory
         self.admin = AdminClient({"bootstrap.servers": address, "log_level": 2})
@@ -39,16 +39,16 @@ class ContestBroker:
             future.result(_ANSWER_SECONDS)
 
     def delete_topics(self, prefix: str) -> None:
-        """Delete the topics whose names begin so, or have it within, as those of Quix Streams."""
+        """Delete topics with ``prefix`` anywhere in their names, as Quix Streams puts it inside."""
         topics = self.admin.list_topics(timeout=_ANSWER_SECONDS).topics
         names = [name for name in topics if prefix in name and not name.startswith("__")]
         for future in self.admin.delete_topics(names).values() if names else ():
             future.result(_ANSWER_SECONDS)
 
     def bytes_beside(self, topics: Collection[str]) -> int:
-        """Return the bytes of all records but those of these topics and of Kafka itself.
+        """Return the bytes of all records, without those of ``topics`` and of Kafka itself.
 
-        A segment that was deleted stays for a minute under another name, and is counted.
+        A deleted segment stays for a minute under another name, and is counted.
         """
         return sum(
             segment.stat().st_size
@@ -60,9 +60,9 @@ class ContestBroker:
 
 @contextmanager
 def running_broker(directory: Path) -> Iterator[ContestBroker]:
-    """Run the tests' broker with the options of the JVM that a broker has in service.
+    """Run the tests' broker with the JVM options of a broker in production.
 
-    Raises ``KafkaBrokerError`` where it cannot run.
+    Raises ``KafkaBrokerError`` if it cannot run.
     """
     data = directory / "kafka"
     with KafkaBroker(data, jvm_options=MEASURED_JVM_OPTIONS) as broker:
@@ -80,6 +80,6 @@ def _java_process(directory: Path) -> int:
 
 
 def _counts(directory: str, topics: Collection[str]) -> bool:
-    """Whether a directory of the broker is a partition of a topic that is counted."""
+    """Return whether a directory of the broker is a partition whose bytes are counted."""
     topic, _, suffix = directory.rpartition("-")
     return bool(topic and suffix.isdecimal() and not topic.startswith("__") and topic not in topics)

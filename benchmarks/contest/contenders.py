@@ -1,4 +1,4 @@
-"""Contenders as processes, each started by a small one that kills it if the contest is killed."""
+"""Contenders as processes; a small parent process kills each of them if the contest is killed."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from tests.rigs.brokers import run_until_orphaned
 from tests.rigs.brokers.loopback_ports import free_port
 
 SESSION_SECONDS: Final = 10.0
-"""After which Kafka gives up a worker of Firstseen that was killed."""
+"""The time after which Kafka removes a killed worker of Firstseen from its group."""
 
 _WITHOUT_PEERS: Final = frozenset({FIRSTSEEN, "ceiling"})
-"""What runs in the environment of Firstseen."""
+"""Contenders that run in the environment of Firstseen."""
 _HOST: Final = "127.0.0.1"
 _READY_SECONDS: Final = 120.0
 _STOP_SECONDS: Final = 20.0
@@ -42,7 +42,7 @@ _TAIL_LINES: Final = 12
 
 class Contender:
     def __init__(self, command: list[str], log: Path, health_port: int | None = None) -> None:
-        """``health_port``: of a worker that tells when it is ready."""
+        """``health_port`` is that of a worker whose pages say when it is ready."""
         self._command = [sys.executable, run_until_orphaned.__file__, *command]
         self._log = log
         self._health_port = health_port
@@ -61,7 +61,7 @@ class Contender:
             )
 
     def await_ready(self, seconds: float = _READY_SECONDS) -> None:
-        """Raises ``MeasurementError``."""
+        """Wait until the contender is ready, or raise ``MeasurementError``."""
         if not becomes_true(self._is_ready, seconds, _POLL_SECONDS):
             raise MeasurementError(f"not ready within {seconds:g} s; {self._tail()}")
 
@@ -74,7 +74,7 @@ class Contender:
         return 0.0 if self._process is None else cpu_seconds(self._process.pid)
 
     def end(self, number: signal.Signals) -> None:
-        """End it by a signal, and by SIGKILL if that takes too long."""
+        """End the process by a signal, and by SIGKILL if that takes too long."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -109,7 +109,7 @@ def needs_peers(shape: Shape) -> bool:
 
 @contextmanager
 def running(shape: Shape, stream: Stream, broker: ContestBroker) -> Iterator[list[Contender]]:
-    """Make the topics of a stream, and run a contender on it; raises ``MeasurementError``."""
+    """Create the topics of a stream, and run a contender on it; raises ``MeasurementError``."""
     create_topics(shape, stream, broker)
     contenders = [_contender(shape, stream, number) for number in range(shape.workers)]
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What goes into a contender and what comes out: the feed, and the reader of the outputs."""
+"""The feed of a contender, and the reader of its outputs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _SEND_SECONDS: Final = 60.0
 _BETWEEN_POLLS: Final = 1_000
 _ROOM_SECONDS: Final = 0.1
 _LINGER_MS: Final = 20
-"""With librdkafka's default of 5, 2,000 documents a second on 16 partitions are as many requests:
-feed and broker then need more of the processors for these than the worker for everything."""
+"""With librdkafka's default of 5, 2,000 documents per second on 16 partitions are 2,000 requests:
+feed and broker then need more CPU time for these than the worker for everything."""
 _CLAUSE: Final = re.compile(r"[^，。！？；：\s]+[，。！？；：]")
 
 _POLL_SECONDS: Final = 0.1
@@ -31,9 +31,9 @@ _END_SECONDS: Final = 30.0
 
 
 def shuffled(texts: Sequence[str], characters: int) -> Iterator[str]:
-    """Yield distinct documents without end, each of whole clauses of these texts in no order.
+    """Yield distinct documents without end, made from clauses of ``texts`` in random order.
 
-    They take a fiftieth of the time of generated ones, and have the same words.
+    They take a fiftieth of the time of generated documents, and have the same words.
     """
     chance = random.Random(SEED)
     clauses = [clause for text in texts for clause in _CLAUSE.findall(text)]
@@ -45,9 +45,9 @@ def shuffled(texts: Sequence[str], characters: int) -> Iterator[str]:
 
 
 class Feed:
-    """Sends documents with numbers for ids, spread evenly over the partitions.
+    """Sends documents, whose ids are numbers, evenly to the partitions.
 
-    ``sent``: how many there were, which is the next id.
+    ``sent`` is the number of sent documents, and so the next id.
     """
 
     def __init__(self, stream: Stream, partitions: int) -> None:
@@ -59,8 +59,8 @@ class Feed:
         self._at_once = Producer({**settings, "linger.ms": 0})
 
     def send_all(self, texts: Sequence[str]) -> None:
-        """Send documents as fast as the broker takes them; raises ``MeasurementError``."""
-        # Encoded before the first is sent, so that sending takes little of the machine.
+        """Send documents as fast as the broker accepts them; raises ``MeasurementError``."""
+        # Encode all before the first is sent, so that sending takes little CPU time.
         for value in self._encoded(texts):
             self._send(self._in_batches, value)
             if self.sent % _BETWEEN_POLLS == 0:
@@ -70,9 +70,9 @@ class Feed:
     def send_paced(
         self, texts: Sequence[str], a_second: float, *, at_once: bool
     ) -> dict[bytes, float]:
-        """Send documents at a rate; return when each was sent, by its key.
+        """Send documents at a rate; return the time at which each was sent, by its key.
 
-        ``at_once``: each in a request of its own; otherwise a request takes what comes within
+        With ``at_once`` each document has its own request. Otherwise a request has all documents of
         ``_LINGER_MS``, and those milliseconds count. Raises ``MeasurementError``.
         """
         producer = self._at_once if at_once else self._in_batches
@@ -117,8 +117,8 @@ def _flush(producer: Producer) -> None:
 class Outputs:
     """Reads the committed records of both output topics, until the end of the block.
 
-    ``at`` has the time (``time.monotonic``) at which the output of each document could be read, by
-    the key of the record; ``duplicates`` counts those on the second topic.
+    ``at`` has the time (``time.monotonic``) at which the output of each document was read, by the
+    key of the record; ``duplicates`` counts the records of the second topic.
     """
 
     def __init__(self, stream: Stream, partitions: int) -> None:
@@ -152,9 +152,9 @@ class Outputs:
         self._thread.join(_END_SECONDS)
 
     def await_count(self, count: int, seconds: float) -> bool:
-        """Tell whether so many documents have an output in time.
+        """Return whether ``count`` documents get an output in time.
 
-        Raises ``MeasurementError`` for a document with two outputs, and for a reader that failed.
+        Raises ``MeasurementError`` if a document has two outputs, or if the reader failed.
         """
         with self._changed:
             self._changed.wait_for(

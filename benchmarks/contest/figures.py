@@ -1,4 +1,4 @@
-"""What the contest comes to: ratios between shapes, round by round, and the goals for them."""
+"""The results of the contest: ratios between shapes, round by round, and their goals."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ CPU_RATIOS: Final[Mapping[str, tuple[str, str]]] = {
     "quix_words_beside_wide_copies": ("quix_words_copies", "wide_1_copies"),
     "faust_beside_wide_copies": ("faust_copies", "wide_1_copies"),
 }
-"""The processor's time of one shape beside that of another."""
+"""Ratios of the CPU times of two shapes."""
 
 BROKER_RATIOS: Final[Mapping[str, tuple[str, str]]] = {
     "broker_beside_ceiling": ("wide_16", "ceiling_16"),
 }
-"""The same of the broker."""
+"""Ratios of the CPU times of the broker."""
 
 INTERNAL_BYTES: Final[Mapping[str, str]] = {
     "internal_bytes_a_document_wide": "wide_16",
@@ -47,11 +47,11 @@ IDLE: Final = "idle_worker_core_share"
 STALL: Final = "kill_stall_seconds"
 
 RATIOS: Final = (*CPU_RATIOS, *BROKER_RATIOS, *INTERNAL_BYTES, IDLE, STALL)
-"""All that stands under ``ratios``."""
+"""The names of all ``ratios``."""
 
 LOW: Final = "100"
 HALF: Final = "half"
-"""Names of rates: documents a second, and half of what the same worker can do."""
+"""Names of rates: documents per second, and half of the highest rate of the same worker."""
 
 
 GOALS: Final[Mapping[str, Goal]] = {
@@ -80,18 +80,18 @@ def contest_of(
     observed: Mapping[int, Sequence[Observed]],
     stalls: Sequence[float],
 ) -> Figures:
-    """Return all that the contest has measured. A ratio is None where something was left out.
+    """Return all results of the contest; a ratio is None if a part of it was not measured.
 
-    ``runs``: by the name of the shape; ``observed``: by the number of partitions; ``stalls``:
-    seconds beyond the session, after each kill.
+    ``runs`` are by the name of the shape, ``observed`` by the number of partitions; ``stalls`` are
+    the seconds beyond the session, after each kill.
     """
     spreads = speed_ratios(runs)
-    if observed:  # the number of partitions on which an idle worker takes the most
+    if observed:  # use the number of partitions with which an idle worker takes the most CPU time
         idle = [Spread.of(each.idle_share for each in seen) for seen in observed.values()]
         spreads[IDLE] = max(idle, key=lambda spread: spread.median)
     if stalls:
         spreads[STALL] = Spread.of(stalls)
-    # Of the stalls it is the longest, since only one worker leads.
+    # Use the longest stall, because only one of the killed workers leads.
     medians = {
         name: spread.greatest if name == STALL else spread.median
         for name, spread in spreads.items()
@@ -117,8 +117,8 @@ def contest_of(
 def measured(shape: Shape, runs: Sequence[Run]) -> Figures:
     """Return the figures of one shape from at least one run.
 
-    Seconds of the processor and bytes are for 10,000 documents. ``duplicates``: the share of the
-    documents that were found to be.
+    CPU seconds and bytes are for 10,000 documents. ``duplicates`` is the share of the documents
+    that were found to be duplicates.
     """
     names = ("cpu_seconds", "broker_cpu_seconds", "internal_bytes")
     duplicates = sum(run.duplicates for run in runs) / sum(run.documents for run in runs)
@@ -134,9 +134,9 @@ def measured(shape: Shape, runs: Sequence[Run]) -> Figures:
 
 
 def speed_ratios(runs: Mapping[str, Sequence[Run]]) -> dict[str, Spread]:
-    """Return the ratios for which there are runs, each of shapes in one round.
+    """Return the ratios of the shapes that were run; each ratio compares runs of one round.
 
-    ``runs``: in order of the rounds, by the name of the shape.
+    ``runs`` are in the order of the rounds, by the name of the shape.
     """
     by_name = {}
     compared = (("cpu_seconds", CPU_RATIOS), ("broker_cpu_seconds", BROKER_RATIOS))

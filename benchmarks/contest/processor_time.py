@@ -1,4 +1,4 @@
-"""CPU time of processes: a process with all that it has started."""
+"""CPU time of a process together with all its descendants."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Final
 
 _PROC: Final = Path("/proc")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-# Fields of /proc/PID/stat behind the name, which may hold anything, brackets and spaces too.
+# Fields of /proc/PID/stat after the name, which may contain any characters.
 _PARENT: Final = 1
 _TIMES_OF_ENDED_CHILDREN: Final = slice(13, 15)
-# The clock of another process, in nanoseconds, by clock_getcpuclockid(3): its number is made of the
-# process's, and of what it counts. /proc/PID/stat has the same in hundredths of a second.
+# The CPU clock of another process, in nanoseconds (clock_getcpuclockid(3)): its id is computed from
+# the process id and the kind of the clock. /proc/PID/stat has only hundredths of a second.
 _PROCESS_SHIFT: Final = 3
 _SCHEDULED: Final = 2
 
 
 def cpu_seconds(process: int) -> float:
-    """Return what a process and its descendants have used, user and system, in seconds.
+    """Return the CPU time of a process and its descendants, user and system, in seconds.
 
-    Those that have ended count as long as their parent, which waited for them, is there.
+    A descendant that has ended counts as long as the parent that waited for it exists.
     """
     seconds = 0.0
     for each, of_ended_children in _tree(process).items():
@@ -37,7 +37,7 @@ def descendants(process: int) -> list[int]:
 
 
 def command_of(process: int) -> list[str]:
-    """Return the command line of a process, empty for one that is gone."""
+    """Return the command line of a process, empty if the process has ended."""
     try:
         return (_PROC / str(process) / "cmdline").read_text("utf-8", "replace").split("\0")[:-1]
     except OSError:
@@ -55,6 +55,6 @@ def _tree(root: int) -> dict[int, float]:
             parents[number] = int(fields[_PARENT])
             seconds[number] = sum(map(int, fields[_TIMES_OF_ENDED_CHILDREN])) / _TICKS
     tree = [root] if root in seconds else []
-    for number in tree:  # grows while it is read
+    for number in tree:  # the loop adds to it
         tree += [child for child, parent in parents.items() if parent == number]
     return {number: seconds[number] for number in tree}

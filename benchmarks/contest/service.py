@@ -1,8 +1,9 @@
-"""Latency, idleness and stalls of workers that users would run.
+"""Latency, idle CPU time and stalls of workers, as users run them.
 
-One worker is watched idle, at a low rate, and at half of the rate at which it has just worked off a
-backlog. Then three workers share three partitions with a large index: documents flow at a low rate
-while one worker after the other is killed, and started again when the rest has taken over.
+One worker is observed while it is idle, at a low rate, and at half of the rate at which it has just
+processed a backlog. Then three workers share three partitions with a large index. Documents are
+sent at a low rate while one worker after the other is killed, and started again when the other two
+have its partition.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from benchmarks.texts import CHARACTERS
 
 PARTITIONS: Final = (1, 4, 16)
 LOW_RATE: Final = 100.0
-"""Documents a second."""
+"""Documents per second."""
 
 _RATE_SECONDS: Final = 10.0
 _RATE_WARM_SECONDS: Final = 30.0
-"""Before half of the rate counts: meanwhile the broker compiles what many small requests need."""
+"""Warm-up before the half rate is measured: the broker compiles its code for small requests."""
 _IDLE_SECONDS: Final = 5.0
 _SETTLE_SECONDS: Final = 3.0
 _MILLISECONDS: Final = 1_000
@@ -40,14 +41,14 @@ _WORKERS: Final = 3
 _BEFORE_SECONDS: Final = 5.0
 _AFTER_SECONDS: Final = 2 * SESSION_SECONDS
 _CHARACTERS: Final = 120
-"""Of the documents in the index: long enough to be decidable, short to be quick."""
+"""Length of the documents in the index: enough to be decidable, and short to save time."""
 _LOAD: Final = 20_000
 
 
 class Waits(msgspec.Struct, frozen=True):
-    """Milliseconds from sent to readable: the median, and what 99 of 100 documents keep.
+    """Milliseconds from sending a document to reading its output: median and 99th percentile.
 
-    ``rate``: documents a second.
+    ``rate`` is in documents per second.
     """
 
     rate: float
@@ -56,7 +57,7 @@ class Waits(msgspec.Struct, frozen=True):
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
-    """``idle_share``: of a processor, without any documents."""
+    """``idle_share`` is the share of a processor that a worker takes without any documents."""
 
     idle_share: float
     low: Waits
@@ -64,9 +65,9 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def observe(rounds: int, texts: Sequence[str], broker: ContestBroker) -> dict[int, list[Observed]]:
-    """Return what was seen in each round, by the number of partitions; raises ``MeasurementError``.
+    """Return the figures of each round, by number of partitions; raises ``MeasurementError``.
 
-    ``texts``: those that warm up, then the backlog.
+    ``texts`` are the documents of the warm-up, then those of the backlog.
     """
     observed: dict[int, list[Observed]] = {partitions: [] for partitions in PARTITIONS}
     for number in range(1, rounds + 1):
@@ -108,7 +109,7 @@ def _waits(live: Live, texts: Iterator[str], rate: float) -> Waits:
 def stalls(shard_documents: int, texts: Sequence[str], broker: ContestBroker) -> list[float]:
     """Return the longest time without output after each kill, in seconds beyond the session's.
 
-    Raises ``MeasurementError`` for documents that have no output in the end, or two.
+    Raises ``MeasurementError`` if a document has no output in the end, or two.
     """
     stalled = []
     with warm(wide(_WORKERS, _WORKERS), "stall", broker, texts[:WARM_UP]) as live:
@@ -127,7 +128,7 @@ def stalls(shard_documents: int, texts: Sequence[str], broker: ContestBroker) ->
 
 
 def _killed(live: Live, number: int, texts: Sequence[str]) -> float:
-    """Kill a worker while documents flow; return the longest time without output, in seconds."""
+    """Kill a worker while documents are sent; return the longest seconds without output."""
     started = time.monotonic()
     sender = threading.Thread(target=partial(live.feed.send_paced, texts, LOW_RATE, at_once=True))
     sender.start()

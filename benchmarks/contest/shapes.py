@@ -1,4 +1,4 @@
-"""What runs against what: the contenders, each with its partitions, workers and documents."""
+"""The shapes of the contest: contenders with their partitions, workers and documents."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ FIRSTSEEN: Final = "firstseen"
 DISTINCT: Final = "distinct"
 COPIES: Final = "copies"
 COPIED_SHARE: Final = 0.7
-"""The share of the documents of the stream ``copies`` that repeat an earlier one."""
+"""The share of documents of the stream ``copies`` that repeat an earlier document."""
 
 
 class Shape(msgspec.Struct, frozen=True):
     """One contender in one setting.
 
-    ``contender``: Firstseen, or a program of ``benchmarks.peers`` and its last argument.
-    ``profile`` and ``delivery``: of Firstseen; every other contender delivers exactly once.
+    ``contender`` is Firstseen, or a program of ``benchmarks.peers`` and its last argument.
+    ``profile`` and ``delivery`` are for Firstseen; all others deliver exactly once.
     """
 
     name: str
@@ -55,10 +55,10 @@ SHAPES: Final = (
 
 _WARM_UP: Final = frozenset({"ceiling_1", "ceiling_16", "wide_64"})
 WARM_UP_SHAPES: Final = tuple(shape for shape in SHAPES if shape.name in _WARM_UP)
-"""Run before all others, and not counted: the broker compiles its code while it runs, and that for
-transactions of many partitions takes several seconds."""
+"""This runs first and does not count: meanwhile the broker compiles its code, which takes several
+seconds for transactions of many partitions."""
 
 
 def wide(partitions: int, workers: int = 1) -> Shape:
-    """Return Firstseen as users run it, for what is measured beside speed."""
+    """Return Firstseen as users run it, for all measurements except speed."""
     return Shape(f"wide_{partitions}", FIRSTSEEN, partitions, workers)

@@ -1,7 +1,7 @@
-"""Speed: each shape works off the same documents in its turn, round after round.
+"""Speed: in each round, each shape in turn processes the same documents.
 
-Its processes are warm before the first document is sent; until the last output can be read
-everything counts.
+Its processes are warm before the first document is sent. Everything counts until the last output
+can be read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.contest.shapes import Shape
 from benchmarks.peers.stream import Stream
 
 WARM_UP: Final = 400
-"""Documents before those that count: dictionaries are loaded, and connections made."""
+"""Documents that do not count: they load dictionaries and open connections."""
 
 _WARM_SECONDS: Final = 120.0
 _ALL_SECONDS: Final = 1_800.0
@@ -31,7 +31,7 @@ _SETTLE_SECONDS: Final = 1.0
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """``duplicates``: how many documents were found to be."""
+    """``duplicates`` is the number of documents that were found to be duplicates."""
 
     documents: int
     seconds: float
@@ -53,7 +53,7 @@ class Live:
         return sum(each.cpu_seconds() for each in self.contenders)
 
     def await_all(self, seconds: float = _ALL_SECONDS) -> None:
-        """Raises ``MeasurementError`` for what does not come out in time."""
+        """Wait for all outputs; raises ``MeasurementError`` if one does not come in time."""
         deadline = time.monotonic() + seconds
         while not self.outputs.await_count(self.feed.sent, _CHECK_SECONDS):
             for each in self.contenders:
@@ -84,7 +84,7 @@ class Live:
 
 @contextmanager
 def warm(shape: Shape, name: str, broker: ContestBroker, warm_up: Sequence[str]) -> Iterator[Live]:
-    """Run a contender on topics of its own, which no other stream has; all is gone afterwards."""
+    """Run a contender on topics of its own, and delete them afterwards."""
     stream = Stream(broker.address, name, broker.directory / name)
     try:
         with (
@@ -107,7 +107,7 @@ def race(
 ) -> dict[str, list[Run]]:
     """Return the runs of each shape, in order of the rounds; raises ``MeasurementError``.
 
-    ``texts``: the documents of each stream, behind those that warm up.
+    ``texts`` has the documents of each stream, after those of the warm-up.
     """
     runs: dict[str, list[Run]] = {shape.name: [] for shape in shapes}
     for number in range(1, rounds + 1):

@@ -1,1 +1,1 @@
-"""The index at up to 100 million documents, beside others: ``python -m benchmarks.index``."""
+"""Compares the index with others, at up to 100 million documents."""

@@ -1,11 +1,11 @@
-"""The index beside other libraries, at several sizes, uniform and skewed; its disk and memory.
+"""Compares the index with other libraries, at several sizes; measures its disk and memory.
 
     python -m benchmarks.index [--documents 100000 1000000] [--profile classic wide]
         [--without-peers] [--peer-documents 100000] [--state-dir DIRECTORY] [--json FILE]
 
-Documents are random, and so none is near another: what is measured is what every document costs.
-"Skewed" has 5 % of all documents in one bucket. Each index is a process of its own. 10 million take
-a quarter of an hour and 5 GB of disk (`wide`).
+Documents are random, so none is near another: the figures are the cost of every document. "Skewed"
+documents have 5 % in one bucket; the others are uniform. Each index has its own process. 10 million
+documents take a quarter of an hour and 5 GB of disk (`wide`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FLOOD: Final = 100_000
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """One index. ``who``: the profile, or another library. Without a value: not measured."""
+    """One index; ``who`` is the profile, or another library. A missing value was not measured."""
 
     who: str
     documents: int
@@ -59,9 +59,9 @@ def flood_of(profile: str) -> str:
 
 
 def goals_of(measured: list[Measured]) -> dict[str, Figures]:
-    """Return each figure beside its goal; None: it was not measured. ``met``: as measured here.
+    """Return each figure with its goal, None if it was not measured; ``met`` is for this machine.
 
-    CPU time is of a worker's packets, look-up and insertion of a document together.
+    CPU time is for look-up and insertion of a document together, in packets of a worker.
     """
     values = {(each.who, each.documents, each.skewed): each.values for each in measured}
 
@@ -80,7 +80,7 @@ def goals_of(measured: list[Measured]) -> dict[str, Figures]:
         return _ratio(get(peer, most, "cpu_us"), get(profile, most, "cpu_us"))
 
     def skew(profile: str) -> float | None:
-        """Return the highest ratio of a look-up among skewed documents to one among uniform."""
+        """Return the highest ratio of look-up times: skewed documents to uniform ones."""
         of_size = partial(get, profile, name="look_up_cpu_us")
         ratios = [_ratio(of_size(size, skewed=True), of_size(size)) for size in sizes(profile)]
         return max((each for each in ratios if each is not None), default=None)

@@ -1,7 +1,7 @@
-"""A shard of many documents: loaded, opened again from its disk, and looked up in.
+"""Loads a shard of many documents, opens it again from disk, and looks documents up in it.
 
-Each step is a process of its own (``python -m benchmarks.index.shard STEP …``) and prints its
-figures as one line of JSON. Times are CPU time of all threads, unless they say clock.
+Each step has its own process (``python -m benchmarks.index.shard STEP …``) and prints its figures
+as one line of JSON. Times are CPU times of all threads, unless their names say clock.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from streams.store.shard_store import ShardStore
 Figures = dict[str, float]
 
 _BLOCK: Final = 65_536
-"""Documents made at one time: those of one offset of the log."""
+"""The number of documents that are made together, for one offset of the log."""
 _PROBES: Final = 1 << 30
 """The number of the first block of documents that are looked up."""
 _PACKETS: Final = 40
@@ -74,7 +74,7 @@ _BANDS_LOST: Final = 3
 def run_step(
     step: str, path: Path, profile: str, documents: int, *, skewed: bool = False
 ) -> Figures:
-    """Run a step in a process of its own; raises ``MeasurementError``."""
+    """Run a step in its own process; raises ``MeasurementError``."""
     command = [sys.executable, "-m", "benchmarks.index.shard", step, str(path.resolve()), profile]
     output = output_of([*command, str(documents), *(["--skewed"] if skewed else [])])
     figures: Figures = json.loads(output.splitlines()[-1])
@@ -107,7 +107,7 @@ def _opened(path: Path, profile: str) -> Iterator[tuple[ShardStore, ShardSegment
 
 
 def look_up(index: DocumentIndex, packets: Sequence[Prints]) -> float:
-    """Look packets up; return CPU µs a document."""
+    """Look packets up; return the CPU µs per document."""
     spent = Stopwatch()
     with spent:
         for packet in packets:
@@ -147,7 +147,7 @@ def load(path: Path, profile: str, documents: int) -> Figures:
 
 
 def rebuild(path: Path, profile: str, documents: int) -> Figures:
-    """Make a shard of the records of its changelog, segment files included."""
+    """Build a shard from the records of its changelog, with its segment files."""
     spent = Stopwatch()
     with _opened(path, profile) as (store, segments), spent:
         _, making = from_records(store, profile, documents)
@@ -156,7 +156,7 @@ def rebuild(path: Path, profile: str, documents: int) -> Figures:
 
 
 def lines(path: Path, profile: str, documents: int) -> Figures:
-    """Read an export as ``firstseen index load`` does, and make records of the changelog."""
+    """Read an export as ``firstseen index load`` does, and make changelog records from it."""
     with path.open("wb") as file:
         for block in _blocks(profile, documents):
             packet = packet_of(block.columns)
@@ -204,7 +204,7 @@ def open_and_look_up(path: Path, profile: str, documents: int) -> Figures:
 
 
 def in_memory(profile: str, documents: int, *, skewed: bool) -> Figures:
-    """Look documents up in segments as large as those of files, without a store."""
+    """Look documents up in segments in memory, as large as segment files, without a store."""
     index = DocumentIndex(profile_named(profile).scheme())
     slot = index.open_slot()
     limit = documents_limit(index.scheme)
@@ -235,7 +235,7 @@ def _looked_up(index: DocumentIndex, slot: int, profile: str, *, skewed: bool = 
     """Look packets up and insert them, as a worker does with new documents."""
     columns = random_columns(profile, _PROBES * _BLOCK, PACKET * _PACKETS, skewed=skewed)
     packets = packets_of(index, columns)
-    look_up(index, packets[: _PACKETS // 4])  # pages that were never read come from the disk
+    look_up(index, packets[: _PACKETS // 4])  # warm up: the first reads of pages come from the disk
     candidates_before = index.candidates_seen
     looking, inserting = 0.0, Stopwatch()
     for number, packet in enumerate(packets):
@@ -255,8 +255,8 @@ def _looked_up(index: DocumentIndex, slot: int, profile: str, *, skewed: bool = 
 def flood(profile: str, documents: int) -> Figures:
     """Look up and decide near-identical documents in a row, as a worker without a log does.
 
-    All are near the first, which is the only one that the index keeps. The last must cost what the
-    first do. ``documents``: a multiple of ten packets.
+    All are near the first document, the only one that the index keeps. The last documents must cost
+    as much as the first. ``documents`` is a multiple of ten packets.
     """
     entries = MemoryEntries()
     decider = LocalDecider(Nearness.of(profile_named(profile)), entries)
@@ -269,7 +269,7 @@ def flood(profile: str, documents: int) -> Figures:
             entries.add(decision.new)
         spent.append(deciding.us_each(PACKET))
     tenth = max(len(spent) // _TENTH, 1)
-    # The median: what else the machine does falls on single packets.
+    # Use the median, because other work of the machine delays only single packets.
     begin, end = (float(np.median(part)) for part in (spent[:tenth], spent[-tenth:]))
     return {
         "flood_cpu_us": float(np.mean(spent)),
@@ -280,7 +280,7 @@ def flood(profile: str, documents: int) -> Figures:
 
 
 def _near_copies(profile: str, number: int) -> DocumentColumns:
-    """Return near-identical documents: a bit, some of the sketch and some bands differ."""
+    """Return near-identical documents, which differ in a bit, parts of the sketch, and bands."""
     one = random_columns(profile, 0, 1)
     random = np.random.default_rng([number, PACKET])
     first, rows = number * PACKET, np.arange(PACKET)

@@ -1,10 +1,10 @@
-"""The index of a worker with one shard and with many, of the same documents.
+"""Compares a worker's index with one shard to one with many shards, for the same documents.
 
     python -m benchmarks.index.shards [--shards 1 64] [--documents 6400000] [--profile classic]
         [--state-dir DIRECTORY] [--json FILE]
 
-Documents are random, and their blocks go to the shards in turn. They are stored and filed as a
-worker does it, then all shards are opened again.
+Documents are random, and their blocks go to the shards in turn. They are stored and written to
+segment files as a worker does it, then all shards are opened again.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _load(state: Path, profile: str, documents: int, shards: int) -> None:
 
 
 def _looked_up(index: DocumentIndex, profile: str) -> tuple[float, float]:
-    """Return CPU µs a document: in packets of 250, and of one."""
+    """Return the CPU µs per document, in packets of 250 and of one document."""
     columns = random_columns(profile, _PROBES, PACKET * _PACKETS)
     packets, singles = packets_of(index, columns), packets_of(index, columns, 1)[:_SINGLES]
     look_up(index, packets)
@@ -81,7 +81,7 @@ def _looked_up(index: DocumentIndex, profile: str) -> tuple[float, float]:
 
 
 def measured(state: Path, profile: str, documents: int, shards: int) -> Figures:
-    """``us_a_document``: in packets of 250; ``us_a_packet``: of one document. CPU time."""
+    """Return CPU times: ``us_a_document`` in packets of 250, ``us_a_packet`` of one document."""
     _load(state, profile, documents, shards)
     begun = time.perf_counter()
     with _opened(state, profile, shards) as (index, kept):

@@ -1,1 +1,1 @@
-"""Libraries that Firstseen is measured beside, in an environment of their own."""
+"""The peers: other libraries that Firstseen is compared with, in their own environment."""

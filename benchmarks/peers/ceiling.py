@@ -1,7 +1,7 @@
-"""The ceiling: the least that an exactly-once filter in Python must do, and no index.
+"""The ceiling: only the work that every exactly-once filter in Python must do, without an index.
 
-It consumes batches, decodes the JSON, makes the fingerprints of the profile ``wide``, and puts
-every document out on ``unique``: one transaction a batch, with the offsets in it (KIP-447).
+It consumes batches, decodes the JSON, makes the fingerprints of the profile ``wide``, and writes
+every document to ``unique``, with one transaction per batch that has the offsets (KIP-447).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main(stream: Stream) -> None:
         {
             "bootstrap.servers": stream.brokers,
             "transactional.id": stream.name,
-            # A transaction that begins right after a commit else waits 100 ms for its markers.
+            # Otherwise a transaction that begins right after a commit waits 100 ms for its markers.
             "retry.backoff.ms": 2,
         }
     )
@@ -67,7 +67,7 @@ def main(stream: Stream) -> None:
 
 
 def _next_batch(consumer: Consumer) -> list[Message]:
-    """Return what there is, up to a batch; waits for the first record alone."""
+    """Return the available records, up to a batch; wait only for the first one."""
     first = consumer.poll(_WAIT_SECONDS)
     if first is None:
         return []

@@ -1,4 +1,4 @@
-"""The environment of the peers, ``.venv-peers``: made on first use and for other versions."""
+"""The environment of the peers, ``.venv-peers``: made at first use, and again for new versions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def is_there() -> bool:
 
 
 def peers_python() -> Path:
-    """Return the interpreter of the environment, which is made first where it is not there.
+    """Return the interpreter of the environment; make the environment if it is missing.
 
-    Raises ``MeasurementError`` where it cannot be made.
+    Raises ``MeasurementError`` if that is not possible.
     """
     python = DIRECTORY / "bin" / "python"
     if is_there():

@@ -1,13 +1,13 @@
-"""Look-up and insertion of what is precomputed, by other libraries; run in their environment.
+"""Look-up and insertion of precomputed values by other libraries; runs in their environment.
 
-``python index_libraries.py LIBRARY DOCUMENTS LOOKED_UP [--skewed]`` prints one line of JSON:
-microseconds of CPU time and of the clock for each document that is looked up and inserted, the
-database server's time included, after an index of DOCUMENTS was filled.
+``python index_libraries.py LIBRARY DOCUMENTS LOOKED_UP [--skewed]`` fills an index with DOCUMENTS.
+Then it prints one line of JSON: microseconds of CPU time and of the clock for each document that is
+looked up and inserted, with the time of the database server.
 
 - ``simhash``: ``SimhashIndex`` of 1e0ng, 64 bits, distance 3, values given as numbers
 - ``datasketch``: ``MinHashLSH`` in memory, 128 permutations, threshold 0.5, given as hash values
 - ``datasketch_redis``: the same with its buckets on a Redis server, on a Unix socket
-- ``rensa``: ``RMinHashLSH``, 128 permutations, 16 bands, made of random tokens beforehand
+- ``rensa``: ``RMinHashLSH``, 128 permutations, 16 bands, of sketches of random tokens
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BANDS = 16
 class Library:
     """A library: ``insert`` and ``look_up`` take what ``make`` returns.
 
-    ``fill`` inserts many, where there is a way that is faster than one at a time.
+    ``fill`` inserts many documents, if the library has a faster way than one by one.
     """
 
     make: Callable[..., list[Any]]
@@ -85,9 +85,9 @@ def datasketch(storage: dict[str, Any] | None = None) -> Library:
 
 
 def datasketch_redis() -> Library:
-    """The same on a Redis server of this process."""
+    """``MinHashLSH`` of datasketch on a Redis server that this process starts."""
     server = Redis(str(Path(tempfile.mkdtemp()) / "redis.db"), serverconfig={"save": ""})
-    server.config_set("save", "")  # it writes to its disk for nobody
+    server.config_set("save", "")  # do not write to the disk
     atexit.register(server.shutdown)
     socket = {"unix_socket_path": server.socket_file}
     library = datasketch({"type": "redis", "basename": b"lsh", "redis": socket})
@@ -100,7 +100,7 @@ def rensa() -> Library:
     index = RMinHashLSH(threshold=HALF, num_perm=PERMUTATIONS, num_bands=BANDS)
 
     def make(random: np.random.Generator, count: int, *, skewed: bool) -> list[Any]:
-        del skewed  # its values are its own: they cannot be given
+        del skewed  # rensa computes its own values, so they cannot be skewed
         sketches = []
         for tokens in random.integers(0, 2**62, (count, 4)).tolist():
             minhash = RMinHash(num_perm=PERMUTATIONS, seed=42)

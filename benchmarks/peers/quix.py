@@ -4,9 +4,9 @@
 fingerprint of Firstseen's profile ``wide`` and its bands as keys of the state; or ``words``, the
 plain recipe of ``word_simhash``.
 
-Quix Streams keeps a state for each key of the input. Documents have keys of their own, so the input
-is given one key for all, which saves the program a repartition topic; the outputs get theirs back
-from the document. A state belongs to a partition, so a copy on another one is missed.
+Quix Streams keeps a state for each key of the input. Documents have different keys, so the program
+replaces them with one key for all, which avoids a repartition topic; outputs get their keys back
+from the document. A state belongs to a partition, so a copy on another partition is missed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from simhash_core.text.profiles import profile_named
 
 Document = dict[str, str]
 OriginalOf = Callable[[Document, State], str | None]
-"""Says which document one repeats; remembers in the state one that repeats none."""
+"""Returns which document a text repeats; if it repeats none, keeps it in the state."""
 
 _ALL: Final = b"all"
 _BETWEEN: Final = b" "
@@ -39,7 +39,7 @@ class _OneKey(BytesDeserializer):  # type: ignore[misc]
 
 
 def by_fingerprint() -> OriginalOf:
-    """Near is what it is for Firstseen: by fingerprint and sketch, which are the state's bytes."""
+    """Documents are near as for Firstseen: by fingerprint and sketch, which are in the state."""
     fingerprinter = Fingerprinter(profile_named("wide"))
     scheme, verifier = fingerprinter.scheme, fingerprinter.verifier
     assert verifier is not None

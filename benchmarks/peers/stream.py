@@ -1,4 +1,4 @@
-"""The stream that a program of the contest works on, as its command line says.
+"""The stream that a program of the contest works on, from its command line.
 
 ``python -m benchmarks.peers.PROGRAM BROKERS NAME DIRECTORY`` reads the topic NAME.raw in the
 consumer group NAME, writes to NAME.unique and NAME.duplicate-of, keeps the key of each record, and
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Stream(NamedTuple):
-    """Where a contender finds its documents. ``directory``: for its state on disk."""
+    """The topics of a contender; ``directory`` is for its state on disk."""
 
     brokers: str
     name: str

@@ -1,7 +1,7 @@
-"""What the plain recipes share: a 64-bit SimHash of the words of a text, in four blocks.
+"""The shared part of the plain recipes: a 64-bit SimHash of the words of a text, in four blocks.
 
-``simhash`` from PyPI with the words of ``jieba`` and their counts, as it is meant to be used. Near
-is a distance of at most 3, so near documents share a block.
+They use ``simhash`` from PyPI with the words of ``jieba`` and their counts. Documents are near up
+to a distance of 3, so near documents share a block.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _BLOCKS: Final = 4
 _BLOCK_BITS: Final = 16
 
 Seen = tuple[int, str]
-"""A document that was seen: its fingerprint and its id."""
+"""An earlier document: its fingerprint and its id."""
 
 
 def load() -> None:
-    """Load the dictionary now, and not at the first document."""
+    """Load the dictionary now, not with the first document."""
     jieba.setLogLevel("WARNING")
     jieba.initialize()
 
@@ -38,7 +38,7 @@ def blocks(value: int) -> list[str]:
 
 
 def nearest(value: int, candidates: Iterable[Seen]) -> str | None:
-    """Return the id of the nearest candidate that is near, None if there is none."""
+    """Return the id of the nearest candidate within the distance, or None."""
     near = [((value ^ other).bit_count(), name) for other, name in candidates]
     distance, name = min(near, default=(DISTANCE + 1, ""))
     return name if distance <= DISTANCE else None

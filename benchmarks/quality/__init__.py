@@ -1,1 +1,1 @@
-"""Detection quality on labelled files, beside the libraries that one would take instead."""
+"""Compares detection quality on labelled files with that of other libraries."""

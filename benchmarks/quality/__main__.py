@@ -1,4 +1,4 @@
-"""Detection quality beside the peers: ``python -m benchmarks.quality --data DIRECTORY``.
+"""Compares detection quality with the peers: ``python -m benchmarks.quality --data DIRECTORY``.
 
 The directory has sets of labelled text (``benchmarks.quality.sets``). ``--update docs/quality.md``
 writes the figures into the page.
@@ -31,7 +31,7 @@ PARTS: Final = ("contest", "experiments", "sentences")
 
 
 def run(options: argparse.Namespace) -> Figures:
-    """Raises ``MeasurementError``."""
+    """Measure everything; raise ``MeasurementError`` if a part fails."""
     profiles = [DEFAULT_PROFILE, *(name for name in PROFILES if name != DEFAULT_PROFILE)]
     before = machine()
     contests, outcomes, sentences = [], [], []

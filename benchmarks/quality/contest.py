@@ -1,4 +1,4 @@
-"""Firstseen and its peers on the same labelled files, in turns, by the same definitions."""
+"""Measures Firstseen and its peers in turns, on the same files, by the same definitions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PEER_THRESHOLDS: Final[Mapping[str, Sequence[float]]] = {
 SETS_OF_PEERS: Final[Mapping[str, frozenset[str]]] = {
     "simhash": frozenset({"revisions_zh"}),
 }
-"""Where a peer runs that does not run on every set; simhash cuts words of Chinese."""
+"""The sets of peers that do not run on every set: simhash only cuts Chinese into words."""
 
 _SECONDS_MAX: Final = 3600.0
 
@@ -37,8 +37,8 @@ _SECONDS_MAX: Final = 3600.0
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """One contender at one threshold on one set.
 
-    ``is_best``: of a peer's thresholds the one that is compared. ``documents_per_cpu_second`` is
-    over the rounds; ``times_as_fast``: ours over this one, round by round.
+    ``is_best`` marks the threshold of a peer that is compared. ``documents_per_cpu_second`` is over
+    the rounds; ``times_as_fast`` is our speed divided by this contender's, round by round.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Contest(msgspec.Struct, frozen=True, kw_only=True):
-    """All standings on a set; ``score`` is the figure that decides between thresholds."""
+    """All standings on a set; ``score`` names the figure that decides between thresholds."""
 
     set: str
     score: str
@@ -64,10 +64,10 @@ class Contest(msgspec.Struct, frozen=True, kw_only=True):
 def contest(
     labelled_set: LabelledSet, profiles: Sequence[str], peers: Iterable[str], rounds: int
 ) -> Contest:
-    """Let all decide the documents of a set; raises ``MeasurementError``.
+    """Let all contenders decide the documents of a set; raises ``MeasurementError``.
 
-    In the first round each peer goes through its thresholds, and its best is found; in the others
-    each works once more at that. The first of ``profiles`` is what peers are compared with.
+    In the first round each peer tries all its thresholds, which finds the best one; in the other
+    rounds it uses only that one. Peers are compared with the first of ``profiles``.
     """
     labelled = read_labelled(str(labelled_set.documents), str(labelled_set.pairs), Settings())
     ours = {name: [_ours(labelled_set, name)] for name in profiles}
@@ -114,9 +114,9 @@ def _standing(done: Sequence[Quality], beside: Sequence[Quality] = (), **named: 
 
 
 def best_of(qualities: Mapping[float, Quality], score: str) -> float:
-    """Return the threshold with the highest score of those with few enough false duplicates.
+    """Return the threshold with the highest score among those with few false duplicates.
 
-    Where none has, the one with the fewest.
+    If all have too many, return the one with the fewest.
     """
     false = {at: quality.false_duplicates or 0.0 for at, quality in qualities.items()}
     allowed = [at for at in qualities if false[at] <= FALSE_DUPLICATES_MAX]

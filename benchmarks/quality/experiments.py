@@ -1,10 +1,10 @@
-"""The experiments of two papers, rebuilt on real documents: five topics, edited copies, the rest.
+"""Repeats the experiments of two papers on real documents of five topics with edited copies.
 
-Neither Wang and Wang (2019) nor the paper on improved weights published its documents. Here they
-are one version of each article of a set of revisions; a topic is the articles in whose titles and
-texts its words stand most; the near-duplicates are edits of its articles
-(``streams.evaluation.injected_edits``), the articles of all topics the unrelated documents. All
-copies are labelled with their article; those that share less than half with it do not score.
+Neither Wang and Wang (2019) nor the paper on improved weights published its documents. Here the
+documents are one version of each article of a set of revisions. A topic has the articles whose
+titles and texts have most of its words. Near-duplicates are edits of its articles
+(``streams.evaluation.injected_edits``); the articles of all topics are the unrelated documents. All
+copies are labelled with their article; copies that share less than half with it do not score.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Method(NamedTuple):
 
 
 def methods(profile: str) -> list[Method]:
-    """Return the profile to show, then the papers' weights at 64 bits, beside plain SimHash."""
+    """Return the profile to show, then the papers' weights at 64 bits, and plain SimHash."""
 
     def classic(name: str, weighting: str) -> Method:
         index = IndexSettings(weighting=weighting)
@@ -74,7 +74,7 @@ def methods(profile: str) -> list[Method]:
 def experiments(
     labelled_set: LabelledSet, default_profile: str, *, with_peers: bool
 ) -> list[Figures]:
-    """Raises ``MeasurementError``."""
+    """Run the experiments; raise ``MeasurementError`` if a peer fails."""
     articles = _articles(labelled_set)
     results: dict[str, list[Quality]] = defaultdict(list)
     remembered = RememberedFingerprints()
@@ -95,7 +95,7 @@ def experiments(
 
 
 def _outcome(method: str, qualities: Sequence[Quality], articles: int) -> Figures:
-    """Return the figures of a method over all topics: the means, and the least of them."""
+    """Return the figures of a method over all topics: the means and the lowest values."""
     precisions, recalls, f1s = (
         [getattr(quality, name) or 0.0 for quality in qualities]
         for name in ("precision", "recall", "f1")
@@ -145,7 +145,7 @@ def _by_topic(articles: Sequence[Document]) -> dict[str, list[int]]:
 def _written(
     directory: Path, articles: Sequence[Document], members: Sequence[int], seed: int
 ) -> tuple[Path, Path]:
-    """Write all articles, then the copies of one topic's; and the pairs."""
+    """Write all articles, then the copies of one topic's articles, and the pairs."""
     copies = -(-COPIES_A_TOPIC // len(members))
     texts = [articles[number].text for number in members]
     edited = edited_copies(texts, copies, seed)[: COPIES_A_TOPIC + copies]

@@ -18,7 +18,7 @@ BEGIN: Final = "<!-- figures: begin; written by make bench-quality -->"
 END: Final = "<!-- figures: end -->"
 
 _EQUAL_FALSE: Final = 0.0005
-"""How many more false duplicates count as equally many: what three digits do not show."""
+"""Shares of false duplicates that differ by less than this are equal in three digits."""
 _QUALITY: Final = ("", "recall", "precision", "F1", "caught", "false")
 
 
@@ -69,7 +69,7 @@ def markdown(figures: Figures) -> str:
 
 
 def with_figures(page: str, figures: Figures) -> str:
-    """Return a page with new figures; raises ``ValueError`` for one without the marks."""
+    """Return a page with new figures; raises ``ValueError`` if it lacks the marks."""
     return between_marks(page, BEGIN, END, markdown(figures))
 
 
@@ -100,7 +100,7 @@ def _bands(contest: Contest) -> QualityTable:
 
 
 def at_equal_false(contests: Sequence[Contest]) -> QualityTable:
-    """Set ours beside what others reach with no more false duplicates, each on each set."""
+    """Compare our figures with those of each peer at no more false duplicates, set by set."""
     rows = []
     for contest in contests:
         ours = next(each for each in contest.standings if each.is_ours and each.is_best)
@@ -123,7 +123,7 @@ def at_equal_false(contests: Sequence[Contest]) -> QualityTable:
 
 
 def at_one_threshold(contests: Sequence[Contest]) -> QualityTable:
-    """Set ours, which has one threshold for all texts, beside what others reach with one."""
+    """Compare our figures with those of peers that also use one threshold for all sets."""
     runs: dict[str, dict[str, list[Standing]]] = {}
     for contest in contests:
         for each in contest.standings:
@@ -152,7 +152,7 @@ def at_one_threshold(contests: Sequence[Contest]) -> QualityTable:
 def _best_for_all(
     whole: Sequence[Sequence[Standing]], contests: Sequence[Contest]
 ) -> Sequence[Standing]:
-    """Return the best threshold that keeps false duplicates low on every set; ours has but one."""
+    """Return the best threshold with few false duplicates on every set; we have only one."""
     allowed = [
         each for each in whole if each[0].is_ours or max(map(_false, each)) <= FALSE_DUPLICATES_MAX
     ]

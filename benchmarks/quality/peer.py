@@ -4,16 +4,17 @@ Run as a program in the environment of the peers::
 
     python -m benchmarks.quality.peer NAME DOCUMENTS THRESHOLD…
 
-It writes one line of JSON: for each threshold, the original of each document (its own number where
-it is unique), and the CPU seconds of all of it. Sketches are made once, and count for each.
+It writes one line of JSON: for each threshold, the original of each document (its own number if it
+is unique), and the total CPU seconds. Sketches are made once, and count for each threshold.
 
 - ``datasketch`` and ``rensa``: MinHash of character 5-grams without white space, 128 permutations,
-  LSH; of the candidates the one with the highest estimated Jaccard, if that reaches the threshold.
-- ``simhash`` (1e0ng): 64 bits of jieba's words, those with a letter or a digit, and their counts;
-  its index at that distance; of the near ones the nearest.
+  LSH. The original is the candidate with the highest estimated Jaccard, if that reaches the
+  threshold.
+- ``simhash`` (1e0ng): 64 bits of jieba's words that have a letter or a digit, and their counts, in
+  its index at that distance. The original is the nearest document within the distance.
 - ``retsim``: the embeddings of ``unisim`` (RETSim, Google, 2023), by its model for CPUs, compared
-  with all that were kept, as its exact index does; of those the one with the highest cosine, if
-  that reaches the threshold.
+  with all kept embeddings, as its exact index does. The original is the document with the highest
+  cosine, if that reaches the threshold.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ EMBEDDING = 256
 
 Sketch = Callable[[str], Any]
 Index = Callable[[float], Callable[[int, Any], int]]
-"""Given a threshold: gives what takes a document's number and sketch, and says its original."""
+"""Takes a threshold; returns a function that returns the original of a document, given its number
+and its sketch.
+"""
 
 
 def texts_in(path: str) -> Iterator[str]:
@@ -80,7 +83,7 @@ def rensa() -> tuple[Sketch, Index]:
 
 
 def _most_alike_by(lsh_at: Callable[[float], Any]) -> Index:
-    """Return an index that decides for the candidate with the highest estimate of Jaccard."""
+    """Return an index that selects the candidate with the highest estimated Jaccard."""
 
     def index(threshold: float) -> Callable[[int, Any], int]:
         lsh = lsh_at(threshold)
@@ -101,7 +104,7 @@ def _most_alike_by(lsh_at: Callable[[float], Any]) -> Index:
 
 
 def simhash() -> tuple[Sketch, Index]:
-    """Return how simhash fingerprints and looks up; its threshold is a distance."""
+    """Return the sketch and the index of simhash; its threshold is a distance."""
     library: Any = import_module("simhash")
     jieba: Any = import_module("jieba")
     jieba.setLogLevel("WARNING")
@@ -109,7 +112,7 @@ def simhash() -> tuple[Sketch, Index]:
 
     def sketch(text: str) -> Any:  # noqa: ANN401 - what the library makes
         words = (word for word in jieba.lcut(text) if any(map(str.isalnum, word)))
-        # Greater weights overflow the bytes that it adds up.
+        # Higher weights would overflow the bytes that it adds up.
         return library.Simhash({word: min(n, 255) for word, n in Counter(words).items()})
 
     def index(threshold: float) -> Callable[[int, Any], int]:
@@ -130,7 +133,7 @@ def simhash() -> tuple[Sketch, Index]:
 
 
 def retsim() -> tuple[Sketch, Index]:
-    """Return how RETSim embeds and looks up; its threshold is a cosine."""
+    """Return the sketch and the index of RETSim; its threshold is a cosine."""
     library: Any = import_module("unisim")
     numpy: Any = import_module("numpy")
     model = library.TextSim(store_data=False, use_accelerator=False)
@@ -169,7 +172,7 @@ PEERS: dict[str, Callable[[], tuple[Sketch, Index]]] = {
 
 
 def _bands_for(threshold: float) -> int:
-    """Return the most even bands that catch what the threshold wants: (1/b)^(1/r) is below it."""
+    """Return the fewest bands whose own threshold, (1/b)^(1/r), is 0.05 below ``threshold``."""
     divisors = (bands for bands in range(1, PERMUTATIONS + 1) if PERMUTATIONS % bands == 0)
     return next(b for b in divisors if (1 / b) ** (b / PERMUTATIONS) <= threshold - 0.05)
 

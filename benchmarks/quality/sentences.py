@@ -1,4 +1,4 @@
-"""Short texts: how often two different sentences are taken for one."""
+"""Measures how often two different short sentences are taken for duplicates."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def _of_profile(
 ) -> Figures:
     """Return the figures of a profile.
 
-    ``near``: sentences called a near duplicate of any other, not an exact one; ``near_share``: of
-    them in the number of pairs. ``near_pairs``: pairs whose two sentences differ and are joined;
-    ``near_pairs_apart``: those of them that are labelled 0, no paraphrases.
+    ``near`` counts sentences that are near, but not exact, duplicates of any other sentence;
+    ``near_share`` divides it by the number of pairs. ``near_pairs`` counts pairs of different
+    sentences that are joined; ``near_pairs_apart`` counts those with label 0: no paraphrases.
     """
     decided = decide(path, Settings(profile=profile), documents)
     originals, counts = decided.originals, decided.counts

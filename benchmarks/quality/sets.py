@@ -1,7 +1,7 @@
-"""The sets of labelled text that quality is measured on; none is part of this repository.
+"""The sets of labelled text for measuring quality; none is part of this repository.
 
-A set is a directory ``NAME`` with ``documents.jsonl.gz`` and ``pairs.tsv``, as
-``firstseen evaluate`` takes them.
+A set is a directory ``NAME`` with ``documents.jsonl.gz`` and ``pairs.tsv``, in the form that
+``firstseen evaluate`` reads.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Final, NamedTuple
 DIRECTORY_VARIABLE: Final = "QUALITY_DATA"
 
 SENTENCES: Final = Path("sentences_zh", "pairs.jsonl.gz")
-"""Pairs of short sentences, a JSON object a line: ``text``, ``text2``."""
+"""Pairs of short sentences: one JSON object per line, with ``text``, ``text2`` and ``label``."""
 
 REAL_DOCUMENTS: Final = "revisions_zh"
 """The set whose documents are edited for the experiments of the papers."""
 
 SCORES: Final = {"revisions_zh": "f1", "licences_en": "caught"}
-"""What decides which threshold of a peer is its best; of a set that is not here, ``f1``.
+"""The figure of each set that decides which threshold of a peer is its best; others: ``f1``.
 
-In licences_en a group is the identity of a licence, not closeness: pairs say little there.
+In licences_en a group is the identity of a licence, not similarity, so pairs are not decisive.
 """
 
 FALSE_DUPLICATES_MAX: Final = 0.02
-"""The share of false duplicates that a threshold may have to be anybody's best."""
+"""The highest share of false duplicates that the best threshold of a contender may have."""
 
 
 class LabelledSet(NamedTuple):

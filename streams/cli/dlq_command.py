@@ -35,7 +35,7 @@ _NOT_SENT: Final = {
     "without_body": ("cut", "cut, because it was too large: its source must send it"),
     "of_another_topic": ("other topic", "from another raw topic than these settings'"),
 }
-"""The outcomes of a replay beside ``sent``: in a table, and in an account."""
+"""How each outcome of a replay except ``sent`` is named in a table and in an account."""
 
 
 @click.group()
@@ -205,7 +205,7 @@ def _topics(settings: options.Settings, *, sends: bool = False) -> DeadLetterTop
     return dead_letter_topics(admin, settings)
 
 
-# ---- What the commands answer: an object for JSON, and a view.
+# ---- The output of the commands: an object for JSON, and a view.
 
 _Shown: TypeAlias = tuple[dict[str, object], list[Block]]
 

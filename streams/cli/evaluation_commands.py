@@ -1,4 +1,4 @@
-"""``firstseen evaluate`` and ``tune``: recall and precision on documents, measured and chosen."""
+"""``firstseen evaluate`` and ``tune``: measure recall and precision, and choose thresholds."""
 
 from __future__ import annotations
 

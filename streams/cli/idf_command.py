@@ -1,4 +1,4 @@
-"""``firstseen idf``: train a table of how rare terms are, and look at one."""
+"""``firstseen idf``: train and show tables of term rarity."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from streams.errors import ExitCode, report
 
 # ---- The text of ``--help``: no line is wider than the terminal.
 #
-# click wraps paragraphs. Lines that keep their ends are folded here; a folded example gets a
-# backslash, so it can still be pasted.
+# click wraps paragraphs only; this module folds the other lines. A folded example gets a backslash,
+# so users can still paste it.
 
 _EXAMPLES: Final = ("Example:", "Examples:")
 _FOLD: Final = " \\"
@@ -50,7 +50,7 @@ def fit_help(command: click.Command) -> None:
 
 
 def _folded(line: str, width: int, mark: str) -> list[str]:
-    if len(line) <= width // 2:  # too short to be too wide, in Chinese as well
+    if len(line) <= width // 2:  # it fits even if all characters take two cells, as in Chinese
         return [line]
     from rich.cells import cell_len
 
@@ -103,7 +103,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """The module of each command, and its line in ``firstseen --help``."""
 _NEW_OBJECTS: Final = 50_000
-"""Threshold of the garbage collector: imports make many objects that stay, and take a tenth longer
+"""Threshold of the garbage collector. Imports make many lasting objects, and take a tenth longer
 with the default of 700."""
 
 
@@ -185,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ahead = arguments[: next((i for i, a in enumerate(arguments) if a[:1] != "-"), None)]
     try:
         with _sigterm_ends_in_order():
-            # ``obj``: a supervisor starts its workers with the same arguments.
+            # ``obj`` has the arguments, because a supervisor starts its workers with them.
             result = cli.main(
                 arguments, prog_name="firstseen", standalone_mode=False, obj=tuple(arguments)
             )
@@ -216,7 +216,7 @@ def _as_code(result: object) -> int:
 def _sigterm_ends_in_order() -> Iterator[None]:
     """Turn SIGTERM into ``SystemExit``, so that ``finally`` blocks stop what a command started.
 
-    A command with an event loop replaces this handler by its own.
+    A command with an event loop replaces this handler with its own.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

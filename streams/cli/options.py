@@ -10,8 +10,8 @@
 
 ``with_local_settings`` is for commands without a broker. ``with_loaded_settings`` passes
 ``loaded: LoadedSettings``, which knows the origin of each value. Invalid settings end the command
-with exit code 78 before its function is called. The functions here know of ``--json`` and
-``--timeout`` by themselves.
+with exit code 78 before its function is called. The functions of this module read ``--json`` and
+``--timeout`` from click's context.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from streams.terminal.layout import Block
 
 
-# ---- The output of ``--json``: an object a line, with its ``schema``: ``firstseen.KIND/VERSION``.
+# ---- The output of ``--json``: an object per line, with a ``schema``: ``firstseen.KIND/VERSION``.
 #
 # The version rises when a field is removed or changes its meaning. Unprintable characters are
 # escaped, because a record must not control the terminal.
@@ -63,7 +63,7 @@ def json_line(kind: str, content: _Content) -> str:
 def write_answer(
     kind: str, content: _Content, view: str | Iterable[Block], *, stderr: bool = False
 ) -> None:
-    """Write ``content`` if the command was called with ``--json``, and else ``view``."""
+    """Write ``content`` if the command was called with ``--json``, otherwise ``view``."""
     if is_json():
         write_json(kind, content)
     elif isinstance(view, str):
@@ -263,7 +263,7 @@ def _load(kwargs: dict[str, Any]) -> LoadedSettings:
 # ---- An option for every setting of the index: ``--distance 40`` for ``index.distance``.
 #
 # A command with ``cls=ProfileCommand`` and ``with_profile_settings`` has them. They are read from
-# the settings at call time, so a new setting becomes an option by itself.
+# the settings at call time, so a new setting becomes an option automatically.
 
 _TABLE: Final = "index."
 _PARAMETER: Final = "index_"
@@ -278,10 +278,10 @@ class ProfileCommand(click.Command):
 
 
 def with_planned_settings(function: _Command) -> _Command:
-    """Do as ``with_profile_settings`` for a planned index.
+    """Add the options of ``with_profile_settings`` to a command that plans an index.
 
-    If widths are given without a profile, the rest is as in ``classic``: no confirmation, one cut,
-    and blocks that divide the fingerprint evenly.
+    If the user gives widths and no profile, the other values are those of ``classic``: no verifier,
+    one cut, and blocks that divide the fingerprint evenly.
     """
     return with_profile_settings(function, planned=True)
 

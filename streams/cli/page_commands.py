@@ -1,4 +1,4 @@
-"""``firstseen check`` and ``health``: ask a running worker through its pages."""
+"""``firstseen check`` and ``health``: query a running worker through its pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``firstseen plan``: size an index, and see what it would find, before there is one."""
+"""``firstseen plan``: estimate the size and the recall of an index before it exists."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def _raw_sender(
 def _summary(
     sender: DocumentSender, topic: str, began: float, what: str
 ) -> tuple[dict[str, object], str]:
-    """Return the figures of what was sent, for JSON, and as a line."""
+    """Return the figures of the sent records, for JSON and as a line."""
     count, seconds = sender.acknowledged, time.monotonic() - began
     rate = count / max(seconds, 1e-3)
     figures: dict[str, object] = {

@@ -1,4 +1,4 @@
-"""``firstseen compare``, ``explain`` and ``fingerprint``: what the fingerprints of texts say."""
+"""``firstseen compare``, ``explain``, ``fingerprint``: show and compare fingerprints of texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from streams.offline.explanation import Comparison, Explanation
 
 CLOSE_CALL: Final = 0.02
-"""A margin below this share of the weights: a small edit would flip the bit."""
+"""If a margin is below this share of the weights, a small edit would flip the bit."""
 
 _TERM_CELLS: Final = 24  # leaves room for the figures in 80 columns
 _NAME_CELLS: Final = 60

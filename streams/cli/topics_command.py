@@ -156,7 +156,10 @@ def _write(
     notes: Sequence[str] = (),
     **others: object,
 ) -> None:
-    """Write what was found, and fail if there are differences; the JSON object has them already."""
+    """Write the result of a check; fail if topics differ from their plans.
+
+    With ``--json`` the object has the differences, so only the exit code says that it failed.
+    """
     from streams.topics.admin import TopicsError
 
     differences = [item._asdict() for item in checked.differences]

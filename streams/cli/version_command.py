@@ -1,4 +1,4 @@
-"""``firstseen version``: the versions of Firstseen and of what it runs on."""
+"""``firstseen version``: the versions of Firstseen, Python and the main libraries."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def worker(
 
     set_up_logging(settings.log, process_number)
     try:
-        if process_number is not None:  # of a supervisor, which has the same arguments
+        if process_number is not None:  # a supervisor has started this worker
             from streams.cli.worker_launcher import end_when_orphaned
             from streams.cli.worker_processes import settings_of
 

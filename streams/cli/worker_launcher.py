@@ -1,7 +1,7 @@
 """Runs ``firstseen worker`` in this process, and ends it when standard input closes.
 
-``python -m streams.cli.worker_launcher [OPTION…]`` with a pipe as standard input. The pipe closes
-when the parent process ends, even if it is killed, so a demo leaves no worker behind.
+The parent starts ``python -m streams.cli.worker_launcher [OPTION…]`` with a pipe as standard input.
+The pipe closes when the parent ends, even if it is killed, so a demo leaves no worker behind.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """``firstseen worker --processes N``: the workers of one machine, restarted by a supervisor.
 
 A worker uses little more than one core. Each process is a worker with its own state directory and
-port; the machine's own port lists them. Workers watch a pipe that closes when the supervisor ends,
-even by SIGKILL, so none outlives it.
+port; the supervisor's page, at the port of the settings, lists them. Workers watch a pipe that
+closes when the supervisor ends, even by SIGKILL, so no worker outlives it.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ logger = logging.getLogger(__name__)
 def available_cores(
     groups: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")
 ) -> int:
-    """Return the cores of the CPU affinity, or fewer by the limits of cgroups (version 2)."""
-    has_affinity = hasattr(os, "sched_getaffinity")  # Linux, for one
+    """Return how many cores CPU affinity and the limits of cgroups (version 2) allow."""
+    has_affinity = hasattr(os, "sched_getaffinity")  # such as Linux
     cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     return max(1, int(min([cores, *_cpu_limits(groups, membership)])))
 
 
 def _cpu_limits(groups: Path, membership: Path) -> Iterator[float]:
-    """Yield the cores that this process's cgroup and those around it allow."""
+    """Yield the cores that this process's cgroup and each of its parents allow."""
     own = groups
     with suppress(OSError):
         for line in membership.read_text("utf-8", "replace").splitlines():
@@ -62,8 +62,8 @@ _PORT_MAX: Final = 65_535
 
 
 def settings_of(settings: Settings, number: int) -> Settings:
-    """Return the settings of process ``number`` of a machine with these settings."""
-    port = settings.web.port + 1 + number  # the machine's own is the supervisor's
+    """Return the settings of process ``number``; ``settings`` are those of the supervisor."""
+    port = settings.web.port + 1 + number  # the supervisor has the first port
     url, name = settings.web.url, settings.group_instance_id
     if url is not None:
         parts = urlsplit(url)
@@ -86,7 +86,7 @@ _BY_SEVERITY: Final = (*_MILD, None, *_NOT_MENDED)  # None: all other codes
 
 
 class BackOff:
-    """The waits before restarts: each is twice the last, until a process has run for a minute."""
+    """Gives the wait before a restart; it doubles until a process has run for a minute."""
 
     def __init__(self) -> None:
         self._next = _FIRST_SECONDS
@@ -98,10 +98,10 @@ class BackOff:
 
 
 def exit_code(returncode: int, *, stopping: bool) -> int:
-    """Return the exit code as a shell would, and for a stop what it means.
+    """Return the exit code as a shell reports it, except after a stop.
 
-    A signal that comes before a worker can handle it ends no work; a worker that had to be killed
-    did not stop in time.
+    A SIGTERM that comes before a worker can handle it interrupts no work, so the code is OK. A
+    worker that had to be killed did not stop in time, so the code is TERMINATED.
     """
     if stopping and returncode == -signal.SIGTERM:
         return ExitCode.OK
@@ -118,7 +118,7 @@ _STARTS: Final = "it starts, or waits for a broker"
 
 
 class SupervisedWorker:
-    """A worker over all its restarts, and what its pages answer."""
+    """A worker across its restarts, with the last answers of its pages."""
 
     def __init__(self, settings: Settings, number: int) -> None:
         self.number = number
@@ -149,7 +149,7 @@ class SupervisedWorker:
                 self.process.send_signal(number)
 
     async def look(self) -> None:
-        """Ask its pages. One that has never answered still starts, or waits for a broker."""
+        """Query the worker's pages; before their first answer, it starts or waits for a broker."""
         process, pages = self.process, self.settings.web
         ask = partial(why_not_well, own_url(pages), pages)
         try:
@@ -164,7 +164,7 @@ class SupervisedWorker:
             self._answered = time.monotonic()
 
     def why_dead(self) -> str | None:
-        """Return why a restart would help."""
+        """Return why the worker needs a restart, or None."""
         silence = 0.0 if self._answered is None else time.monotonic() - self._answered
         if silence >= self.settings.stall_seconds:
             return f"its pages have not answered for {silence:.0f} s"
@@ -188,7 +188,7 @@ _BODY_BYTES: Final = 1024
 
 
 def create_application(workers: Sequence[SupervisedWorker], access: Access) -> web.Application:
-    """Return the page of all processes; access is as to the pages of a worker."""
+    """Return the page of all processes; its access rules are those of a worker's pages."""
 
     def joined(reasons: Iterable[str | None]) -> str | None:
         named = zip(workers, reasons, strict=True)
@@ -205,7 +205,7 @@ def create_application(workers: Sequence[SupervisedWorker], access: Access) -> w
         return _json({"schema": "firstseen.processes/1", "processes": statuses})
 
     async def targets(request: web.Request) -> web.Response:
-        """Answer Prometheus (``http_sd_configs``), with the host name of its request."""
+        """List processes for Prometheus (``http_sd_configs``), with the host of the request."""
         host = re.sub(":[0-9]*$", "", request.host)
         return _json([{"targets": [f"{host}:{each.settings.web.port}" for each in workers]}])
 
@@ -223,14 +223,15 @@ def _json(content: object) -> web.Response:
 
 
 _LOOK_SECONDS: Final = 2.0
-KILL_SECONDS: Final = 5.0  # beyond what a worker takes to end by itself
+KILL_SECONDS: Final = 5.0  # added to the time that a worker takes to end by itself
 
 
 def supervise(settings: Settings, processes: int, arguments: Sequence[str]) -> int:
-    """Run so many workers until a signal, or a code that needs a correction; return the worst code.
+    """Run ``processes`` workers until all have ended; return the worst exit code.
 
-    ``arguments`` are those of this ``firstseen``. Raises ``SettingsError`` if the processes have no
-    ports, and ``PortInUseError``.
+    They end after a signal, or after an exit code that a restart does not correct. ``arguments``
+    are those of this ``firstseen``. Raises ``SettingsError`` if there are too few ports, and
+    ``PortInUseError``.
     """
     highest = _PORT_MAX - processes
     if settings.web.enabled and settings.web.port > highest:
@@ -271,7 +272,7 @@ class _Supervisor:
         return code
 
     def _stop(self, number: signal.Signals, why: str) -> None:
-        """Pass a signal on, and kill what still runs after the time that a worker may take.
+        """Pass a signal on, and kill each worker that still runs after the time allowed for a stop.
 
         Later signals change nothing: some senders, such as ``timeout``, send each one twice.
         """
@@ -292,7 +293,7 @@ class _Supervisor:
                 worker.send(signal.SIGKILL)
 
     async def _keep(self, worker: SupervisedWorker) -> None:
-        """Run a worker, again and again until all stop."""
+        """Run a worker, and restart it until all workers stop."""
         while True:
             started = time.monotonic()
             try:
@@ -317,13 +318,13 @@ class _Supervisor:
         process = await asyncio.create_subprocess_exec(
             *self._command,
             str(worker.number),
-            stdin=asyncio.subprocess.PIPE,  # it closes with this process
-            start_new_session=True,  # Ctrl-C comes from here, once
+            stdin=asyncio.subprocess.PIPE,  # it closes when this process ends
+            start_new_session=True,  # Ctrl-C reaches a worker only through this process, once
         )
         worker.began(process)
         name = str(worker)
         logger.info("%s has started, with its state in %s", name, worker.settings.state_dir)
-        if self._stopping.is_set():  # meanwhile
+        if self._stopping.is_set():  # it was set while the process started
             worker.send(self._stop_signal)
         returncode = await process.wait()
         return name, exit_code(returncode, stopping=self._stopping.is_set())

@@ -16,9 +16,9 @@ from streams.corpus.language import Language, Topic, expand
 
 # ---- Articles: a topic, a cast, and a plan of sections.
 #
-# Articles of one field differ in whom and what they are about. So each article draws a cast once (a
+# Articles of one topic differ in their people and things. So each article draws a cast once (a
 # place, people, offices, companies, and a dozen of the topic's nouns, one of them the subject), and
-# its sentences use that cast alone.
+# its sentences use only that cast.
 
 _PLANS: Final = """
 fact figure, scene quote, problem turn, quote fact, fact fact quote, history turn,
@@ -47,7 +47,7 @@ def capitalised(text: str) -> str:
 
 
 class Cast:
-    """Whom and what one article is about; fills the slots of its sentences."""
+    """The people and things of one article; fills the slots of its sentences."""
 
     def __init__(self, rng: random.Random, language: Language, topic: Topic) -> None:
         self._rng = rng
@@ -99,7 +99,7 @@ class Cast:
 
 
 def _entries(rng: random.Random, language: Language, topic: Topic, role: str) -> Sequence[str]:
-    """Return the topic's own entries, or some of them and as many commonplaces."""
+    """Return the topic's own entries, or some of them and as many that fit every topic."""
     own, commonplaces = topic.roles[role], language.commonplaces.get(role)
     if commonplaces is None:
         return own
@@ -108,14 +108,14 @@ def _entries(rng: random.Random, language: Language, topic: Topic, role: str) ->
 
 
 def _usual(rng: random.Random, patterns: Sequence[str]) -> Iterator[str]:
-    """Yield half of the patterns of a section: like real authors, an article uses no more."""
+    """Yield half of the patterns of a section, because one author does not use them all."""
     return deck(rng, shuffled(rng, patterns)[: max(_MIN_PATTERNS, len(patterns) // 2)])
 
 
 def write_article(rng: random.Random, language: Language, topic: Topic) -> Article:
     cast = Cast(rng, language, topic)
     voice = {name: _usual(rng, section) for name, section in pick(rng, language.voices).items()}
-    # The joints of sentences and paragraphs need some of the length, and so does the last one.
+    # Leave room for the separators of sentences and paragraphs, and for the last paragraph.
     room = language.longest - language.longest // 10
     goal = log_uniform(rng, language.shortest + 10, room - language.shortest // 4)
     title = expand(pick(rng, language.titles), rng, cast.fill)
@@ -146,8 +146,8 @@ def write_article(rng: random.Random, language: Language, topic: Topic) -> Artic
 
 # ---- Posts.
 #
-# A short post is two clauses of everyday talk. Posts repeat each other only if equal after NFKC,
-# case folding and white space: so few words say too little for a near duplicate.
+# A short post is two clauses of everyday talk. A post repeats another only if both are equal after
+# NFKC, case folding and white space, because so few words say too little for a near duplicate.
 
 _EMOJI: Final = (
     "😀😂🤣😊😍😎😭😡🤔🙄😴🥳👍👎👏🙏💪🔥🎉🌧🌈🌸🍀🍉🍜🍺"
@@ -189,7 +189,7 @@ class PostBox:
         return sent[-1]
 
 
-# ---- Records that no reader can make a document of, as on real topics.
+# ---- Records that cannot be read as documents. Real topics have such records.
 
 _LOG_LINES = (
     "ERROR 504 upstream timed out while reading the feed",
@@ -202,7 +202,7 @@ _LOG_LINES = (
 
 
 def broken_value(rng: random.Random, kind: EditKind, fields: dict[str, object]) -> bytes:
-    """Break a record of these JSON fields."""
+    """Return an unreadable version of the record that has ``fields``."""
     whole = json.dumps(fields, ensure_ascii=False)
     match kind:
         case EditKind.NOT_JSON:
@@ -216,7 +216,7 @@ def broken_value(rng: random.Random, kind: EditKind, fields: dict[str, object]) 
         case EditKind.TEXT_NUMBER:
             value = json.dumps(fields | {"text": integer(rng, 0, 99_999)})
         case _:  # INVALID_UTF8
-            # As old feeds encode Chinese; in English text, a sign loses a byte.
+            # Old feeds encode Chinese as GB 18030. In an English text, one character lacks a byte.
             if any(sign >= "\u4e00" for sign in whole):
                 return whole.encode("gb18030")
             return whole.encode().replace(b'"text": "', b'"text": "\xe2\x80', 1)

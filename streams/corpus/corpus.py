@@ -1,9 +1,9 @@
 """The demo stream: articles, copies, posts and broken records, with the truth about each.
 
-The same seed and number of documents give the same bytes on every machine. A copy comes after what
-it copies, mostly soon; a copy of a copy has the same root. Only light copies are copied again
-(exact, typographic, repost, small edit), because a heavy edit of a heavy edit is not the same text
-any more.
+The same seed and number of documents give the same bytes on every machine. A copy comes after the
+document that it copies, usually soon after it; a copy of a copy has the same root. Only light
+copies (exact, typographic, repost, small edit) are copied again, because a heavy edit of a heavy
+edit is no longer the same text.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def log_uniform(rng: random.Random, low: int, high: int) -> int:
 
 
 def deck(rng: random.Random, items: Sequence[Item]) -> Iterator[Item]:
-    """Yield each item once, in random order, then all again; the last two do not come at once."""
+    """Yield all items in random order, round after round; a round's last two do not come first."""
     order: list[Item] = []
     while True:
         last, order = order[-2:], shuffled(rng, items)

@@ -15,7 +15,7 @@ from streams.corpus.language import Language, expand
 
 _RUN = (1, 4)
 _WORD = re.compile(r"[^\s，。！？：；（）\u3000-\u9fff\uac00-\ud7af]+\s*|\s+|.", re.DOTALL)
-"""A word with the signs and blanks after it; of Chinese, Japanese and Korean a character."""
+"""A word with the punctuation and blanks after it; in Chinese, Japanese, Korean: a character."""
 
 
 def change_words(
@@ -55,7 +55,7 @@ _FULL_WIDTH = str.maketrans(
     {sign: chr(ord(sign) + 0xFEE0) for sign in "0123456789%"}
     | {chr(code): chr(code + 0xFEE0) for code in (*range(65, 91), *range(97, 123))}
 )
-# A Chinese text may have ASCII stops after a typographic edit; they also occur in numbers.
+# A Chinese text may have ASCII full stops after a typographic edit; these also occur in numbers.
 _SENTENCE_END = {
     "zh": re.compile(r"(?<=[。！？!?.])(?![。！？!?.\d”\"'」』]|$)"),
     "en": re.compile(r"(?<=[.!?])\s+"),
@@ -88,7 +88,7 @@ def reorder(rng: random.Random, language: Language, text: str) -> str:
 
 
 def retype(rng: random.Random, language: Language, text: str) -> str:
-    """Make two to four changes of signs, widths, case or space."""
+    """Make two to four changes of punctuation, widths, case or white space."""
     changes = shuffled(rng, _TYPOGRAPHY[language.code])
     for change in changes[: integer(rng, _MIN_EDITS, _MAX_EDITS)]:
         text = change(rng, text)

@@ -12,7 +12,7 @@ class EditKind(StrEnum):
 
     ORIGINAL = "original"
     EXACT_COPY = "exact_copy"  # same title and text, other id
-    TYPOGRAPHIC = "typographic"  # other signs, widths, case or white space
+    TYPOGRAPHIC = "typographic"  # other punctuation, widths, case or white space
     REPOST = "repost"  # between another site's lines
     EDIT_1_5 = "edit_1_5"  # 1 to 5 % of the words changed
     EDIT_5_10 = "edit_5_10"

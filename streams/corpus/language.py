@@ -24,7 +24,7 @@ _NUMBER: Final = "#"
 
 
 def expand(pattern: str, rng: random.Random, fill: Callable[[str], str]) -> str:
-    """Return a sentence of a pattern; ``fill`` returns what is in a slot.
+    """Return a sentence made from a pattern; ``fill`` returns the content of a slot.
 
     ::
 
@@ -82,7 +82,7 @@ _VOICES: Final = {
     "zh": ((_NEWS,),),
     "en": ((_NEWS,), ("bulletin", _NEWS), ("column", _NEWS), ("column", "bulletin")),
 }
-"""The ways of writing in sentences.txt that each voice mixes."""
+"""The voices of each language; a voice combines chapters of sentences.txt."""
 
 
 class Language:
@@ -104,9 +104,9 @@ class Language:
         self.reposts = words["reposts"]
         self.space = "" if is_chinese else " "  # between words and between sentences
         self.stop = "。" if is_chinese else "."
-        # Sentence ends instead of a full stop.
+        # A sentence with one of these ends gets no full stop.
         self.closed = ("。", "！", "？", "”") if is_chinese else (".", "!", "?", "”")
-        # Lengths of an article, as measured.
+        # The shortest and the longest article, in the unit of ``measure``.
         self.shortest, self.longest = (150, 1500) if is_chinese else (100, 500)
 
     def measure(self, text: str) -> int:
@@ -114,12 +114,12 @@ class Language:
         return len(text.split()) if self.space else len(text)
 
     def phrase(self, rng: random.Random, name: str) -> str:
-        """Return a phrase such as a date, a sum, or a name that is not meant to be anybody's."""
+        """Return a phrase such as a date, a sum, or an invented name."""
         return expand(pick_skewed(rng, self.phrases[name]), rng, partial(self.phrase, rng))
 
 
 def _voice(code: str, ways: tuple[str, ...]) -> Sections:
-    """Return the patterns of each section (lede, fact, quote, …); by default those of the news."""
+    """Return the patterns of each section (lede, fact, quote, …), those of the news by default."""
     by_way = _chapters(code, "sentences")
     return {
         section: tuple(entry for way in ways for entry in by_way[way].get(section, ())) or news

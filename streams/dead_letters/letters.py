@@ -1,7 +1,7 @@
 """Reads dead letters and counts them; makes the records that are sent again.
 
-Such a record has the key, value, timestamp, headers and partition of the raw record; the header
-``firstseen-redeliveries`` is raised by one, and other headers of the filter are removed.
+A record that is sent again has the key, value, timestamp, headers and partition of the raw record.
+The header ``firstseen-redeliveries`` is raised by one, and other headers of the filter are removed.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def read_all(
 
 
 def read_positions(settings: Settings, positions: Iterable[SourcePosition]) -> Iterator[ReadRecord]:
-    """Yield the records at ``positions``; raise ``UsageError`` if one does not exist (any more)."""
+    """Yield the records at ``positions``; raise ``UsageError`` if one does not exist."""
     for position in dict.fromkeys(positions):
         record = read_at(settings, position)
         if record is None:
@@ -101,7 +101,7 @@ class ReplayOutcome(StrEnum):
     SENT = "sent"
     REPLAYED_BEFORE = "replayed_before"
     AT_CAP = "at_cap"
-    WITHOUT_BODY = "without_body"  # it was too large, so the dead letter has a part of it
+    WITHOUT_BODY = "without_body"  # it was too large, so the dead letter has only a part of it
     OF_ANOTHER_TOPIC = "of_another_topic"  # it came from a topic that these settings do not read
 
 

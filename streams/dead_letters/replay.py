@@ -1,11 +1,11 @@
 """Replay: sends dead letters again in batches, accounts for each, and remembers which were sent.
 
-The memory is the offsets of a consumer group of its own, ``<application id>.dlq-replay``: the
-offset is the first dead letter that was not sent, the metadata (``OffsetRanges``) has the later
-ones that were. With ``delivery=exactly_once``, records and offsets are one transaction: a replay
-continues where the last one was interrupted, and a concurrent replay ends the first. With
-``at_least_once``, offsets are committed after the acknowledgements: a replay killed in between may
-send a batch twice.
+It remembers them in the offsets of its own consumer group, ``<application id>.dlq-replay``: the
+offset is that of the first dead letter that was not sent, and the metadata (``OffsetRanges``) has
+the later ones that were sent. With ``delivery=exactly_once``, records and offsets are one
+transaction: a replay continues where the last one was interrupted, and a concurrent replay ends the
+first. With ``at_least_once``, offsets are committed after the acknowledgements: if a replay is
+killed in between, the next one sends that batch again.
 
 A broker forgets a group's offsets after ``offsets.retention.minutes`` without a commit (7 days by
 default); dead letters replayed again after that become duplicates.
@@ -168,7 +168,7 @@ ReplayedOffsets = Mapping[int, OffsetRanges]  # done offsets by partition of the
 class Redeliveries:
     """Remembers which dead letters were replayed; this class sends nothing (a dry run).
 
-    The memory is the offsets of a group that nobody joins.
+    It remembers them in the offsets of a group that nobody joins.
     """
 
     def __init__(self, settings: Settings, topics: DeadLetterTopics) -> None:
@@ -185,7 +185,7 @@ class Redeliveries:
         )
 
     def begin(self) -> dict[int, OffsetRanges]:
-        """Return what was replayed before, by partition."""
+        """Return the offsets that were replayed before, by partition."""
         wanted = [
             TopicPartition(self._topics.dead_letters, partition)
             for partition in range(self._topics.dead_letter_partitions)
@@ -203,7 +203,7 @@ class Redeliveries:
     def send(self, records: Sequence[ProducerRecord], progress: ReplayedOffsets) -> None:
         """Send records and remember ``progress``; on ``FirstseenError`` none count as sent.
 
-        A process that is killed meanwhile may have done only one of both.
+        If the process is killed in between, records may be sent that are not remembered.
         """
 
     def close(self) -> None:
@@ -291,7 +291,7 @@ _NAMED_MAX: Final = 20
 
 
 class Selection(NamedTuple):
-    """``reasons`` empty: any. ``again``: include those that were replayed before."""
+    """Which dead letters to replay. Empty ``reasons``: any. ``again``: replayed ones too."""
 
     reasons: frozenset[str] = frozenset()
     limit: int | None = None
@@ -305,10 +305,10 @@ class NotSent(NamedTuple):
 
 
 class Account:
-    """What became of every record read.
+    """Counts the records that were read, by outcome.
 
-    ``no_dead_letter`` counts records in another form. ``left`` has the first of those not sent.
-    ``under_way`` counts records of a batch that may or may not have been sent.
+    ``no_dead_letter`` counts records in another form. ``left`` has the first records that were not
+    sent. ``under_way`` counts records of a batch that may or may not have been sent.
     """
 
     def __init__(self) -> None:
@@ -339,7 +339,7 @@ class Replay:
         redeliveries: Redeliveries,
         account: Account,
     ) -> None:
-        """``done``: replayed before."""
+        """``done`` has the offsets that were replayed before."""
         self.account = account
         self._topics = topics
         self._selection = selection
@@ -351,7 +351,7 @@ class Replay:
         self._touched: set[int] = set()
 
     def run(self, records: Iterable[ReadRecord], *, whole: bool) -> None:
-        """``whole``: the records are the whole topic, so the offsets between them are done."""
+        """With ``whole``, ``records`` are the whole topic: offsets between them count as done."""
         limit = self._selection.limit
         for record in records:
             if limit is not None and self.account.sent + len(self._batch) >= limit:

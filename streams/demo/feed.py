@@ -1,8 +1,8 @@
 """Sends a stream of records, and reads the outputs.
 
-The embedded broker drops what is older than 5 MiB of a partition
-(``streams.kafka.embedded_broker``), on every topic. A record without an output may be on any of
-them, so the bytes of all such records are limited to much less than that.
+The embedded broker keeps only the last 5 MiB of a partition
+(``streams.kafka.embedded_broker``), on every topic. A record without an output may be on any topic,
+so the feed limits the bytes of all these records to much less.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Ledger:
 
     @property
     def decided(self) -> int:
-        """Records with an output, and tombstones, which have none."""
+        """The number of records with an output, and of tombstones, which have none."""
         return self._with_output + self.tombstones
 
     @property
@@ -55,7 +55,7 @@ class Ledger:
 
     @property
     def repeated(self) -> int:
-        """Outputs beyond one for each record, including those of unknown records."""
+        """The number of outputs beyond one for each record, and of outputs of unknown records."""
         return self.outputs - self._with_output
 
     def note_sent(self, source: SourcePosition, size_bytes: int, *, is_tombstone: bool) -> None:
@@ -82,12 +82,12 @@ OPEN_BYTES_MAX: Final = 2 * 1024 * 1024
 OPEN_RECORDS_MAX: Final = 1_000
 LONGEST_BYTES: Final = OPEN_BYTES_MAX  # the longest value that can be sent
 _RECORD_OVERHEAD_BYTES: Final = 400
-"""Key, headers, fingerprint and framing, on the topic where they are largest."""
+"""Bytes of key, headers, fingerprint and framing, on the topic where they are largest."""
 _A_TURN: Final = 200
 
 
 class FeedRecord(NamedTuple):
-    """``place``: index in a generated stream. Otherwise ``where``: the origin, for people."""
+    """A record to send: ``place`` is its index in a generated stream, ``where`` a file's line."""
 
     key: bytes | None
     value: bytes | None
@@ -139,7 +139,7 @@ class Feed:
         )
 
     def turn(self) -> None:
-        """Send as many records as there is room for; raise ``KafkaException`` if one failed."""
+        """Send as many records as the limits allow; raise ``KafkaException`` if one failed."""
         for _ in range(_A_TURN):
             if self._next is None or not self._has_room(self._next):
                 break
@@ -215,7 +215,8 @@ class ObserverError(FirstseenError):
 class Observer:
     """Reads the three output topics from the beginning; calls ``on_output`` with each output.
 
-    A record that was dropped unread is an error here: it would be counted as lost by the filter.
+    If the broker dropped a record before it was read, that is an error here: otherwise the record
+    would count as lost by the filter.
     """
 
     def __init__(
@@ -247,7 +248,7 @@ class Observer:
         return len(records)
 
     def read_to_ends(self) -> None:
-        """Read everything that is there now; raise ``ObserverError`` after 20 s."""
+        """Read to the present end of each topic; raise ``ObserverError`` after 20 s."""
         ends = self._follower.ends()
         if not becomes_true(
             lambda: self._follower.has_passed(ends), _END_SECONDS, 0, pause=lambda _: self.read()

@@ -26,11 +26,11 @@ from streams.terminal.record_lines import (
 )
 
 Change = Callable[[DuplicateOutput], str]
-"""Returns what a duplicate changed of its original, "" if unknown."""
+"""Returns how a duplicate differs from its original, "" if unknown."""
 
 
 class Progress(NamedTuple):
-    """``share`` of the stream done, 0 to 1; None if unknown."""
+    """``share`` is the part of the stream that is done, 0 to 1; None if unknown."""
 
     counts: Counts
     decided: int

@@ -1,6 +1,6 @@
 """The demo: an embedded broker, one worker, a stream of documents, and an observer.
 
-All but the documents is real: the process of ``firstseen worker``, and Kafka's protocol.
+Only the documents are generated. The process of ``firstseen worker`` and Kafka's protocol are real.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from streams.settings.settings import Settings
 
 OUTPUT_PARTITIONS: Final = 4  # of each topic of documents
 RAW_PARTITIONS: Final = 1
-"""One, so that the stream keeps its order and originals come before copies."""
+"""One partition keeps the order of the stream, so originals come before copies."""
 DOCUMENTS: Final = 3_000
 SEED: Final = 1
 
@@ -45,7 +45,7 @@ _OURS: Final = (
     "web.host",
     "web.port",
 )
-# The embedded broker has no read isolation, takes a session time-out for each change of the group,
+# The embedded broker has no read isolation, needs a session time-out for each change of the group,
 # and delays an empty fetch to its maximum (see its module).
 _BESIDE: Final = {
     "delivery": "at_least_once",
@@ -55,9 +55,10 @@ _BESIDE: Final = {
 
 
 class DemoRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """``assignments``: settings of the worker, ``name=value``.
+    """``assignments`` are settings of the worker, ``name=value``.
 
-    ``documents`` None: all of ``input``. ``state_dir`` None: a temporary directory.
+    If ``documents`` is None, all of ``input`` is sent. If ``state_dir`` is None, the demo uses a
+    temporary directory.
     """
 
     documents: int | None = None
@@ -96,7 +97,7 @@ def _settings_of(request: DemoRequest, brokers: str, state_dir: Path) -> tuple[S
 
 
 class _StreamSource:
-    """The stream, for one iteration; ``truth`` is None for the user's files."""
+    """The records, which can be iterated once; ``truth`` is None for the user's files."""
 
     def __init__(self, request: DemoRequest, settings: Settings) -> None:
         self.truth = Truth() if request.input is None else None
@@ -207,7 +208,7 @@ class Demo:
         self.request = request
         self.settings = settings
         self.worker = worker
-        self.trouble = ""  # what was wrong with the worker's end, if anything
+        self.trouble = ""  # why the worker did not end cleanly, "" if it did
         self._broker = broker
         self._source = source
         self._ledger = Ledger()
@@ -258,7 +259,7 @@ class Demo:
         self._observer.close()
 
     def _change(self, duplicate: DuplicateOutput) -> str:
-        """Return what a duplicate changed, or its text; "" if the texts are forgotten."""
+        """Return how a duplicate differs, or its text; "" if the texts are not kept any more."""
         pair = self.examples.pair(duplicate)
         if pair is None:
             return ""

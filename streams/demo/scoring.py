@@ -7,9 +7,9 @@ another copy of it. For each kind of record:
     precision  duplicates that name a document of the same root / all called duplicates
 
 With parallel workers, a copy may be judged before its original; then the copy is unique and the
-original its duplicate. Kinds follow the order of the stream; the overall recall counts such a
-*swapped* original as a found copy, because the repeat was removed. Of several outputs of a record
-the first counts.
+original its duplicate. The figures of a kind follow the order of the stream; the overall recall
+counts such a *swapped* original as a found copy, because the repeat was removed. If a record has
+several outputs, the first counts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class KindScore:
     found: int = 0  # copies called a duplicate of a document with the same root
     called_duplicate: int = 0
     rightly_called: int = 0  # called a duplicate of a document with the same root
-    as_expected: int = 0  # with the expected outcome, and the right root
+    as_expected: int = 0  # with the expected kind of output, and the right root
 
     @property
     def recall(self) -> float | None:
@@ -58,11 +58,11 @@ class KindScore:
 class Score:
     kinds: Mapping[EditKind, KindScore]  # of the kinds in the stream, in order
     overall: KindScore
-    swapped: int  # originals called a duplicate of a copy of theirs
+    swapped: int  # originals that were called a duplicate of one of their copies
 
     @property
     def recall(self) -> float | None:
-        """Found copies and swapped originals by copies; None without copies."""
+        """Found copies and swapped originals, divided by all copies; None without copies."""
         copies = self.overall.copies
         return (self.overall.found + self.swapped) / copies if copies else None
 
@@ -72,7 +72,7 @@ class Score:
 
 
 class Truth:
-    """The generated records of a stream, and what the filter said of each."""
+    """The generated records of a stream, and the filter's output for each."""
 
     def __init__(self) -> None:
         self._records: list[GeneratedRecord] = []

@@ -102,7 +102,7 @@ class DemoReport(msgspec.Struct, frozen=True, kw_only=True):
         return self.lost == 0 and self.repeated == 0
 
 
-# ---- What a copy changed, in one line: “−12 +3 characters; “旧” → “新””.
+# ---- The changes of a copy, in one line: “−12 +3 characters; “旧” → “新””.
 #
 # For speed, sentences are compared first, then the words of those that differ. White space counts
 # as one space.
@@ -110,7 +110,7 @@ class DemoReport(msgspec.Struct, frozen=True, kw_only=True):
 TEXT_MAX: Final = 5_000
 """Characters of a text that are compared; the summary says if there are more."""
 WORK_MAX: Final = 40_000
-"""Budget of words and pairs of equal words to align; later passages are shown whole."""
+"""Limit of words, and of pairs of equal words, to align; later passages are shown whole."""
 
 _SENTENCE = re.compile(r".*?(?:[。！？!?；;]|[.](?=\s)|$)[”’」』\"')）]*", re.DOTALL)
 _WORD = re.compile(r"[^\W\d_\u3400-\u9fff]+|\d[\d.,]*|\s+|.", re.DOTALL)
@@ -126,8 +126,8 @@ _Change: TypeAlias = tuple[str, str]  # the old passage and the new one
 def describe_change(original_text: str, text: str) -> str:
     """Summarise in a line what changed from the original to the copy.
 
-    It says if only white space, typography or the order of sentences differ; else it gives the
-    numbers of removed and added characters, then the largest changes.
+    The line says if only white space, typography or the order of sentences differ. Otherwise it
+    gives the numbers of removed and added characters, then the largest changes.
     """
     if original_text == text:
         return "no change"
@@ -221,7 +221,7 @@ class Examples:
         self._reader = reader
         self._bytes_left = _BYTES_MAX
         self._documents: dict[SourcePosition, Document] = {}
-        self._origins: dict[SourcePosition, str] = {}  # of records that are no documents
+        self._origins: dict[SourcePosition, str] = {}  # texts of records that are no documents
         self._duplicates: list[DuplicateOutput] = []
         self._dead_letters: list[DeadLetterOutput] = []
 
@@ -248,7 +248,7 @@ class Examples:
             self._dead_letters.append(output)
 
     def pair(self, duplicate: DuplicateOutput) -> Pair | None:
-        """Return a duplicate with its texts; None if one of them is forgotten."""
+        """Return a duplicate with its texts; None if one of them is not kept any more."""
         original = self._documents.get(duplicate.original)
         copy = self._documents.get(duplicate.source)
         return Pair(duplicate, original, copy) if original and copy else None
@@ -268,7 +268,7 @@ def _bytes(document: Document) -> int:
 
 
 def _furthest(duplicates: list[DuplicateOutput]) -> list[DuplicateOutput]:
-    """Return those with the largest distance; of equal distances, the first."""
+    """Return the duplicates with the largest distances; of equal distances, the first."""
     return heapq.nlargest(PAIRS_MAX, duplicates, key=attrgetter("distance"))
 
 

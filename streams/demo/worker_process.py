@@ -1,4 +1,4 @@
-"""A worker in a process of its own: start, wait, query, stop."""
+"""Starts a worker in its own process, waits for it, queries it and stops it."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class WorkerProcessError(FirstseenError):
 
 
 class WorkerProcess:
-    """A worker as a context manager; it ends with this process, even by SIGKILL.
+    """A worker as a context manager; it ends when this process ends, even by SIGKILL.
 
-    Its settings are ``options`` (of ``firstseen worker``) alone, not the environment's. Its pages
-    are served at ``host``.
+    It gets its settings only from ``options`` (of ``firstseen worker``), not from the environment.
+    It serves its pages at ``host``.
     """
 
     def __init__(self, options: Sequence[str], log: Path, *, host: str = HOST) -> None:
@@ -60,7 +60,7 @@ class WorkerProcess:
         environment = {k: v for k, v in os.environ.items() if not k.startswith(OUR_VARIABLES)}
         command = [sys.executable, "-m", "streams.cli.worker_launcher", *self._options]
         with self.log.open("ab") as log:
-            # A session of its own: Ctrl-C reaches only the demo, which stops things in order.
+            # In its own session: Ctrl-C reaches only the demo, which stops everything in order.
             self._process = subprocess.Popen(  # noqa: S603 - our own module
                 command,
                 stdin=subprocess.PIPE,
@@ -71,20 +71,20 @@ class WorkerProcess:
             )
 
     def await_ready(self) -> None:
-        """Wait until its shards are assigned; raise ``WorkerProcessError`` after two minutes."""
+        """Wait until the worker has its shards; raise ``WorkerProcessError`` after two minutes."""
         if not becomes_true(self._is_ready, _START_SECONDS, _BETWEEN_SECONDS):
             raise WorkerProcessError(
                 f"the worker was not ready within {_START_SECONDS:g} s; {self._tail()}"
             )
 
     def check(self) -> None:
-        """Raise ``WorkerProcessError`` if it has ended."""
+        """Raise ``WorkerProcessError`` if the worker has ended."""
         code = None if self._process is None else self._process.poll()
         if code is not None:
             raise WorkerProcessError(f"the worker has ended with code {code}; {self._tail()}")
 
     def metrics(self) -> str:
-        """Return its metrics in the text format, or raise ``WorkerProcessError``."""
+        """Return the worker's metrics in the text format, or raise ``WorkerProcessError``."""
         try:
             status, text = self._get("/metrics")
         except OSError as error:
@@ -96,7 +96,7 @@ class WorkerProcess:
         return text
 
     def stop(self) -> str:
-        """Stop it; return what was wrong with its end, or ""."""
+        """Stop the worker; return why it did not end cleanly, or ""."""
         process, self._process = self._process, None
         if process is None:
             return ""

@@ -1,4 +1,4 @@
-"""From the bytes of a raw record to a document, or to the reason of its rejection.
+"""Reads the bytes of a raw record as a document, or gives the reason of its rejection.
 
 ``raw_documents`` is the entry point. Nothing here knows Kafka or settings.
 """

@@ -27,12 +27,12 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which field of the incoming object holds what, and how a value is read.
 
     A name with dots (``data.body``) is a path into nested objects, unless the object has a field of
-    that very name. An empty name (not for ``text``) means no such field. Documents of different
-    ``scope`` are never compared.
+    that very name. An empty name means that there is no such field; ``text`` cannot be empty.
+    Documents of different ``scope`` are never compared.
 
     ``format``: ``json`` and ``text`` read every value as such. ``auto`` reads JSON, or text where
     the ``content-type`` header says ``text/plain``; other values are refused, so that a broken
-    producer is noticed. The others are those of a schema registry
+    producer is noticed. The other formats need a schema registry
     (``streams.documents.schema_framing``). ``key_format`` is the same for keys, which serve as ids:
     a string, or an object with the field ``id``.
     """
@@ -72,13 +72,13 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Field:
-    """One field; null is absent. Methods raise ``UnreadableError``, by default ``WRONG_TYPE``."""
+    """A field; null counts as absent. Methods raise ``UnreadableError``, mostly ``WRONG_TYPE``."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._path = tuple(name.split("."))
         self.roots = frozenset({name, self._path[0]} - {""})
-        """An object with this field has at least one of these names."""
+        """An object that has this field has at least one of these names at its top level."""
 
     def find(self, content: dict[str, object]) -> object:
         if len(self._path) == 1 or self.name in content:
@@ -130,8 +130,8 @@ class Field:
 def identifier_of(value: object, where: str) -> str | None:
     """Return an id, None for an empty one; raise ``UnreadableError``. ``where`` is for messages.
 
-    An integer counts as its decimal digits, as ids from databases often are numbers. No other
-    number does: 1.0 and 1 are equal, but differ as text.
+    An integer becomes its decimal digits, because ids from databases are often numbers. Other
+    numbers are refused: 1.0 and 1 are equal, but differ as text.
     """
     if value is None or value == "":
         return None

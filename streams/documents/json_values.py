@@ -1,8 +1,9 @@
 """Decodes JSON from untrusted bytes, or refuses it with a reason.
 
-The result depends on the bytes alone, so that a record read again gets the same one: nesting has
-its own limit, because the interpreter's depends on the caller. The standard library decodes what
-the fast decoder refuses although RFC 8259 allows it: half a surrogate pair, or ``1e400``.
+The result depends only on the bytes, so that a record that is read again gives the same result:
+nesting has its own limit, because the interpreter's limit depends on the caller. The fast decoder
+refuses half a surrogate pair and ``1e400``, which RFC 8259 allows; the standard library decodes
+these.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ NESTING_MAX: Final = 500  # the deepest nesting of lists and objects
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
-# A whole string, or one bracket; in valid JSON every string ends.
+# Matches a whole string, or one bracket; in valid JSON every string ends.
 _STRING_OR_BRACKET: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
-_DIGITS_MAX: Final = 4_300  # of an integer; the interpreter converts no longer ones
+_DIGITS_MAX: Final = 4_300  # digits of an integer; the interpreter converts no longer integers
 
 _TYPE_NAMES: Final[tuple[tuple[type, str], ...]] = (
-    (bool, "a boolean"),  # before int, of which it is one
+    (bool, "a boolean"),  # before int, because a bool is an int
     (int, "a number"),
     (float, "a number"),
     (str, "a string"),
@@ -66,7 +67,7 @@ def decode_json(value: bytes) -> object:
         raise _nested_too_deep() from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         decoded = _decode_again(value, error)
-    # Counting brackets is cheap, and seldom reaches the limit; only then find the depth.
+    # Counting brackets is cheap. Only if their number reaches the limit, find the depth.
     if value.count(b"[") + value.count(b"{") > NESTING_MAX and _nesting(value) > NESTING_MAX:
         raise _nested_too_deep()
     return decoded
@@ -93,7 +94,7 @@ def type_named(value: object) -> str:
     for kind, name in _TYPE_NAMES:
         if isinstance(value, kind):
             return name
-    return f"a value of type {type(value).__name__}"  # of Avro or Protobuf: bytes, a date
+    return f"a value of type {type(value).__name__}"  # bytes or a date, from Avro or Protobuf
 
 
 def _decode_again(value: bytes, error: msgspec.DecodeError | UnicodeDecodeError) -> object:

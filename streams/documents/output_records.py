@@ -1,4 +1,4 @@
-"""Output records: as JSON, the value of a duplicate, and read back."""
+"""Output records: their form as JSON, the value of a duplicate, and how they are read back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simhash_core.text.profiles import index_digest
 from simhash_core.verdicts import DuplicateOf, Method
 from streams.documents.timestamps import format_rfc3339
 
-# ---- A record as a JSON value: bytes become text, or base64 with that name.
+# ---- A record as a JSON value: bytes become text, or ``{"base64": "…"}``.
 
 BytesView = str | dict[str, str] | None
 
@@ -71,7 +71,7 @@ class OriginalValue(msgspec.Struct, frozen=True):
 
 
 class DuplicateValue(msgspec.Struct, frozen=True):
-    """The order of the fields is that of the JSON."""
+    """The value of a duplicate; the JSON has its fields in the same order."""
 
     schema: str
     id: str
@@ -101,7 +101,7 @@ def encode_duplicate(
     identity: str,  # of the index, whole
     bits: int,  # of its fingerprints
     *,
-    body: bytes | None = None,  # the raw value, if it goes along; docs/formats.md has its size
+    body: bytes | None = None,  # the raw value, if it is included; docs/formats.md has its size
 ) -> bytes:
     """Return the value of a duplicate; raise ``UsageError`` for an impossible distance."""
     text, encoded = _body(body)
@@ -149,8 +149,8 @@ def _body(value: bytes | None) -> tuple[str | msgspec.UnsetType, str | msgspec.U
 
 # ---- Records of the output topics, read back (docs/formats.md).
 #
-# A record's form shows what it is, whatever its topic, so that copies of an output topic can be
-# read.
+# The form of a record shows its kind, independent of its topic, so that copies of an output topic
+# can be read.
 
 FILTER_HEADER_PREFIX: Final = "firstseen-"
 ERROR_HEADER_PREFIX: Final = "__connect.errors."
@@ -158,10 +158,12 @@ REDELIVERIES_HEADER: Final = "firstseen-redeliveries"
 """How often a dead letter was sent again; the only header of ours that a dead letter keeps."""
 VERDICT_HEADER: Final = "firstseen-verdict"
 APPLICATION_HEADER: Final = "firstseen-application"
-"""Whose index decided: on all outputs but dead letters, whose topic applications may share."""
+"""The application that decided. Dead letters lack it: applications may share their topic."""
 KEPT_HEADER: Final = "firstseen-kept-bytes"
 WHOLE_HEADER: Final = "firstseen-record-bytes"
-"""Of a dead letter that was too large: the bytes of key, value and headers, there and in all."""
+"""Bytes of key, value and headers, on the dead letter of a record that was too large: those that
+the dead letter keeps (``KEPT_HEADER``) and those of the record (``WHOLE_HEADER``).
+"""
 
 
 class UniqueOutput(msgspec.Struct, frozen=True):
@@ -230,7 +232,7 @@ def received_output(
                     named[f"{ERROR_HEADER_PREFIX}exception.message"],
                 )
     except (KeyError, ValueError, msgspec.MsgspecError):
-        pass  # it has our headers, and not our form
+        pass  # it has our headers, but another form
     return None
 
 

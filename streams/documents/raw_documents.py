@@ -103,7 +103,7 @@ class DocumentReader:
         if wanted == "text" or (wanted == "auto" and content.media_type == TEXT_PLAIN):
             if isinstance(data, bytes):
                 return decode_text(data)
-            # The data of an envelope is read like a field named "data".
+            # The data of an envelope is read as a field named "data".
             text = Field("data").string({"data": data})
             assert text is not None
             return text
@@ -191,7 +191,7 @@ class DocumentReader:
             return None
 
     def _too_large(self, source: SourcePosition, record: RawRecord, size: int) -> Rejection:
-        """Return a rejection that can be sent: key and headers if they fit, then of the value."""
+        """Return a rejection with key and headers if they fit, then what fits of the value."""
         kept = msgspec.structs.replace(record, value=None)
         cut = []
         if record_bytes(kept) > self._kept_bytes:

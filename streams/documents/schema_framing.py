@@ -30,7 +30,7 @@ class Part(NamedTuple):
 VALUE: Final = Part("the value", "fields.format", "__value_schema_id")
 KEY: Final = Part("the key", "fields.key_format", "__key_schema_id")
 
-_ID_BYTES: Final = {0: 5, 1: 17}  # length of an id, by and including its first byte
+_ID_BYTES: Final = {0: 5, 1: 17}  # length of an id with its first byte, by that byte
 _NUMBER_MAX: Final = 2**31 - 1
 
 
@@ -49,7 +49,7 @@ class SchemaId(NamedTuple):
 
 
 class SchemaDecoder(Protocol):
-    """Decodes values or keys whose schemas have been fetched, without waiting."""
+    """Decodes values or keys without waiting, because their schemas have been fetched."""
 
     def decode(self, headers: Headers, data: bytes) -> object: ...
 

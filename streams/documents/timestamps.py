@@ -27,7 +27,7 @@ _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _MS: Final = timedelta(milliseconds=1)
 
 # RFC 3339, section 5.6, and its notes: a blank for the T, and lower case. The standard library's
-# parser takes all of ISO 8601, with week numbers and bare dates.
+# parser accepts all of ISO 8601, with week numbers and dates without a time.
 _RFC3339: Final = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,64}))?"
     r"(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
@@ -97,13 +97,13 @@ def format_rfc3339(time_ms: int) -> str:
     return f"{moment.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
-# ---- Times of many lines at once
+# ---- The times of many lines together
 
 _FORM: Final = np.frombuffer(b"0000-00-00T00:00:00.000Z", dtype=np.uint8)
 
 
 def times_ms(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Return int64 (texts,); raise ``TimestampError`` for an invalid text.
+    """Return the times as int64 (texts,); raise ``TimestampError`` for an invalid text.
 
     Texts in the form ``2024-05-01T12:00:00.000Z`` are parsed together, by numpy.
     """
@@ -113,7 +113,7 @@ def times_ms(texts: Sequence[str]) -> NDArray[np.int64]:
         is_digit = (characters >= ord("0")) & (characters <= ord("9"))
         form = np.where(is_digit, ord("0"), characters)
         if np.array_equal(form, np.tile(_FORM, len(texts))):
-            with suppress(ValueError):  # a leap second, or an error to be named
+            with suppress(ValueError):  # a leap second, or an error that the slower parser names
                 # The bytes without the Z, which numpy does not take.
                 local = np.frombuffer(joined, f"S{len(_FORM)}").astype(f"S{len(_FORM) - 1}")
                 times = local.astype("datetime64[ms]").astype(np.int64)

@@ -1,6 +1,6 @@
 """One pass of a file through the deduplicator of ``firstseen dedup``, and its decisions.
 
-Only the output of duplicates, in a temporary file, is read back.
+Only the output of duplicates is read back, from a temporary file.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from streams.settings.settings import Settings
 
 # ---- Exact Jaccards of duplicates with the originals that they name.
 #
-# An original comes before its duplicates, so its text is held from its line to that of its last
-# duplicate; no other text is held.
+# An original comes before its duplicates. So its text is in memory from its own line to the line of
+# its last duplicate; no other text is in memory.
 
 Named = tuple[int, int]  # numbers of a duplicate and of the original that it names
 
@@ -46,7 +46,7 @@ def exact_jaccards(
 ) -> dict[Named, float]:
     """Return the exact Jaccard of each of ``named``, in one pass through all documents.
 
-    ``named`` may be of several runs. ``watch`` is called with the number of documents done.
+    ``named`` may come from several runs. ``watch`` is called with the number of documents done.
     """
     of_duplicate: dict[int, set[int]] = defaultdict(set)
     last_duplicate: dict[int, int] = {}
@@ -76,8 +76,8 @@ Watch = Callable[[DedupInputs, RunProgress], None]  # called after each commit
 class Decided(NamedTuple):
     """The decisions of a pass, by document number.
 
-    ``originals``: of each document, itself if unique. ``distances``: of each duplicate, in bits.
-    ``counts``: documents by verdict name.
+    ``originals`` has the original of each document: itself if it is unique. ``distances`` has the
+    bits of each duplicate. ``counts`` has the number of documents by the verdict's name.
     """
 
     originals: array[int]
@@ -126,7 +126,7 @@ def decide(
 _DIGEST_BYTES: Final = 16
 
 _THRESHOLDS: Final = ("blocks=", "distance=", "mean=")
-_VERIFIED_AT: Final = "@"  # precedes the threshold in the identity of a confirmation
+_VERIFIED_AT: Final = "@"  # precedes the threshold in the identity of a verifier
 _Fingerprints = dict[bytes, Fingerprinted]
 
 

@@ -31,8 +31,8 @@ _DIGITS: Final = 6
 class Quality(msgspec.Struct, frozen=True, kw_only=True):
     """Shares are 0 to 1 with six digits; None if there was nothing to measure.
 
-    ``streams.evaluation.figures`` defines them. ``joined_pairs``: the denominator of precision.
-    ``documents_per_second``, ``seconds`` and ``cpu_seconds`` are of the deduplication alone.
+    ``streams.evaluation.figures`` defines them. ``joined_pairs`` is the denominator of precision.
+    ``documents_per_second``, ``seconds`` and ``cpu_seconds`` measure only the deduplication.
     """
 
     documents: int
@@ -65,7 +65,7 @@ def quality_of(
     jaccards: Mapping[int, float],
     profile: str,
 ) -> Quality:
-    """Compute the figures of a pass; ``jaccards``: of each duplicate with its original."""
+    """Compute the figures of a pass; ``jaccards`` has that of each duplicate and its original."""
     originals = decided.originals
     counted = figures.precision_counts(originals, documents.groups, pairs)
     recall = figures.recall(originals, pairs)
@@ -110,7 +110,7 @@ Watch = Callable[[str, int, int], None]  # called with a step, the amount done, 
 
 
 def unwatched(_step: str, _done: int, _total: int) -> None:
-    """Watch nothing."""
+    """Ignore the progress."""
 
 
 class Labelled(NamedTuple):
@@ -177,7 +177,7 @@ _BATCH: Final = 250
 
 
 class PairDistances(NamedTuple):
-    """In bits. ``unrelated``: random pairs of different groups. ``of``: by pair of numbers."""
+    """Distances in bits; those of ``unrelated`` are of random pairs of different groups."""
 
     positives: list[int]
     negatives: list[int]

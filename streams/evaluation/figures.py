@@ -4,8 +4,8 @@ Documents are numbered in file order. Two documents are *joined* if they have th
 unique document is its own. So all pairs of an original and its duplicates are joined.
 
 - **recall**: joined labelled positives / all labelled positives.
-- **caught**: labelled positives whose later document is a duplicate of anything / all of them. In
-  dense clusters this matters most: the repeat is removed, whatever it was said to repeat.
+- **caught**: labelled positives whose later document is a duplicate of anything / all labelled
+  positives. In dense clusters this matters most: the repeat is removed, whatever original it names.
 - **precision**: right joined pairs / joined pairs. A pair is right if both documents are of one
   group; pairs labelled −1 are left out. If one has no group, the label decides (1 right, 0 wrong),
   and pairs without a label are left out.
@@ -13,7 +13,7 @@ unique document is its own. So all pairs of an original and its duplicates are j
 - **false_duplicates**: duplicates whose exact Jaccard with the original that they name is below
   0.5 / all duplicates.
 
-A figure over nothing is None.
+A figure is None if its denominator is 0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Makes near-duplicates of unlabelled texts by realistic edits.
 
-Insertions come from another text of the collection. All draws follow from the random numbers.
+Insertions come from another text of the collection. Equal random numbers give equal edits.
 """
 
 from __future__ import annotations
@@ -134,15 +134,15 @@ def edited_copies(texts: Sequence[str], copies: int, seed: int) -> list[EditedCo
 
 # ---- A labelled sample of unlabelled documents: originals and edited copies.
 #
-# Documents are drawn at random. Repeats among them, by the deduplicator and the exact Jaccard, are
-# left out, so that a join across originals is wrong. A copy is a positive of its original if the
-# two share half of their character 5-grams, else it is not scored.
+# Documents are drawn at random. Those that repeat others, by the deduplicator and the exact
+# Jaccard, are left out, so that each join of two originals is wrong. A copy is a positive of its
+# original if the two share half of their character 5-grams; otherwise it is not scored.
 
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class InjectedSample(NamedTuple):
-    """``repeats``: repeats among the drawn documents, left out."""
+    """``repeats`` is the number of drawn documents that repeat others, and are left out."""
 
     labelled: Labelled
     drawn: int

@@ -2,8 +2,8 @@
 
 Documents are JSON lines with ``id``, ``text`` and optional ``group``. Pairs are tab-separated,
 under a header that names ``id1``, ``id2``, ``label`` and optional ``jaccard`` in any order. Both
-may be gzip. The first unreadable line is an error, because the figures would not be of the whole
-file.
+may be gzip. The first unreadable line is an error, because without it the figures would not
+describe the whole file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LabelledFileError(FirstseenError):
 
 
 class LabelledDocuments(NamedTuple):
-    """``by_line``: number of a document by number of its line, both from 0."""
+    """``by_line`` has the number of each document by the number of its line, both from 0."""
 
     ids: Sequence[str]
     groups: Sequence[str | None]

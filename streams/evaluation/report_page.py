@@ -49,7 +49,7 @@ _CHARTS: Final = "charts.html"
 
 
 class Series(NamedTuple):
-    """Named values; None where there is none. ``colour`` is the number of a variable."""
+    """Named values, None where one is missing. ``colour`` is the number of a CSS variable."""
 
     name: str
     values: Sequence[float | None]
@@ -69,7 +69,7 @@ class Chart(NamedTuple):
 def histogram(
     chart: Chart, labels: Sequence[str], series: Sequence[Series], mark: float | None = None
 ) -> Markup:
-    """Draw shares by bin, series side by side; ``mark``: a line at this many bins."""
+    """Draw shares by bin, series side by side, and a line at ``mark``, which is in bins."""
     largest = max((value for row in series for value in row.values if value), default=0.0)
     steps = (0.04, 0.08, 0.12, 0.2, 0.4, 0.6, 0.8, 1.0)
     top = next((step for step in steps if largest <= step), 1.0)
@@ -79,7 +79,7 @@ def histogram(
 def lines(
     chart: Chart, xs: Sequence[float], series: Sequence[Series], mark: float | None = None
 ) -> Markup:
-    """Draw values over ascending ``xs``, up to 1; ``mark``: a line at this x."""
+    """Draw values up to 1 over ascending ``xs``, and a line at x = ``mark``."""
     values = [value for row in series for value in row.values if value is not None]
     lowest = min(values, default=0.0)
     low = next((step for step in (0.9, 0.8, 0.6, 0.5) if lowest >= step), 0.0)
@@ -95,7 +95,7 @@ def legend(series: Sequence[Series]) -> Markup:
     return part(_CHARTS, "legend", series)
 
 
-CASES_MAX: Final = 8  # number of misses, and of false joins, that are shown with their texts
+CASES_MAX: Final = 8  # the most misses, and the most false joins, that are shown with their texts
 
 
 class CaseGroup(NamedTuple):
@@ -204,8 +204,8 @@ def _misses(evaluated: Evaluated) -> list[_Wrong]:
 def _false_joins(evaluated: Evaluated) -> list[_Wrong]:
     """Return wrong duplicates, the least similar first.
 
-    Wrong: labelled 0; without a label, of another group; unless labelled 1 or -1, less than half
-    shared.
+    A duplicate and its original are wrong if they are labelled 0, if they have no label and are of
+    different groups, or if they share less than half and are not labelled 1 or -1.
     """
     documents, originals = evaluated.labelled.documents, evaluated.decided.originals
     labels = {(pair.first, pair.second): pair.label for pair in evaluated.labelled.pairs}

@@ -1,8 +1,8 @@
-"""Finds profile and threshold for a wanted precision, and how certain that is.
+"""Finds profile and threshold for a wanted precision, and how certain the choice is.
 
-A precision measured on few pairs says little. So each has a lower bound, by Wilson's score interval
-at 95 % (one-sided): the true precision is above it in 19 of 20 samples. If the bound of the best
-choice is below the wanted precision, the sample is too small.
+A precision measured on few pairs is uncertain. So each one has a lower bound, by Wilson's score
+interval at 95 % (one-sided): the true precision is above it in 19 of 20 samples. If the bound of
+the best choice is below the wanted precision, the sample is too small.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from streams.evaluation.labelled_files import documents_again
 from streams.offline.index_plan import sketch_bytes, state_bytes_per_document
 from streams.settings.settings import Settings
 
-# ---- The figures at other thresholds, each from a pass of its own.
+# ---- The figures at other thresholds, each from a separate pass.
 #
-# A pass cannot be derived from pair distances: a document that is no duplicate any more becomes an
-# original for others. The fingerprints are made once.
+# Pair distances cannot replace a pass: a document that is no longer a duplicate becomes an original
+# for others. Fingerprints are made only once.
 
 DOCUMENTS_MAX: Final = 50_000
 """Maximum for a sweep: the fingerprints are in memory, and each pass takes time."""
@@ -65,7 +65,7 @@ def with_threshold(settings: Settings, at: Threshold) -> Settings:
 
 
 def distances_around(settings: Settings) -> list[Threshold]:
-    """Return distances around the one in force and that one, ascending."""
+    """Return the distance in force and distances around it, ascending."""
     profile = settings.index_profile()
     low, high = 0, profile.bits // 2
     around = {round(profile.distance * share) for share in _DISTANCE_SHARES}
@@ -77,7 +77,7 @@ def distances_around(settings: Settings) -> list[Threshold]:
 
 
 def confirmations_around(settings: Settings) -> list[Threshold]:
-    """Return similarities around the one in force; nothing if candidates are not confirmed."""
+    """Return similarities around the one in force; none without a verifier."""
     profile = settings.index_profile()
     if profile.verifier() is None:
         return []
@@ -86,7 +86,7 @@ def confirmations_around(settings: Settings) -> list[Threshold]:
 
 
 def means_around(settings: Settings) -> list[Threshold]:
-    """Return means around the one in force; nothing if there is none."""
+    """Return means around the one in force; none if it is not set."""
     at = threshold_of(settings)
     if not at.mean_at:
         return []
@@ -129,7 +129,7 @@ _Z: Final = 1.6449  # the 95 % quantile of the normal distribution
 class TunedPoint(msgspec.Struct, frozen=True, kw_only=True):
     """A profile at a threshold, with its figures; None if there was nothing to measure.
 
-    ``*_low``: lower bounds. ``joined_pairs``: the denominator of precision.
+    Fields ``*_low`` are lower bounds. ``joined_pairs`` is the denominator of precision.
     """
 
     profile: str
@@ -150,8 +150,9 @@ class TunedPoint(msgspec.Struct, frozen=True, kw_only=True):
 class Tuned(msgspec.Struct, frozen=True, kw_only=True):
     """``recommended`` is None if no point reaches the wanted precision.
 
-    ``enough``: whether its lower bound does. ``pairs_needed``: joined pairs that would suffice with
-    the same share of right ones; None if no number does, or nothing is recommended.
+    ``enough`` says whether its lower bound reaches it. ``pairs_needed`` is the number of joined
+    pairs that would suffice with the same share of right pairs; None if no number would, or without
+    a recommendation.
     """
 
     precision_wanted: float
@@ -171,8 +172,8 @@ def tune(
 ) -> Tuned:
     """Try each profile at thresholds around its own, one kind after the other.
 
-    The mean of two similarities tells the most, so it is first, where there is one; then, at the
-    best of these, come distances, and then similarities.
+    The mean of two similarities is the most informative threshold, so means come first, if the
+    profile has one. Then come distances at the best mean, and similarities at the best distance.
     """
     curve: list[TunedPoint] = []
     for name, settings in profiles:
@@ -193,7 +194,8 @@ def tune(
 def best(curve: Iterable[TunedPoint], precision_wanted: float, positives: int) -> TunedPoint | None:
     """Return the precise enough point with the highest recall.
 
-    Of those within one standard error of it, the one with the smallest state.
+    Among points within one standard error of that recall, it returns the one with the smallest
+    state.
     """
     fits = [
         (point.recall, point)
@@ -229,7 +231,7 @@ def lower_bound(share: float | None, count: int) -> float | None:
 
 
 def pairs_needed(precision_wanted: float, share_right: float | None) -> int | None:
-    """Return how many joined pairs with this share have the wanted precision as lower bound."""
+    """Return how many joined pairs with this share raise the lower bound to the wanted one."""
     above = (share_right or 0.0) - precision_wanted
     if above <= 0:
         return None

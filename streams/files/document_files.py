@@ -1,8 +1,8 @@
 """Files of documents: found in folders, checked before the work begins, opened.
 
 The name without ``.gz`` or ``.zst`` decides the kind: ``.csv`` and ``.tsv`` are tables with a
-header, ``.parquet`` is a table, others have a document a line. In a folder, a file that is neither
-a table nor ``.jsonl`` or ``.ndjson`` is one document.
+header, ``.parquet`` is a table, other files have one document per line. In a folder, a file that is
+neither a table nor ``.jsonl`` or ``.ndjson`` is one document.
 """
 
 from __future__ import annotations
@@ -183,14 +183,14 @@ def text_rows(
 
 # ---- Records to be sent, from files, folders and standard input.
 #
-# A line is sent unchanged, whatever it holds: the filter judges it. Its key is its id if it has
+# Every line is sent unchanged, because the filter judges its content. Its key is its id, if it has
 # one. A file of a folder is one document; its id is its path within the folder.
 
 _LINE_SUFFIXES: Final = (".jsonl", ".ndjson")
 
 
 class InputRecord(NamedTuple):
-    where: str  # its origin, for people
+    where: str  # its origin, for messages
     size_bytes: int
     key: bytes | None
     value: bytes | None  # None: it is too long
@@ -206,7 +206,9 @@ class InputDocuments:
     def __init__(self, paths: Sequence[str], fields: FieldSettings, longest_bytes: int) -> None:
         self.blank_lines = 0
         self.unreadable = 0
-        """Lines and files that will become dead letters: no JSON object, invalid id, not UTF-8."""
+        """The number of lines and files that will become dead letters, because they are no JSON
+        object, have an invalid id, or are not UTF-8.
+        """
         self._fields = fields
         self._id = Field(fields.id)
         self._longest_bytes = longest_bytes
@@ -436,5 +438,5 @@ def _check_content(path: str) -> None:
 
 
 def _encodable(name: str) -> str:
-    """Return a name that UTF-8 can encode, whatever bytes the file system has."""
+    """Return a name that UTF-8 can encode, for any bytes in the file system."""
     return name.encode(errors="surrogateescape").decode(errors="replace")

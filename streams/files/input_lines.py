@@ -1,7 +1,7 @@
 r"""Lines of a file (``.gz``, ``.zst`` or plain) or of standard input, with a length limit.
 
-A line ends in ``\n``, which the last one may lack; a ``\r`` before it stays. Of a line over the
-limit only the size is kept, so it is never in memory.
+A line ends in ``\n``, which the last line may lack; a ``\r`` before it stays. If a line is over the
+limit, only its size is kept, so it is never in memory.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Line(NamedTuple):
 
 
 class LineSource(ABC):
-    """Where documents are read from: lines, or rows of a table as lines of JSON."""
+    """A source of documents: lines, or rows of a table as lines of JSON."""
 
     name: str
     total_bytes: int | None  # size of the file; None for a pipe
@@ -175,7 +175,7 @@ class InputLines(LineSource):
 
     @property
     def bytes_read(self) -> int:
-        """The part of ``total_bytes`` that has been read; packed bytes of a packed file."""
+        """How many of ``total_bytes`` have been read; of a packed file, packed bytes."""
         return self._raw.tell() if self.total_bytes is not None else 0
 
     def __iter__(self) -> Iterator[Line]:
@@ -187,7 +187,7 @@ class InputLines(LineSource):
     def block(self) -> bytes:
         r"""Return the next lines, about 2 MiB, each ended by ``\n``; empty at the end.
 
-        Faster than one by one. Raises ``InputFileError``, also for a line over the limit.
+        This is faster than line by line. Raises ``InputFileError``, also for a line over the limit.
         """
         with self._errors_named():
             content = self._lines.read(_BLOCK_BYTES)

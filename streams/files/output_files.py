@@ -54,8 +54,8 @@ class OutputFile(ABC):
 class NewFile(OutputFile):
     """Writes ``.partial`` beside the path; ``finish`` renames it, ``close`` removes it.
 
-    The file is gzip if its name ends in ``.gz``, without time and name, so equal content gives
-    equal bytes.
+    The file is gzip if its name ends in ``.gz``. The gzip header has no time and no name, so equal
+    content gives equal bytes.
     """
 
     def __init__(self, path: Path) -> None:

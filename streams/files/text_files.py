@@ -1,4 +1,4 @@
-"""Single texts, and single documents out of files, for commands that inspect them."""
+"""Reads single texts and documents from files, for commands that inspect them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_TIME_MS: Final = 0  # a file's own time changes with each copy
 
 
 class Refused(NamedTuple):
-    """Why a line is no document."""
+    """The reason why a line is no document."""
 
     reason: RejectionReason
     detail: str

@@ -5,8 +5,8 @@
     <directory>/shard-<partition>/           a RocksDB
     <directory>/shard-<partition>.json       what it is a copy of, and the digest of each file
 
-The store of a stopped worker is copied by files; that of a running one row by row, from a view as
-of one commit. A restored store reads everything newer from its changelog.
+The store of a stopped worker is copied file by file; that of a running worker row by row, from a
+view of one commit. A restored store reads everything newer from its changelog.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class CheckpointFile(msgspec.Struct, frozen=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """What a checkpoint is a copy of."""
+    """The manifest of a checkpoint: which shard and which state it is a copy of."""
 
     schema: str
     application: str
@@ -178,7 +178,7 @@ def restore_checkpoint(
 
 def refuse_open(shard: LocalShard) -> None:
     """Raise ``StoreLockedError`` if a process has the store open."""
-    with suppress(StoreCorruptError), closing(_opened(shard)):  # no process has a damaged one open
+    with suppress(StoreCorruptError), closing(_opened(shard)):  # no process opens a damaged store
         return
 
 

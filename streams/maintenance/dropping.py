@@ -26,7 +26,7 @@ _AGAIN_SECONDS: Final = 0.2
 
 
 class Dropped(msgspec.Struct, frozen=True, kw_only=True):
-    """What was deleted; ``topics`` were created again, empty."""
+    """The deleted parts; ``topics`` were created again, empty."""
 
     application: str
     shards: list[int]

@@ -1,4 +1,4 @@
-"""Entries of shards as lines of JSON, in log order: what ``index export`` writes."""
+"""Entries of shards as lines of JSON in log order, which ``index export`` writes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from streams.store.shard_directory import LocalShard, ShardView, shard_view
 #     {"schema": "firstseen.index-export/1", "index": "firstseen-index/1 bits=64 …", …}
 #     {"id": "…", "source": {…}, "time": "…", "fingerprint": "9c3f00e1a7d2485b", "content": "…", …}
 #
-# The first line names the index. Lines that were not exported need only an id and a fingerprint;
-# then the source is the line's place in its file, and content and time are unknown.
+# The first line names the index. Lines of other origin need only an id and a fingerprint; then the
+# source is the line's position in its file, and content and time are unknown.
 
 EXPORT_SCHEMA: Final = "firstseen.index-export/1"
 
@@ -65,7 +65,7 @@ class EntryLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     content: str = ""  # digest of the normalised content, in its scope; hexadecimal
     sketch: bytes = b""  # base64
     scope: str = ""
-    sequence: int | None = None  # place in the log
+    sequence: int | None = None  # the offset in the log
 
 
 _encode = msgspec.json.Encoder().encode
@@ -151,7 +151,7 @@ class EntryLines:
     def _decoded(
         self, first: int, content: bytes, name: str
     ) -> tuple[Sequence[int], list[EntryLine]]:
-        """Return lines and their numbers: decoded together if all are valid, else one by one."""
+        """Return lines and their numbers; if one is invalid, decode them one by one to name it."""
         try:
             lines = _decode_lines(content)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -162,14 +162,14 @@ class EntryLines:
         texts = [each for each in enumerate(content.split(b"\n"), first) if each[1].strip()]
         numbers = [number for number, _ in texts]
         lines = [self._line(number, text, name) for number, text in texts]
-        # Check all digits at once: one by one takes as long as everything else.
+        # Check all digits together: one by one takes as long as everything else.
         for number, line in zip(numbers, lines, strict=True) if not _are_hex(lines) else ():
             if not _are_hex([line]):
                 raise _wrong(name, number, "fingerprint or content has other than hex digits")
         return numbers, lines
 
     def _are_usual(self, lines: Sequence[EntryLine]) -> bool:
-        """Whether all lines have a fingerprint and no problem."""
+        """Return whether all lines have a fingerprint and are valid."""
         sources = [line.source for line in lines if line.source is not None]
         return (
             {len(line.fingerprint) for line in lines} <= {2 * self._bytes}
@@ -268,8 +268,8 @@ def export_entries(
 ) -> int:
     """Write a header and a line for each entry; return the number of entries.
 
-    Each store is read as of when it was opened. Raises ``StoreError``, and ``IndexMismatchError``
-    if the shards belong to different indexes.
+    Each store is read in the state in which it was opened. Raises ``StoreError``, and
+    ``IndexMismatchError`` if the shards belong to different indexes.
     """
     with ExitStack() as opened:
         views = [opened.enter_context(shard_view(shard.path)) for shard in stores]

@@ -42,25 +42,25 @@ class ShardStats(msgspec.Struct, frozen=True, kw_only=True):
     documents: int
     undecidable: int
     bytes: int
-    oldest: str | None  # time of a document
+    oldest: str | None  # the time of the oldest document
     newest: str | None
-    first_log_offset: int | None  # of its entries
+    first_log_offset: int | None  # the lowest log offset of its entries
     last_log_offset: int | None
     next_raw: int | None  # the raw offset to output next
     log_position: int | None  # where reading the log resumes after a restart
-    changelog_offset: int  # the store has read up to there
+    changelog_offset: int  # the store has read the changelog up to this offset
 
 
 class StandbyStats(msgspec.Struct, frozen=True, kw_only=True):
     """The standbys of the whole index."""
 
     wanted: int  # the setting
-    shards_without: list[int] | None  # no running worker has one open; None: unknown
+    shards_without: list[int] | None  # no running worker has their standby open; None: unknown
     why_unknown: str | None
 
 
 class IndexStats(msgspec.Struct, frozen=True, kw_only=True):
-    """All shards together."""
+    """Figures of all shards together."""
 
     application: str
     documents: int
@@ -84,7 +84,7 @@ def index_stats(
     standbys: StandbyStats | None,
     report: Report,
 ) -> IndexStats:
-    """Return the figures, by ``scheme`` and ``identity`` of the settings; raise ``StoreError``."""
+    """Return the figures; ``scheme`` and ``identity`` are the settings'. Raise ``StoreError``."""
     shards: list[ShardStats] = []
     parts: list[Prints] = []
     for done, shard in enumerate(stores):

@@ -1,4 +1,4 @@
-"""The topics of an index, as commands that change it see them."""
+"""Reads the topics of an index, for commands that change the index."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def refuse_running_workers(admin: AdminClient, settings: Settings) -> None:
 
 
 class ExclusiveMember:
-    """The only member of a group, which owns all partitions, until ``metadata`` raises.
+    """The only member of a group, which owns all partitions; ``metadata`` raises if that ends.
 
     The coordinator refuses its transaction as soon as another member has joined.
     """
 
     def __init__(self, settings: Settings, partitions: int, name: str) -> None:
-        """``partitions``: of the raw topic; ``name``: of this member."""
+        """``partitions`` is the raw topic's number; ``name`` is that of this member."""
         self._topic = settings.topics.raw
         self._wanted = frozenset(range(partitions))
         self._owned: set[int] = set()
@@ -154,7 +154,7 @@ def _committed(
     return {each.partition: each.offset for each in committed if each.offset >= 0}
 
 
-# ---- What the changelog says of each shard: its progress and its latest entry.
+# ---- The progress and the latest entry of each shard, as its changelog has them.
 
 NOTHING: Final = -1
 
@@ -212,13 +212,13 @@ def _head(log: Changelog) -> ShardHead:
     return ShardHead(log.partition, progress, latest)
 
 
-# ---- The log as a new worker would read it.
+# ---- The log, read as a new worker would read it.
 
 _DAMAGES_NAMED = 20
 
 
 class LogCutError(FirstseenError):
-    """The log lacks records that the shards need; the message says how to go on."""
+    """The log lacks records that the shards need; the message says how to continue."""
 
 
 class LogState(NamedTuple):
@@ -248,7 +248,7 @@ class LogState(NamedTuple):
 
 
 def read_log(settings: Settings, identity: str, shards: list[ShardHead]) -> LogState:
-    """Read the log from where the shards need it; nothing if no shard has progress. Blocking.
+    """Read the log from where the shards need it; read nothing if none has progress. Blocking.
 
     Raises ``LogCutError`` if that part is missing, and what ``Changelog.read`` raises.
     """

@@ -1,7 +1,7 @@
 """One transaction in which a command changes an index: changelog and the group's offsets.
 
 It may be large: records are sent while they are made, and nobody sees them before the commit. The
-broker limits it to ``transaction.max.timeout.ms``, 15 minutes by default.
+broker limits its time to ``transaction.max.timeout.ms``, 15 minutes by default.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from streams.worker.log_codec import LogCodec
 # ---- Reserved log offsets: control records without decisions, and fillers.
 #
 # They are appended outside of the transaction, because a transaction marker would move the log's
-# end past its last record, and readers detect the end by its offset. They are true whatever becomes
-# of the transaction: all shards must report, and nothing is decided.
+# end past its last record, and readers detect the end by its offset. They stay valid if the
+# transaction is aborted: they only say that all shards must report, and that nothing is decided.
 
 _FILLERS_AT_ONCE: Final = 20_000
 
@@ -35,7 +35,7 @@ FILLER: Final = b"\x00"  # a record that only takes up an offset; readers skip i
 
 
 class LogReservations:
-    """Appends to the log; methods raise ``UnansweredError`` and ``DeliveryError``."""
+    """Reserves offsets of the log; methods raise ``UnansweredError`` and ``DeliveryError``."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class LogReservations:
     ) -> None:
         """Continue from the end of ``replica``; ``heads`` of all chains are in each control record.
 
-        ``begins``: the records start a new chain, before which nothing is undecided.
+        With ``begins`` the records start a new chain, before which nothing is undecided.
         """
         self._topic = settings.topics.log
         self._codec = LogCodec(identity)
@@ -77,7 +77,7 @@ class LogReservations:
             value = self._codec.encode(control, self._version)
             sent = self._producer.send([ProducerRecord(self._topic, None, value, 0)])
             offset = self._previous = sent[0] - 1
-            # A reader that starts at a record must learn from it everything before it.
+            # A reader that starts at this record must learn from it what came before.
             known = not self._begins or self._next >= offset
             if self._begins:
                 self._next = offset + 1
@@ -109,7 +109,7 @@ class IndexTransaction:
     """A transaction, open inside its block; without ``commit`` it is aborted."""
 
     def __init__(self, settings: Settings, name: str) -> None:
-        """``name`` of the command is part of the transactional id."""
+        """``name`` is the command's, and part of the transactional id."""
         self._topics = settings.topics
         self._failure: KafkaError | None = None
         self._committed = False

@@ -1,8 +1,8 @@
 """Loads documents into an index in one transaction, before any later document.
 
-An entry in a shard's changelog needs a sequence number, which is its place in the log. So for each
-few thousand documents, a control record without decisions is appended to the log, and its offset is
-theirs. It names all shards: a leader then waits for the report of each.
+An entry in a shard's changelog needs a sequence number, which is an offset in the log. So for every
+few thousand documents, the load appends a control record without decisions to the log, and the
+documents get its offset. The record names all shards, so a leader waits for the report of each.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ from streams.store.row_codec import EntryBlock
 from streams.topics.admin import TopicsError, partitions_of
 from streams.worker.index_on_kafka import Claim, Difference, differences, reading_rules
 
-# ---- The spool: a temporary file that holds everything until all of it is known to be readable.
+# ---- The spool: a temporary file that holds everything until the whole input has been read.
 
 _LENGTH_BYTES: Final = 4
 
@@ -91,7 +91,7 @@ _decode = msgspec.msgpack.Decoder(_Run).decode
 
 
 class LoadSpool:
-    """Runs in a temporary file, first written, then read; deleted at the end of the block."""
+    """Keeps runs in a temporary file: written first, then read, and deleted after the block."""
 
     def __init__(self) -> None:
         self.documents = 0
@@ -116,7 +116,7 @@ class LoadSpool:
             yield LoadedRun(run.topic, run.partition, decode_columns([run.columns]))
 
 
-# ---- Documents of any sources as runs of one source each, the form of the index.
+# ---- Documents of any sources as runs. A run has one source; this is the form of the index.
 
 BATCH_DOCUMENTS: Final = 8192  # documents that are read and turned into runs together
 _RUN_BYTES: Final = 512 * 1024  # a run is one record of the changelog: well below the topic's limit
@@ -188,7 +188,7 @@ class FileSource:
         jobs: int | None = None,
         announce: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """``form`` auto: the first line decides. ``jobs`` None: a process for each core.
+        """``form`` auto: the first line decides. ``jobs`` None: one process for each core.
 
         ``announce`` is called with what the user should know before the load.
         """
@@ -350,12 +350,12 @@ class IndexNotEmptyError(FirstseenError):
 
 @dataclass(slots=True)
 class LoadAccount:
-    """What was loaded."""
+    """The figures of a load."""
 
     documents: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     shards: dict[int, int] = field(default_factory=dict)
-    begins: dict[int, int] = field(default_factory=dict)  # the raw offset that a shard reads first
+    begins: dict[int, int] = field(default_factory=dict)  # where each shard starts to read
     log_offset: int = NO_CONTROL
     seconds: float = 0.0
 
@@ -372,9 +372,9 @@ class Loading:
     ) -> None:
         """Inspect the index and refuse an impossible load. Blocking.
 
-        ``adds``: the index may already have documents. ``begin``: where workers start to read raw
-        records: ``EARLIEST``, ``LATEST``, or the application whose offsets to continue from; None
-        if the index has progress, or the raw topic is empty.
+        With ``adds`` the index may already have documents. ``begin`` says where workers start to
+        read raw records: ``EARLIEST``, ``LATEST``, or the application from whose offsets they
+        continue; None if the index has progress, or the raw topic is empty.
 
         Raises ``IndexNotEmptyError``, ``WorkersRunError``, ``UsageError`` and others.
         """
@@ -393,7 +393,7 @@ class Loading:
     def run(self, source: LoadSource, report: Report) -> LoadAccount:
         """Load all of a source, or nothing. Blocking.
 
-        Raises what the source raises, ``WorkersRunError`` if a worker was started meanwhile, and
+        Raises what the source raises, ``WorkersRunError`` if a worker was started in between, and
         ``IndexChangeError``.
         """
         began = time.monotonic()
@@ -445,7 +445,7 @@ class Loading:
     ) -> LogClock | None:
         """Send each run to the shard with the fewest entries; return the clock after them.
 
-        As in a packet, a log offset has at most one record of each shard.
+        A shard gets at most one record for a log offset, as with packets.
         """
         counts = dict.fromkeys(range(self._topics.raw.partitions), 0)
         profile = self._settings.index_profile()

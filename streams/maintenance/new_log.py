@@ -1,8 +1,8 @@
 """Starts a new log for an index whose log was lost, or truncated past what its shards need.
 
 The shards keep their entries, outputs and raw offsets; documents in flight are sent again. The new
-log starts after the place of every entry, because a sequence number must never be used twice: a new
-topic is filled up to there with empty records, which nobody reads.
+log starts after the offset of every entry, because a sequence number must never be used twice. So
+a new topic is filled up to that offset with empty records, which nobody reads.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class LogNotNeededError(FirstseenError):
 
 class NewLog(msgspec.Struct, frozen=True, kw_only=True):
     application: str
-    log_offset: int  # its start
-    filled: int  # empty records before it
+    log_offset: int  # where it starts
+    filled: int  # empty records before the start
     shards: dict[str, int]  # the next raw offset by partition
-    read_again: int  # raw records from there on
+    read_again: int  # raw records that are read again, from these offsets on
 
 
 def begin_new_log(
@@ -138,7 +138,7 @@ def _latest_offset(shard: ShardHead) -> int:
 
 
 def _clock(shards: list[ShardHead]) -> LogClock | None:
-    """Return the latest watermark of the shards: all start at the same place."""
+    """Return the latest watermark of the shards, because all start with the same one."""
     clocks = [each.progress.progress.clock for each in shards if each.progress is not None]
     known = [each for each in clocks if each is not None]
     return max(known, key=lambda each: each.watermark, default=None)

@@ -49,9 +49,9 @@ from streams.worker.index_on_kafka import Claim, refuse_other_settings
 
 # ---- The rows of a shard's store against the records of its changelog.
 #
-# An entry is held as its sequence number and a digest of its content, 16 bytes on each side; a
-# shard of ten million entries takes 320 MB. RocksDB checks the checksum of each block, librdkafka
-# that of each batch.
+# Of each entry, only its sequence number and a digest of its content are in memory: 16 bytes for
+# the store and 16 for the changelog. A shard of ten million entries takes 320 MB. RocksDB checks
+# the checksum of each block, librdkafka that of each batch.
 
 Where = Literal["disk", "changelog", "log", "group"]
 
@@ -93,9 +93,9 @@ class Entries(NamedTuple):
 
 
 class ChangelogContent(NamedTuple):
-    entries: Entries  # live at its end
+    entries: Entries  # entries that are live at the changelog's end
     before: NDArray[np.uint64]  # entries before the offset up to which the store has read
-    records_behind: int  # after that offset
+    records_behind: int  # records after that offset
     findings: list[Finding]
 
 

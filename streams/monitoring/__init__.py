@@ -1,4 +1,4 @@
-"""What a worker says about itself: metrics, lag, health, stalls.
+"""A worker's metrics, lag, health and stalls.
 
-All steps of the data path may call it; it calls none of them.
+All steps of the data path may call this folder; it calls none of them.
 """

@@ -12,13 +12,13 @@ import msgspec
 
 from streams.topics.consumer_group import GroupState, Member
 
-# ---- What a worker writes beside its committed offsets, for the others to show.
+# ---- The note that a worker commits with its offsets, so that the other workers can show it.
 #
 # Kafka keeps a text, the metadata, with each committed offset. It is committed with the outputs
-# that it counts, so the figures are exact; and one request reads it for any number of workers.
+# that it counts, so the figures are exact; and one request reads the texts of all workers.
 
 METADATA_BYTES_LIMIT: Final = 2048
-"""A broker takes 4,096 (``offset.metadata.max.bytes``) by default."""
+"""A broker accepts 4,096 bytes (``offset.metadata.max.bytes``) by default."""
 
 _MILLISECONDS: Final = 1000
 
@@ -98,7 +98,7 @@ class GroupWatch:
     def group(self) -> Group | None:
         """Return the last known state, and keep it fresh for a while; None before the first one.
 
-        What was read for an earlier visitor is old, so a new one waits for the broker.
+        A state that was read for an earlier visitor is old, so a new visitor waits for the broker.
         """
         with self._lock:
             now = self._clock()
@@ -111,7 +111,7 @@ class GroupWatch:
         return _group(state, now - read_at)
 
     def refresh(self) -> None:
-        """Ask the broker when it is due. Raises ``BrokerUnavailableError``."""
+        """Query the broker if the state is due for a refresh; raise ``BrokerUnavailableError``."""
         now = self._clock()
         with self._lock:
             wanted = self._wanted_at is not None and now - self._wanted_at < _WANTED_SECONDS
@@ -124,7 +124,7 @@ class GroupWatch:
 
 
 def _age(note: OffsetMetadata) -> tuple[int, int]:
-    """Order by time; at the same millisecond, by the number of documents."""
+    """Return a key that orders notes by time; in one millisecond, by number of documents."""
     return note.at_ms, sum(note.documents.values())
 
 

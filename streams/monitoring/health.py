@@ -22,8 +22,8 @@ from streams.topics.watermarks import Watermarks
 
 class PartitionLag(NamedTuple):
     position: int  # the next offset to process
-    messages: int  # from there to the end
-    readable: int  # without those after the start of an open transaction
+    messages: int  # records from ``position`` to the end
+    readable: int  # of these, the records before the first open transaction
 
 
 def lag_of(position: int | None, watermarks: Watermarks) -> PartitionLag:
@@ -51,7 +51,7 @@ class Stall(NamedTuple):
 
 
 class UnmovedOffset(NamedTuple):
-    """An offset, and the time since which it has not changed."""
+    """An offset, and the time at which it last changed."""
 
     offset: int
     since: float
@@ -84,7 +84,7 @@ class StallDetector:
         self._positions.clear()
 
     def update(self, lags: Mapping[TopicPartition, PartitionLag], now: float) -> list[Stall]:
-        """Take the lag of every watched partition, whose timers go on; return the stuck ones."""
+        """Return the stuck partitions; ``lags`` has every partition whose timer continues."""
         offsets = {partition: lag.position for partition, lag in lags.items() if lag.readable}
         self._positions = unmoved_since(self._positions, offsets, now)
         return [
@@ -97,7 +97,7 @@ class StallDetector:
 # ---- The liveness of a worker, with the reason for a restart.
 #
 # A worker is dead only where a restart helps: it failed, its event loop stands still, or it does
-# not do its own work. A broker that is down, or another worker that is waited for, does not count.
+# not do its own work. Waiting for a broker that is down, or for another worker, does not count.
 
 
 class Health:
@@ -122,7 +122,7 @@ class Health:
         self._stalls = tuple(stalls)
 
     def waits(self, what: str | None) -> None:
-        """Record whom documents wait for, and how long; None for no other worker."""
+        """Record which worker documents wait for, and how long; None for no other worker."""
         self._wait = what
 
     def why_waiting(self) -> str | None:

@@ -1,6 +1,6 @@
 """A worker's metrics over the last minutes: rates and quantiles for the ops page.
 
-They are read from the registry, so the page and the metrics always agree.
+The values are read from the registry, so the page and the metrics always agree.
 """
 
 from __future__ import annotations

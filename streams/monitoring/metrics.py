@@ -78,13 +78,13 @@ class Stage(StrEnum):
 
 
 class AcquisitionPhase(StrEnum):
-    """What a shard goes through on a worker that gets it, in this order."""
+    """The phases of a shard on the worker that acquires it, in this order."""
 
     REBALANCE = "rebalance"  # the group moves partitions, as far as this worker sees it
     OFFSETS = "offsets"  # until no earlier owner can commit any more
     OPENING = "opening"  # the changelog is read to its end, and the index is filled
     SESSION = "session"  # waits for other shards that open, and for the start of a session
-    READING = "reading"  # the log is read to the end that it had; from then on rows are appended
+    READING = "reading"  # the log is read to its end at the time; later rows are appended
     LEADING = "leading"  # of shard 0: until this worker decides
     OUTPUT = "output"  # until the first output is committed
 
@@ -109,7 +109,7 @@ def reason_of(error: Exception) -> ErrorReason:
     client = sys.modules.get("confluent_kafka")  # without loading the client
     if client is not None and isinstance(error, client.KafkaException):
         return ErrorReason.BROKER
-    if isinstance(error, TimeoutError):  # an OSError as well
+    if isinstance(error, TimeoutError):  # before OSError, because it is one
         return ErrorReason.TIMEOUT
     return ErrorReason.STORAGE if isinstance(error, OSError) else ErrorReason.INTERNAL
 
@@ -169,7 +169,7 @@ def _definitions() -> Iterator[MetricDefinition]:
 DEFINITIONS: Final = tuple(_definitions())
 
 
-# ---- What the client library lacks.
+# ---- Types of metric that the client library lacks.
 
 
 class TotalsSummary(Collector):
@@ -196,7 +196,7 @@ class TotalsSummary(Collector):
 
 
 class BatchHistogram(Collector):
-    """A histogram of batches; the client library's takes single values, at a microsecond each."""
+    """A histogram of batches; that of the client library takes a microsecond for each value."""
 
     def __init__(self, definition: MetricDefinition, registry: CollectorRegistry) -> None:
         self._definition = definition
@@ -228,7 +228,7 @@ class BatchHistogram(Collector):
 
 
 class PartitionGauge(Collector):
-    """A gauge whose series come and go, as of assigned partitions."""
+    """A gauge whose series come and go, as assigned partitions do."""
 
     def __init__(self, definition: MetricDefinition, registry: CollectorRegistry) -> None:
         self._definition = definition
@@ -287,7 +287,7 @@ STORE_FIGURES: Final[Mapping[str, str]] = {
     "cache_pinned_bytes": "rocksdb_block_cache_pinned_bytes",
     "cache_capacity_bytes": "rocksdb_block_cache_capacity_bytes",
 }
-"""Metrics by the figures of ``streams.store.rocksdb_store.statistics_of``."""
+"""The metric of each figure of ``streams.store.rocksdb_store.statistics_of``."""
 
 _MILLISECONDS: Final = 1000
 _BITS_LIMIT: Final = 512
@@ -319,7 +319,7 @@ class Metrics:
             ProcessCollector(registry=registry)
         self.registry = registry
         self.distance_counts = [0] * (_BITS_LIMIT + 1)
-        """Duplicates by distance in bits; the metric's buckets are wider."""
+        """The number of duplicates by distance in bits; the metric's buckets are wider."""
         self._lock = threading.Lock()
         self._recovering: dict[int, int] = {}
         self._newest_ms = 0
@@ -366,7 +366,7 @@ class Metrics:
         self._gauges[name].set(value)
 
     def _count(self, name: str, amount: float = 1, *labels: str) -> None:
-        """Raise ``KeyError`` for labels that are not in the list."""
+        """Add to a counter; raise ``KeyError`` for labels that are not in the list."""
         self._counters[name][labels].inc(amount)
 
     def _observe(self, name: str, values: Collection[float]) -> None:
@@ -429,7 +429,7 @@ class Metrics:
         self._set("undecided_oldest_seconds", oldest_seconds if documents else 0)
 
     def leader(self, is_leader: bool) -> None:  # noqa: FBT001 - the one thing that it says
-        """A worker that does not lead waits for no report."""
+        """Set whether this worker leads; if not, it waits for no report."""
         self._set("leader", is_leader)
         if not is_leader:
             self.reports_missing(())
@@ -445,7 +445,7 @@ class Metrics:
         self._count("packets_skipped_total", packets)
 
     def foreign_record(self, topic: str) -> None:
-        """``topic`` is of ``InternalTopic``."""
+        """Count a record of another index, or an unreadable one, on an ``InternalTopic``."""
         self._count("foreign_records_total", 1, named(InternalTopic, topic))
 
     def in_flight(self, documents: int, size_bytes: int) -> None:
@@ -591,7 +591,7 @@ class Metrics:
 
 
 class _Step:
-    """One run of a step. A class: three nested generators take twice as long, 8.5 µs."""
+    """One run of a step. It is a class: three nested generators take twice as long, 8.5 µs."""
 
     __slots__ = ("_cpu", "_cpu_started", "_duration", "_name", "_on_error", "_started")
 

@@ -1,4 +1,4 @@
-"""The interface of a worker for everything beside the data path."""
+"""The interface of a worker for code outside of the data path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simhash_core.verdicts import Answer
 
 
 class CheckUnavailableError(FirstseenError):
-    """The index cannot be asked about a text now; the message says why and what to do."""
+    """The index cannot answer a query about a text now; the message says why and what to do."""
 
 
 class ShardState(NamedTuple):
@@ -32,9 +32,9 @@ class NextStep(Enum):
 
 
 class Waits(NamedTuple):
-    """What a worker's documents wait for, as its event loop noted it last."""
+    """What a worker's documents wait for, as its event loop last noted it."""
 
-    undecided: Waiting | None = None  # of the next undecided packet of the log
+    undecided: Waiting | None = None  # what the next undecided packet of the log waits for
     is_full: bool = False  # too much is in flight to read raw records
     steps: Mapping[int, NextStep] = {}  # of open shards, by raw partition
 
@@ -52,7 +52,7 @@ class Waits(NamedTuple):
         return ready and not self.is_full
 
     def whom(self, opening: Mapping[int, object]) -> str | None:
-        """Return whom documents wait for, or None; ``opening`` are this worker's shards."""
+        """Return which worker documents wait for, or None; ``opening`` are this worker's shards."""
         if self.undecided is None or self.undecided.own_turn:
             return None
         shards, leader = self.undecided.shards, self.undecided.leader
@@ -80,7 +80,7 @@ def _holder(shard: int, worker: str | None, opening: Container[int]) -> str:
 
 
 def _in_group(worker: str) -> str:
-    """Return a worker's name in the group, without the part that names its start."""
+    """Return a worker's name in the group, without the part that changes with each start."""
     return worker.rpartition(".")[0] or worker
 
 
@@ -127,7 +127,7 @@ class WorkerView(Protocol):
         ...
 
     async def ask(self, content: Content, limit: int, scope: str = "") -> Answer:
-        """Return what the whole index says of a document; call it on the worker's event loop.
+        """Return the whole index's answer on a document; call it on the worker's event loop.
 
         ``limit`` bounds the neighbours. Raises ``CheckUnavailableError`` where the worker is not
         ready, or no leader answers in time.

@@ -1,7 +1,7 @@
 """Watches a worker from its own thread, every two seconds: lag, stalls, the broker, the disk.
 
-Everything that it watches may be stuck: consumers, tasks, the event loop. Results go to the metrics
-and to the worker's health; each change of state is one log line.
+It has its own thread because all that it watches may be stuck: consumers, tasks, the event loop.
+Results go to the metrics and to the worker's health; each change of state is one log line.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ from streams.topics.watermarks import (
 logger = logging.getLogger(__name__)
 
 SAID_AFTER_SECONDS: Final = 60.0
-"""Longer than workers' transactions: ``session_timeout_seconds`` is 10 by default."""
+"""It is longer than workers' transactions: ``session_timeout_seconds`` is 10 by default."""
 
 
 class TransactionWatch:
     """Times the first open transaction of each partition, by any monotonic clock."""
 
     def __init__(self, shard_topics: Collection[str], others: Iterable[TopicPartition]) -> None:
-        """Begin with none.
+        """Begin without open transactions.
 
-        ``shard_topics`` have a partition per shard, watched by the shard's worker. ``others`` are
-        watched by the worker of shard 0.
+        ``shard_topics`` have a partition for each shard, which the shard's worker watches. The
+        worker of shard 0 watches ``others``.
         """
         self._shard_topics = shard_topics
         self._others = list(others)
@@ -69,7 +69,7 @@ class TransactionWatch:
         return [*own, *(self._others if 0 in shards else [])]
 
     def update(self, is_open: Mapping[TopicPartition, OpenTransaction], now: float) -> float:
-        """Take the open transactions; return the oldest one's age in seconds; log long ones."""
+        """Note the open transactions, log long ones, and return the oldest one's age in seconds."""
         offsets = {partition: each.offset for partition, each in is_open.items()}
         self._seen = unmoved_since(self._seen, offsets, now)
         for partition in [p for p, offset in self._said.items() if offsets.get(p) != offset]:
@@ -88,14 +88,14 @@ class TransactionWatch:
         return max((now - each.since for each in self._seen.values()), default=0.0)
 
 
-# ---- A beat of the event loop: how late it runs, and calls every second.
+# ---- A beat of the event loop, which measures its lateness and makes calls every second.
 #
-# A late beat also stands for those that it delayed. Otherwise a loop that stands still for a minute
-# leaves one value among thousands, which no quantile shows (*coordinated omission*).
+# A late beat also counts for the beats that it delayed. Otherwise a loop that stands still for a
+# minute leaves one value among thousands, which no quantile shows (*coordinated omission*).
 
 EVERY_SECONDS: Final = 0.2  # an idle worker spends 0.06 % of a core on it
 _LATE_BEATS_MAX: Final = 5_000
-"""The limit of what one late beat stands for: a thousand seconds, more than any liveness limit."""
+"""The most beats that a late one counts for: a thousand seconds, above any liveness limit."""
 _BEATS_A_SECOND: Final = 5
 
 
@@ -105,7 +105,7 @@ class LoopBeat:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        on_lag: Callable[[Sequence[float]], None],  # takes the lateness of beats, in seconds
+        on_lag: Callable[[Sequence[float]], None],  # called with the lateness of beats, in seconds
         every_second: Sequence[Callable[[], None]] = (),  # called from the first beat on
     ) -> None:
         self._loop = loop
@@ -136,11 +136,11 @@ _STOP_SECONDS: Final = 1.0
 _QUIET_SECONDS: Final = 10.0
 """After this long without progress, check whether there is a record to process at all."""
 _FAILURES_LIMIT: Final = 10
-"""The most failures of the watch that are logged: more would be one with a changing number."""
+"""Limit of logged failures of the watch: more would be one failure with a changing number."""
 
 
 class WatchedTopics(NamedTuple):
-    """``copies`` are for the topics written to; ``transactions`` may be None."""
+    """``copies`` are those of the topics that are written to; ``transactions`` may be None."""
 
     raw: str
     log: str
@@ -256,7 +256,7 @@ class WorkerWatch:
         try:
             watermarks = self._broker.of(partitions) if partitions else {}
         except BrokerUnavailableError:
-            return  # the check of the lag says so
+            return  # the check of the lag reports it
         self._transactions_at = now + _TRANSACTIONS_SECONDS
         self._metrics.open_transaction(watch.update(open_transactions(watermarks), now))
 
@@ -284,7 +284,7 @@ class WorkerWatch:
         self._note_stalls(self._detector.update(watched, time.monotonic()))
 
     def check_waits(self) -> None:
-        """Report which other worker documents wait for, if they do so for a while."""
+        """Report which other worker documents wait for, if they have waited for a while."""
         waits, now = self._view.waits(), time.monotonic()
         opening = {p: shard for p, shard in self._view.shards().items() if not shard.is_open}
         undecided, whom = waits.undecided, waits.whom(opening)
@@ -313,7 +313,7 @@ class WorkerWatch:
             logger.warning("this worker is well, but documents wait for %s", whom)
 
     def _lags(self) -> _Lags:
-        # Positions first, then ends: a position may be old, an end must not.
+        # Read positions first, then ends: a position may be old, but an end must not.
         shards, log_position = self._view.shards(), self._view.log_position
         positions: dict[TopicPartition, int] = {
             TopicPartition(self._topics.raw, partition): shard.next_offset
@@ -354,7 +354,7 @@ class WorkerWatch:
     def _without_markers(
         self, lags: Mapping[TopicPartition, PartitionLag], waiting: Container[int]
     ) -> dict[TopicPartition, PartitionLag]:
-        """Return lags without ends of transaction markers only; skip ``waiting`` ones."""
+        """Return lags, 0 where only transaction markers remain; do not check ``waiting`` ones."""
         corrected = dict(lags)
         quiet = {partition: lag for partition, lag in lags.items() if partition[1] not in waiting}
         for stall in self._quiet.update(quiet, time.monotonic()):

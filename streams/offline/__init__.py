@@ -1,1 +1,1 @@
-"""Without a broker: deduplication of files, explanations, plans, idf models, HTML pages."""
+"""Work without a broker: deduplication of files, explanations, plans, idf models, HTML pages."""

@@ -33,7 +33,7 @@ KINDS: Final[tuple[Kind, ...]] = ("unique", "duplicates", "dead_letters")
 
 BLANK: Final = "blank"
 DEAD_LETTER: Final = "dead_letter/"
-"""Counts of a run: ``blank`` lines, verdicts by ``VERDICT_NAMES``, ``dead_letter/<reason>``."""
+"""Names of a run's counts: ``blank``, those of ``VERDICT_NAMES``, ``dead_letter/<reason>``."""
 
 
 class OutputState(msgspec.Struct, frozen=True, rename={"length": "bytes"}):
@@ -42,15 +42,15 @@ class OutputState(msgspec.Struct, frozen=True, rename={"length": "bytes"}):
 
 
 class RunProgress(msgspec.Struct, frozen=True, kw_only=True, rename={"digest": "lines_xxh3"}):
-    """The order of the fields is that of the JSON."""
+    """The progress of a run; the JSON has its fields in the same order."""
 
     run: int  # number of the run in this state, from 1; 0 without a state
     finished: bool = False  # all files have been read to their ends
     inputs: tuple[str, ...]  # names of the files
     file: int = 0  # number of the file being read, from 0
-    lines: int = 0  # lines of it that are done
+    lines: int = 0  # lines of this file that are done
     digest: int = 0  # XXH3-64 of those lines, each ended by a line feed
-    lines_before: int = 0  # lines of the files before it
+    lines_before: int = 0  # lines of the files before this one
     outputs: Mapping[Kind, OutputState]
     counts: Mapping[str, int] = {}  # by name: see ``BLANK``
 
@@ -115,12 +115,12 @@ class DedupInputs:
         return self._done_bytes + sum(source.bytes_read for source in self._open.values())
 
     def skip_to(self, file: int, lines: int, digest: int) -> bool:
-        """Go to where a run was interrupted; return False if the file begins differently now."""
+        """Go to where a run was interrupted; return False if the file's beginning has changed."""
         source = self._source(file)
         return not lines or (source.skip(lines) and source.digest == digest)
 
     def batches(self, first_file: int = 0) -> Iterator[Batch]:
-        """Yield the rest from a file on; raise ``InputFileError`` for a damaged file."""
+        """Yield batches from ``first_file`` on; raise ``InputFileError`` for a damaged file."""
         for number in range(first_file, len(self.files)):
             source = self._source(number)
             with closing(source):
@@ -167,8 +167,9 @@ _STANDARD_OUTPUT_PATH: Final = Path(STANDARD_OUTPUT)
 def output_paths(files: Sequence[str], chosen: Mapping[Kind, str | None]) -> dict[Kind, Path]:
     """Return the absolute path of each output; ``-`` is standard output.
 
-    The default is beside other given outputs, else beside the only input, else (several inputs, a
-    folder, ``-``) in the current directory. Raises ``UsageError`` for invalid paths.
+    By default an output is beside another given output; without one, beside the only input; for
+    several inputs, a folder or ``-``, in the current directory. Raises ``UsageError`` for invalid
+    paths.
     """
     paths: dict[Kind, Path] = {}
     for kind in KINDS:
@@ -270,7 +271,7 @@ def _stem(files: Sequence[str]) -> str:
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether a path must not be replaced by a rename, such as /dev/null."""
+    """Return whether a rename must not replace a path, such as /dev/null."""
     return path.exists() and not path.is_file()
 
 
@@ -309,7 +310,7 @@ def new_run(number: int, inputs: tuple[str, ...], outputs: Mapping[Kind, Path]) 
 
 
 def abandon(run: RunProgress) -> None:
-    """Truncate the outputs of an interrupted run to what is in the index, if they are longer."""
+    """Truncate the outputs of an interrupted run to the part that is in the index."""
     for output in run.outputs.values():
         try:
             if output.path.is_file() and output.path.stat().st_size > output.length:

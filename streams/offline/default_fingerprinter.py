@@ -1,7 +1,7 @@
 """The default profile's fingerprinter, loaded on import.
 
-Only the fork server of the process pool imports it, so that dictionary and idf table are loaded
-once and not by each process.
+Only the fork server of the process pool imports this module, so that dictionary and idf table are
+loaded once and not by each process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Two texts compared: why they are near or not, and what other measures say."""
+"""Compares two texts: why they are near or not, and how similar they are by other measures."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class TermDifference(NamedTuple):
 class DifferingBit(NamedTuple):
     """A bit in which the fingerprints differ.
 
-    A margin is the sum of the votes over the sum of all weights, −1 to 1: the bit is 1 above 0, and
-    near 0 it was a close call.
+    A margin is the sum of the votes divided by the sum of all weights, −1 to 1. Above 0 the bit is
+    1; near 0 a small change would flip it.
     """
 
     bit: int
@@ -60,11 +60,11 @@ class Explanation(NamedTuple):
     a: Fingerprinted
     b: Fingerprinted
     scheme: BlockScheme
-    verdict: Verdict  # on B after A
+    verdict: Verdict  # the verdict on B if A came first
     cosine: float  # of the weighted features
     terms: list[TermDifference]  # by share, descending
     # These need fingerprints of both.
-    agreement: float | None  # of the sketches; None if the profile confirms no candidates
+    agreement: float | None  # of the sketches; None if the profile has no verifier
     agreement_minimum: float | None  # of near documents at this distance
     distance: int | None
     shared_buckets: list[int]
@@ -182,7 +182,7 @@ _DIGITS: Final = 6
 
 
 class FingerprintComparison(msgspec.Struct, frozen=True):
-    """Two fingerprints; what a text without a fingerprint lacks is None."""
+    """Two fingerprints; fields that need them are None if a text has none."""
 
     bits: int
     fingerprint_a: str | None

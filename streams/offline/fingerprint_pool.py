@@ -36,7 +36,7 @@ _AHEAD: Final = 2  # batches that wait for each process, so that none is idle
 
 
 class Prepared(NamedTuple):
-    """The documents of a batch as columns, and by position in the batch the refused lines."""
+    """The documents of a batch as columns, and its refused lines by their position in it."""
 
     columns: DocumentColumns
     refused: dict[int, Refused]
@@ -82,7 +82,7 @@ def started_pool(settings: Settings, jobs: int) -> Iterator[ProcessPoolExecutor 
     usual = settings.index_profile() == profile_named(DEFAULT_PROFILE)
     context.set_forkserver_preload([__name__, *([_DEFAULT_FINGERPRINTER] if usual else [])])
     pool = ProcessPoolExecutor(jobs, context, _begin_process, (settings,))
-    # A process starts with its first task, and submitting that waits for the server.
+    # A process starts with its first task, and submitting a task waits for the server.
     begin = threading.Thread(target=_begin_all, args=(pool, jobs), daemon=True)
     begin.start()
     try:
@@ -115,7 +115,7 @@ def _begin_all(pool: ProcessPoolExecutor, jobs: int) -> None:
 
 
 def jobs_for(jobs: int | None, total_bytes: int | None) -> int:
-    """Return ``jobs``, else one for each usable core, or 1 for small inputs: starting is slow."""
+    """Return ``jobs``, or one for each usable core; 1 for small inputs, as starting is slow."""
     if jobs is not None:
         return jobs
     if total_bytes is not None and total_bytes < _WORTH_A_POOL_BYTES:

@@ -23,7 +23,7 @@ from streams.files.output_files import NewFile
 from streams.settings.settings import Settings
 
 TEXT_SUFFIXES: Final = (".txt", ".txt.gz")
-"""Files with a plain text a line; others have a JSON document a line."""
+"""Such files have one plain text per line; other files have one JSON document per line."""
 
 _BATCH_CHARACTERS: Final = 1 << 17
 
@@ -34,7 +34,7 @@ class CorpusSize(msgspec.Struct):
 
 
 class IdfCorpus:
-    """The documents of ``files`` (folders and ``-`` too), for one iteration."""
+    """The documents of ``files`` (folders and ``-`` too), which can be iterated once."""
 
     def __init__(self, files: Sequence[str], settings: Settings) -> None:
         self.size = CorpusSize()

@@ -1,8 +1,8 @@
-"""Deduplicates files without a broker: the same core and verdicts, one shard.
+"""Deduplicates files without a broker, with the same core and verdicts, in one shard.
 
 A file is a topic of one partition; the number of a line, from 0, is its offset. For each batch of
-lines, the outputs are written and flushed before index and progress are committed together: a
-killed run resumes at its last commit, with the outputs truncated to their length then.
+lines, the outputs are written and flushed before index and progress are committed together. A
+killed run resumes at its last commit, and truncates the outputs to the length that they had then.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ LOCAL_APPLICATION: Final = "local"
 
 
 class MemoryStore(MemoryEntries):
-    """A new store, which has no entries."""
+    """A store in memory; it begins without entries."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ LocalStore = MemoryStore | ShardStore
 def open_local_index(
     settings: Settings, identity: str, bits: int, state: Path | None
 ) -> AbstractContextManager[LocalStore]:
-    """Open the index in the directory ``state``, created if missing; None: one in memory.
+    """Open the index in the directory ``state``, created if missing; in memory if it is None.
 
     Raises ``IndexMismatchError`` for a state of another index, and
     ``StoreError`` for one that is in use, damaged, of another format, or unreachable.
@@ -135,7 +135,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class LocalDedup:
-    """One run over some files; ``progress`` is what was committed last."""
+    """One run over some files; ``progress`` is that of the last commit."""
 
     def __init__(
         self,
@@ -301,7 +301,7 @@ def _check_readable(batch: Batch, prepared: Prepared, name: str) -> None:
 
 
 class DedupRequest(NamedTuple):
-    """A user's request; an output that is None goes to its default place."""
+    """A user's request; an output that is None gets its default path."""
 
     files: Sequence[str]
     outputs: Mapping[Kind, str | None]

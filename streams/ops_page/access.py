@@ -1,9 +1,9 @@
 """Access rules of a worker's pages.
 
 Files have no data and are public. Monitoring (health, metrics) and data (status, texts, checks)
-need the token if there is one. Without a token, data are only for this machine, and only under a
-loopback name: otherwise a foreign page whose own name resolves to 127.0.0.1 could read them through
-a visitor's browser (DNS rebinding).
+need the token if there is one. Without a token, only this machine gets data, and only under a
+loopback name. Otherwise a foreign page whose name resolves to 127.0.0.1 could read data through a
+visitor's browser (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Access:
         return None
 
     def _bears(self, authorization: str | None) -> bool:
-        """Compare in constant time."""
+        """Return whether a header bears the token; compare in constant time."""
         assert self._token is not None
         header = authorization or ""
         if header[: len(_BEARER)].lower() != _BEARER:
@@ -111,7 +111,7 @@ def _name_of(host: str) -> str:
 
 
 class WorkBudget:
-    """A token bucket: ``limit`` at once, refilled by ``per_second``; thread-safe."""
+    """A token bucket: it holds ``limit`` and is refilled by ``per_second``; thread-safe."""
 
     def __init__(
         self, limit: float, per_second: float, clock: Callable[[], float] = time.monotonic

@@ -21,10 +21,10 @@ from streams.worker.fingerprint import PendingRecord
 # ---- A memory of the latest duplicates, dead letters and unique documents.
 #
 # Index entries have no texts. To show a duplicate beside its original, unique records are kept for
-# a while, those that duplicates name the longest, within a memory limit.
+# a while, within a memory limit. Those that duplicates name are kept longest.
 
 DUPLICATES_LIMIT: Final = 50
-REJECTIONS_LIMIT: Final = 3  # dead letters that are kept of each reason
+REJECTIONS_LIMIT: Final = 3  # dead letters that are kept for each reason
 _EXCERPT_BYTES: Final = 240
 
 _OVERHEAD_BYTES: Final = 400  # approximate memory of a kept record, beside its bytes
@@ -55,7 +55,7 @@ class DeadLetterView(msgspec.Struct, frozen=True):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """What is kept; ``duplicates`` and ``dead_letters`` count all that were ever noted."""
+    """The kept documents; ``duplicates`` and ``dead_letters`` count all that were ever noted."""
 
     documents: int
     size_bytes: int
@@ -68,7 +68,7 @@ class RecentDocuments:
     """Written by the worker and read by its pages; thread-safe."""
 
     def __init__(self, limit_bytes: int) -> None:
-        """``limit_bytes`` of records are kept; with 0 only verdicts."""
+        """Keep up to ``limit_bytes`` of records; with 0, keep only verdicts."""
         self._limit_bytes = limit_bytes
         self._records: OrderedDict[SourcePosition, RawRecord] = OrderedDict()
         self._records_bytes = 0
@@ -155,7 +155,7 @@ class RecentDocuments:
         return _size_of(record) <= self._limit_bytes // _LARGEST_SHARE
 
     def _make_room(self) -> None:
-        """Drop the records that were output, or named, longest ago."""
+        """Drop the records that were output, or named by a duplicate, longest ago."""
         while self._records and self._records_bytes + self._duplicates_bytes > self._limit_bytes:
             _, oldest = self._records.popitem(last=False)
             self._records_bytes -= _size_of(oldest)
@@ -165,7 +165,7 @@ def _size_of(record: RawRecord | None) -> int:
     return 0 if record is None else record_bytes(record) + _OVERHEAD_BYTES
 
 
-# ---- Their forms for ``GET /api/duplicates`` and ``GET /api/dead-letters``.
+# ---- Their JSON for ``GET /api/duplicates`` and ``GET /api/dead-letters``.
 
 DUPLICATES_SCHEMA: Final = "firstseen.recent-duplicates/2"
 DEAD_LETTERS_SCHEMA: Final = "firstseen.recent-dead-letters/1"
@@ -174,7 +174,7 @@ _EXCERPT_CHARACTERS: Final = 120
 
 
 class DuplicateView(msgspec.Struct, frozen=True):
-    """A duplicate and why; ``number`` counts this worker's, ``excerpt`` is of its text."""
+    """A duplicate and its reason; ``number`` counts this worker's, ``excerpt`` is of its text."""
 
     number: int
     decided: str

@@ -1,6 +1,6 @@
-"""The server of a worker's pages: aiohttp on an event loop and a thread of its own.
+"""The server of a worker's pages: aiohttp on its own event loop and thread.
 
-So the pages answer while the worker's loop is busy or stuck, and no request delays a document.
+So the pages respond while the worker's loop is busy or stuck, and no request delays a document.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def refused(refusal: Refusal, headers: Mapping[str, str] | None = None) -> web.R
 
 
 class OpsPage:
-    """Call ``get`` from any thread, ``check`` on the loop of the pages."""
+    """The ops page; call ``get`` from any thread, and ``check`` on the loop of the pages."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ def create_application(page: OpsPage, access: Access, data: Executor) -> web.App
 
 
 def starting_application(access: Access) -> web.Application:
-    """Return what a worker serves before it has reached its broker: it is alive, and not ready."""
+    """Return what a worker serves until it has reached its broker: it is alive, but not ready."""
     application = guarded_application(access, page_files(), 0)
     starting, nothing = (lambda: _STARTING.message), (lambda: None)
     application.router.add_get("/healthz", partial(probe, nothing, starting, "ok"))
@@ -262,7 +262,7 @@ async def probe(
     fine: str,
     request: web.Request,
 ) -> web.Response:
-    """Answer 200, or 503 with the trouble; ``waiting`` is no trouble of this worker."""
+    """Answer 200, or 503 with the trouble; ``waiting`` does not change the status."""
     del request
     why, wait = trouble(), waiting()
     if why is not None:
@@ -272,7 +272,7 @@ async def probe(
 
 
 def _remarks(parts: Monitored) -> str | None:
-    """Return what /readyz says of a worker that is ready: outputs need no standbys."""
+    """Return the remarks of /readyz for a ready worker; outputs do not need standbys."""
     shards = " ".join(map(str, parts.view.without_standby))
     standbys = f"shards without an open standby: {shards}" if shards else None
     return "; ".join(filter(None, (parts.health.why_waiting(), standbys))) or None
@@ -360,12 +360,12 @@ class PortInUseError(FirstseenError):
 
 
 class OpsServer:
-    """Serves inside its block: health at once, and the pages when they are open.
+    """Serves inside its block: health immediately, and the pages when they are open.
 
     Does nothing if ``web`` is off.
     """
 
-    _runner: web.AppRunner  # of what is served now; of the server's loop
+    _runner: web.AppRunner  # serves the current application; used only on the server's loop
 
     def __init__(self, settings: Settings) -> None:
         """Listen now, to notice a port in use before anything else starts.
@@ -481,7 +481,7 @@ async def _set_up(application: web.Application) -> web.AppRunner:
 async def _listen_with(
     listening: socket.socket, runner: Callable[[], web.AppRunner]
 ) -> asyncio.Server:
-    """Accept connections; each is served by what ``runner`` returns then."""
+    """Accept connections; ``runner`` returns, for each new one, what serves it."""
 
     def door() -> _Door:
         requests = runner().server
@@ -499,7 +499,7 @@ class _Door(asyncio.Protocol):
         self._server = server
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Count the connections that are open now, because they come in bursts."""
+        """Count the connections that are open at this moment, because they come in bursts."""
         assert isinstance(transport, asyncio.Transport)
         if len(self._server.connections) >= _CONNECTIONS_LIMIT:
             transport.close()

@@ -61,7 +61,7 @@ class FullestBuckets:
             return max((size for at, size in self._sizes if at >= oldest), default=None)
 
 
-# ---- ``GET /api/status``; docs/operations.md says what each field is, and a test that none lacks.
+# ---- ``GET /api/status``; docs/operations.md describes each field, which a test checks.
 
 STATUS_SCHEMA: Final = "firstseen.status/3"
 
@@ -209,7 +209,7 @@ _QUANTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
 class Monitored(NamedTuple):
-    """The parts of a worker that its pages show, thread-safe; ``name`` is that in the group."""
+    """The parts of a worker that its pages show, thread-safe; ``name`` is its name in the group."""
 
     view: WorkerView
     metrics: Metrics
@@ -329,7 +329,7 @@ class StatusReport:
         ]
 
     def _recovered(self, partition: int, shard: ShardState) -> float | None:
-        """Return the share of a changelog that is read, of the most that ever remained."""
+        """Return the share of a changelog that is read; 1 is the most that ever remained."""
         if shard.is_open or not shard.recovery_remaining:
             self._to_recover.pop(partition, None)
             return None

@@ -1,8 +1,8 @@
-"""Queries of the index about a text (``POST /api/check``), by the server and by its clients.
+"""Queries of the index about a text (``POST /api/check``): the server's side and the client's.
 
 A query goes through the log: every shard looks the text up, and the leader decides as for a
-document, which is not kept. A second fingerprinter, in a thread of the pages, adds what concerns
-the text alone.
+document. The text is not kept. A second fingerprinter, in a thread of the pages, adds the features
+of the text itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from streams.offline.pages.text_differences import Piece, side_by_side
 from streams.ops_page.access import token_of
 from streams.settings.settings import WebSettings, http_url
 
-# ---- Query and answer; docs/operations.md says what each field is, and a test that none lacks.
+# ---- Query and answer; docs/operations.md describes each field, which a test checks.
 
 CHECK_SCHEMA: Final = "firstseen.check/2"
 NEAREST_LIMIT: Final = 50
@@ -206,7 +206,7 @@ TextOf = Callable[[SourcePosition], str | None]
 
 
 class TextCheck:
-    """The server's side; used on the event loop of the pages."""
+    """Answers checks on the server; it runs on the event loop of the pages."""
 
     def __init__(
         self, profile: Profile, view: WorkerView, loop: asyncio.AbstractEventLoop, text_of: TextOf
@@ -221,7 +221,7 @@ class TextCheck:
         self._turns = asyncio.Semaphore(CONCURRENT_CHECKS)
 
     async def answer(self, request: CheckRequest, threads: Executor) -> CheckAnswer:
-        """Ask the index; ``threads`` fingerprint and compare texts.
+        """Query the index; ``threads`` fingerprint and compare texts.
 
         Raises ``CheckUnavailableError`` if there is no answer in time.
         """
@@ -288,7 +288,7 @@ class TextCheck:
             raise CheckUnavailableError(f"the query was not sent: {error}") from error
 
     def _with_differences(self, answer: CheckAnswer, text: str) -> CheckAnswer:
-        """Compare the text with its original, or the nearest kept document within the distance."""
+        """Compare the text with its original, or with the nearest kept document in the distance."""
         within = self._profile.distance
         ranked = [each for each in answer.nearest if each.distance <= within]
         for each in [answer.original] if answer.original else ranked:

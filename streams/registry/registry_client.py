@@ -1,8 +1,8 @@
-"""Fetches schemas with confluent-kafka's client: "there is none", "no answer" or "not for you".
+"""Fetches schemas with confluent-kafka's client; a schema is unknown only if the registry says so.
 
 An unreadable record must not stop the stream, and an absent registry must not turn good records
-into dead letters. So only the registry's own answer counts as "unknown". Where it refuses the user,
-somebody must change the settings or the user's rights.
+into dead letters. So "unknown schema", "no answer" and "user refused" are different errors. After
+the last one, somebody must change the settings or the user's rights.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
 
 _RENEW_SECONDS: Final = 60
 _TOKEN_MAY_PASS: Final = frozenset({"server_error", "temporarily_unavailable"})
-"""OAuth errors that may pass."""
+"""OAuth errors that a later request may not get."""
 
 
 class AccessTokens:
     """The token of one client, kept until shortly before it ends; for one thread."""
 
     def __init__(self, settings: RegistrySettings, secret: str) -> None:
-        """Connect to nothing yet; raise ``OSError`` for unreadable authorities."""
+        """Raise ``OSError`` for an unreadable file of authorities; do not connect yet."""
         from authlib.integrations.httpx_client import OAuth2Client
 
-        # A registry without clusters of its own ignores the resulting header.
+        # A registry that does not host several clusters ignores the resulting header.
         self._other_fields = {"bearer.auth.logical.cluster": settings.oauth_cluster or ""}
         if settings.oauth_identity_pool is not None:
             self._other_fields["bearer.auth.identity.pool.id"] = settings.oauth_identity_pool
@@ -58,7 +58,10 @@ class AccessTokens:
         self._token: Any = None
 
     def fields(self) -> dict[str, str]:
-        """Blocking. Raises ``RegistryRefusedError`` or ``RegistryUnavailableError``."""
+        """Return the client's configuration with a valid token. Blocking.
+
+        Raises ``RegistryRefusedError`` or ``RegistryUnavailableError``.
+        """
         if self._token is None or self._token.is_expired(_RENEW_SECONDS):
             self._token = self._fetched()
         return {"bearer.auth.token": self._token["access_token"], **self._other_fields}
@@ -80,7 +83,7 @@ class AccessTokens:
             raise RegistryRefusedError(
                 f"{self._url} gives the client of registry.oauth_client_id no token: {error}"
             ) from error
-        except Exception as error:  # of httpx, of ssl, or of parsing what is no token
+        except Exception as error:  # from httpx or ssl, or from parsing an answer that is no token
             raise self._no_token(error) from error
         if not isinstance(token.get("access_token"), str):
             raise self._no_token("its answer has no access_token")
@@ -194,7 +197,7 @@ class RegistryClient:
             ) from error
         except (RegistryRefusedError, RegistryUnavailableError):  # of the tokens
             raise
-        except Exception as error:  # of httpx, of ssl, or of parsing what is no registry's answer
+        except Exception as error:  # from httpx or ssl, or from parsing another answer
             raise RegistryUnavailableError(f"{type(error).__name__}: {error}") from error
 
     def _refused(self, error: SchemaRegistryError) -> RegistryRefusedError:
@@ -207,8 +210,8 @@ class RegistryClient:
     def _says_no_such(self, error: SchemaRegistryError) -> bool:
         """Return whether the registry itself says that it has no such schema.
 
-        For an unreadable GUID or number some answer a plain 404, as for a wrong URL: the registry's
-        other answers there tell them apart.
+        For an unreadable GUID or number, some registries answer a plain 404, as for a wrong URL. At
+        a wrong URL, a request for the types of schemas fails too.
         """
         if error.error_code in _NO_SUCH:
             return True
@@ -225,7 +228,7 @@ def _properties(settings: RegistrySettings, tokens: AccessTokens | None) -> dict
     properties: dict[str, Any] = {
         "url": settings.url,
         "timeout": settings.timeout_seconds,
-        "max.retries": 0,  # whoever asks tries again, and logs it
+        "max.retries": 0,  # the caller tries again, and logs it
     }
     if settings.username is not None:
         password = _secret(settings.password, settings.password_file)

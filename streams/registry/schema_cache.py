@@ -57,7 +57,7 @@ class SchemaCache:
         limit: int = SCHEMAS_MAX,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """The format of ``part`` is in ``SCHEMA_FORMATS``; ``validate`` applies JSON Schemas."""
+        """The format of ``part`` is in ``SCHEMA_FORMATS``; ``validate``: apply JSON Schemas."""
         self._part = part
         self._format = schema_formats(fields)[part.setting]
         self._validate = validate
@@ -101,7 +101,7 @@ class SchemaCache:
         self._put(schema, _Known(decode, self._clock() + UNKNOWN_SECONDS))
 
     def trim(self, in_use: Collection[SchemaId]) -> None:
-        """Forget the oldest beyond the limit, but none of ``in_use``."""
+        """Forget the least recently used schemas beyond the limit, but none of ``in_use``."""
         with self._lock:
             for schema in [each for each in self._known if each not in in_use]:
                 if len(self._known) <= self._limit:
@@ -152,8 +152,8 @@ def _refusing(reason: RejectionReason, detail: str) -> Decode:
 # ---- Fetches schemas into the cache, for workers and for commands.
 
 AGAIN_SECONDS: Final = 0.25
-"""Wait before asking again for an unknown schema: a new one may not have reached all servers of a
-registry."""
+"""Seconds before an unknown schema is requested again: a new schema may not have reached all
+servers of a registry."""
 
 
 class SchemaFetches:
@@ -210,7 +210,7 @@ class BlockingSchemas:
         self._cache = cache
 
     def decode(self, headers: Headers, data: bytes) -> object:
-        """Also raise what ``SchemaFetches.fetch`` raises."""
+        """Decode a value; also raise what ``SchemaFetches.fetch`` raises."""
         missing = self._cache.missing([(headers, data)])
         if missing:
             with closing(self._connect()) as client:

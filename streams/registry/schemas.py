@@ -66,8 +66,8 @@ def not_of_schema(detail: str) -> UnreadableError:
 # ---- Avro values, decoded by fastavro.
 #
 # fastavro decodes in C without limits. With a schema that contains itself, a record of some
-# thousand bytes overflows the stack and ends the process; with a list of items of no bytes, ten
-# bytes name a trillion items. Both forms are refused.
+# thousand bytes overflows the stack and ends the process; with a list of items that take no bytes,
+# ten bytes announce a trillion items. Both forms are refused.
 
 _PRIMITIVES: Final = frozenset(
     {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
@@ -141,7 +141,7 @@ class _Check:
         self._done.add(name)
 
     def _is_empty(self, schema: Any) -> bool:  # noqa: ANN401 - as JSON has them
-        if isinstance(schema, list):  # the number of the branch takes one
+        if isinstance(schema, list):  # the number of the branch takes a byte
             return False
         kind = schema["type"] if isinstance(schema, dict) else schema
         if isinstance(kind, dict):
@@ -202,11 +202,11 @@ def _validator(schema: FetchedSchema) -> Any:  # noqa: ANN401 - jsonschema's pro
 
 # ---- Protobuf values, without generated classes, by descriptors from the registry.
 #
-# Only wanted fields are converted. A number that is 0, without presence, is absent, as proto3 has
-# it; a text without presence is "".
+# Only wanted fields are converted. In proto3, fields may lack presence: then a number that is 0
+# counts as absent, and an absent text is "".
 
 _FILE: Final = "value.proto"
-_DEPTH_MAX: Final = 32  # how deep a message may be declared in others
+_DEPTH_MAX: Final = 32  # maximum nesting of declared messages
 _VARINT_BYTES_MAX: Final = 5
 _WRAPPED: Final = frozenset(
     f"google.protobuf.{name}Value"
@@ -253,7 +253,7 @@ def _file(name: str, text: str) -> FileDescriptorProto:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
     file = FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
-    file.name = name  # the name that importers know it by
+    file.name = name  # the name by which other files import it
     return file
 
 

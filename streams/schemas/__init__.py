@@ -1,4 +1,4 @@
-"""The JSON Schemas (2020-12) of the records; docs/formats.md says in words what they say.
+"""The JSON Schemas (2020-12) of the records; docs/formats.md describes the records in words.
 
 ``unique-record``, ``tagged-record`` and ``dead-letter`` describe whole records, in the form that
 ``record_view`` returns; ``raw-document`` and ``duplicate-of`` describe the JSON in a value, and
@@ -26,7 +26,7 @@ SCHEMAS: Final = (
 
 
 def load(name: str) -> dict[str, Any]:
-    """Return the schema called ``name``; raises ``UnknownNameError`` for one that is not ours."""
+    """Return the schema called ``name``; raises ``UnknownNameError`` for an unknown name."""
     if name not in SCHEMAS:
         raise UnknownNameError("schema", name, SCHEMAS)
     text = (files(__name__) / f"{name}.json").read_bytes()

@@ -35,7 +35,7 @@ def parse_properties(text: str) -> dict[str, str]:
     entries: dict[str, str] = {}
     for number, line in _logical_lines(text):
         match = _ENTRY.fullmatch(line)
-        assert match is not None  # the pattern takes anything
+        assert match is not None  # the pattern matches any text
         name, value = (_unescaped(part, number) for part in match.groups())
         if not name:
             raise ValueError(f"line {number} has no name before its value")
@@ -190,7 +190,7 @@ def _why_refused(name: str) -> str:
 
 
 def not_accepted(properties: Mapping[str, str]) -> Iterator[RefusedProperty]:
-    """Yield the first property whose name or value librdkafka refuses; connect to nothing."""
+    """Yield the first property whose name or value librdkafka refuses, without connecting."""
     from confluent_kafka import KafkaException, Producer  # noqa: PLC0415 - slow, seldom needed
 
     # Logging would go to standard error, from a thread of the library.
@@ -203,17 +203,17 @@ def not_accepted(properties: Mapping[str, str]) -> Iterator[RefusedProperty]:
         yield RefusedProperty(max(named, key=len, default=""), f"librdkafka says: {message}")
 
 
-# ---- The security of connections, where librdkafka says nothing or is unclear.
+# ---- The security of connections, where librdkafka has no message or an unclear one.
 #
-# librdkafka checks most properties itself (``not_accepted``), but accepts security without effect;
-# nobody should believe such a connection secure.
+# librdkafka checks most properties itself (``not_accepted``), but accepts security properties that
+# have no effect. A user must not believe that such a connection is secure.
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 
 _WITH_PASSWORD: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 _WITHOUT_EFFECT: Final = frozenset({"ssl.endpoint.identification.algorithm"})
-"""Java's client.properties have it without TLS, too."""
+"""Files for Java clients may have it without TLS, too."""
 _FILES: Final = (
     "ssl.ca.location",
     "ssl.certificate.location",

@@ -40,7 +40,7 @@ from streams.settings.settings import Settings, default_state_dir
 # (``kafka_properties`` has their rules).
 
 SECRETS: Final = frozenset({"registry.oauth_client_secret", "registry.password", "web.token"})
-"""Settings of ours whose values are never shown."""
+"""Our own settings whose values are never shown."""
 
 ENVIRONMENT_PREFIX: Final = "FIRSTSEEN_"
 KAFKA: Final = "kafka"
@@ -59,7 +59,7 @@ class SettingField(NamedTuple):
     type: object
 
     def parse(self, value: object) -> object:
-        """Return a value as the tree holds it; raise ``ValueError`` with what it must be.
+        """Return a value in the form of the tree; raise ``ValueError`` that says what it must be.
 
         A flag's or variable's text is read as the setting's type; a file's value must have that
         type. Empty text unsets an optional setting.
@@ -102,7 +102,7 @@ def _fields_of(
 
 @cache
 def _texts() -> Mapping[str, Mapping[str, str]]:
-    """Return what people read about each setting: help and, where it differs, the rest."""
+    """Return the texts about each setting, from texts.toml."""
     return tomllib.loads((files(__package__) / "texts.toml").read_text("utf-8"))
 
 
@@ -112,7 +112,7 @@ def environment_name(setting: str) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as in a flag or a variable; "" for None."""
+    """Return a value in the form of a flag or a variable; "" for None."""
     match value:
         case None:
             return ""
@@ -148,7 +148,7 @@ def _expected(info: inspect.Type) -> str:
 
 
 def _path(type_: type, value: object) -> object:
-    """Convert text to a path and expand ``~``; msgspec knows no paths."""
+    """Convert text to a path and expand ``~``, because msgspec does not support paths."""
     if type_ is Path and isinstance(value, str) and value:
         path = Path(value)
         try:
@@ -336,7 +336,7 @@ def _leaves(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, obj
         if isinstance(value, dict):
             yield from _leaves(value, f"{prefix}{key}.")
         elif prefix.startswith(f"{KAFKA}."):
-            yield prefix + key, shown(value)  # properties are text, whatever they look like
+            yield prefix + key, shown(value)  # properties are text, even if they look like numbers
         elif prefix + key == "brokers" and isinstance(value, list):
             yield prefix + key, ",".join(map(str, value))
         else:
@@ -417,7 +417,7 @@ def _built(
             top[KAFKA] = MappingProxyType(values)
             continue
         try:
-            # From the table's own defaults: those of ``Settings`` have the application's name.
+            # Use the table's own defaults: those of ``Settings`` have the application's name.
             top[table] = type(getattr(defaults, table))(**values)
         except UsageError as error:
             setting = f"{table}.{error.setting}"

@@ -1,8 +1,8 @@
 """Files that settings name, read whole and up to a limit: secrets, word lists, settings.
 
 ``FileProblemError`` does not name the file, because the name may be a secret set by mistake.
-Orchestrators provide a secret as a file of its own; Kafka properties of ours that end in ``.file``
-name one.
+Orchestrators provide a secret as a separate file; our own Kafka properties that end in ``.file``
+name such a file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SECRET_FILES: Final[Mapping[str, str]] = MappingProxyType(
         )
     }
 )
-"""Our Kafka properties that name a file, and the property whose value it has."""
+"""Our Kafka properties that name a file, and the property whose value is in the file."""
 
 _BYTES_MAX: Final = 64 * 1024
 
@@ -38,7 +38,7 @@ class FileProblemError(Exception):
 
 
 def bounded_bytes(path: str | Path, bytes_limit: int) -> bytes:
-    """Read a file; raise ``FileProblemError``, also for more than the limit."""
+    """Read a file; raise ``FileProblemError``, also if it is over the limit."""
     try:
         with Path(path).open("rb") as file:
             content = file.read(bytes_limit + 1)
@@ -60,7 +60,7 @@ def bounded_text(path: str | Path, bytes_limit: int) -> str:
 
 
 def secret_of_file(path: str) -> str:
-    """Return a file without one end of line; ``ValueError`` omits the path, maybe the secret."""
+    """Return a file without one line end; ``ValueError`` omits the path, which may be secret."""
     try:
         secret = bounded_text(path, _BYTES_MAX)
     except FileProblemError as error:

@@ -1,4 +1,4 @@
-"""Settings for people: rows of values with their origin, and the table of the docs."""
+"""Shows settings to readers: values with their origin, and the tables of the docs."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _sentence(text: str) -> str:
 
 
 def _default(field: SettingField) -> str:
-    """Only literal values are written as code."""
+    """Return the default as Markdown; only literal values are written as code."""
     default = field.default or ("the profile's" if field.name.startswith(_INDEX) else "")
     return f"`{default}`" if default and " " not in default else default
 

@@ -122,7 +122,7 @@ def missing_packages(value_format: str) -> list[str]:
 def _is_there(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except ModuleNotFoundError:  # of the package that it would be in
+    except ModuleNotFoundError:  # the package that would contain it is missing
         return False
 
 

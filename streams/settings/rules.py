@@ -30,7 +30,7 @@ from streams.settings.settings import (
 )
 
 INTERNAL_BYTES_MAX: Final = 64 * MIB
-"""The limit of brokers with default settings, for a record on an internal topic."""
+"""The limit of a record on an internal topic, for brokers with default settings."""
 TOPIC_LENGTH_MAX: Final = 249
 PORT_MAX: Final = 65_535
 
@@ -64,7 +64,7 @@ def brokers_are_addresses(settings: Settings) -> Iterator[Violation]:
 
 
 def topics_differ(settings: Settings) -> Iterator[Violation]:
-    """Topics differ: otherwise outputs would come in again, endlessly."""
+    """Topics differ: otherwise outputs would be read as inputs, endlessly."""
     topics = msgspec.structs.asdict(settings.topics)
     for name, topic in topics.items():
         if topic in {"", ".", ".."} or len(topic) > TOPIC_LENGTH_MAX:
@@ -74,7 +74,7 @@ def topics_differ(settings: Settings) -> Iterator[Violation]:
                 "and not . or ..",
             )
     for (one, name), (other, same) in combinations(topics.items(), 2):
-        # Kafka refuses names that differ only in . and _, which its metrics would mix up.
+        # Kafka refuses names that differ only in . and _, because its metrics would confuse them.
         if name and name.replace(".", "_") == same.replace(".", "_"):
             yield Violation(
                 f"topics.{other}", f"it must differ from topics.{one} (in more than . and _)"
@@ -108,7 +108,7 @@ def index_can_be(settings: Settings) -> Iterator[Violation]:
 
 def a_window_has_a_length(settings: Settings) -> Iterator[Violation]:
     index = settings.index
-    with suppress(UsageError):  # which `index_can_be` finds
+    with suppress(UsageError):  # `index_can_be` reports it
         if index.window is not None and not parse_duration(index.window):
             yield Violation("index.window", "it is 0: only documents of one time could be near")
     if index.lateness is not None and index.window is None:
@@ -127,13 +127,13 @@ def state_dir_is_a_directory(settings: Settings) -> Iterator[Violation]:
 
 
 def kafka_properties_can_be(settings: Settings) -> Iterator[Violation]:
-    """Passed-on properties are the user's to set, and the clients accept them."""
+    """The user may set each given property, and the Kafka clients accept it."""
     properties = settings.kafka
     if not properties:
         return
     problems = [*translate(properties).refused, *security_problems(properties)]
     if not problems:
-        # librdkafka last: its messages are the least clear, and it reads the files.
+        # librdkafka checks last: its messages are the least clear, and it reads the files.
         problems = [*not_accepted(properties)]
     yield from (
         Violation(f"kafka.{name}" if name else "kafka", message)

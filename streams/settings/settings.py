@@ -1,8 +1,8 @@
 """The settings of Firstseen: one frozen tree, each setting with its limits.
 
 The annotations are the single source of types, limits and defaults; the loader checks values
-against them. ``texts.toml`` says what each setting is; ``docs/configuration.md`` has both. Names
-end in their unit. ``streams.settings.rules`` checks several settings together;
+against them. ``texts.toml`` describes each setting; ``docs/configuration.md`` has both. Names
+end in their unit. ``streams.settings.rules`` checks settings that depend on each other;
 ``streams.settings.loader`` reads their sources.
 """
 
@@ -33,7 +33,7 @@ from streams.documents.fields import FieldSettings
 from streams.settings.named_files import read_index_files
 from streams.settings.registry import RegistrySettings, masked_repr
 
-# ---- The flow of documents: how many are handled at once, and how many may wait.
+# ---- The flow of documents: how many are handled together, and how many may wait.
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -41,7 +41,7 @@ GIB: Final = 1024 * MIB
 
 
 class BatchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The maximum per step. Nothing waits for a batch to fill: a busy worker has full ones."""
+    """The maximum per step. No step waits until a batch is full; a busy worker's batches are."""
 
     documents: Annotated[int, Meta(ge=1, le=10_000)] = 500
     bundles: Annotated[int, Meta(ge=1, le=1_000)] = 8
@@ -130,8 +130,8 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 # ---- A worker's pages, and who may see them.
 #
-# Health and metrics hold figures; the ops page shows texts. So a worker that listens on more than
-# the loopback has a token, or serves only its monitoring.
+# Health and metrics contain figures, but the ops page shows texts. So a worker that listens on more
+# than the loopback must have a token, or serve only its monitoring.
 
 _EVERY_ADDRESS: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not listened on
 
@@ -207,17 +207,17 @@ def is_loopback(host: str) -> bool:
 
 
 MESSAGE_OVERHEAD_BYTES: Final = 256 * KIB
-"""What a message may have beside its raw record: key, headers, fingerprint, framing."""
+"""Bytes that a message may have beside its raw record: key, headers, fingerprint, framing."""
 
 MATCH_BYTES: Final = 5 * KIB
-"""The most that one document takes in an internal record: its id (``ID_BYTES_MAX``), the raw
-topic's name, fingerprint, sketch and framing."""
+"""The most bytes that one document takes in an internal record: its id (``ID_BYTES_MAX``), the
+raw topic's name, fingerprint, sketch and framing."""
 
 INTERNAL_OVERHEAD_BYTES: Final = 2 * MIB
-"""What an internal record may have beside documents, mainly the heads of all chains."""
+"""Bytes that an internal record may have beside documents, mainly the heads of all chains."""
 
 
-_LEAVE_SECONDS: Final = 8.0  # for a worker that ends to leave its group
+_LEAVE_SECONDS: Final = 8.0  # the time that a worker may take to leave its group
 
 
 class Delivery(StrEnum):
@@ -250,7 +250,7 @@ class TraceExport(StrEnum):
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The log, on standard error. Texts of documents are never in it."""
+    """The log on standard error; it never has texts of documents."""
 
     level: LogLevel = LogLevel.INFO
     format: LogFormat = LogFormat.TEXT
@@ -266,7 +266,7 @@ def default_state_dir(environ: Mapping[str, str] | None = None) -> Path:
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All settings. ``Settings()`` is the defaults; limits are checked where values are loaded."""
+    """All settings. ``Settings()`` has the defaults; the loader checks limits."""
 
     application_id: Annotated[str, Meta(pattern="^[a-zA-Z0-9][a-zA-Z0-9._-]{0,199}$")] = "firstseen"
     brokers: Annotated[str, Meta(min_length=1, max_length=4096)] = "127.0.0.1:9092"
@@ -311,7 +311,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         force_setattr(self, "topics", topics)
 
     def __repr__(self) -> str:
-        """Omit values of Kafka properties, as some are secret."""
+        """Omit the values of Kafka properties, because some are secret."""
         shown = msgspec.structs.asdict(self) | {"kafka": sorted(self.kafka)}
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
@@ -336,7 +336,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def largest_output_bytes(self) -> int:
-        """Key, value and headers on an output topic; JSON at most doubles a duplicate's body."""
+        """The limit in bytes of an output record; JSON at most doubles a duplicate's body."""
         return self.max_record_bytes * (2 if self.include_body else 1) + MESSAGE_OVERHEAD_BYTES
 
     @property

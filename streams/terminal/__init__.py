@@ -1,4 +1,4 @@
-"""What commands print: text that is safe for a terminal, tables, lines for records, progress.
+"""The output of commands: text that is safe for a terminal, tables, records as lines, progress.
 
-``cli`` and ``demo`` call it.
+``cli`` and ``demo`` call this folder.
 """

@@ -30,7 +30,7 @@ class TopicsError(BrokerRefusedError):
 
 
 class _OutOfServiceError(BrokerUnavailableError):
-    """The cluster answers, and lists no broker."""
+    """The cluster answers, but lists no broker."""
 
 
 class Creation(NamedTuple):
@@ -105,7 +105,7 @@ def create(
 def _created(
     admin: AdminClient, plans: Sequence[TopicPlan], replicas: int, timeout_seconds: float
 ) -> set[str]:
-    # The result lacks topics that somebody else created meanwhile.
+    # The result lacks topics that another process created in the meantime.
     wanted: dict[str, NewTopic] = {}
     for plan in plans:
         name, partitions = plan.name, plan.partitions
@@ -129,7 +129,7 @@ def _created(
             elif reason.code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 failures.append(f"{plan.name}: {reason.str()}{_hint(reason)}")
     if plainer:
-        # A broker from before this setting takes any time without it.
+        # An older broker, which lacks this setting, accepts any time.
         created |= _created(admin, plainer, replicas, timeout_seconds)
     if failures:
         raise TopicsError("topics cannot be created: " + "; ".join(failures))
@@ -146,7 +146,7 @@ def _hint(reason: KafkaError) -> str:
 
 
 def _await_partitions(admin: AdminClient, wanted: Mapping[str, int], seconds: float) -> None:
-    """Wait until brokers list as many partitions of each topic; raise ``TopicsError``."""
+    """Wait until brokers list the wanted partitions of each topic; raise ``TopicsError``."""
 
     def listed() -> bool:
         known = partitions_of(admin, wanted)
@@ -177,7 +177,7 @@ def _answered(future: Future[Any], seconds: float, what: str) -> Any:  # noqa: A
     try:
         return future.result(seconds + 1.0)
     except (KafkaException, TimeoutError) as error:
-        # Where brokers have just failed, the client waits for the controller in vain.
+        # If brokers have just failed, the client may wait for a controller that does not answer.
         passes = isinstance(error, TimeoutError) or is_passing(error)
         reason = error.args[0].str() if isinstance(error, KafkaException) else "timed out"
         kind = BrokerUnavailableError if passes else TopicsError
@@ -228,15 +228,15 @@ class TopicIdResolver:
     def __init__(self, connect: Callable[[], AdminClient], *, has_ids: bool) -> None:
         """``has_ids`` says that the broker is known to take admin requests.
 
-        Otherwise the broker is asked until it says so, because one that is starting can look like
-        one that takes none.
+        Otherwise each call checks until the broker says so, because a broker that is starting can
+        look like one that takes no admin requests.
         """
         self._connect = connect
         self._admin: AdminClient | None = None
         self._has_ids = has_ids
 
     def __call__(self, topic: str) -> str:
-        if self._admin is None:  # not "or": a client is false while nothing waits in it
+        if self._admin is None:  # not "or": a client is false while its queue is empty
             self._admin = self._connect()
         admin = self._admin
         try:
@@ -270,7 +270,7 @@ class TopicIds:
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Return whether to ask again: a broker that has just come back may not know its topics yet."""
+    """Return whether to retry: a broker that has just come back may not know its topics yet."""
     if not isinstance(error, BrokerUnavailableError | TopicsError):
         return False
     logger.warning("asking for the id of a topic again: %s", error)
@@ -280,8 +280,8 @@ def _may_pass(error: BaseException) -> bool:
 # ---- Shards: changelog partition p belongs to raw partition p.
 #
 # If the raw topic gets more partitions, there are new, empty shards (``grow_changelog``). If it is
-# deleted and created again, its id changes and its chains begin again; entries stay. With fewer
-# partitions than before, look-ups would miss the entries of the last shards, which nobody would own
+# deleted and created again, its id changes and its chains begin again; entries stay. If it has
+# fewer partitions than before, nobody owns the last shards, and look-ups would miss their entries
 # (``refuse_lost_shards``).
 
 _PARTITIONS_SECONDS: Final = 30.0
@@ -365,7 +365,7 @@ def _create_partitions(admin: AdminClient, topic: str, wanted: int) -> bool:
     except KafkaException as error:
         reason: KafkaError = error.args[0]
         if reason.code() == KafkaError.INVALID_PARTITIONS:
-            return False  # it has as many, or more: the wait that follows finds out
+            return False  # it has as many, or more: the wait that follows checks it
         by_hand = f"kafka-topics.sh --alter --topic {topic} --partitions {wanted}"
         raise TopicsError(
             f"{topic} needs {wanted} partitions, and they cannot be created: {reason.str()}. "

@@ -101,9 +101,9 @@ class SyncCopies:
 
 # ---- The user's permissions, checked before a worker starts.
 #
-# Without them a consumer waits without a message, and a producer fails at its first batch. Brokers
-# do not report rights to transactional ids; the first transaction shows them. Alter on the
-# changelog is not checked, as only a growing raw topic needs it (``streams.topics.admin``).
+# Without permissions a consumer waits without a message, and a producer fails at its first batch.
+# Brokers do not report rights to transactional ids; the first transaction tests them. Alter on the
+# changelog is not checked, because only a growing raw topic needs it (``streams.topics.admin``).
 
 _ANSWER_SECONDS: Final = 10.0
 _TRY_SECONDS: Final = 0.5
@@ -147,8 +147,8 @@ def _missing_at_topics(admin: AdminClient, settings: Settings) -> Iterator[str]:
 
 
 def _missing_at_group(settings: Settings) -> Iterator[str]:
-    # Only a user with some right to the group gets its offsets. Describe alone is enough here, and
-    # is refused when the worker joins.
+    # Only a user with some right to the group gets its offsets. Describe is enough for that, but
+    # not for joining the group: then the worker is refused later.
     group = settings.application_id
     consumer = Consumer({**consumer_config(settings, group_id=group), "log_level": 0})
     raw = [TopicPartition(settings.topics.raw, 0)]
@@ -195,7 +195,7 @@ class TopicDifference(NamedTuple):
 
 
 class TopicState(NamedTuple):
-    """A topic as brokers describe it; None: they do not tell."""
+    """A topic as brokers describe it; None where they do not."""
 
     topic: str
     partitions: int

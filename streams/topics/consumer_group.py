@@ -20,11 +20,11 @@ from streams.topics.watermarks import BrokerWatermarks, broker_answers
 # ---- The members of a group; no other code asks a broker for them.
 #
 # The older call, ``list_groups``, is used because the newer ``describe_consumer_groups`` ends the
-# process on a time-out, or where a broker goes away and comes back meanwhile (librdkafka 2.16, the
-# assertion in ``rd_kafka_enq_once_del_source_return``).
+# process on a time-out, or if a broker goes down and comes back during the request (librdkafka
+# 2.16, the assertion in ``rd_kafka_enq_once_del_source_return``).
 #
-# While a group's coordinator moves to another broker, the group may seem to have no members: a
-# member should look for itself.
+# While a group's coordinator moves to another broker, the group may seem to have no members. So a
+# member should check that the list has the member itself.
 
 _GROUP_SECONDS: Final = 10.0
 _ANSWER_SECONDS: Final = 5.0
@@ -36,7 +36,7 @@ class ListedMember(NamedTuple):
     """``assignment`` has the partitions in Kafka's encoding; b"" during a rebalance."""
 
     name: str
-    id: str  # new with each life, also of a static member
+    id: str  # new with each start, also of a static member
     host: str
     assignment: bytes
 

@@ -15,10 +15,10 @@ changelog      as raw      compacted
 =============  ==========  ==================================================================
 
 An output has its raw record's time. Kafka 4 refuses times more than an hour ahead of its clock
-unless the topic allows them, and one refused record would stop a shard for good. Brokers also
+unless the topic allows them, and one refused record would stop a shard for ever. Brokers also
 delete by that time: with a retention of a week, a record of last year is deleted within minutes. So
-outputs are kept for ever by default. Internal topics have the broker's time: workers' clocks do not
-matter.
+outputs are kept for ever by default. Internal topics have the broker's time, so workers' clocks do
+not matter.
 
 Outputs, log and changelog have three copies of each partition where there are as many brokers, and
 a write counts once two have it. A log that lost its end has lost the order of documents.
@@ -33,13 +33,13 @@ from typing import Final, NamedTuple
 from streams.settings.settings import KIB, MIB, Settings
 
 STANDSTILL_MS: Final = 7 * 24 * 60 * 60 * 1000
-"""A worker may be away from its state for this long without rereading the whole changelog."""
+"""How long a worker may be away without having to read the whole changelog again."""
 
 FOR_EVER_MS: Final = -1  # the ``retention.ms`` of a topic that deletes nothing by age
 
 REPORTS_KEPT_MS: Final = 60 * 60 * 1000
 REPORTS_KEPT_MIN_MS: Final = 10 * 60 * 1000
-"""Longer than a leader may be behind with reading reports."""
+"""This is longer than a leader may be behind with reading reports."""
 
 _SEGMENT_BYTES: Final = 128 * MIB
 _SEGMENT_MS: Final = 10 * 60 * 1000
@@ -57,8 +57,8 @@ TIMES_PAST: Final = "message.timestamp.before.max.ms"
 _ANY_TIME_MS: Final = 2**63 - 1
 
 REPLICAS: Final = 3
-"""Copies of each partition, if there are as many brokers: one may be away for long while another
-fails."""
+"""Copies of each partition, if there are as many brokers: one broker may be away for long while
+another fails."""
 
 MIN_IN_SYNC: Final = "min.insync.replicas"
 """How many copies must have a record before its write counts."""

@@ -1,4 +1,4 @@
-"""Starts and ends of partitions, and the group's committed offsets, asked from the broker.
+"""Starts and ends of partitions, and the group's committed offsets, as the broker returns them.
 
 A consumer knows a partition's end from its last fetch, so a stuck consumer has an old one. These
 requests have their own connections and time limits. After an incomplete answer a new client sends
@@ -45,7 +45,7 @@ def broker_answers() -> Iterator[None]:
 
 
 class BrokerWatermarks:
-    """For one thread. Requests raise ``BrokerUnavailableError`` after ``timeout_seconds``."""
+    """Requests offsets, for one thread; after ``timeout_seconds``: ``BrokerUnavailableError``."""
 
     def __init__(self, config: Mapping[str, Any], group_id: str, timeout_seconds: float) -> None:
         # The library would log each attempt to reach a broker that is down; the watch logs it once.
@@ -55,7 +55,7 @@ class BrokerWatermarks:
         self._admin: AdminClient | None = None
 
     def of(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Watermarks]:
-        # Not ``or``: a client is false while nothing waits in it.
+        # Not ``or``: a client is false while its queue is empty.
         admin = AdminClient(self._config) if self._admin is None else self._admin
         self._admin = None
         watermarks = self._watermarks(admin, partitions)
@@ -176,7 +176,7 @@ HUNG_ADVICE: Final = (
     "(KAFKA-20734). 'HungTransaction' in docs/operations.md says how to find out, and how to end "
     "it without a loss: an abort would hide its records from committed readers"
 )
-"""Why a transaction may never end, and what to do."""
+"""Text for users: why a transaction may never end, and what to do."""
 
 
 def open_transactions(

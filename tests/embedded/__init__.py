@@ -1,4 +1,4 @@
 """Whole workers on the in-process broker.
 
-A test that asks for ``broker`` runs on a real Kafka as well.
+A test with the fixture ``broker`` runs on a real Kafka too.
 """

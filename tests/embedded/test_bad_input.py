@@ -1,8 +1,8 @@
-"""Records that are broken, odd or huge, sent to a whole worker: each has one output, and the worker
-goes on. ``tests/unit/documents`` has every reason for which a record is refused.
+"""A whole worker gives each broken, unusual or huge record one output, and continues.
 
-All are sent into one raw partition, each with a good document behind it, so that a record which
-stops the worker or spoils its batch takes the next one with it.
+``tests/unit/documents`` has every reason for which a record is refused. All records are sent to one
+raw partition, each with a good document behind it: if a record stopped the worker or broke its
+batch, the good document would have no output.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ NONE = "no output"
 
 
 class Case(NamedTuple):
-    """A raw record, and how it ends: ``unique``, ``duplicate`` of the empty text, why it is
-    undecidable or refused, or NONE.
+    """A raw record, and its result: ``unique``, ``duplicate`` of the empty text, the reason why it
+    is undecidable or refused, or NONE.
     """
 
     ends_as: str
@@ -45,7 +45,7 @@ class Case(NamedTuple):
 
 
 def fields(**values: object) -> bytes:
-    """A JSON object; a text of its own unless one is given."""
+    """Return a JSON object, with a new text unless one is given."""
     return json.dumps({"text": "", **values}, ensure_ascii=True).encode()
 
 
@@ -85,7 +85,7 @@ CASES = {
 
 
 class Ended(NamedTuple):
-    """A worker that was sent all cases, the outputs, and where each record was put."""
+    """A worker that got all cases, the outputs, and the position of each record."""
 
     worker: Worker
     outputs: Outputs
@@ -95,11 +95,11 @@ class Ended(NamedTuple):
 
 @pytest.fixture(scope="module")
 def ended(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
-    """All cases, each with a good document behind it, and what came of them."""
+    """Send all cases, each with a good document behind it, and return the results."""
     good = short_documents(random.Random(5), 10 * len(CASES))
     directory = tmp_path_factory.mktemp("bad-input")
     options = [f"max_record_bytes={MAX_RECORD_BYTES}"]
-    # Compressed, since the embedded broker keeps five megabytes of a partition.
+    # Compress them, because the embedded broker keeps five megabytes of a partition.
     with Stream(broker, directory, raw_partitions=1, options=options, compression="zstd") as stream:
         records: list[Raw] = []
         for case in CASES.values():
@@ -126,7 +126,7 @@ def how_it_ended(said: ReceivedOutput) -> str:
 
 @pytest.mark.parametrize("name", CASES)
 def test_each_record_ends_once(ended: Ended, name: str) -> None:
-    """So does the good document behind it."""
+    """The good document behind each record has one output, too."""
     case, outputs = CASES[name], ended.outputs.of(ended.bad[name])
     (following,) = ended.outputs.of(ended.good[name])
     assert not isinstance(following.said, DeadLetterOutput)

@@ -1,6 +1,6 @@
-"""The embedded broker as a process, the limits that its docstring warns of, and a sender to it.
+"""The embedded broker as a process, the limits in its docstring, and a sender to it.
 
-A limit is tested so that the day librdkafka lifts it we learn of it, and may lean on it less.
+Limits are tested so that a test fails when librdkafka removes one: then our workaround can go.
 """
 
 from __future__ import annotations
@@ -173,14 +173,14 @@ def test_it_does_not_outlive_its_parent() -> None:
     await_that(lambda: not is_alive(int(parent.stdout)))
 
 
-# ---- a sender, to a broker that drops what a worker is too slow to read
+# ---- a sender to a broker that drops records which a worker reads too late
 
 SENT = 2_000
 RECORD_BYTES = 10_000
 
 
 def send(sender: DocumentSender, count: int) -> None:
-    """Send so many records, keys counting from 0, that compression does not make small."""
+    """Send ``count`` records that compression does not make small, with keys from 0."""
     for number in range(count):
         value = random.Random(number).randbytes(RECORD_BYTES)
         sender.send(b"%d" % number, value, f"line {number}")

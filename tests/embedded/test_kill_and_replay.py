@@ -1,9 +1,10 @@
-"""Whole workers: killed by SIGKILL at random points while documents come; and repaired.
+"""Whole workers are killed by SIGKILL at random points while documents come, and recover.
 
-A round of kills: some documents have come while no worker ran; a worker starts; more come, a few at
-a time; 0.2 to 3 seconds after its shards were open it is killed. In a fifth of the rounds another
-worker is killed before that, while it starts. On Kafka the workers have two state directories, and
-begin on either, so that what they find is often behind the changelog. KILL_ROUNDS=20 makes more.
+In a round of kills, some documents come while no worker runs. Then a worker starts, and more come,
+a few at a time. It is killed 0.2 to 3 seconds after its shards were open. In a fifth of the rounds
+another worker is killed before that, while it starts. On Kafka the workers use one of two state
+directories at random, so that their state is often behind the changelog. KILL_ROUNDS=20 runs more
+rounds.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ BATCHES = (
     ("batch.documents=50", "batch.bundles=4"),
     ("batch.documents=7", "batch.bundles=2", "in_flight.documents=100"),
 )
-"""Sizes of batches, one of which each worker has: small ones make more points to be killed at."""
+"""Batch sizes, of which each worker has one; small ones give more points for a kill."""
 
 
 def random_worker(stream: Stream, rng: random.Random) -> Worker:
@@ -50,7 +51,7 @@ def random_worker(stream: Stream, rng: random.Random) -> Worker:
 
 
 def feed(stream: Stream, queue: Iterator[Raw], seconds: float, records: int) -> None:
-    """Send records a few at a time, so fast that they would last as long as a round can."""
+    """Send records a few at a time, at a rate with which they last for the longest round."""
     a_turn = max(1, round(records * TURN_SECONDS / KILL_SECONDS[1]))
     until = time.monotonic() + seconds
     while time.monotonic() < until:

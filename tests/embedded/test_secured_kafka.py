@@ -1,5 +1,5 @@
-"""Every client of a worker and of the commands against a Kafka that demands TLS and credentials,
-and lets nobody do more than docs/operations.md asks for.
+"""Every client of workers and commands on a Kafka that requires TLS and credentials, and grants
+only the permissions of docs/operations.md.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def secured(
     kafka_required: None,  # noqa: ARG001 - skips
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[SecuredKafka]:
-    """The broker, with what the documentation says that the user must be granted."""
+    """Run the broker with the permissions that the documentation names."""
     directory = tmp_path_factory.mktemp("secured")
     (directory / "certificates").mkdir()
     with SecuredKafka(directory / "kafka", make_certificates(directory / "certificates")) as kafka:
@@ -55,9 +55,9 @@ def secured(
 
 
 def documented_grants() -> Iterator[Grant]:
-    """The table of ACLs in docs/operations.md, and what `topics create` needs.
+    """Return the table of ACLs in docs/operations.md, and those that `topics create` needs.
 
-    Topics of default names are those of a client here, for each.
+    Default names of topics are replaced by those of each client.
     """
     row = re.compile(r"^\| (Topic|Group|TransactionalId) \| (.+?) \| (.+) \|$", re.MULTILINE)
     rows = row.findall(OPERATIONS.read_text("utf-8"))
@@ -77,7 +77,7 @@ def own_topic(client: str, name: str) -> str:
 
 
 class Client(NamedTuple):
-    """A way to be let in: ``--kafka-config`` and an application id."""
+    """A client with its credentials: ``--kafka-config`` and an application id."""
 
     name: str
     properties: Path
@@ -93,7 +93,7 @@ class Client(NamedTuple):
         return options
 
     def run(self, *arguments: str) -> str:
-        """Run a command; return what it says. It must end well."""
+        """Run a command, which must succeed; return its output."""
         code, said = run(*arguments, *self.options)
         assert code == 0, said
         return said
@@ -105,7 +105,7 @@ def run(*arguments: str) -> tuple[int, str]:
 
 
 def properties_of(client: str, secured: SecuredKafka) -> dict[str, str]:
-    """What a user needs to be let in: a password, or a certificate."""
+    """Return a user's properties with its credentials: a password, or a certificate."""
     if client == "sasl_ssl":
         address, properties = secured.sasl_ssl, secured.scram_properties()
         properties["sasl.password"] = PASSWORD
@@ -230,7 +230,7 @@ def test_outputs_that_may_not_be_read_are_told_and_not_checked(
 
 
 class Wrong(NamedTuple):
-    """Settings that a broker refuses: changes to those of a client, None leaves one out."""
+    """Settings that a broker refuses, as changes to those of a client; None removes one."""
 
     client: str
     changes: Mapping[str, str | None]

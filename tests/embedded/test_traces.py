@@ -1,4 +1,4 @@
-"""The trace of a document through a whole worker: its producer's, its spans', its output's."""
+"""A document's trace through a whole worker: producer, spans and output have the same one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_trace_goes_on_behind_the_filter(broker: Broker, tmp_path: Path) -> No
 
 
 def spans_in(text: str) -> list[dict[str, Any]]:
-    """The spans that OpenTelemetry's console exporter wrote among the lines of a log."""
+    """Return the spans that OpenTelemetry's console exporter wrote among the lines of a log."""
     decoder = json.JSONDecoder()
     spans = []
     at = text.find('{\n    "name"')

@@ -27,7 +27,7 @@ DOCUMENTS = 60
 
 
 def supervised(worker: Worker) -> Worker:
-    """Start so many workers with the options of one; its pages are those of the supervisor."""
+    """Start workers under a supervisor with the options of one; its pages are the supervisor's."""
     worker.port = free_ports(1 + PROCESSES)
     assert worker._options[-1].startswith("web.port=")
     worker._options[-1] = f"web.port={worker.port}"
@@ -64,7 +64,7 @@ def await_none_of(pids: list[int], seconds: float = 30.0) -> None:
 
 @pytest.fixture
 def without_broker(tmp_path: Path) -> Iterator[Worker]:
-    """Processes that have just been started, and that will wait for a broker."""
+    """Start processes that will wait for a broker."""
     (tmp_path / "settings.toml").write_text("include_body = true\n")
     options = ["--broker", f"127.0.0.1:{free_port()}", "--set", f"state_dir={tmp_path / 'state'}"]
     options += ["--config", str(tmp_path / "settings.toml")]
@@ -117,7 +117,7 @@ def test_a_killed_process_is_restarted_while_the_others_go_on(
 
 @pytest.mark.slow
 def test_no_process_outlives_its_supervisor(embedded_broker: Broker, tmp_path: Path) -> None:
-    """A suspended one is named by /healthz meanwhile, and ends as soon as it continues."""
+    """/healthz names a suspended process, which ends as soon as it continues."""
     with Stream(embedded_broker, tmp_path) as stream:
         machine = supervised(stream.worker("send_timeout_seconds=3", "stall_seconds=4"))
         machine.await_ready()

@@ -1,4 +1,4 @@
-"""What several tests do with a stream: workers that share it, documents, and changes of topics."""
+"""Shared steps of tests with a stream: start workers, send documents, change topics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def admin_of(broker: Broker) -> AdminClient:
 
 
 def start_together(stream: Stream, count: int = 2) -> list[Worker]:
-    """Start workers with state directories of their own; they share the shards then."""
+    """Start workers with separate state directories, and wait until they share the shards."""
     workers = [stream.worker(state=f"machine-{number}") for number in range(count)]
     for worker in workers:
         worker.start()
@@ -53,13 +53,13 @@ def set_topic_config(admin: AdminClient, topic: str, name: str, value: int) -> N
 
 
 def delete_topic(stream: Stream, topic: str) -> None:
-    admin = admin_of(stream.broker)  # its requests end with it
+    admin = admin_of(stream.broker)  # its requests end when it is deleted
     deleted = admin.delete_topics([topic], operation_timeout=ANSWER_SECONDS)
     deleted[topic].result(ANSWER_SECONDS)
 
 
 def grow(stream: Stream, partitions: int) -> None:
-    """Give the raw topic more partitions; what is sent from now on goes to all of them."""
+    """Add partitions to the raw topic; records that are sent later go to all of them."""
     raw, admin = stream.settings.topics.raw, admin_of(stream.broker)
     admin.create_partitions([NewPartitions(raw, partitions)])[raw].result(ANSWER_SECONDS)
     stream.reconnect()

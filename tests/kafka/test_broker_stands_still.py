@@ -1,4 +1,4 @@
-"""A broker that answers nothing for a while, as in a long pause of its JVM, or is away."""
+"""A broker does not answer for a while, as in a long pause of its JVM, or is down."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OUT_OF_SERVICE_SECONDS = 2.5
 WAIT_SECONDS = 120.0
 TIMEOUT = "send_timeout_seconds=4"
 LONG_SESSION = "session_timeout_seconds=30"
-"""So long that the group does not miss a worker while its broker stands still."""
+"""Long enough that the group keeps a worker while its broker stands still."""
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def test_a_transaction_that_a_broker_does_not_end_in_time_is_made_again(
 def test_shards_open_though_the_broker_stands_still_meanwhile(
     own_kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    """It has no leaders for a moment after that."""
+    """After the pause, its topics have no leaders for a moment."""
     options = [LONG_SESSION]
     with Stream(own_kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
         stream.send(keyed_documents(3, 100))
@@ -142,7 +142,7 @@ def test_a_worker_whose_broker_is_away_stays_healthy_and_goes_on_or_stops(
         assert worker._get("/healthz") == (HTTPStatus.OK, "ok\n")
 
         server.kill()
-        time.sleep(1.0)  # it has noticed
+        time.sleep(1.0)  # until the worker has noticed it
         started = time.monotonic()
         worker.stop_gently()
         assert time.monotonic() - started < STOP_SECONDS
@@ -229,7 +229,7 @@ def test_a_broker_that_once_had_ids_is_not_taken_for_one_without(broker: Broker)
 
 
 def test_a_client_that_gets_no_answer_is_replaced(kafka_broker: Broker) -> None:
-    """It may wait for a controller that was there once."""
+    """The client may wait for a controller that no longer exists."""
     topic = kafka_broker.new_topic("raw")
     admin = admin_of(kafka_broker)
     clients = [client_of_nobody(), admin]

@@ -1,4 +1,4 @@
-"""One of two workers is killed: another one leads, and standbys become shards."""
+"""One of two workers is killed: the other one leads, and standbys become shards."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.unit.ops_page.live_worker import ask
 
 PARTITIONS = 4
 LONG_SESSION = "session_timeout_seconds=20"
-"""Long enough that a killed worker is a member of the group while the others are looked at."""
+"""Long enough that a killed worker stays in the group while the test checks the others."""
 
 
 @pytest.mark.slow
@@ -75,7 +75,7 @@ def test_the_leader_trims_the_log(kafka_broker: Broker, tmp_path: Path) -> None:
 
 
 def log_begins(stream: Stream) -> int:
-    """The first offset of the log that is kept."""
+    """Return the first offset that the log still has."""
     consumer = Consumer(stream.broker.consumer_settings(stream.broker.unique("ends")))
     try:
         place = TopicPartition(stream.settings.topics.log, 0)
@@ -88,7 +88,7 @@ def log_begins(stream: Stream) -> int:
 
 
 def start_with_standbys(stream: Stream) -> list[Worker]:
-    """Two workers that share the shards and have put out documents; each shard has a standby."""
+    """Start two workers that share the shards and output documents; each shard has a standby."""
     workers = start_together(stream)
     put_out(stream, keyed_documents(200, 400))
     await_that(
@@ -100,7 +100,6 @@ def start_with_standbys(stream: Stream) -> list[Worker]:
 
 
 def owned_by(stream: Stream, worker: Worker) -> set[int]:
-    """The raw partitions of a worker."""
     return {number for topic, number in lags(worker) if topic == stream.settings.topics.raw}
 
 

@@ -1,4 +1,4 @@
-"""Whole workers forget, keep scopes apart, and let short texts pass."""
+"""Whole workers forget documents, separate scopes, and output short texts as unique."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHESS = "两位棋手下了六个小时，最后以和棋结束，观众起立�
 
 
 def document(name: str, text: str, *, days: float = 0, tenant: str = "") -> Raw:
-    """A record under the key that is its id, all of them in one partition."""
+    """Return a record whose key is its id; all are in one partition."""
     fields = {"id": name, "text": text, "timestamp": START_MS + int(days * DAY_MS)}
     encoded = json.dumps(fields | ({"tenant": tenant} if tenant else {}), ensure_ascii=False)
     return Raw(name.encode(), encoded.encode(), timestamp_ms=START_MS, partition=0)
@@ -39,7 +39,7 @@ def tombstone(name: str) -> Raw:
 
 
 def verdicts(stream: Stream, places: list[SourcePosition]) -> list[str]:
-    """What became of records that were sent: ``unique``, or the id of the original."""
+    """Return the verdict on each sent record: ``unique``, or the id of the original."""
     outputs = stream.settle()
     originals = {source: said.original_id for source, said in outputs.duplicates.items()}
     return [
@@ -50,7 +50,7 @@ def verdicts(stream: Stream, places: list[SourcePosition]) -> list[str]:
 
 
 def on_unique(stream: Stream, name: str) -> list[Output]:
-    """What stands on ``unique`` under a key, in order."""
+    """Return the values of a key on ``unique``, in order."""
     stream.outputs.read_to_ends()
     found = [*stream.outputs.uniques.values(), *stream.outputs.tombstones]
     of_key = [each for each in found if each.record.key == name.encode()]
@@ -58,7 +58,7 @@ def on_unique(stream: Stream, name: str) -> list[Output]:
 
 
 def original_of(worker: Worker, text: str, scope: str) -> str | None:
-    """What the page of a worker says of a text that would come now; None for a unique."""
+    """Return the original of a text that would come now, by a worker's page; None if unique."""
     body = json.dumps({"text": text, "scope": scope}).encode()
     reply = ask(worker, "POST", "/api/check", body, Content_Type="application/json")
     found = reply.json["original"]

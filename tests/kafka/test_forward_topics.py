@@ -1,4 +1,4 @@
-"""The example that brings several topics into one: once each, though it is killed."""
+"""The example that forwards several topics to one sends each record once, even if it is killed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KILLS = 2
 
 
 def read(consumer: Consumer, seen: Counter[str], wanted: int) -> list[tuple[bytes | None, bytes]]:
-    """Read until so many records have come in all; count them by where they were."""
+    """Read until ``wanted`` records have come; count them by their source position."""
     values: list[tuple[bytes | None, bytes]] = []
     deadline = time.monotonic() + SECONDS
     while seen.total() < wanted:

@@ -1,4 +1,4 @@
-"""``firstseen index`` on a real Kafka: what is loaded, lost, damaged, cut, and put right again."""
+"""``firstseen index`` on a real Kafka: loads an index, and repairs lost, damaged or cut parts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DOCUMENTS = 120
 def index(stream: Stream, *arguments: str, code: int = 0) -> Run:
     """Run ``firstseen index`` with the settings of a stream; it must end with ``code``."""
     options = stream.worker()._options
-    stream.workers.pop()  # it is not started
+    stream.workers.pop()  # the worker is not started
     with patch.dict(os.environ, clean_environment(), clear=True):
         done = run_here("index", *arguments, *options)
     assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
@@ -37,7 +37,7 @@ def index(stream: Stream, *arguments: str, code: int = 0) -> Run:
 
 
 def answer(stream: Stream, *arguments: str, code: int = 0) -> dict[str, Any]:
-    """Run a command with ``--json``, and return what it answers."""
+    """Run a command with ``--json``, and return its object."""
     found = json.loads(index(stream, *arguments, "--json", code=code).stdout)
     assert isinstance(found, dict)
     return found
@@ -53,12 +53,12 @@ def findings(stream: Stream, code: int = 0) -> list[dict[str, Any]]:
 
 
 def lines_of(documents: list[Raw]) -> bytes:
-    """Documents as the lines of a file."""
+    """Return documents as the lines of a file."""
     return b"".join((raw.value or b"").replace(b"\n", b" ") + b"\n" for raw in documents)
 
 
 def readable(documents: list[Raw]) -> list[Raw]:
-    """Those that are documents: the generator has some that are not."""
+    """Return the records that are documents; the generator also makes others."""
     found = []
     for raw in documents:
         try:
@@ -71,7 +71,7 @@ def readable(documents: list[Raw]) -> list[Raw]:
 
 
 def flip_a_bit(directory: Path) -> Path:
-    """Change one bit in the middle of the largest file of data; return the file."""
+    """Flip one bit in the middle of the largest data file; return the file."""
     largest = max(directory.glob("*.sst"), key=lambda path: path.stat().st_size)
     content = bytearray(largest.read_bytes())
     content[len(content) // 3] ^= 0x10
@@ -143,7 +143,7 @@ def test_damage_is_named_and_a_checkpoint_that_is_whole_catches_up(
 
 
 def test_a_lost_log_begins_again(kafka_broker: Broker, tmp_path: Path) -> None:
-    """Behind the place of every entry; no document is lost or twice."""
+    """It begins after the offset of every entry; no document is lost or repeated."""
     documents = generated(seed=64, count=2 * DOCUMENTS)
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         worker = stream.started()
@@ -171,7 +171,7 @@ def test_a_lost_log_begins_again(kafka_broker: Broker, tmp_path: Path) -> None:
 
 
 def test_a_cut_log_begins_again(kafka_broker: Broker, tmp_path: Path) -> None:
-    """What was on its way, of a worker that was killed, is sent again."""
+    """Documents that a killed worker had in flight are sent again."""
     documents = generated(seed=65, count=2 * DOCUMENTS)
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         worker = stream.started()

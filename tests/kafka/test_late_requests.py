@@ -1,4 +1,4 @@
-"""A request that was sent twice and arrives late changes nothing in the next transaction."""
+"""A repeated request that arrives late does not change the next transaction."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_late_commit_does_not_end_the_next_transaction(
 def test_a_failure_that_librdkafka_does_not_repeat_is_noticed(
     scene: Scene, outputs_before: int
 ) -> None:
-    """It says the same failure of a connection once in 30 s; here the first is while it opens."""
+    """Librdkafka reports an equal connection failure once in 30 s; the first comes at opening."""
     producer = scene.producer()
     scene.proxy.keep(Request.INIT_PRODUCER_ID)
     producer.open()
@@ -57,7 +57,7 @@ def test_a_failure_that_librdkafka_does_not_repeat_is_noticed(
 def test_brokers_let_a_late_commit_end_what_has_the_same_epoch(
     scene: Scene, outputs_before: int
 ) -> None:
-    """Why all this is needed, and that these tests can fail."""
+    """This is why the protection is needed, and shows that these tests can fail."""
     control = KeptEpoch(scene.config)
     scene.try_late(control, "control")
     control.close()
@@ -84,6 +84,6 @@ def test_no_late_request_of_a_transaction_changes_the_next(
     scene.commit(producer, "second", 3)
     producer.close()
     assert not scene.proxy.has_kept
-    # A reader that waits for a transaction without an end would not come this far.
+    # If a transaction had no end, the reader would wait before it and not reach this point.
     assert scene.outputs()[outputs_before:] == ["before", "first", "second"]
     assert scene.committed() == 3

@@ -1,6 +1,6 @@
-"""A running worker meets a limit: of time, size, disk, or of how long topics keep records.
+"""A running worker reaches a limit of time, size, disk, or retention of topics.
 
-It goes on, or it ends and says what to do; then it goes on where it was. Nothing is skipped.
+It continues, or it ends and says what to do, and later continues where it was. Nothing is skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EXPIRED = "firstseen_expired_outputs_total"
 
 
 def large_documents(seed: int, count: int) -> list[Raw]:
-    """Documents of 200 KB that do not compress well, none near to another."""
+    """Return documents of 200 KB that do not compress well; no two are near."""
     rng = random.Random(seed)
     texts = (" ".join(f"w{rng.randrange(10**8)}" for _ in range(20_500)) for _ in range(count))
     return [Raw(None, b'{"text": "%s"}' % text[:LARGE_CHARACTERS].encode()) for text in texts]
@@ -54,7 +54,7 @@ def test_a_transaction_that_takes_too_long_is_done_again(
 def test_a_batch_larger_than_a_request_is_sent_in_several(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    """Topics and clients take less than a megabyte at once, and the batch has two."""
+    """Topics and clients accept less than a megabyte in a request, and the batch has two."""
     options = [f"max_record_bytes={LARGE_CHARACTERS + KIB}"]
     with Stream(kafka_broker, tmp_path, raw_partitions=1, options=options) as stream:
         stream.send(large_documents(3, 12))

@@ -1,4 +1,4 @@
-"""The Kafka that the tests use keeps its word: a transaction that was committed has an end."""
+"""In the Kafka that the tests use, a committed transaction always has an end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a partition begins and ends, asked by a client that knew its topic before."""
+"""A client that already knows a topic gets the ends of a new partition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECONDS = 10.0
 
 
 def test_a_partition_that_was_added_is_soon_known(kafka_broker: Broker) -> None:
-    """By itself the client asks for the topic again after minutes."""
+    """By default the client requests a topic's metadata again only after minutes."""
     topic = kafka_broker.new_topic("grown", 1)
     address = kafka_broker.bootstrap_servers
     consumer = Consumer({"bootstrap.servers": address, "group.id": "reader"})

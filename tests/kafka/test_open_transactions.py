@@ -1,4 +1,4 @@
-"""Transactions that have no end yet: of a worker that was killed, and of one that Kafka lost."""
+"""Transactions without an end: that of a killed worker, and one whose end Kafka lost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def open_in(broker: Broker, place: TopicPartition) -> dict[TopicPartition, OpenT
 
 @contextmanager
 def member(settings: Settings, name: str) -> Iterator[Consumer]:
-    """A worker's consumer, in the group until the end of the block."""
+    """Yield a worker's consumer, which is in the group until the end of the block."""
     consumer = Consumer(raw_consumer_config(settings, name))
     consumer.subscribe([settings.topics.raw])
     try:
@@ -47,7 +47,7 @@ def member(settings: Settings, name: str) -> Iterator[Consumer]:
 def test_what_a_worker_left_open_in_its_first_commit_is_aborted_when_it_has_left(
     kafka_broker: Broker,
 ) -> None:
-    """It has left its name nowhere; no reader waits for the time-out of its transaction."""
+    """Its name is not stored anywhere, but no reader has to wait for the time-out."""
     name = kafka_broker.unique("first-commit")
     settings = Settings(brokers=kafka_broker.bootstrap_servers, application_id=name)
     create(admin_of(kafka_broker), topic_plans(settings, 2))
@@ -80,7 +80,7 @@ def test_what_a_worker_left_open_in_its_first_commit_is_aborted_when_it_has_left
 
 
 def commit_hung(broker: Broker, topic: str, offset: int) -> subprocess.CompletedProcess[str]:
-    """Commit the transaction that begins at this offset of partition 0."""
+    """Commit the transaction that begins at ``offset`` of partition 0."""
     program = ROOT / "deploy" / "kafka" / "CommitHungTransaction.java"
     java = ["java", "-cp", f"{kafka_libs()}/*", str(program)]
     place = ["--topic", topic, "--partition", "0", "--start-offset", str(offset)]

@@ -1,5 +1,6 @@
-"""A worker with other settings does no harm: it ends before it joins or sends anything, and what
-another one has sent all the same is passed over.
+"""A worker with other settings does no harm: it ends before it joins the group or sends anything.
+
+If such a worker sends records anyway, the others ignore them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from tests.rigs.workers.worker_metrics import await_that, samples, value
 SEND_EVERY_SECONDS = 0.5
 FOREIGN = "firstseen_foreign_records_total"
 OTHER = "index.distance=40"
-"""A setting that an index depends on; ``test_index_on_kafka`` has all of them."""
+"""A setting that is part of the index; ``test_index_on_kafka`` has all of them."""
 
 
 def test_a_worker_with_other_settings_ends_before_it_joins_or_sends(
@@ -67,12 +68,11 @@ def test_a_worker_with_other_settings_ends_before_it_joins_or_sends(
 
 
 def foreign_records(worker: Worker) -> float:
-    """Return the records of other indexes that a worker has passed over, on any topic."""
+    """Return how many records of other indexes a worker has ignored, on all topics."""
     return sum(number for (found, _), number in samples(worker).items() if found == FOREIGN)
 
 
 def has_ended(worker: Worker) -> bool:
-    """Whether it has ended by itself."""
     return worker._process is not None and worker._process.poll() is not None
 
 
@@ -116,7 +116,7 @@ def test_records_of_another_index_or_version_are_passed_over(
 
 
 def has_passed_over(worker: Worker, records: int) -> bool:
-    """Return whether it has: one that starts again may read earlier records again."""
+    """Return whether the worker has ignored so many; after a restart it may read some again."""
     return value(worker, FOREIGN, topic="log") >= records
 
 

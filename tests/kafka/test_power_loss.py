@@ -1,4 +1,4 @@
-"""A broker loses its last records, as one that loses power before it has written them to disk."""
+"""A broker loses its last records, as after a power failure before it has written them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 class PowerLoss:
-    """What the disk of a broker has at one moment is all that is left of it later."""
+    """Copies a broker's disk at one moment, and later replaces the disk with that copy."""
 
     def __init__(self, server: KafkaBroker, directory: Path) -> None:
         self._server = server
@@ -42,7 +42,7 @@ class PowerLoss:
 
 
 def send_and_lose(stream: Stream, power: PowerLoss, records: Iterable[Raw]) -> None:
-    """Let records pass through the stream, and take them and all that follows from them away."""
+    """Send records that ``power`` will remove with all their effects; so do not count them."""
     kept = dict(stream.sent)
     power.keep()
     put_out(stream, list(records))
@@ -50,7 +50,7 @@ def send_and_lose(stream: Stream, power: PowerLoss, records: Iterable[Raw]) -> N
 
 
 def read_again(stream: Stream) -> None:
-    """Read all outputs with a new client: the one before has read what is lost."""
+    """Read all outputs with a new client, because the old one has read the lost records."""
     stream.reconnect()
     stream.__dict__.pop("outputs").__exit__(None, None, None)
     stream.expect(stream.sent)
@@ -61,7 +61,7 @@ def test_stores_that_are_ahead_of_the_brokers_are_rebuilt(
     kafka_required: None,  # noqa: ARG001 - skips
     tmp_path: Path,
 ) -> None:
-    """Documents that were lost with their entries are unique when they come again."""
+    """If documents are lost with their entries, they are unique when they come again."""
     server = KafkaBroker(tmp_path / "kafka", properties=SHORT_SESSION)
     server.start()
     try:
@@ -74,7 +74,7 @@ def test_stores_that_are_ahead_of_the_brokers_are_rebuilt(
             power.strike()
             read_again(stream)
 
-            another = stream.started(state="another")  # it knows nothing of what is lost
+            another = stream.started(state="another")  # it has not seen the lost records
             again = [*keyed_documents(2, 100), *keyed_documents(3, 100)]
             put_out(stream, again)
             another.stop_gently()
@@ -98,7 +98,7 @@ def test_a_worker_that_runs_while_records_are_lost_ends_and_begins_again(
     kafka_required: None,  # noqa: ARG001 - skips
     tmp_path: Path,
 ) -> None:
-    """It has read what the log no longer has."""
+    """The worker has read records that the log no longer has."""
     server = KafkaBroker(tmp_path / "kafka", properties=SHORT_SESSION)
     server.start()
     try:

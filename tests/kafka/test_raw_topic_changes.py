@@ -1,6 +1,6 @@
-"""The raw topic is the user's, who shortens it, deletes and remakes it, or adds partitions to it.
+"""The user shortens the raw topic, deletes and recreates it, or adds partitions to it.
 
-What is lost is said; nothing else is lost, and nothing is taken for what an earlier record was.
+The worker reports what is lost. Nothing else is lost, and no record is taken for an earlier one.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from tests.rigs.workers.worker_metrics import await_shared
 ALL_SECONDS = 90.0
 SILENT_SECONDS = 1.0
 FETCH_SECONDS = 1.0
-"""Longer than a broker holds a fetch: none is under way then that could bring what comes."""
+"""Longer than a broker delays a fetch, so that no fetch in flight can return later records."""
 
 
 def documents(seed: int, count: int, partitions: int = 1) -> list[Raw]:
-    """Return so many records, for one partition after the other."""
+    """Return ``count`` records, for one partition after the other."""
     made = enumerate(keyed_documents(seed, count))
     return [raw._replace(partition=number % partitions) for number, raw in made]
 
 
 @contextmanager
 def suspended(worker: Worker) -> Iterator[None]:
-    """Stop a worker by SIGSTOP meanwhile; for less than its session, so that it keeps its place."""
+    """Suspend a worker in the block, for less than its session, so that it stays in the group."""
     assert worker._process is not None
     os.kill(worker._process.pid, signal.SIGSTOP)
     time.sleep(FETCH_SECONDS)
@@ -67,7 +67,7 @@ def shorten(stream: Stream, before: int) -> None:
 
 
 def make_again(stream: Stream) -> None:
-    """Make the raw topic that was deleted again."""
+    """Create the deleted raw topic again."""
     raw = stream.settings.topics.raw
     stream.broker.create_topics({raw: stream.raw_partitions}, {"retention.ms": "-1"})
     stream.reconnect()
@@ -79,7 +79,7 @@ def keys_put_out(stream: Stream) -> Counter[bytes | None]:
 
 
 def check_each_key_once(stream: Stream, sent: list[Raw], *, repeats_allowed: bool = False) -> None:
-    """Fail unless each record has exactly one output; positions do not tell them apart here."""
+    """Fail unless each key has exactly one output, because positions occur twice here."""
     expected = Counter(raw.key for raw in sent)
     deadline = time.monotonic() + ALL_SECONDS
     found = keys_put_out(stream)
@@ -141,7 +141,7 @@ def test_a_topic_that_was_made_again_while_the_worker_was_stopped(
 def test_a_topic_that_was_made_again_while_the_worker_stood_still(
     kafka_broker: Broker, tmp_path: Path, again: int
 ) -> None:
-    """So fast that the worker could go on reading in the middle."""
+    """The topic is back so fast that the worker could continue in the middle of it."""
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         before, after = documents(6, 30, 2), documents(7, again, 2)
         worker = stream.started()
@@ -151,7 +151,7 @@ def test_a_topic_that_was_made_again_while_the_worker_stood_still(
             make_again(stream)
             stream.send(after)
 
-        # What it went on to read in the middle, before it looked at the topic, is read again.
+        # Records that it read from the middle, before it checked the topic, are read again.
         check_each_key_once(stream, before + after, repeats_allowed=again > len(before))
         worker.await_log("was deleted and created again")
         worker.stop_gently()

@@ -1,4 +1,4 @@
-"""Whole workers that read Avro, Protobuf and JSON Schema, with a registry that comes and goes."""
+"""Whole workers read Avro, Protobuf and JSON Schema, with a registry that is sometimes down."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from tests.rigs.workers.worker_metrics import await_that, value
 
 DOCUMENTS = 200
 UNKNOWN = b"\x00\x00\x00\x03\xe7"
-"""The id of a schema that nobody has registered."""
+"""The id of a schema that is not registered."""
 TIME_MS = 1_714_536_000_000
 LONG = 200
-"""Characters of a text that is long enough to have a fingerprint."""
+"""The length of a text that is long enough for a fingerprint, in characters."""
 WAITING = "firstseen_registry_waiting"
 
 
@@ -38,7 +38,7 @@ def registry() -> Iterator[SchemaRegistry]:
 
 
 def articles(count: int) -> list[dict[str, Any]]:
-    """Documents of the demo's generator, as articles; about a third repeats another one."""
+    """Return documents of the demo's generator as articles; about a third are repeats."""
     made: list[dict[str, Any]] = []
     for record in generate(5, 2 * count):
         try:

@@ -1,4 +1,4 @@
-"""The state of the shards between runs: on another machine's disk, or of another changelog."""
+"""Workers recover shards whose state is on another machine, or of another changelog."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def shard_directories(stream: Stream) -> list[Path]:
 
 
 def copy_of(raw: Raw, number: int) -> Raw:
-    """The same document under another id and key."""
+    """Return the same document with another id and key."""
     fields = json.loads(raw.value or b"")
     fields["id"] = f"copy-{number}-of-{fields['id']}"
     return raw._replace(key=fields["id"].encode(), value=json.dumps(fields).encode())
 
 
 def check_copies_are_named(stream: Stream, number: int) -> None:
-    """Send a copy of each unique document: each must be told, and name the very same document."""
+    """Send a copy of each unique document; each must be a duplicate of that document."""
     uniques = dict(stream.outputs.uniques)
     copies = [copy_of(stream.sent[source], number) for source in uniques]
     places = stream.send(copies)
@@ -73,7 +73,7 @@ def test_another_machine_takes_over(kafka_broker: Broker, tmp_path: Path) -> Non
 def test_the_state_of_another_changelog_ends_the_worker_which_names_it(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    """Of the same name, as on another cluster."""
+    """The other changelog has the same name, as on another cluster."""
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
         put_out(stream, generated(seed=53, count=20))
@@ -115,7 +115,7 @@ def test_a_long_recovery_is_left_at_once(kafka_broker: Broker, tmp_path: Path) -
 
 
 def await_recovering(worker: Worker) -> float:
-    """Wait until the worker is in the middle of a recovery; return how many records are left."""
+    """Wait until the worker is in the middle of a recovery; return the number of records left."""
     deadline = time.monotonic() + SEEN_SECONDS
     while time.monotonic() < deadline:
         worker.check()
@@ -129,7 +129,7 @@ def await_recovering(worker: Worker) -> float:
 
 
 def fill_changelog(stream: Stream, documents: int) -> None:
-    """Write a changelog of so many unique documents, as a worker that decided them would have."""
+    """Write the changelog of ``documents`` unique documents, as a worker writes it."""
     rng = np.random.default_rng(10)
     profile = stream.settings.index_profile()
     producer = Producer(

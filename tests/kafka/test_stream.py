@@ -1,4 +1,4 @@
-"""Whole workers on both brokers: what goes in comes out, once, where it belongs."""
+"""Whole workers on both brokers: each record has one output, on the right topic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CODECS = ("gzip", "lz4", "snappy", "zstd")
 
 
 def generated(seed: int, count: int) -> list[Raw]:
-    """Documents of the demo's generator, with headers of their own: one name twice, one null."""
+    """Return generated documents with headers: one name occurs twice, one value is null."""
     return [
         Raw(
             record.key,
@@ -37,7 +37,7 @@ def generated(seed: int, count: int) -> list[Raw]:
 
 
 class Finished(NamedTuple):
-    """A stream that has run to its end, with its outputs."""
+    """A stream whose records all have outputs."""
 
     stream: Stream
     outputs: Outputs
@@ -45,7 +45,7 @@ class Finished(NamedTuple):
 
 @pytest.fixture(scope="module")
 def finished(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
-    """Documents on two raw partitions, the worker stopped and started midway.
+    """Send documents to two raw partitions; stop and start the worker midway.
 
     The second half is sent while no worker runs.
     """
@@ -120,7 +120,7 @@ def test_a_backlog_flows_from_the_beginning(kafka_broker: Broker, tmp_path: Path
     with Stream(kafka_broker, tmp_path, raw_partitions=4) as stream:
         documents = keyed_documents(161, BACKLOG)
         stream.send([raw._replace(partition=n % 4) for n, raw in enumerate(documents)])
-        stream.outputs.read(0)  # its connections are there
+        stream.outputs.read(0)  # to connect
         worker = stream.started()
         until = time.monotonic() + FIRST_SECONDS
         while not stream.outputs.count and time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""With ``mode=tag`` everything is on one topic, as it was sent, under the same guarantees."""
+"""With ``mode=tag`` all records are on one topic, as they were sent, with the same guarantees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster of three brokers: what is created is checked, one may die, and two lose nothing."""
+"""A cluster of three brokers: created topics pass the check, and dead brokers lose no record."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cluster(
 def await_check(
     admin: AdminClient, plans: list[TopicPlan], holds: Callable[[Checked], object]
 ) -> Checked:
-    """Check until it holds: a broker may learn later than others what was changed."""
+    """Check until ``holds`` is true, because a broker may see a change later than others."""
     deadline = time.monotonic() + ANSWER_SECONDS
     while not holds(checked := check(admin, plans)):
         assert time.monotonic() < deadline, f"it does not hold of {checked}"
@@ -69,7 +69,7 @@ def test_one_broker_may_die_and_two_lose_nothing(cluster: KafkaCluster, tmp_path
     documents = keyed_documents(61, 4 * A_SEND)
     with Stream(Broker("kafka", cluster), tmp_path, create=False, options=OPTIONS) as stream:
         raw, *others = topic_plans(stream.settings, 4, 2)
-        # Records bear times of years ago, which a broker deletes within a minute of its start.
+        # Records have times years ago, so a broker would delete them within a minute of its start.
         create(cluster.admin(), [raw._replace(config={"retention.ms": str(FOR_EVER_MS)}), *others])
         topics = stream.settings.topics
         durable = (*stream.settings.output_topics, topics.log, topics.changelog)

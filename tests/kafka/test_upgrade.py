@@ -1,6 +1,6 @@
-"""Three workers are replaced by those of the next release, one by one, under load; and back.
+"""Three workers are replaced under load, one by one, by those of the next release, and back.
 
-A worker with the fault "older" reads what the release before reads.
+A worker with the fault "older" reads only the format versions of the previous release.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class Group:
 
 
 def ignored(_: int) -> None:
-    """Nobody waits for the end of the log."""
+    """Ignore the progress of reading."""
 
 
 def log_of(stream: Stream) -> list[tuple[int, bool]]:
-    """The version of each record of the log, and whether it raises the version in force."""
+    """Return each log record's version, and whether the record raises the version in force."""
     settings = stream.settings
     codec = LogCodec(Fingerprinter(settings.index_profile()).identity)
     log = Changelog(

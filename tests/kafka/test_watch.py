@@ -1,4 +1,4 @@
-"""What an operator sees of real workers: health, metrics, pages and log (docs/operations.md)."""
+"""Operators see health, metrics, pages and log of real workers as docs/operations.md says."""
 
 from __future__ import annotations
 
@@ -126,11 +126,11 @@ def test_a_worker_that_waits_for_the_shard_of_another_is_healthy(
         await_that("it waits no more", lambda: well._get("/healthz")[1] == "ok\n", well)
 
 
-# ---- the pages know the whole group
+# ---- the pages show the whole group
 
 
 def group_when(worker: Worker, holds: Callable[[Any], bool]) -> Any:  # noqa: ANN401 - JSON
-    """The group as the page of a worker has it, once it holds."""
+    """Wait until the group on a worker's page satisfies ``holds``; return the group."""
     deadline = time.monotonic() + SECONDS
     while True:
         group = json.loads(ask(worker, "GET", "/api/status").body)["group"]
@@ -183,12 +183,12 @@ def test_each_page_has_all_workers(kafka_broker: Broker, tmp_path: Path) -> None
 
 
 def lines_of(worker: Worker) -> list[dict[str, Any]]:
-    """The lines of a log, each of which must be one JSON object."""
+    """Return the lines of a log, each of which must be one JSON object."""
     return [json.loads(line) for line in worker.log_text().splitlines()]
 
 
 def assert_told(worker: Worker, *texts: str) -> None:
-    """The log has lines with these texts, in this order."""
+    """Check that the log has lines with these texts, in this order."""
     told = [f"{line['level']} {line['message']}" for line in lines_of(worker)]
     rest = iter(told)
     for text in texts:
@@ -196,7 +196,7 @@ def assert_told(worker: Worker, *texts: str) -> None:
 
 
 def marked(count: int) -> Iterator[Raw]:
-    """Documents and a copy of each, and records that are no JSON; the marker is in all of them."""
+    """Return documents, a copy of each, and records that are no JSON; all contain the marker."""
     rng = Random(3)
     for number in range(count):
         text = f"{MARKER} {' '.join(rng.choices(WORDS, k=40))}"
@@ -207,7 +207,7 @@ def marked(count: int) -> Iterator[Raw]:
 
 
 def listening_sockets(worker: Worker) -> set[str]:
-    """The addresses on which a worker listens, as Linux tells them; its state 0A is listening."""
+    """Return the addresses on which a worker listens, from /proc; the state 0A is listening."""
     assert worker._process is not None
     process = Path("/proc") / str(worker._process.pid)
     held = {str(each.readlink()) for each in (process / "fd").iterdir() if each.is_symlink()}

@@ -1,5 +1,6 @@
-"""What a worker says and does when it cannot start: it waits for what may come, and refuses what
-cannot be right, with the fix in its message.
+"""A worker that cannot start waits for what may still come, and refuses what cannot be right.
+
+Its messages say how to fix it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def test_a_worker_that_waits_for_a_broker_can_be_stopped(tmp_path: Path) -> None
 
 
 def make_index_topics(stream: Stream, application: str) -> None:
-    """Make the internal topics of another application that has the same other topics."""
+    """Create the internal topics of another application with the same raw and output topics."""
     named = replace(stream.settings.topics, log="", reports="", changelog="")
     settings = replace(stream.settings, application_id=application, topics=named)
     create(admin_of(stream.broker), topic_plans(settings, None, stream.raw_partitions)[-3:])
@@ -88,7 +89,7 @@ def test_missing_topics_are_named_and_not_made(broker: Broker, tmp_path: Path) -
 def test_a_new_index_refuses_outputs_of_another_application(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    """As with a mistyped id: it would put out everything again."""
+    """This happens with a mistyped id: the worker would output everything again."""
     with Stream(kafka_broker, tmp_path) as stream:
         first = stream.started()
         put_out(stream, generated(seed=42, count=20))
@@ -142,7 +143,7 @@ def test_a_client_that_resets_its_connection_to_the_pages_is_no_error(
         worker = stream.started()
         with socket.create_connection(("127.0.0.1", worker.port), timeout=5) as client:
             client.sendall(b"GET /metr")
-            # Closing sends a reset instead of an end.
+            # So that closing sends a reset (RST) instead of an end (FIN).
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         assert "firstseen_assigned_shards 1.0" in worker.metrics()
         worker.stop_gently()

@@ -1,1 +1,1 @@
-"""Tests of the source tree itself: who may import whom, what a module may be called."""
+"""Tests of the repository itself: source tree, documentation, benchmarks, deployment."""

@@ -1,4 +1,4 @@
-"""The modules of the source tree, as text and syntax: none is imported."""
+"""Reads the modules of the source tree as text and syntax, without importing them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PACKAGES = ("simhash_core", "streams", "firstseen")
 
 
 class Module(NamedTuple):
-    path: str  # from the root
+    path: str  # relative to the root
     text: str
     tree: ast.Module
 
@@ -22,7 +22,7 @@ class Module(NamedTuple):
 
 
 def modules_of(*places: str) -> list[Module]:
-    """The Python files that are, or are in, one of ``places``."""
+    """Return the Python files that are, or are in, one of ``places``."""
     found: list[Module] = []
     for place in places:
         path = ROOT / place

@@ -1,4 +1,4 @@
-"""`.ci/run` cannot hang: a stage that does not end is ended, and named with its limit."""
+"""`.ci/run` does not hang: it ends a stage at its limit, and names both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMANDS = (
 
 @pytest.fixture
 def commands(tmp_path: Path) -> Path:
-    """A directory with everything that `.ci/run` calls, in versions that do nothing."""
+    """Make a directory with all commands that `.ci/run` calls, in versions that do nothing."""
     for name in COMMANDS:
         (tmp_path / name).write_text("#!/bin/sh\n", "utf-8")
         (tmp_path / name).chmod(0o755)

@@ -1,6 +1,6 @@
 """The documentation: its links, and the files, commands, metrics and packages that it names.
 
-README.zh-CN.md says what README.md says: the same headings, commands, tables and links.
+README.zh-CN.md has the same headings, commands, tables and links as README.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_links_stay_in_the_repository_and_name_lines_of_sources(page: Path) -> None:
-    """What lychee lets pass (``make check``); it finds all other dead links."""
+    """Checks links that lychee accepts; lychee (``make check``) finds all other dead links."""
     for link in LINK.findall(prose(page.read_text("utf-8"))):
         path, _, anchor = link.partition("#")
         if ":" not in path:
@@ -50,7 +50,7 @@ def test_files_that_pages_name_exist(page: Path) -> None:
 
 
 def is_module(dotted: str) -> bool:
-    """Whether a dotted name is a module or a package, or one of its names, or of a class there."""
+    """Return whether a dotted name is a module, a name in a module, or one in its class."""
     parts = dotted.split(".")
     for kept in range(len(parts), max(1, len(parts) - 2) - 1, -1):
         path = ROOT.joinpath(*parts[:kept])
@@ -69,7 +69,7 @@ def test_modules_that_docstrings_name_exist() -> None:
 
 
 def names_in(path: Path) -> set[str]:
-    """The functions and classes of a module, and methods with their class in front."""
+    """Return the functions and classes of a module, and the methods as ``Class.method``."""
     names = set()
     for node in ast.parse(path.read_text("utf-8")).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -107,7 +107,7 @@ def found_in_pages(pattern: re.Pattern[str], *pages: Path) -> set[str]:
 
 
 def unknown_words(command: str) -> list[str]:
-    """Services and profiles of a ``docker compose`` command that the file does not have."""
+    """Return services and profiles of a ``docker compose`` command that the file does not have."""
     profiles = {name for each in services().values() for name in each.get("profiles", [])}
     words = shlex.split(command)
     wrong: list[str] = []
@@ -208,7 +208,7 @@ def columns(text: str) -> list[int]:
 
 
 def links(text: str) -> Counter[str]:
-    """Where the page leads, without the link to the other language."""
+    """Return the targets of the page's links, without the link to the other language."""
     each_other = {"README.md", "README.zh-CN.md"}
     return Counter(link for link in LINK.findall(prose(text)) if link not in each_other)
 
@@ -218,7 +218,7 @@ def items(text: str) -> list[int]:
 
 
 def figures(text: str) -> list[set[str]]:
-    """The numbers of each section; those of one digit are written out in one language."""
+    """Return the numbers of each section, except one-digit ones, which one language spells out."""
     return [set(re.findall(r"\d[\d.,]*\d", LINK.sub("", each))) for each in sections(text)]
 
 

@@ -1,6 +1,6 @@
-"""The source tree: its names and words, the length of modules, and what may be used where.
+"""The source tree: its names and words, the length of modules, and where calls are allowed.
 
-``pyproject.toml`` has what linters check: who may import whom, and banned names of libraries.
+``pyproject.toml`` has the rules of linters: which folder imports which, and banned library names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.repository.source_tree import PACKAGES, Module, modules_of
 # ---- names and words
 
 LINES_MAX = 700
-# Tests are long lists of cases, and are read a case at a time: their length is not bounded.
+# Tests are long lists of cases, and readers read them case by case, so they have no limit.
 BOUNDED = (*PACKAGES, "benchmarks", "docs")
 VAGUE_WORDS = frozenset({"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"})
 REPLACED = frozenset({"asked", "asker", "told", "lot", "lots", "portion", "portions", "outgoing"})
@@ -37,7 +37,7 @@ SHARED_NAMES = {
     "Removal": "in the log; in the store",
     "View": "of the index; a Protocol of the demo",
 }
-"""Names of two classes, with why. A new one needs a reason; those that are gone are taken out."""
+"""Names that two classes share, with the reason. A new one needs a reason; remove unused ones."""
 
 PHRASES = (
     r"\b(?:anew|tak(?:es?|en) leave|shar(?:es?|ed) out|(?:is|are) told|portions?)\b"
@@ -49,7 +49,7 @@ BANNED_TEXTS = {
         PACKAGES,
         r"allow_pickle\s*=\s*True|serializer\s*=\s*[\"'](?:raw\||json\|)?\w*pickle",
     ),
-    # Ruff bans print, open, eval, exec and breakpoint; import-linter all impure modules.
+    # Ruff bans print, open, eval, exec and breakpoint; import-linter bans all impure modules.
     "what makes the core impure": (
         ("simhash_core",),
         r"\b(?:np|numpy)\.random|\bfrom numpy import random|\bimport_module\b|__import__|\binput\(",
@@ -84,7 +84,7 @@ def test_a_class_name_is_that_of_one_class() -> None:
 
 
 def names_in(module: Module) -> set[str]:
-    """What a module names itself: its functions, parameters, variables and attributes."""
+    """Return the names that a module defines: functions, parameters, variables, attributes."""
     names: set[str] = set()
     for node in ast.walk(module.tree):
         match node:
@@ -151,10 +151,10 @@ KEPT_BY_PARTITION = {
     "RawConsumer._to_seek": "of the client's thread: what it fetches",
     "RawConsumer._paused": "of the client's thread: what it fetches",
 }
-"""Attributes that are keyed by a raw partition, with why.
+"""Attributes that are keyed by a raw partition, with the reason.
 
-What a worker knows of a partition is in its ``Shard``. A second mapping has to be kept in step with
-the first, and each severe fault of the path was one that was not.
+A worker's state of a partition is in its ``Shard``. A second mapping must change together with the
+first, and each severe fault of the path was a second mapping that did not.
 """
 KEYED = re.compile(r"^\w*(?:dict|Dict|Counter|Mapping|set|Set)\[int\b")
 
@@ -183,7 +183,7 @@ HEAVY = KAFKA | STORE | {"jieba", "rjieba", "numpy", "prometheus_client"}
     ("program", "left_out"),
     [
         ("from streams.cli.main import main\nassert main(['--help']) == 0", HEAVY | {"aiohttp"}),
-        # It knows librdkafka's version.
+        # It imports confluent_kafka for librdkafka's version.
         (
             "from streams.cli.main import main\nassert main(['version']) == 0",
             HEAVY - {"confluent_kafka"} | {"aiohttp"},

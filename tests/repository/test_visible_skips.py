@@ -1,4 +1,4 @@
-"""Nothing is refused or skipped in silence: each case is counted, logged or shown by a command."""
+"""Nothing is refused or skipped silently: each case is counted, logged or shown by a command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streams.monitoring.metrics import DEFINITIONS, MetricKind
 from tests.repository.source_tree import ROOT, modules_of
 
 COUNTED = {
-    # by its counter: the method that counts it and its callers, each of which logs it
+    # by counter: the method that counts, and its callers, each of which logs
     "skipped_messages": ("skipped", {"worker/consume.py"}),
     "expired_outputs": ("expired_output", {"worker/outputs.py"}),
     "foreign_records": ("foreign_record", {"worker/look_up.py", "worker/decide.py"}),
@@ -20,7 +20,7 @@ COUNTED = {
     "control_records_refused": ("control_refused", {"worker/look_up.py"}),
     "transactions": ("transaction", {"worker/commit.py"}),
     "errors": ("error", {"store/recovery.py"}),
-    # a record with the reason is written instead of a line of the log
+    # instead of a log line, a record with the reason is written
     "dead_letters": ("dead_letter", {"worker/commit.py"}),
 }
 OF_WORK_DONE = frozenset(

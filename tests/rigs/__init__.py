@@ -1,1 +1,1 @@
-"""Brokers, workers and judges that tests of several folders use."""
+"""Brokers, workers and checks of outputs that tests of several folders use."""

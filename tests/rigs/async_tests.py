@@ -1,4 +1,4 @@
-"""Tests that are coroutines: each runs on the event loop of its ``runner``.
+"""Runs tests that are coroutines, each on the event loop of its ``runner``.
 
 A pytest plugin module: tests/conftest.py lists it in `pytest_plugins`.
 """

@@ -1,14 +1,14 @@
-"""A test that hangs in C, or ends its own process, fails by its name, and all others run.
+"""Makes a test that hangs in C, or ends its own process, fail by its name while all others run.
 
 A pytest plugin module: tests/conftest.py lists it in `pytest_plugins`.
 
-pytest-timeout fails a test by a signal, which a call in C that does not return keeps Python from
-seeing. Then a thread of `faulthandler` ends the process a little later, and prints where threads
-stand. With pytest-xdist the test fails by its name; without it, the run ends there.
+pytest-timeout fails a test by a signal, which Python does not see while a call in C does not
+return. Then a thread of `faulthandler` ends the process a little later, and prints the stack of
+each thread. With pytest-xdist the test fails by its name; without it, the run ends there.
 
 Under `--dist loadfile`, pytest-xdist (3.8) runs the test that ended its process again in the next
-one, and may give that process too little to begin. `FilesOfEndedProcesses` reassigns only what has
-not begun, and two tests or more.
+process, and may give that process too few tests to begin. `FilesOfEndedProcesses` reassigns only
+tests that have not begun, and two or more of them.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from xdist.scheduler.protocol import Scheduling
 from xdist.workermanage import WorkerController
 
 GRACE_SECONDS: Final = 30.0
-"""How long after its limit a test may still end by itself."""
+"""How many seconds after its limit a test may still end by itself."""
 _TO_BEGIN: Final = 2
 GRACE_VARIABLE: Final = "FIRSTSEEN_TEST_GRACE_SECONDS"
 """For the test of this module."""
 
 
 class ProcessLimit:
-    """Ends the process of a test that does not end by the signal of pytest-timeout."""
+    """Ends the process of a test that the signal of pytest-timeout does not end."""
 
     def __init__(self) -> None:
-        """While a test runs, the standard error of the process is captured."""
+        """Keep a copy of standard error now, because it is captured while a test runs."""
         self._standard_error = os.dup(2)
         self._grace_seconds = float(os.environ.get(GRACE_VARIABLE) or GRACE_SECONDS)
         self._settings: Settings | None = None
@@ -60,19 +60,19 @@ class ProcessLimit:
 
     @pytest.hookimpl(trylast=True)
     def pytest_exception_interact(self, node: pytest.Item | pytest.Collector) -> None:
-        """Begin both limits again, for the teardown of a test that has failed.
+        """Start both limits again for the teardown of a failed test.
 
-        pytest and pytest-timeout have ended theirs, in case somebody debugs the failure.
+        pytest and pytest-timeout have stopped their own, in case somebody debugs the failure.
         """
         if self._settings is not None and not node.config.getoption("usepdb"):
             node.config.hook.pytest_timeout_set_timer(item=node, settings=self._settings)
 
 
 class FilesOfEndedProcesses(LoadFileScheduling):  # type: ignore[misc] # it has no types
-    """Gives the tests of a process that has ended to another one, but for the one it ended in."""
+    """Gives the tests of an ended process to another one, except the test that ended it."""
 
     def remove_node(self, node: WorkerController) -> str | None:
-        """Return the test in which a process has ended, None where it had none."""
+        """Return the test that ran when a process ended, or None."""
         files: dict[str, dict[str, bool]] = self.assigned_work.pop(node)
         left = [
             (file, test)
@@ -92,15 +92,15 @@ class FilesOfEndedProcesses(LoadFileScheduling):  # type: ignore[misc] # it has 
         return ended_in
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        # A process that has just ended hears of nothing: ``remove_node`` gives its tests to others.
+        # A process that has just ended gets no message: ``remove_node`` gives its tests to others.
         with suppress(OSError):
             super()._assign_work_unit(node)
 
     def _reschedule(self, node: WorkerController) -> None:
         if node not in self.registered_collections:
-            return  # it has not said which tests there are, and is given some when it has
+            return  # it has not reported its tests yet, and gets some when it has
         super()._reschedule(node)
-        # It begins no test before it knows the one after it, or that there is none.
+        # A process begins a test only when it knows the next test, or that there is none.
         while not node.shutting_down and self._pending_of(self.assigned_work[node]) < _TO_BEGIN:
             if self.workqueue:
                 self._assign_work_unit(node)

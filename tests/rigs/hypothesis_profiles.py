@@ -1,11 +1,11 @@
-"""Hypothesis profiles: how hard property tests search, and what they say when they find something.
+"""Hypothesis profiles: how long property tests search, and what they print if they find a fault.
 
 A pytest plugin module: tests/conftest.py lists it in `pytest_plugins`. HYPOTHESIS_PROFILE chooses,
 and `--hypothesis-profile` overrides that:
 
-- `dev`: the default. Random examples, and a local database that replays what failed last.
-- `ci`: derandomised, so that a commit gets one answer; prints the blob that reproduces a failure.
-- `soak`: fifty times the examples, for a night or a suspicion.
+- `dev`: the default. Random examples, and a local database that repeats the last failures.
+- `ci`: derandomised, so that a commit gets one result; prints the blob that reproduces a failure.
+- `soak`: fifty times the examples, for a run at night or to look for a fault.
 
 No profile has a deadline for one example: machines share their cores, and a test has a time-out.
 """
@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 
 PROFILES = ("dev", "ci", "soak")
 
-# A slow strategy is a matter for the time-out of the test, not for a stop-watch on a shared core.
+# The test's time-out limits slow strategies; the machine's load may slow any of them.
 _patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 settings.register_profile("dev", _patient)

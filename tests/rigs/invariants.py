@@ -1,8 +1,8 @@
-"""The invariants of the outputs, checked by brute force on plain data.
+"""Checks the invariants of the outputs by brute force on plain data.
 
-Of the product, only the block scheme and the verifier take part; distances are counted here, over
-all pairs. A document is named by its source position as a string. The functions raise
-`AssertionError` with the first few violations, and return how many things they checked.
+It uses only the block scheme and the verifier of the product, and computes the distances of all
+pairs itself. A document is named by its source position as a string. The functions raise
+`AssertionError` with the first few violations, and return how many items they checked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from simhash_core.text.verification import Verifier
 
 SHOWN = 5
 BAND_KEY_BYTES = 4
-ROWS_A_STEP = 64  # of all pairs: bounds the memory of one step
+ROWS_A_STEP = 64  # rows that are compared with all others in one step; it limits the memory
 
 
 class Nearness(NamedTuple):
@@ -39,7 +39,7 @@ class Nearness(NamedTuple):
         return self.window_ms is None or abs(a.time_ms - b.time_ms) <= self.window_ms
 
     def confirms(self, distance: int, a: Known, b: Known) -> bool:
-        """Whether two documents at this distance are near, if it is within the threshold."""
+        """Return whether two documents are near, if their distance is within the threshold."""
         if not self.may_meet(a, b):
             return False
         if self.verifier is None or a.content_digest == b.content_digest:
@@ -58,7 +58,7 @@ class Nearness(NamedTuple):
 
 
 class Known(NamedTuple):
-    """A document: without a fingerprint it is undecidable, and equals by its content alone."""
+    """A document. Without a fingerprint it is undecidable: only equal content makes a duplicate."""
 
     id: str
     fingerprint: bytes | None
@@ -74,7 +74,7 @@ class Known(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """A duplicate as its record tells it: both source positions, and the distance."""
+    """The content of a duplicate's record: both source positions, and the distance."""
 
     source: str
     original: str
@@ -82,10 +82,10 @@ class Repeat(NamedTuple):
 
 
 def check_separation(uniques: Mapping[str, Known], near: Nearness) -> int:
-    """No two uniques are near and share a bucket; no two undecidable ones are equal.
+    """Check that no two uniques are near and share a bucket, and no two undecidable ones are equal.
 
-    Returns the number of pairs within the distance that share no bucket: they may both be unique,
-    and where the scheme is guaranteed there are none.
+    Returns the number of pairs within the distance that share no bucket. Both may be unique; a
+    guaranteed scheme has no such pairs.
     """
     sources = [source for source, known in uniques.items() if known.fingerprint]
     found, missed = [], 0
@@ -118,7 +118,7 @@ def near_pairs(prints: Sequence[bytes], scheme: BlockScheme) -> Iterator[tuple[i
         for word, column in enumerate(columns):
             distances += np.bitwise_count(part[:, word, None] ^ column[start:])
         for row, other in zip(*np.nonzero(distances <= scheme.distance), strict=True):
-            if row < other:  # each pair once, and none with itself
+            if row < other:  # each pair once, and no document with itself
                 yield start + int(row), start + int(other), int(distances[row, other])
 
 
@@ -128,7 +128,7 @@ def check_grounding(
     duplicates: Sequence[Repeat],
     near: Nearness,
 ) -> int:
-    """Every duplicate names a unique that is near, at the distance that it says.
+    """Check that every duplicate names a unique that is near, at the recorded distance.
 
     `documents` has every document, `uniques` the sources of the unique ones. Returns the number of
     duplicates.
@@ -143,11 +143,11 @@ def check_grounding(
 
 
 def check_conservation(arrivals: Iterable[str], *outputs: Iterable[str]) -> int:
-    """Every arrival is in exactly one output, once, and nothing else is.
+    """Check that every arrival is in exactly one output, once, and that nothing else is.
 
     Returns the number of arrivals.
     """
-    expected = Counter(iter(arrivals))  # iter: of a mapping, Counter would take the values
+    expected = Counter(iter(arrivals))  # iter, because Counter would take a mapping's values
     put_out = Counter(source for output in outputs for source in output)
     found = [f"{source} arrived twice" for source, count in expected.items() if count > 1]
     found += [f"{source} is lost" for source in expected.keys() - put_out.keys()]
@@ -160,7 +160,7 @@ def check_conservation(arrivals: Iterable[str], *outputs: Iterable[str]) -> int:
 def _ungrounded(
     repeat: Repeat, documents: Mapping[str, Known], uniques: Collection[str], near: Nearness
 ) -> str | None:
-    """Say what is wrong with a duplicate, None if nothing is."""
+    """Return what is wrong with a duplicate, or None."""
     if repeat.source == repeat.original:
         return "names itself"
     if repeat.source in uniques:
@@ -176,7 +176,7 @@ def _ungrounded(
 
 
 def _not_near(mine: Known, original: Known, recorded: int, near: Nearness) -> str | None:
-    """Say why two fingerprints cannot have been found near at the recorded distance."""
+    """Return why two fingerprints are not near at the recorded distance, or None."""
     a, b = _bits([mine.fingerprint or b"", original.fingerprint or b""], near.scheme.bits)
     distance = int((a != b).sum())
     if distance != recorded:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ManualClock:
-    """Stands for ``time.monotonic``; ``now`` is in seconds."""
+    """Replaces ``time.monotonic``; ``now`` is in seconds."""
 
     def __init__(self, now: float = 100.0) -> None:
         self.now = now

@@ -1,4 +1,4 @@
-"""Databases in memory, on a disk that keeps what was written, or loses it."""
+"""Databases in memory, on a simulated disk that keeps or loses what was written."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Database:
         for changes in self.commits:
             _apply(changes, self.values)
         self.keys = sorted(self.values)
-        self.is_read = False  # whether a scan holds ``keys`` and ``values``
+        self.is_read = False  # whether a scan uses ``keys`` and ``values``
 
     def copy(self) -> _Database:
         copied = _Database(self.base, self.commits)
@@ -63,7 +63,7 @@ class MemoryDisk:
         self._databases: dict[Path, _Database] = {}
         self._failure: str | None = None
 
-    # ---- what a worker does
+    # ---- calls of a worker
 
     def holds(self, path: Path) -> bool:
         database = self._databases.get(path)
@@ -91,22 +91,22 @@ class MemoryDisk:
         if database is not None:
             assert not database.is_open, f"{path} is open"
 
-    # ---- what happens to the machine
+    # ---- faults of the machine
 
     @property
     def paths(self) -> list[Path]:
         return sorted(self._databases)
 
     def kill(self) -> None:
-        """End the process that has databases open: each has what was written, and is closed."""
+        """End the process that has databases open: each keeps what was written, and is closed."""
         for path, database in self._databases.items():
             self._databases[path] = database.copy()
 
     def lose(self, path: Path, first: int, last: int = 0) -> None:
         """Lose commits of a closed database, numbered from the end; at most 16.
 
-        ``lose(path, 3)`` loses the last three, as a loss of power does; ``lose(path, 3, 1)`` two
-        before the last, as a disk that loses a file.
+        ``lose(path, 3)`` loses the last three, as a loss of power does. ``lose(path, 3, 1)`` loses
+        two commits before the last one, as a disk that loses a file.
         """
         database = self._closed(path)
         kept = len(database.commits)
@@ -127,7 +127,7 @@ class MemoryDisk:
         self._databases[path].damage = what
 
     def fail(self, what: str | None) -> None:
-        """Let no database be opened or deleted, until a call with None."""
+        """Refuse to open or delete databases, with the reason ``what``, until a call with None."""
         self._failure = what
 
     def _closed(self, path: Path) -> _Database:
@@ -137,7 +137,7 @@ class MemoryDisk:
 
 
 class MemoryRows:
-    """A ``RowStore`` that is open until ``close``; the protocol has what the methods do."""
+    """A ``RowStore`` that is open until ``close``; the protocol describes the methods."""
 
     def __init__(self, path: Path, database: _Database) -> None:
         self.path = path
@@ -168,7 +168,7 @@ class MemoryRows:
     def number(self, name: str) -> int:
         del name
         self._opened()
-        return 0  # these are figures of RocksDB
+        return 0  # only RocksDB has these figures
 
     def batch(self) -> MemoryBatch:
         return MemoryBatch(self)

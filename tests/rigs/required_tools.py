@@ -1,4 +1,4 @@
-"""Tools that a machine may not have: tests that need one are skipped there, and fail in CI."""
+"""Tools that a machine may lack: without one, tests that need it are skipped, but fail in CI."""
 
 from __future__ import annotations
 

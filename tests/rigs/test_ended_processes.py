@@ -1,4 +1,4 @@
-"""A run in which tests hang in C or end their processes: it ends, names them, runs the rest."""
+"""If tests hang in C or end their processes, the run names them and runs all others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.rigs.ended_processes import GRACE_VARIABLE
 LIMIT_SECONDS: Final = 2
 RUN_SECONDS: Final = 120.0
 
-# A mutex of zeros is unlocked; whoever locks it twice waits for good, through every signal.
+# A mutex of zeros is unlocked; a thread that locks it twice waits for ever, despite signals.
 HANG: Final = """
     import ctypes
     mutex = ctypes.create_string_buffer(64)
@@ -76,7 +76,7 @@ PASSES: Final = "import time\n\ndef test_passes():\n    time.sleep(0.1)\n"
 
 
 def run(directory: Path, root: Path, files: dict[str, str], *arguments: str) -> tuple[str, int]:
-    """Run pytest with the rules of the project on some files; return its output and its code."""
+    """Run pytest with the project's rules on ``files``; return its output and its exit code."""
     (directory / "conftest.py").write_text(
         'pytest_plugins = ["tests.rigs.ended_processes"]\n', "utf-8"
     )
@@ -100,7 +100,7 @@ def run(directory: Path, root: Path, files: dict[str, str], *arguments: str) -> 
 
 
 def outcomes(directory: Path) -> dict[str, str]:
-    """Return what became of each test, by its name; "" for one that passed."""
+    """Return the result of each test by its name; "" for one that passed."""
     cases = parse(directory / "report.xml").getroot().iter("testcase")  # noqa: S314 - our own file
     return {
         case.get("name", ""): " ".join(each.get("message", "") for each in case) for case in cases

@@ -1,4 +1,4 @@
-"""The checker of the invariants must see each violation, and pass what is right."""
+"""The checks of the invariants find each violation, and accept correct outputs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def known(fingerprint: int | None, content: bytes = b"c" * 16) -> Known:
 # a and b differ in 3 bits, b and c in 3 others, a and c in 6.
 A, B, C = known(0), known(0b111), known(0b111111)
 FAR = known((1 << 64) - 1)
-# 4 bits from A, one in each block: within 8 of it, but never met.
+# 4 bits from A, one in each block: within the distance of 8, but in no common bucket.
 SPREAD = known(0x0001_0001_0001_0001)
 
 
@@ -60,7 +60,7 @@ def test_separation_sees_each_violation(uniques: dict[str, Known], wrong: str) -
 
 
 def test_separation_looks_across_steps() -> None:
-    # Multiples of 15 · 2^k are far apart only by luck; odd multiples of a constant are.
+    # Odd multiples of a constant are far apart; multiples of 15 · 2^k are so only by chance.
     uniques = {str(n): known(n * 0x9E37_79B9_7F4A_7C15 % (1 << 64)) for n in range(1, 1200)}
     check_separation(uniques, CLASSIC)
     first = uniques["1"].fingerprint

@@ -1,4 +1,4 @@
-"""Waiting for what another thread, process or broker does."""
+"""Waits for another thread, process or broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOOK_SECONDS = 0.05
 def await_that(
     holds: Callable[[], object], seconds: float = SECONDS, *, shows: Callable[[], object] = str
 ) -> None:
-    """Wait until a condition holds, or fail after so many seconds with what ``shows`` returns."""
+    """Wait until a condition holds; fail after ``seconds`` with the text that ``shows`` returns."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, shows()

@@ -1,4 +1,4 @@
-"""The worker's log: what it says of a failure, once, and what it leaves out."""
+"""The worker's log reports a failure once, and leaves out repetitions of libraries."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from streams.worker.worker_log import set_up_logging
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
-    """What the process logs, as JSON lines; afterwards all loggers are as they were."""
+    """Return the log of the process as JSON lines; afterwards restore all loggers."""
     root, names = logging.getLogger(), ("faust", "mode", "streams.worker.app", "aiohttp", "asyncio")
     handlers, level = root.handlers[:], root.level
     levels = {name: logging.getLogger(name).level for name in names}
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
-    root.handlers[:] = []  # pytest's own would be closed
+    root.handlers[:] = []  # otherwise pytest's own would be closed
     set_up_logging(LogSettings(format=LogFormat.JSON))
     yield stream
     root.handlers[:] = handlers
@@ -42,7 +42,7 @@ def lines(log: io.StringIO) -> list[dict[str, str]]:
 
 
 def crash(error: BaseException) -> None:
-    """Crash two of Faust's services, one in the other, as an agent in an app does."""
+    """Crash two of Faust's services, one inside the other, as an agent in an app does."""
 
     async def both() -> None:
         inner, outer = mode.Service(), mode.Service()
@@ -77,7 +77,7 @@ def test_lines_name_their_process(form: LogFormat, mark: str) -> None:
 
 
 def test_failure_of_ours_is_left_to_the_last_line(log: io.StringIO) -> None:
-    """Faust's words for what the worker reports at its end are left out."""
+    """The worker reports the failure at its end, so Faust's report of it is left out."""
     crash(FirstseenError("no room on the disk"))
     try:
         raise ValueError("second") from FirstseenError("no room on the disk")  # noqa: TRY301
@@ -99,7 +99,7 @@ def test_defect_is_logged_once_with_its_traceback(log: io.StringIO) -> None:
 
 
 def test_what_a_call_reports_as_well_is_left_out(log: io.StringIO) -> None:
-    """Other lines of librdkafka come, each kind once in ten seconds."""
+    """Other lines of librdkafka are logged, each kind once in ten seconds."""
     librdkafka = logging.getLogger(LIBRDKAFKA)
     librdkafka.error("%s [%s] %s", "TXNERR", "firstseen#producer-3", "Current transaction failed")
     for port in (9092, 9093, 9094):

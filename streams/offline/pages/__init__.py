@@ -30,7 +30,7 @@ def page(template: str, title: str, values: Mapping[str, object]) -> str:
 
 
 def part(template: str, name: str, *values: object) -> Markup:
-    """Return what a macro of a template makes of some values."""
+    """Return the output of a template's macro for ``values``."""
     made: Markup = getattr(_environment().get_template(template).module, name)(*values)
     return made
 

@@ -26,7 +26,7 @@ _WORD: Final = re.compile(r"[^\W\d_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|\d+
 class PieceKind(StrEnum):
     SAME = "same"
     ONLY = "only"  # the other text lacks it at this place
-    FOLDED = "folded"  # left out; the text says how much
+    FOLDED = "folded"  # left out; the piece's text says how much
 
 
 class Piece(NamedTuple):
@@ -77,7 +77,7 @@ def _rows(left: Sequence[str], right: Sequence[str]) -> Iterator[_Row]:
 
 
 def _key(passage: str) -> str:
-    """Return what passages are compared by: all but case and white space."""
+    """Return a passage without case and white space, which comparisons ignore."""
     return " ".join(passage.casefold().split())
 
 

@@ -1,1 +1,1 @@
-"""Tests of the benchmarks: that they run and say what they measured, not how fast anything is."""
+"""Tests that the benchmarks run and report their measurements, not how fast anything is."""

@@ -1,4 +1,4 @@
-"""Each benchmark runs to its end at a tiny size, and its JSON has what its tables show."""
+"""Each benchmark runs to its end at a tiny size, and its JSON has the values of its tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contest: its ratios are of turns of one round, its JSON has what is asked for, it runs."""
+"""The contest runs; its ratios compare turns of one round, and its JSON has all fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of quality runs to its end on a tiny set, and its page has what it measured."""
+"""The benchmark of quality runs to its end on a tiny set, and its page has the results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.unit.offline.labelled_sample import labelled_sample
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with a tiny set under the name of the one that is edited, and sentences."""
+    """Make a tiny set, named as the set that the experiments edit, and sentences."""
     directory = tmp_path_factory.mktemp("data")
     sample = labelled_sample(directory, documents=40)
     target = directory / "revisions_zh"

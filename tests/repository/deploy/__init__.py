@@ -1,1 +1,1 @@
-"""What is shipped to run Firstseen with: image, Compose, Kubernetes, audit, list of parts."""
+"""Tests of the files for deployment: image, Compose, Kubernetes, audit, list of packages."""

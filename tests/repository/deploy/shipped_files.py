@@ -1,4 +1,4 @@
-"""Reading the files that are shipped to run Firstseen with, and what the code says of the same."""
+"""Reads the files for deployment, and the facts in the code that they must match."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def project() -> dict[str, Any]:
 
 
 def pins_in(path: Path) -> dict[str, str]:
-    """The versions by name; every line is an exact pin, without options or the address of an index.
+    """Return versions by name; each line must be an exact pin, without options or index addresses.
 
-    So the file serves any user's settings of pip.
+    So the file works with any user's settings of pip.
     """
     lines = path.read_text("utf-8").splitlines()
     pins: dict[str, str] = {}
@@ -47,7 +47,7 @@ def pins_in(path: Path) -> dict[str, str]:
 
 
 def compose() -> dict[str, Any]:
-    """docker-compose.yml, with its anchors resolved, and its variables by their defaults."""
+    """Return docker-compose.yml, with anchors resolved and the defaults of its variables."""
     text = (ROOT / "docker-compose.yml").read_text("utf-8")
     content: dict[str, Any] = yaml.safe_load(re.sub(r"\$\{\w+:-([^}]+)\}", r"\1", text))
     return content
@@ -58,7 +58,7 @@ def services() -> dict[str, dict[str, Any]]:
 
 
 def instructions() -> list[tuple[str, str]]:
-    """The Dockerfile, an instruction and its arguments at a time; continued lines joined."""
+    """Yield each instruction of the Dockerfile with its arguments; continued lines are joined."""
     text = (ROOT / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
     lines = [line.strip() for line in text.splitlines()]
     parts = [line.partition(" ") for line in lines if line and not line.startswith("#")]
@@ -66,7 +66,7 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def of_image(name: str) -> list[str]:
-    """The arguments of every such instruction of the Dockerfile's last stage."""
+    """Return the arguments of each instruction ``name`` in the Dockerfile's last stage."""
     lines = instructions()
     last = max(number for number, (each, _) in enumerate(lines) if each == "FROM")
     return [rest for each, rest in lines[last:] if each == name]
@@ -78,9 +78,9 @@ def image_environment() -> dict[str, str]:
 
 
 def parse_command(arguments: Sequence[str]) -> click.Context:
-    """Read the arguments of ``firstseen`` as the command line does, without running anything.
+    """Parse the arguments of ``firstseen`` as the command line does, without running the command.
 
-    Raises ``click.UsageError`` for what it does not take.
+    Raises ``click.UsageError`` for invalid arguments.
     """
     context = cli.make_context("firstseen", list(arguments))
     while isinstance(context.command, click.Group):
@@ -92,7 +92,7 @@ def parse_command(arguments: Sequence[str]) -> click.Context:
 
 
 def rendered(name: str) -> list[Manifest]:
-    """The objects of a rendered kustomization, whose ConfigMap loses the hash in its name."""
+    """Return the objects of a rendered kustomization, without the hash in a ConfigMap's name."""
     text = (KUBERNETES / "rendered" / f"{name}.yaml").read_text("utf-8")
     for each in yaml.safe_load_all(text):
         if each["kind"] == "ConfigMap":
@@ -106,7 +106,7 @@ def by_name(name: str) -> dict[tuple[str, str], Manifest]:
 
 
 def run_tool(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a tool of ``.venv-tools``; without it skip the test, or fail it if tools are required."""
+    """Run a tool of ``.venv-tools``; if it is missing, skip the test, or fail if it is required."""
     path = ROOT / ".venv-tools" / "bin" / name
     if not path.exists():
         give_up(f"no {name}: run make tools")

@@ -1,4 +1,4 @@
-"""`make audit` and `make sbom`: what is said of the parts, and that none is left out."""
+"""`make audit` and `make sbom`: what they report on packages, and that they omit none."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_list_of_parts_has_every_pin() -> None:
     run_tool("cyclonedx-py", "--version")
 
     made = subprocess.run(
-        # make sbom validates it; that looks at the grammar of each address, for fifteen seconds.
+        # make sbom validates it; the check of each URL's grammar takes fifteen seconds.
         ["make", "--no-print-directory", "sbom", "ARGS=--no-validate"],
         cwd=ROOT,
         capture_output=True,

@@ -1,4 +1,4 @@
-"""docker-compose.yml: the images, ports, mounts, commands and variables that it names are ours."""
+"""docker-compose.yml: its images, ports, mounts, commands and variables exist here."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def service(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def environment(service: str) -> dict[str, str]:
-    """What a service finds in its environment, as far as it is ours."""
+    """Return the environment variables of a service that belong to Firstseen."""
     given = {**image_environment(), **services()[service].get("environment", {})}
     return {name: value for name, value in given.items() if name.startswith(OURS)}
 
@@ -141,7 +141,7 @@ def test_the_worker_is_reached_where_it_listens_and_has_time_and_memory() -> Non
 
 
 def mounted(service: str, target: str) -> Path:
-    """What lies on a path of a container, in the repository."""
+    """Return the file of the repository that is mounted at a path of a container."""
     for name, mount in MOUNTS:
         source, inside, *_ = mount.split(":")
         if name == service and source.startswith(".") and Path(target).is_relative_to(inside):

@@ -1,8 +1,8 @@
-"""The containers of docker-compose.yml, run outside containers: the same commands and variables.
+"""Runs the services of docker-compose.yml without containers, by the same commands and variables.
 
-What differs is the addresses, the ports of this machine and the directory of the state. For Kafka,
-the image's own set-up, a class in Kafka's jar, makes a configuration of the environment and formats
-the storage; then the broker is started on it, as the image does.
+Only the addresses, the ports of this machine and the state directory differ. For Kafka, a class in
+Kafka's jar, which the image uses too, makes the configuration from the environment and formats the
+storage; then the broker is started as in the image.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ READY_SECONDS = 180.0
 
 
 class ComposeKafka:
-    """A broker as the service ``kafka`` has it; ``addresses`` are by those in the containers."""
+    """A broker as in the service ``kafka``; ``addresses`` replace those in the containers."""
 
     def __init__(self, directory: Path) -> None:
         self._configuration = directory / "configuration"
@@ -55,7 +55,7 @@ class ComposeKafka:
         }
 
     def set_up(self) -> subprocess.CompletedProcess[str]:
-        # It refuses arguments that are joined by spaces only.
+        # The class refuses arguments that are joined only by spaces.
         names = ("default", "mounted", "final")
         options = [f"--{name}-configs-dir={self._configuration}" for name in names]
         return subprocess.run(
@@ -69,7 +69,7 @@ class ComposeKafka:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Run the broker; it answers on both listeners when this is entered."""
+        """Run the broker; in the block it answers on both listeners."""
         command = [*self._java, "kafka.Kafka", str(self._configuration / "server.properties")]
         with self._log.open("ab") as log:
             process = subprocess.Popen(
@@ -84,7 +84,7 @@ class ComposeKafka:
                 self._await(address, process)
             yield
         finally:
-            # Its end of the pipe: the broker is killed with it.
+            # Close this end of the pipe, so that the broker is killed.
             assert process.stdin is not None
             process.stdin.close()
             process.wait(20)
@@ -149,7 +149,7 @@ def is_healthy(kafka: ComposeKafka, port: int) -> bool:
 
 
 def outputs(kafka: ComposeKafka, *options: str) -> list[dict[str, object]]:
-    """The records of the three outputs, read through the port that this machine has."""
+    """Return the records of the three outputs, read through the port of this machine."""
     run = firstseen(
         *("consume", "--from-beginning", "--json", *options),
         *("--broker", kafka.addresses["localhost:9092"]),
@@ -159,7 +159,7 @@ def outputs(kafka: ComposeKafka, *options: str) -> list[dict[str, object]]:
 
 
 def test_from_an_empty_broker_to_verdicts(kafka: ComposeKafka, tmp_path: Path) -> None:
-    """Topics are made once; the worker becomes healthy, decides each document, and ends in time."""
+    """Topics are created once; the worker becomes healthy, decides documents, and ends in time."""
     for state in ("created", "exists"):
         run = firstseen(*arguments("topics-init"), environ=variables("topics-init", kafka))
         assert run.returncode == ExitCode.OK, run.stderr

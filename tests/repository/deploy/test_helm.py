@@ -1,4 +1,4 @@
-"""The Helm chart: it makes what Kustomize makes, and refuses values that it does not know."""
+"""The Helm chart: it makes the same objects as Kustomize, and refuses unknown values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EXAMPLE = {
 
 
 def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run helm; without it skip the test."""
+    """Run helm, or skip the test if it is missing."""
     path = HELM if HELM.exists() else shutil.which("helm")
     if path is None:
         pytest.skip("no helm: run make helm, which needs Go 1.25 or newer")

@@ -1,4 +1,4 @@
-"""The Dockerfile and the systemd unit: what they name exists, and what they start is a command."""
+"""The Dockerfile and the systemd unit name files that exist, and start valid commands."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_builder_has_the_pins_and_all_that_the_build_needs() -> None:
 
 
 def test_the_standard_library_has_byte_code(tmp_path: Path) -> None:
-    """The command of the image, on a part of this machine's library without byte code."""
+    """Runs the image's command on a part of this machine's library without byte code."""
     compiles, *_ = of_image("RUN")
     (base,) = {rest.split()[0] for name, rest in instructions() if name == "FROM"}
     library = f"/usr/local/lib/python{base.removeprefix('python:')[:4]}"
@@ -110,7 +110,7 @@ def test_the_image_starts_a_worker_as_a_user_who_owns_the_state() -> None:
 
 
 def health_check() -> list[str]:
-    """The arguments of ``firstseen`` in the image's health check."""
+    """Return the arguments of ``firstseen`` in the image's health check."""
     (check,) = of_image("HEALTHCHECK")
     words: list[str] = json.loads(check.partition("CMD")[2])
     program, *arguments = words

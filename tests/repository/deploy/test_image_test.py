@@ -1,4 +1,4 @@
-"""``make image-test`` fails for the image alone: what is missing around it is said, and passes."""
+"""``make image-test`` fails only for faults of the image; it reports missing tools and passes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ esac
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory that is the first on PATH."""
+    """Return a directory that is the first one on PATH."""
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     return tmp_path
 

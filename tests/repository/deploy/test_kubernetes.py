@@ -1,4 +1,4 @@
-"""deploy/kubernetes: what it builds is valid and up to date, and fits the worker and the topics."""
+"""deploy/kubernetes: its objects are valid, up to date, and fit the worker and the topics."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ CUSTOM_FIELDS = {
     ),
     ("keda.sh/v1alpha1", "TriggerAuthentication"): "secretTargetRef parameter name key",
 }
-"""The fields that we use of custom resources, which Kubernetes itself does not know."""
+"""The fields of custom resources that we use; Kubernetes itself does not know them."""
 FREE = frozenset({"config", "labels", "annotations", "matchLabels"})  # their keys are ours
 WRITTEN_FILES = [
     path
@@ -62,7 +62,7 @@ WRITTEN_FILES = [
 
 
 class Workers:
-    """The objects of a kustomization, and what those around the workers say."""
+    """The objects of a kustomization, and facts in the objects around the workers."""
 
     def __init__(self, name: str) -> None:
         self.objects: Mapping[tuple[str, str], Manifest] = by_name(name)
@@ -166,7 +166,7 @@ def test_topics_are_those_that_the_command_makes(kafka_broker: Broker) -> None:
 
     made: list[dict[str, Any]] = json.loads(run.stdout)["topics"]
     asked = GENERATED["kafka_topics"]()
-    # With three copies two must have a record; the broker here can make one copy.
+    # With three copies, two must have a record; the broker here can only make one copy.
     needed = [each["spec"]["config"].pop("min.insync.replicas", None) for each in asked]
     assert [(each["spec"]["partitions"], each["spec"]["config"]) for each in asked] == [
         (each["partitions"], each["config"]) for each in made
@@ -197,7 +197,7 @@ def test_a_changed_setting_and_image_can_be_applied_again(tmp_path: Path) -> Non
     text = overlay.read_text("utf-8")
     changed = text.replace("newTag: 0.1.0", "newTag: 9.9.9").replace("=1073741824", "=268435456")
     overlay.write_text(changed, "utf-8")
-    # Kubernetes lets an update change nothing else of these; a changed name is another object.
+    # Kubernetes allows an update to change only these fields; a changed name is another object.
     mutable = {
         "Job": {"activeDeadlineSeconds", "backoffLimit", "parallelism", "suspend"},
         "StatefulSet": {"template", "replicas", "updateStrategy", "minReadySeconds"},
@@ -252,7 +252,7 @@ def test_the_pod_has_no_rights_and_no_variable_that_a_worker_refuses(workers: Wo
     account = workers.objects["ServiceAccount", pod["serviceAccountName"]]
     for each in (pod, account):
         assert each["automountServiceAccountToken"] is False
-    assert pod["enableServiceLinks"] is False  # they have our prefix, and are no settings
+    assert pod["enableServiceLinks"] is False  # they would have our prefix
     assert [name for name in workers.data if not name.startswith(OURS)] == []
     assert workers.container["envFrom"] == [{"configMapRef": {"name": "firstseen"}}]
 

@@ -1,1 +1,1 @@
-"""What is shipped to watch workers with: rules, alerts, dashboard, and the page on them."""
+"""Tests of the files for monitoring: rules, alerts, dashboard, and the page about them."""

@@ -1,6 +1,6 @@
-"""A real worker with something to do, on the embedded broker, for those who look at its metrics.
+"""A real worker with documents on the embedded broker, for tests of its metrics.
 
-``python -m tests.repository.monitoring.loaded_worker`` writes one scrape of it to standard output.
+``python -m tests.repository.monitoring.loaded_worker`` writes its metrics to standard output.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading the rules of deploy/prometheus and the dashboard of deploy/grafana, and their metrics."""
+"""Reads the rules of deploy/prometheus and the dashboard of deploy/grafana, and their metrics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SUFFIXES = {
     MetricKind.HISTOGRAM: ("_bucket", "_sum", "_count"),
     MetricKind.SUMMARY: ("_sum", "_count"),
 }
-# Of the client library and of Prometheus itself.
+# Metrics of the client library and of Prometheus itself.
 FOREIGN = frozenset(
     {
         "up",
@@ -38,7 +38,7 @@ _MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
 
 
 class Selector(NamedTuple):
-    """A metric in an expression, with what it asks of labels: label, operator, value."""
+    """A metric in an expression, with its conditions on labels: label, operator, value."""
 
     name: str
     matchers: tuple[tuple[str, str, str], ...]
@@ -46,7 +46,7 @@ class Selector(NamedTuple):
 
 
 def selectors(expression: str) -> list[Selector]:
-    """The metrics that an expression names; texts in quotes are none."""
+    """Return the metrics in an expression, without texts in quotes."""
     return [
         Selector(
             found[1],
@@ -81,12 +81,12 @@ def panels() -> list[dict[str, Any]]:
 
 
 def queries() -> list[tuple[str, str]]:
-    """Every query of the dashboard, with the title of its panel."""
+    """Yield every query of the dashboard, with the title of its panel."""
     return [(panel["title"], target["expr"]) for panel in panels() for target in panel["targets"]]
 
 
 def trouble_with(selector: Selector) -> str | None:
-    """What is wrong with a metric that is named: no such one, or no such label or value."""
+    """Return what is wrong with a named metric: it, its label or the label's value is unknown."""
     if selector.name in recorded() | FOREIGN:
         return None
     series = {

@@ -1,6 +1,6 @@
-"""Alert rules and dashboard: each is tested, explained, and asks for metrics that a worker has.
+"""Alert rules and dashboard: each is tested and explained, and uses metrics that a worker has.
 
-``make check`` lets promtool say that the rules are valid, and run their tests.
+In ``make check``, promtool checks that the rules are valid, and runs their tests.
 """
 
 from __future__ import annotations

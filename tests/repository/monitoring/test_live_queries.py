@@ -1,4 +1,4 @@
-"""Dashboard, rules and alerts on a real worker that a real Prometheus scrapes: all return data."""
+"""All queries of dashboard, rules and alerts return data from a real worker and Prometheus."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HOST = "127.0.0.1"
 LOAD_SECONDS = 5.0
 SECONDS = 90.0
 
-# What Grafana would put in.
+# The values that Grafana would insert.
 VARIABLES = {
     '"$job"': '".*"',
     '"$instance"': '".*"',
@@ -46,7 +46,7 @@ VARIABLES = {
 }
 
 ONLY_IN_TROUBLE = frozenset({"firstseen_report_missing"})
-"""Its series are the shards that the leader waits for: none, where all report."""
+"""Its series are the shards for which the leader waits: none if all report."""
 
 
 class Prometheus(NamedTuple):
@@ -58,7 +58,7 @@ class Prometheus(NamedTuple):
         return [value for value in values if not math.isnan(value)]
 
     def rules(self) -> list[dict[str, Any]]:
-        """Every rule as Prometheus sees it: its health, and what it failed of."""
+        """Return the state of every rule in Prometheus: its health, and the last error."""
         return [rule for group in self.get("/api/v1/rules")["groups"] for rule in group["rules"]]
 
     def get(self, path: str) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Prometheus(NamedTuple):
 def prometheus(directory: Path, worker_port: int) -> Iterator[Prometheus]:
     """Scrape a worker, and evaluate the rules of deploy/prometheus, every second.
 
-    Where Prometheus is not installed the test is skipped, or fails where tools are required.
+    If Prometheus is not installed, the test is skipped, or fails if tools are required.
     """
     program = shutil.which("prometheus")
     if program is None:
@@ -126,7 +126,7 @@ def asked(expression: str) -> str:
 
 
 def send_for(stream: Stream, seconds: float) -> None:
-    """Send documents for some time, so that rates have something to rise by."""
+    """Send documents for some time, so that rates are not 0."""
     deadline = time.monotonic() + seconds
     seed = 2
     while time.monotonic() < deadline:
@@ -136,7 +136,7 @@ def send_for(stream: Stream, seconds: float) -> None:
 
 
 def without_data(server: Prometheus, queries: list[str]) -> list[str]:
-    """Those queries that return nothing, after some time for those that need a few scrapes."""
+    """Return the queries without data, after some time, because some need a few scrapes."""
     deadline = time.monotonic() + SECONDS
     while True:
         queries = [query for query in queries if not server.query(query)]
@@ -147,7 +147,7 @@ def without_data(server: Prometheus, queries: list[str]) -> list[str]:
 
 @pytest.mark.slow
 def test_every_query_returns_data(kafka_broker: Broker, tmp_path: Path) -> None:
-    """What has not happened is 0, and not missing."""
+    """The value of an event that has not happened is 0, not missing."""
     with loaded_worker(kafka_broker, tmp_path) as (stream, worker):
         with prometheus(tmp_path / "prometheus", worker.port) as server:
             send_for(stream, LOAD_SECONDS)

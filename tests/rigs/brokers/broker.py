@@ -1,4 +1,4 @@
-"""What a test may ask of a broker, embedded or real."""
+"""The interface of a broker for tests, embedded or real."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Broker:
-    """A running broker, shared by the tests of a session: so take topic and group names that are
-    ``unique``, and leave it running.
+    """A running broker, which all tests of a session share.
+
+    So tests use ``unique`` names of topics and groups, and leave the broker running.
     """
 
     name: Literal["embedded", "kafka"]
@@ -37,18 +38,18 @@ class Broker:
 
     @property
     def supports_transactions(self) -> bool:
-        """Whether transactions isolate and fence; the embedded broker only accepts them."""
+        """Return whether transactions isolate and fence; the embedded broker only accepts them."""
         return self.name == "kafka"
 
     @property
     def supports_compaction(self) -> bool:
-        """Whether a topic is kept for longer than its last 5 MiB a partition, and compacted."""
+        """Return whether topics are compacted, and have more than 5 MiB in a partition."""
         return self.name == "kafka"
 
     def create_topics(
         self, topics: Mapping[str, int], config: Mapping[str, str] | None = None
     ) -> None:
-        """Make topics with their numbers of partitions; the embedded broker ignores ``config``."""
+        """Create topics with numbers of partitions; the embedded broker ignores ``config``."""
         if isinstance(self.server, EmbeddedBroker):
             for name, partitions in topics.items():
                 self.server.create_topic(name, partitions)
@@ -60,7 +61,7 @@ class Broker:
         )
         for future in created.values():
             future.result(_SECONDS_MAX)
-        # The controller has made them; the broker learns of them a moment later.
+        # The controller has created them; the broker knows them a moment later.
         await_that(lambda: topics.keys() <= admin.list_topics(timeout=_SECONDS_MAX).topics.keys())
 
     def new_topic(
@@ -74,9 +75,9 @@ class Broker:
     def transactional_producer(
         self, open_seconds: int = 60, *, transactional_id: str | None = None
     ) -> Producer:
-        """A producer that is ready for a transaction, which is aborted after ``open_seconds``.
+        """Return a producer whose transactions are aborted after ``open_seconds``.
 
-        It has fenced all earlier ones of its id.
+        It has fenced all earlier producers of its id.
         """
         producer = Producer(
             {
@@ -89,13 +90,13 @@ class Broker:
         return producer
 
     def unique(self, prefix: str) -> str:
-        """A name for a topic, a group or a transactional id that no other test has."""
+        """Return a name of a topic, a group or a transactional id that no other test has."""
         return f"{prefix}-{uuid.uuid4().hex[:12]}"
 
     def consumer_settings(self, group_id: str, **settings: str | float) -> dict[str, Any]:
-        """For a consumer of a group: from the start of the topic, commits by hand.
+        """Return settings of a group's consumer: it reads from the start, and commits explicitly.
 
-        ``settings``: others, in librdkafka's names with ``_`` for ``.``.
+        ``settings`` are further ones, by librdkafka's names with ``_`` for ``.``.
         """
         return {
             "bootstrap.servers": self.bootstrap_servers,
@@ -103,7 +104,7 @@ class Broker:
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "session.timeout.ms": 6000,
-            # The embedded broker holds an empty answer for all of it.
+            # The embedded broker delays an empty answer for all of this time.
             "fetch.wait.max.ms": 20,
             **{name.replace("_", "."): value for name, value in settings.items()},
         }
@@ -111,7 +112,7 @@ class Broker:
     def read_partition(
         self, topic: str, count: int, *, partition: int = 0, **settings: str | float
     ) -> list[Message]:
-        """The first records of a partition, read without a group; fewer if no more come in time."""
+        """Return a partition's first records, read without a group; fewer after a time-out."""
         messages: list[Message] = []
         deadline = time.monotonic() + _SECONDS_MAX
         with closing(

@@ -1,13 +1,13 @@
 """Fixtures for tests that need a broker: ``pytest_plugins = ["tests.rigs.brokers.fixtures"]``.
 
  - ``broker``: the test runs twice, on the embedded broker and on a real Apache Kafka;
- - ``embedded_broker``, ``kafka_broker``: on one of them; both are shared by the whole session;
- - ``own_kafka_broker``: a Kafka for the tests of a file, to be killed and restarted; it runs when a
-   test begins;
- - ``kafka_required``: for a test that starts a ``KafkaBroker`` with settings of its own.
+ - ``embedded_broker``, ``kafka_broker``: the test runs on it; a session shares both;
+ - ``own_kafka_broker``: a Kafka for the tests of a file, which may kill and restart it; it runs
+   when a test begins;
+ - ``kafka_required``: for a test that starts a ``KafkaBroker`` with its own settings.
 
-Tests on the real one have the marker ``kafka``. Where it cannot run they are skipped, for one
-reason that is printed once; with FIRSTSEEN_REQUIRE_KAFKA=1, as in CI, they fail.
+Tests on the real Kafka have the marker ``kafka``. If it cannot run they are skipped, and the reason
+is printed once; with FIRSTSEEN_REQUIRE_KAFKA=1, as in CI, they fail.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _THIS_FILE = Path(__file__)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a real Kafka, before ``-m`` selects."""
+    """Mark the tests that need a real Kafka, before ``-m`` selects."""
     for item in items:
         if _KAFKA_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.kafka)
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport(
     call: pytest.CallInfo[None],
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Report a skip of this file as raised here, not in each test: so all make one line."""
+    """Report skips of this file as raised here and not in each test, so that they make one line."""
     report = yield
     if report.skipped and call.excinfo is not None:
         for entry in call.excinfo.traceback:
@@ -51,7 +51,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def kafka_required() -> None:
-    """Skips the test where no real Kafka can run, or fails it where one is required."""
+    """Skip the test if no real Kafka can run, or fail it if one is required."""
     reason = why_kafka_cannot_run()
     if reason is None:
         return
@@ -78,9 +78,9 @@ def kafka_broker(
         yield Broker("kafka", server)
         assert server.is_running(), f"the shared broker ended: see {server.log_path}"
     finally:
-        # Nobody will read its data again, so there is nothing to stop in good order for.
+        # Nobody reads its data again, so there is no need for an orderly stop.
         server.kill()
-        server.remove_data()  # pytest keeps three runs; the log stays for a test that failed
+        server.remove_data()  # pytest keeps three runs; the log stays for a failed test
 
 
 @pytest.fixture(

@@ -1,6 +1,6 @@
 """A real Apache Kafka broker for tests: one process, KRaft, no Docker.
 
-``make kafka`` fetches it; ``docs/kafka.md`` says what its configuration is for.
+``make kafka`` fetches it; ``docs/kafka.md`` explains its configuration.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _CLUSTER_ID = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 class KafkaBrokerError(RuntimeError):
-    """The broker cannot be run here, did not start, or did not stop; with the tail of its log."""
+    """The broker cannot run here, did not start, or did not stop; the message has its log's end."""
 
 
 def kafka_libs() -> Path:
-    """Where the jars are: FIRSTSEEN_KAFKA_LIBS, or ``.kafka/libs`` in the repository."""
+    """Return the directory of the jars: FIRSTSEEN_KAFKA_LIBS, or ``.kafka/libs`` here."""
     return Path(os.environ.get("FIRSTSEEN_KAFKA_LIBS") or _REPOSITORY / ".kafka" / "libs")
 
 
 def why_kafka_cannot_run() -> str | None:
-    """What is missing for a real broker, and how to get it, in one line; None if nothing is."""
+    """Return one line on what a real broker lacks here, and how to get it, or None."""
     if shutil.which("java") is None:
         return "no java on PATH: install Java 17, then run make kafka"
     if not any(kafka_libs().glob("kafka_2.13-*.jar")):
@@ -55,10 +55,10 @@ def why_kafka_cannot_run() -> str | None:
 
 
 class KafkaBroker:
-    """One broker, mostly a controller too, in one JVM, with its data in one directory.
+    """One broker in one JVM, with its data in one directory; usually it is a controller too.
 
-    The ports are chosen once and kept over restarts. The process ends with the one that started it,
-    however that ends. A directory that an earlier broker used is opened as it is.
+    The ports are chosen once and kept over restarts. The process ends when the process that started
+    it ends in any way. A directory that an earlier broker used is opened as it is.
 
     Args:
         directory: Holds the configuration, the data and the log.
@@ -66,12 +66,12 @@ class KafkaBroker:
         jvm_options: Arguments of java.
         client_settings: What a client needs beside the address (SASL, TLS), in librdkafka's names.
         client_port: The listener's port, if it must be known before; random otherwise.
-        controller_port: Likewise, for the controller.
+        controller_port: The same for the controller.
         node_id: Its number; 1 is the controller, which others join at ``controller_port``.
         format_options: More arguments of ``StorageTool format``, such as users for SCRAM.
-        host: The address that it listens at.
-        controllers: The addresses of all controllers by number, if there is not one alone.
-        launcher: What runs its command, such as ``ip netns exec NAME``.
+        host: The address at which it listens.
+        controllers: The addresses of all controllers by number, if there are several.
+        launcher: A command that runs the broker's command, such as ``ip netns exec NAME``.
 
     Raises:
         KafkaBrokerError: Java or the jars are missing.
@@ -103,7 +103,7 @@ class KafkaBroker:
         self._controllers = controllers or {CONTROLLER_ID: f"{host}:{self.controller_port}"}
         self._launcher = tuple(launcher)
         self._properties = dict(properties or {})
-        # Native libraries are unpacked there, and stay when the JVM is killed.
+        # The JVM unpacks native libraries there, and they stay if it is killed.
         self._temporary = directory / "tmp"
         self._java = ["java", *jvm_options, f"-Djava.io.tmpdir={self._temporary}"]
         self._java += ["-cp", f"{kafka_libs()}{os.sep}*"]
@@ -134,7 +134,7 @@ class KafkaBroker:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start the broker and wait until it answers; formats an empty directory first.
+        """Start the broker and wait until it answers; format an empty directory first.
 
         Raises:
             KafkaBrokerError: It runs already, ended at once, or did not answer in time; or another
@@ -148,7 +148,7 @@ class KafkaBroker:
             raise
 
     def launch(self) -> None:
-        """Start the broker, and do not wait for it; formats an empty directory first.
+        """Start the broker without waiting until it answers; format an empty directory first.
 
         Raises:
             KafkaBrokerError: It runs already.
@@ -173,7 +173,7 @@ class KafkaBroker:
             self._format(configuration)
         command = [*self._launcher, *self._java, "kafka.Kafka", str(configuration)]
         with self.log_path.open("ab") as log:
-            # A group of its own, so that kill takes both at once and Ctrl-C neither.
+            # In its own group: kill ends both processes together, and Ctrl-C reaches neither.
             self._process = subprocess.Popen(
                 [sys.executable, run_until_orphaned.__file__, *command],
                 stdin=subprocess.PIPE,
@@ -183,11 +183,11 @@ class KafkaBroker:
             )
 
     def kill(self) -> None:
-        """SIGKILL, as a power cut would; no harm if it is not running."""
+        """End the broker by SIGKILL, if it runs."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """SIGTERM; no harm if it is not running.
+        """End the broker by SIGTERM, if it runs.
 
         Raises:
             KafkaBrokerError: It had to be killed.
@@ -204,7 +204,7 @@ class KafkaBroker:
             os.killpg(self._process.pid, number)
 
     def remove_data(self) -> None:
-        """Remove all but the configuration and the log of a broker that does not run any more."""
+        """Remove all files of a stopped broker except its configuration and its log."""
         for directory in ("data", self._temporary.name):
             shutil.rmtree(self._directory / directory, ignore_errors=True)
 
@@ -233,7 +233,8 @@ class KafkaBroker:
         admin = AdminClient(
             {
                 "bootstrap.servers": self.bootstrap_servers,
-                # It is refused until the broker listens: no news, and no reason to wait longer.
+                # Connections are refused until the broker listens: do not log that, and do not wait
+                # longer.
                 "log_level": 0,
                 "reconnect.backoff.ms": 50,
                 "reconnect.backoff.max.ms": 100,

@@ -1,8 +1,8 @@
-"""Three real brokers in one cluster: to be killed one after the other.
+"""Three real brokers in one cluster, for tests that kill brokers.
 
-By default they are on 127.0.0.1, and the first is the controller as well, alone: the cluster goes
-on as long as it does, and what follows from two dead brokers is about copies of partitions, not
-about a lost quorum. With ``nodes`` each has an address of its own, and all three are controllers.
+By default they are on 127.0.0.1, and only the first is a controller too. The cluster works as long
+as the first does, so the effects of two dead brokers are those of lost copies of partitions, not of
+a lost quorum. With ``nodes`` each has its own address, and all three are controllers.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ BROKERS = 3
 
 
 class BrokerNode(NamedTuple):
-    """Where a broker runs: its address, and what runs its command (``ip netns exec NAME``)."""
+    """The address of a broker, and the command that runs its command (``ip netns exec NAME``)."""
 
     host: str
     launcher: tuple[str, ...]
 
 
 class KafkaCluster:
-    """A context manager: starts three brokers, and kills what still runs at its end.
+    """A context manager: starts three brokers, and kills those that still run at its end.
 
     Args:
         directory: Holds a directory for each.
-        nodes: Where they run, if not on 127.0.0.1.
+        nodes: The addresses of the brokers, if they do not run on 127.0.0.1.
         properties: Server properties over those of ``kafka_configuration``.
     """
 
@@ -110,7 +110,7 @@ class KafkaCluster:
 def _controllers(
     directories: Sequence[Path], nodes: Sequence[BrokerNode], properties: Mapping[str, str]
 ) -> list[KafkaBroker]:
-    """Brokers that are all controllers too, as the first format of each says to it."""
+    """Return brokers that are all controllers too, which the first format of each sets."""
     ports = [free_port() for _ in nodes]
     addresses = {
         number: f"{node.host}:{port}"
@@ -135,7 +135,7 @@ def _controllers(
 
 
 def _uuid() -> str:
-    """A random id as Kafka writes them; one that begins with a dash would be an option to it."""
+    """Return a random id in Kafka's form; Kafka's tool refuses one that begins with a dash."""
     while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith(
         "-"
     ):

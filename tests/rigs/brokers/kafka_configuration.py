@@ -1,8 +1,8 @@
-"""How brokers for tests are configured: one place for every property that more than one has.
+"""The configuration of brokers for tests, with every property that several of them have.
 
-One node, KRaft, small, quick to start and to restart; and what is added for a broker that is
-killed, for one of three, for one with TLS and for one whose speed is measured. ``docs/kafka.md``
-says what was measured.
+The first part is for one small KRaft node that starts and restarts quickly. Others are for a broker
+that is killed, for one of three, for one with TLS, and for one whose speed is measured.
+``docs/kafka.md`` has the measurements.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 JVM_OPTIONS = (
     "-Xms128m",
     "-Xmx512m",
-    # One compiler level and the simplest collector: half the processor time until it answers, and a
-    # fifth less memory. A measurement of speed should not have them.
+    # One compiler level and the simplest garbage collector: half the CPU time until the broker
+    # answers, and a fifth less memory. Do not use them to measure speed.
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
     # Without a configuration file Log4j prints errors only.
@@ -22,10 +22,10 @@ JVM_OPTIONS = (
 )
 
 MEASURED_JVM_OPTIONS = ("-Xms256m", "-Xmx1g", "-XX:+UseG1GC", "-Dlog4j2.level=WARN")
-"""For a broker whose speed is measured: compilers and collector that one in service has."""
+"""For a broker whose speed is measured: compilers and garbage collector as in production."""
 
 CONTROLLER_ID = 1
-"""The number of the broker that is its cluster's controller as well; others join it."""
+"""The number of the broker that is also its cluster's controller; others join it."""
 
 _PROPERTIES = {
     "controller.listener.names": "CONTROLLER",
@@ -37,28 +37,28 @@ _PROPERTIES = {
     "transaction.state.log.min.isr": "1",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
-    # 50 partitions each by default, all made at first use.
+    # By default each has 50 partitions, which are all created at first use.
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "share.coordinator.state.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
-    # Lets a test see a killed worker replaced within seconds.
+    # So that a killed worker is replaced within seconds in a test.
     "group.min.session.timeout.ms": "1000",
-    # A broker that stands still for so long, as on a busy machine, is fenced by its own controller,
-    # and for a moment its topics have no leader: 9 s by default.
+    # If a broker stands still for this time, as on a busy machine, its own controller fences it,
+    # and for a moment its topics have no leader. The default is 9 s.
     "broker.session.timeout.ms": "20000",
-    # 128 MB of heap by default, taken at the start.
+    # The default takes 128 MB of heap at the start.
     "log.cleaner.dedupe.buffer.size": "16777216",
-    # A new partition has two index files of 10 MiB by default, all holes. At the first append the
-    # kernel fills as much of each with zeros as the disk reads ahead, and that may be all of it.
+    # By default a new partition has two sparse index files of 10 MiB. At the first append the
+    # kernel fills each with zeros for the read-ahead of the disk, which may be the whole file.
     "log.index.size.max.bytes": "1048576",
 }
 
 SOON_ABORTED = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
-"""For a broker that aborts a transaction when its time is over: ten seconds later by default."""
+"""For a broker that aborts a transaction at its time-out; by default it does so 10 s later."""
 
 SHORT_SESSION = {
-    # After a kill the broker is let in again only when its former session has run out.
+    # After a kill the controller accepts the broker again only when its old session has expired.
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "250",
 }
@@ -69,7 +69,7 @@ ONE_OF_THREE = {
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
     "min.insync.replicas": "1",
-    # A broker that is killed is out of service, and of the copies in sync, after so long.
+    # After this time a killed broker is fenced, and its copies are out of sync.
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "500",
 }
@@ -80,14 +80,14 @@ TWO_IN_SYNC = {
     **ONE_OF_THREE,
     "min.insync.replicas": "2",
     "default.replication.factor": "3",
-    # A copy that cannot be reached is out of the copies in sync after so long: 30 s by default.
+    # After this time a copy that cannot be reached is out of sync. The default is 30 s.
     "replica.lag.time.max.ms": "10000",
 }
-"""For a broker in a cluster of three, of which one may be killed without anybody waiting for it."""
+"""For a broker in a cluster of three, of which one may be killed without a wait for clients."""
 
 
 def tls(key_and_certificate: Path, authority: Path) -> dict[str, str]:
-    """Properties of a broker with TLS listeners; both arguments are PEM files."""
+    """Return the properties of a broker with TLS listeners; both arguments are PEM files."""
     return {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(key_and_certificate),
@@ -97,7 +97,7 @@ def tls(key_and_certificate: Path, authority: Path) -> dict[str, str]:
 
 
 def protocols(**listeners: str) -> dict[str, str]:
-    """The property that gives each listener its protocol; PLAINTEXT where it is not given."""
+    """Return the property with the protocol of each listener, by default PLAINTEXT."""
     chosen = {"CONTROLLER": "PLAINTEXT", "PLAINTEXT": "PLAINTEXT", **listeners}
     pairs = ",".join(f"{name}:{protocol}" for name, protocol in chosen.items())
     return {"listener.security.protocol.map": pairs}
@@ -112,9 +112,9 @@ def server_properties(
     overrides: Mapping[str, str],
     node_id: int,
 ) -> dict[str, str]:
-    """All properties of a broker, which is one of its cluster's controllers or joins them.
+    """Return all properties of a broker, which is one of the controllers or joins them.
 
-    ``controllers``: the addresses of all, by number.
+    ``controllers`` has the addresses of all controllers by number.
     """
     listeners = f"PLAINTEXT://{host}:{client_port}"
     is_controller = node_id in controllers

@@ -1,9 +1,9 @@
-"""Requests that arrive late: their client has sent them again, and runs the next transaction.
+"""Delivers requests late, after their client has sent them again and begun the next transaction.
 
-A proxy stands between the clients and a Kafka of its own. It reads the kind of each request
-(https://kafka.apache.org/protocol), keeps one back and cuts its connection. The client connects
-again and repeats the request; the one kept back is delivered while the next transaction runs. A
-network does the same with a packet that takes another way.
+A proxy stands between the clients and its own Kafka. It reads the kind of each request
+(https://kafka.apache.org/protocol), keeps one request back and cuts its connection. The client
+connects again and repeats the request. The proxy delivers the one that it kept back while the next
+transaction runs. A network does the same with a packet that takes a slower route.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Request(IntEnum):
 
 
 class Proxy:
-    """Passes on connections to a broker on this machine, and keeps requests back."""
+    """Forwards connections to a broker on this machine, and keeps requests back."""
 
     def __init__(self, broker_port: int) -> None:
         self._broker = (HOST, broker_port)
@@ -62,7 +62,7 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        with suppress(OSError):  # wakes the thread that accepts, which closing does not
+        with suppress(OSError):  # this wakes the thread that accepts; closing does not
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
@@ -72,13 +72,13 @@ class Proxy:
             self._to_keep = kind
 
     def forget(self) -> None:
-        """Lose what was kept back."""
+        """Drop the request that was kept back."""
         with self._lock:
             assert self._kept, "nothing was kept back"
             self._kept = []
 
     def deliver_before(self, kind: Request) -> None:
-        """Deliver what was kept back when the next request of the kind comes, and before it."""
+        """When the next request of this kind comes, deliver the one kept back before it."""
         with self._lock:
             self._before = kind, self.deliver
 
@@ -147,7 +147,7 @@ class Proxy:
 
 
 def _frame(connection: socket.socket) -> bytes:
-    """A message with its length before it; empty at the end of the connection."""
+    """Return a message with its length before it; empty at the end of the connection."""
     data, size = b"", 4
     while len(data) < size:
         more = connection.recv(size - len(data))
@@ -160,7 +160,7 @@ def _frame(connection: socket.socket) -> bytes:
 
 
 class KeptEpoch:
-    """The control: a producer of librdkafka that goes on with the same epoch."""
+    """The control of the test: a producer of librdkafka that keeps the same epoch."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         self._producer = Producer({**config, "transactional.id": "control"})
@@ -182,7 +182,7 @@ class KeptEpoch:
             raise AbortedError(str(error)) from error
 
     def close(self) -> None:
-        with suppress(KafkaException):  # it has met what it should not have
+        with suppress(KafkaException):  # the late request has broken its state
             self._producer.close()
 
 
@@ -192,7 +192,7 @@ class Scene:
     def __init__(self, directory: Path) -> None:
         port, inner, controller = free_port(), free_port(), free_port()
         self.proxy = Proxy(port)
-        listeners = f"INNER://{HOST}:{inner}"  # by which the broker reaches itself
+        listeners = f"INNER://{HOST}:{inner}"  # the broker's address for itself
         self._broker = KafkaBroker(
             directory,
             client_port=port,
@@ -237,7 +237,7 @@ class Scene:
     def try_late(self, producer: TransactionalProducer | KeptEpoch, name: str) -> None:
         """Commit ``name``-first with an ``EndTxn`` that is sent twice.
 
-        The late one comes before the end of the next transaction, which is aborted.
+        The late request comes before the end of the next transaction, which is aborted.
         """
         self.proxy.keep(Request.END_TXN)
         self.commit(producer, f"{name}-first")
@@ -258,12 +258,12 @@ class Scene:
     ) -> None:
         records = [ProducerRecord(OUTPUTS, None, value.encode(), 0)]
         if large:
-            # For the topic: the client has a larger limit, and this cannot be compressed.
+            # Too large for the topic: the client has a larger limit, and this cannot be compressed.
             records.append(ProducerRecord(LIMITED, None, os.urandom(LARGE_BYTES), 0))
         producer.commit(records, [TopicPartition(RAW, 0, offset)], self._metadata)
 
     def outputs(self) -> list[str]:
-        """What a committed reader gets."""
+        """Return what a committed reader gets."""
         reader = Consumer(
             {
                 **self.config,

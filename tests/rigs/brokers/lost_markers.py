@@ -1,13 +1,13 @@
-"""Whether a Kafka loses the end of a transaction when a broker is away: Firstseen takes no part.
+"""Tests whether a Kafka loses the end of a transaction while a broker is away, without Firstseen.
 
-A transaction writes to two partitions, one on each of two brokers. The second broker is killed,
-and once its partition has no leader the transaction is committed; then the broker is started again.
-A Kafka that is right writes the marker to its partition by then. One with KAFKA-20734 took the
-partition for one that was deleted: its transaction is *hung*, and committed readers stop there.
+A transaction writes to two partitions, one on each of two brokers. The second broker is killed;
+once its partition has no leader, the transaction is committed; then the broker is started again.
+A correct Kafka then writes the marker to that partition. A Kafka with KAFKA-20734 treats the
+partition as deleted: the transaction is *hung*, and committed readers stop there.
 
     python -m tests.rigs.brokers.lost_markers [ROUNDS]
 
-prints one JSON object; its exit code is 1 where a transaction was left without its end.
+prints one JSON object; its exit code is 1 if a transaction has no end.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ CALL_SECONDS = 60.0
 WAIT_SECONDS = 120.0
 POLL_SECONDS = 0.2
 MARKER_SECONDS = 20.0
-"""How long the marker may take from the moment when the partition can be read again."""
+"""How long the marker may take after the partition can be read again."""
 
 _PROPERTIES = {"broker.session.timeout.ms": "4000", "broker.heartbeat.interval.ms": "500"}
 
 
 def kafka_version() -> str:
-    """Return the release of the Kafka that is used, as its jar has it."""
+    """Return the release of the Kafka in use, from the name of its jar."""
     (jar,) = kafka_libs().glob("kafka_2.13-*.jar")
     return jar.stem.removeprefix("kafka_2.13-")
 
 
 def hung_transactions(directory: Path, rounds: int) -> int:
-    """Return in how many of ``rounds`` transactions were left without an end."""
+    """Return in how many of ``rounds`` transactions have no end."""
     with _two_brokers(directory) as (first, second, producer):
         hung = sum(_is_left_open(first, second, producer, f"round-{n}") for n in range(rounds))
         producer.flush(CALL_SECONDS)
@@ -56,7 +56,7 @@ def hung_transactions(directory: Path, rounds: int) -> int:
 
 @contextmanager
 def _two_brokers(directory: Path) -> Iterator[tuple[KafkaBroker, KafkaBroker, Producer]]:
-    """Start brokers 1 and 2; transactions are coordinated by the first, which is alone at first."""
+    """Start brokers 1 and 2; the first starts alone, and so coordinates transactions."""
     port = free_port()
     first = KafkaBroker(directory / "1", controller_port=port, properties=_PROPERTIES)
     second = KafkaBroker(directory / "2", controller_port=port, node_id=2, properties=_PROPERTIES)
@@ -105,7 +105,7 @@ def _await_leader(admin: AdminClient, topic: str, leader: int) -> None:
 
 
 def _stays_open(servers: str, topic: str) -> bool:
-    """Return whether a partition can still not be read to its end when the time is over."""
+    """Return whether a partition still cannot be read to its end after the time limit."""
     watermarks = BrokerWatermarks({"bootstrap.servers": servers}, "no-group", CALL_SECONDS)
     partitions = [TopicPartition(topic, each) for each in range(2)]
     deadline = time.monotonic() + WAIT_SECONDS

@@ -1,4 +1,4 @@
-"""``make kafka-run``: the fetched Kafka, for trying things, until ``make kafka-stop``.
+"""``make kafka-run``: runs the fetched Kafka for experiments, until ``make kafka-stop``.
 
 ::
 
@@ -46,7 +46,8 @@ def main(arguments: list[str]) -> int:
 def _running() -> int | None:
     with suppress(FileNotFoundError, ValueError), _PID_FILE.open() as file:
         try:
-            # After a restart of the machine the number could be any program's; its lock is gone.
+            # After a restart of the machine the number may belong to any program; then the lock is
+            # free.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return int(file.read())
@@ -86,7 +87,7 @@ def _start(port: int) -> int:
 
 
 def _serve(port: int) -> int:
-    """Run the broker until SIGTERM, with a lock on the file that has this process's number."""
+    """Run the broker until SIGTERM, and hold a lock on the file with this process's number."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         with _PID_FILE.open("a") as file, KafkaBroker(_FOLDER, client_port=port) as broker:

@@ -1,7 +1,7 @@
 """Runs a command, and kills it when this process's standard input closes.
 
-``python run_until_orphaned.py COMMAND ARGUMENT…``, with a pipe as standard input: the pipe closes
-when the parent ends, however it ends, so that a test run that is killed leaves no broker behind.
+``python run_until_orphaned.py COMMAND ARGUMENT…`` gets a pipe as standard input. The pipe closes
+when the parent ends in any way, so that a killed test run leaves no broker behind.
 (Linux could do this with PR_SET_PDEATHSIG, but that fires when the *thread* that started the
 process ends.) SIGTERM is left to the command, which gets it with the rest of the process group.
 """
@@ -19,7 +19,7 @@ _STANDARD_INPUT = 0
 
 
 def _leave_to_command(_number: int, _frame: FrameType | None) -> None:
-    """A handler, not SIG_IGN: that would be inherited."""
+    """Do nothing. This is a handler because the command would inherit SIG_IGN."""
 
 
 def main() -> int:
@@ -27,7 +27,7 @@ def main() -> int:
     command = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
 
     def kill_when_orphaned() -> None:
-        # Not sys.stdin, whose lock this thread would hold while the interpreter ends.
+        # Not sys.stdin: this thread would hold its lock while the interpreter ends.
         while os.read(_STANDARD_INPUT, 1):
             pass
         command.kill()

@@ -1,8 +1,8 @@
-"""A Kafka that lets nobody in without a password or a certificate, and then not everywhere.
+"""A Kafka that requires a password or a certificate, and has ACLs.
 
-Three listeners: SASL_SSL with SCRAM-SHA-512, SSL that demands a client certificate, and PLAINTEXT
-for the broker itself and for whoever sets the stage, who may do everything. The two users of the
-other listeners may do what they were granted by ``grant``, and nothing else.
+It has three listeners: SASL_SSL with SCRAM-SHA-512, SSL that requires a client certificate, and
+PLAINTEXT for the broker itself and for the preparation of tests, which may do everything. The two
+users of the other listeners may only do what ``grant`` has granted to them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PACKAGE: Final = "org.apache.kafka"
 
 
 class Grant(NamedTuple):
-    """Operations on a resource: ``Topic``, ``Group``, ``TransactionalId``; * ends a prefix."""
+    """Operations on a ``Topic``, ``Group`` or ``TransactionalId``; a name with * is a prefix."""
 
     kind: str
     name: str
@@ -75,7 +75,7 @@ class SecuredKafka:
         self.server.remove_data()
 
     def scram_properties(self) -> dict[str, str]:
-        """What a client needs for the password, without the password."""
+        """Return a client's properties for the password, without the password."""
         return {
             "security.protocol": "SASL_SSL",
             "sasl.mechanism": "SCRAM-SHA-512",
@@ -84,7 +84,7 @@ class SecuredKafka:
         }
 
     def mtls_properties(self) -> dict[str, str]:
-        """What a client needs for the certificate, without the password of its key."""
+        """Return a client's properties for the certificate, without the password of its key."""
         return {
             "security.protocol": "SSL",
             "ssl.ca.location": str(self.certificates.authority),
@@ -113,5 +113,5 @@ class SecuredKafka:
 
 
 def _constant(name: str) -> str:
-    """``DescribeConfigs`` is ``DESCRIBE_CONFIGS``."""
+    """Return, for example, ``DESCRIBE_CONFIGS`` for ``DescribeConfigs``."""
     return "".join(f"_{sign}" if sign.isupper() else sign for sign in name).lstrip("_").upper()

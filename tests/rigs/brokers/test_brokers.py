@@ -1,4 +1,4 @@
-"""What every broker owes this project, embedded and real; and the fixtures that start them."""
+"""Tests what this project needs of each broker, embedded and real, and the fixtures for them."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ os.kill(os.getpid(), 9)
 def test_a_kafka_does_not_outlive_a_test_run_that_is_killed(own_kafka_broker: Broker) -> None:
     server = own_kafka_broker.server
     assert isinstance(server, KafkaBroker)
-    server.stop()  # Its data and ports serve again: formatted once, started twice.
+    server.stop()  # Its data and ports are used again: it is formatted once and started twice.
     directory = server.log_path.parent
     ports = [str(server.client_port), str(server.controller_port)]
     run = subprocess.run(
@@ -127,7 +127,7 @@ def test_a_kafka_does_not_outlive_a_test_run_that_is_killed(own_kafka_broker: Br
 
 
 def run_kafka(folder: Path, *arguments: str) -> tuple[int, str]:
-    """What ``make kafka-run`` and ``make kafka-stop`` do, with the data in ``folder/run``."""
+    """Do as ``make kafka-run`` and ``make kafka-stop``, with the data in ``folder/run``."""
     libs = folder / "libs"
     if not libs.exists():
         libs.symlink_to(kafka_libs(), target_is_directory=True)
@@ -152,7 +152,7 @@ def test_the_broker_of_another_is_not_reported_as_started(
     assert code == 1, output
     assert f"another program listens on localhost:{port}" in output
     assert "answers" not in output
-    # The other may take the port only while ours starts.
+    # The other process may take the port only while ours starts.
     (tmp_path / "run").mkdir()
     code, output = run_kafka(tmp_path, "serve", str(port))
     assert code == 1

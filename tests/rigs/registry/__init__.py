@@ -1,1 +1,1 @@
-"""A schema registry for tests, and records that the real serializers made with it."""
+"""A schema registry for tests, and records that the real serializers make with it."""

@@ -1,7 +1,7 @@
-"""A schema registry of a test, in its process: the API that clients and serializers use.
+"""A schema registry in the process of a test, with the API that clients and serializers use.
 
-Real HTTP on a loopback port. It can be closed and opened again on the same port, ask for a
-password or for a token, and answer with errors, as registries do. It is the identity provider too.
+It serves real HTTP on a loopback port. It can be closed and opened again on the same port, require
+a password or a token, and answer with errors, as registries do. It is the identity provider too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ START_SECONDS = 20.0
 
 
 class Registered(NamedTuple):
-    """A schema as it was registered; of Protobuf it is a descriptor in base64."""
+    """A schema in the form in which it was registered; for Protobuf a descriptor in base64."""
 
     number: int
     body: dict[str, Any]
@@ -37,12 +37,12 @@ class Registered(NamedTuple):
 
 
 class SchemaRegistry:
-    """Serves while it is entered. ``asked`` counts requests by method and path.
+    """Serves inside its block. ``asked`` counts requests by method and path.
 
-    ``password``: what basic authentication must have, ``user:password``; None lets all in.
-    ``oauth_client``: of OAuth, ``id:secret``: ``token_url`` gives it tokens, and requests must have
-    the newest one; ``token_seconds``: how long one is said to last.
-    ``broken``: a status that every request is answered with; 0 for none. ``tls``: of its HTTPS.
+    ``password`` (``user:password``) is required by basic authentication; None accepts everybody.
+    ``oauth_client`` (``id:secret``) gets tokens at ``token_url``, and requests must have the newest
+    token; ``token_seconds`` is its stated lifetime. ``broken`` is a status with which every request
+    is answered; 0 for none. ``tls`` is for HTTPS.
     """
 
     def __init__(self, password: str | None = None, tls: ssl.SSLContext | None = None) -> None:
@@ -81,7 +81,7 @@ class SchemaRegistry:
         self.close()
 
     def open(self) -> None:
-        """Listen, with the schemas that there were before."""
+        """Listen, with the schemas that were registered before."""
         started = threading.Event()
         serve = self._serve(started)
         self._thread = threading.Thread(target=asyncio.run, args=(serve,), daemon=True)
@@ -156,7 +156,7 @@ class SchemaRegistry:
 
     async def _by_number(self, request: web.Request) -> web.Response:
         number = request.match_info["number"]
-        if not number.isdigit() or int(number) >= 2**31:  # as JAX-RS answers what is no int
+        if not number.isdigit() or int(number) >= 2**31:  # JAX-RS answers so if it is no int
             return _error(404, 404, "HTTP 404 Not Found")
         found = next((each for each in self.schemas if each.number == int(number)), None)
         if found is None:
@@ -197,7 +197,7 @@ class SchemaRegistry:
 
 
 def _shown(found: Registered, request: web.Request) -> dict[str, Any]:
-    """The schema as it is shown: of Protobuf the text, unless the descriptor is asked for."""
+    """Return a schema as the API does: for Protobuf the text, or the descriptor on request."""
     if found.body["schemaType"] == "PROTOBUF" and request.query.get("format") != "serialized":
         return {**found.body, "schema": 'syntax = "proto3";'}
     return found.body

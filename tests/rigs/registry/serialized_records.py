@@ -1,4 +1,4 @@
-"""Records as producers make them: by Confluent's own serializers, which register what they need."""
+"""Records of Confluent's own serializers, as producers make them; these register the schemas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 TOPIC: Final = "articles"
 Serialize = Callable[[Mapping[str, Any]], bytes]
-"""Makes the value of an article.
+"""Makes a value from an article.
 
 It has ``id``, ``text``, ``title``, ``keywords``, ``time_ms`` and ``tenant``.
 """
@@ -77,7 +77,7 @@ def json_schema(client: SchemaRegistryClient) -> Serialize:
 
 
 def protobuf(client: SchemaRegistryClient) -> Serialize:
-    """Articles in Protobuf: the second message of their file, which imports another file."""
+    """Return a serializer of articles in Protobuf: the second message of a file with an import."""
     article_class = GetMessageClass(_article_descriptor())
     conf = {**_BY_TOPIC, "use.deprecated.format": False}
     serializer = ProtobufSerializer(article_class, client, conf)
@@ -95,7 +95,7 @@ SERIALIZERS: Final[Mapping[str, Callable[[SchemaRegistryClient], Serialize]]] = 
     "protobuf": protobuf,
     "json-schema": json_schema,
 }
-"""By ``fields.format``; each takes the client of a registry (``SchemaRegistry.client``)."""
+"""Serializers by ``fields.format``; each takes a registry's client (``SchemaRegistry.client``)."""
 
 
 def _made(serializer: Any, value: object) -> bytes:  # noqa: ANN401 - one of three classes
@@ -111,7 +111,7 @@ def _fields(article: Mapping[str, Any], **others: object) -> dict[str, Any]:
 
 @cache
 def _article_descriptor() -> Any:  # noqa: ANN401 - Protobuf has no types
-    """The descriptor of an article: what protoc makes of two small files."""
+    """Return the descriptor of an article, as protoc makes it from two small files."""
     pool = descriptor_pool.Default()
     options = {"package": "org.example", "syntax": "proto3"}
     meta = descriptor_pb2.FileDescriptorProto(name="example/meta.proto", **options)

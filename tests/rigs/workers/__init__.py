@@ -1,1 +1,1 @@
-"""Workers for tests, as processes, with what they get in and put out."""
+"""Workers for tests, as processes, with their inputs and outputs."""

@@ -1,7 +1,8 @@
-"""Workers with one fault, one of the functions below: ``Worker.start(FAULT)`` forks one.
+"""Workers with a fault, which is one of the functions of this module.
 
-``python -m tests.rigs.workers.faulty_worker FAULT [OPTION…]`` is one too. It takes the options of
-``firstseen worker`` after the fault, and ends when its standard input does.
+``Worker.start(FAULT)`` forks such a worker. ``python -m tests.rigs.workers.faulty_worker FAULT
+[OPTION…]`` is one too: it takes the options of ``firstseen worker`` after the fault, and ends when
+its standard input closes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 def closed() -> None:
-    """Shards are never open, while heartbeats go on: as a worker that reads a large changelog."""
+    """Shards never open, but heartbeats continue, as in a worker that reads a large changelog."""
 
     def never(
         self: ShardStores, partition: int, committed_next: int, interrupted: threading.Event
@@ -48,7 +49,7 @@ def closed() -> None:
 
 
 def lingering() -> None:
-    """It lingers for some seconds before it ends, so that it can be looked at meanwhile."""
+    """The worker waits for some seconds before it ends, so that a test can look at it."""
     shut_down = _Worker.on_worker_shutdown
 
     def linger(self: _Worker) -> None:
@@ -59,12 +60,12 @@ def lingering() -> None:
 
 
 def older() -> None:
-    """It reads what the release before reads."""
+    """The worker reads only the format versions that the previous release reads."""
     versions.NEWEST = versions.OLDEST  # type: ignore[misc]
 
 
 def slow_commit(seconds: float) -> None:
-    """The first transaction with documents takes so many seconds before its commit."""
+    """The first transaction with documents waits for ``seconds`` before its commit."""
     until_done = TransactionalProducer._until_done
     commits: list[str] = []
 
@@ -73,7 +74,7 @@ def slow_commit(seconds: float) -> None:
     ) -> None:
         if step == "commit":
             commits.append(step)
-            # The first commit says where shards begin, and has no documents.
+            # The first commit has only the positions where shards begin, and no documents.
             if len(commits) == 2:
                 logger.warning("sleeping in a transaction")
                 producer.flush(seconds)
@@ -84,7 +85,7 @@ def slow_commit(seconds: float) -> None:
 
 
 def slow_recovery(seconds: float) -> None:
-    """It sleeps for so many seconds before it reads its first changelog."""
+    """The worker sleeps for ``seconds`` before it reads its first changelog."""
     read = Changelog.read
     slept: set[int] = set()
 
@@ -101,7 +102,7 @@ def slow_recovery(seconds: float) -> None:
 
 
 def stalling() -> None:
-    """Outputs wait for ever once a record holds ``STALL``; the event loop stops at ``BLOCK``."""
+    """After a record with ``STALL`` outputs wait for ever; at ``BLOCK`` the event loop stops."""
     batch, commit = Intake.batch, Pipeline.commit
     stalled = threading.Event()
 
@@ -125,7 +126,7 @@ def stalling() -> None:
 
 
 def trimming() -> None:
-    """It trims the log within a second, where others wait a minute."""
+    """The worker trims the log within a second; others wait a minute."""
     for name in ("_TRIM_SECONDS", "_POSITION_SECONDS"):
         assert name in vars(decide)
         vars(decide)[name] = 1.0

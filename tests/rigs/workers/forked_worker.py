@@ -1,7 +1,7 @@
-"""Workers forked from a process that has imported all their code, which is most of their start.
+"""Workers forked from a process that has imported all their code, which saves most of their start.
 
-Each runs ``streams.cli.worker_launcher`` to the end of its interpreter, as in a process of its own;
-only the imports are done before. Tests of the command line start the real command.
+Each runs ``streams.cli.worker_launcher`` to the end of its interpreter, as in its own process; only
+the imports are done before. Tests of the command line start the real command.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ LAUNCHER = "streams.cli.worker_launcher"
 REQUEST_BYTES = 1 << 17
 ANSWER_BYTES = 64
 START_SECONDS = 60.0
-NAMESPACES = Path("/run/netns")  # where ip netns keeps them
+NAMESPACES = Path("/run/netns")  # where ip netns keeps namespaces
 NETWORK_NAMESPACE = 0x40000000  # CLONE_NEWNET
 
 
 class ForkedWorker:
-    """What tests use of ``subprocess.Popen``, for a worker that ``_server`` has forked."""
+    """A worker that ``_server`` has forked, with the methods of ``Popen`` that tests use."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class ForkedWorker:
         namespace: str | None = None,
         fault: str = "",
     ) -> None:
-        """``fault``: what ``faulty_worker`` gives it."""
+        """``fault`` is one of ``faulty_worker``, or ""."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         reading, writing = os.pipe()
         self.stdin = os.fdopen(writing, "wb")
@@ -85,7 +85,7 @@ class ForkedWorker:
 
 @cache
 def _server() -> socket.socket:
-    """Start the process that forks; it ends with this one."""
+    """Start the process that forks; it ends when this process ends."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
@@ -183,7 +183,7 @@ def _become(request: _Request) -> None:
 
 
 def _enter(namespace: str) -> None:
-    """Move this process to a network namespace; ``os.setns`` is of Python 3.12."""
+    """Move this process to a network namespace; ``os.setns`` exists only since Python 3.12."""
     library = ctypes.CDLL(None, use_errno=True)
     with (NAMESPACES / namespace).open() as file:
         if library.setns(file.fileno(), NETWORK_NAMESPACE):

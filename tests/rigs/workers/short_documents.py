@@ -1,7 +1,7 @@
-"""Short documents of made-up words by the thousand, with near-duplicates close behind each other.
+"""Thousands of short documents of invented words, in which near-duplicates follow closely.
 
 About four of ten documents are edits of an earlier one, mostly of one of the last few, which is
-then undecided. Edits of edits drift, so that some are near to several uniques or to none.
+then still undecided. Edits of edits drift, so that some are near to several uniques or to none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ START_MS = 1_709_251_200_000
 
 
 def short_documents(rng: random.Random, count: int) -> Iterator[Raw]:
-    """Yield so many raw records: texts, edits of texts, posts of a few words, broken records."""
+    """Yield ``count`` raw records: texts, edits of texts, posts of a few words, broken records."""
     texts: list[list[str]] = []
     for number in range(count):
         key = f"doc-{number:06d}"
@@ -43,7 +43,7 @@ def _written(rng: random.Random) -> list[str]:
 
 
 def _edited(rng: random.Random, texts: list[list[str]]) -> list[str]:
-    """Return one of the texts before, most often of the last few, with up to three other words."""
+    """Return an earlier text, mostly one of the last few, with up to three words replaced."""
     recent = rng.random() < 0.8
     words = list(rng.choice(texts[-LAST_FEW:] if recent else texts))
     for _ in range(rng.randint(0, 3)):

@@ -1,7 +1,7 @@
-"""A stream of its own on a broker: topics, workers as real processes, records in, records out.
+"""A separate stream on a broker: topics, workers as real processes, raw records and outputs.
 
-Workers are what ``firstseen worker`` runs, each in a process of its own. Everything has a time
-limit, and a failure shows the end of the workers' logs.
+Workers run the code of ``firstseen worker``, each in its own process. Everything has a time limit,
+and a failure shows the end of the workers' logs.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ TOPICS = ("raw", "unique", "duplicates", "tagged", "dead_letters")
 
 
 class Worker(WorkerProcess):
-    """A worker that can also be killed, or waited for until it ends by itself.
+    """A worker that a test can stop, kill, or wait for until it ends by itself.
 
-    ``namespace``: the network namespace (``ip netns``) that it runs in, by default this one's.
+    ``namespace`` is its network namespace (``ip netns``), by default that of this process.
     """
 
     namespace: str | None = None
@@ -50,10 +50,10 @@ class Worker(WorkerProcess):
         return self
 
     def start(self, fault: str = "") -> None:
-        """Start it, forked from a process that has its code, with a fault of ``faulty_worker``."""
+        """Fork the worker from a process that has its code, with a fault of ``faulty_worker``."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith(OUR_VARIABLES)}
         with self.log.open("ab") as log:
-            # It has what is used of a ``Popen``.
+            # It has the methods of ``Popen`` that are used.
             process: Any = ForkedWorker(self._options, environment, log, self.namespace, fault)
         self._process = process
 
@@ -80,7 +80,7 @@ class Worker(WorkerProcess):
         process.stdin.close()
 
     def stop_gently(self) -> None:
-        """End it by SIGTERM; it must end in good order, with code 0."""
+        """End the worker by SIGTERM; it must end with code 0."""
         trouble = self.stop()
         assert not trouble, trouble
 
@@ -108,8 +108,8 @@ class Worker(WorkerProcess):
 class Stream:
     """Topics and an application id that no other test has; workers and readers for them.
 
-    ``options`` are more settings, ``NAME=VALUE``, of workers and topics alike. A context manager:
-    whatever still runs at its end is killed.
+    ``options`` are further settings, ``NAME=VALUE``, for both workers and topics. It is a context
+    manager; at its end it kills all processes that still run.
     """
 
     def __init__(
@@ -152,12 +152,12 @@ class Stream:
             self.outputs.__exit__(*error)
 
     def create_topics(self) -> None:
-        """Make all topics, as ``firstseen topics create`` does where the broker can do that."""
+        """Create all topics, with ``firstseen topics create`` if the broker supports that."""
         plans = topic_plans(self.settings, OUTPUT_PARTITIONS, self.raw_partitions)
         if self.broker.name == "embedded":
             self.broker.create_topics({plan.name: plan.partitions or 1 for plan in plans})
             return
-        # Records have times of years ago, or to come: Kafka must neither delete nor refuse them.
+        # Records have times years ago or in the future: Kafka must neither delete nor refuse them.
         any_time = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(FUTURE_MS)}
         raw, *others = plans
         outputs = [plan for plan in others if plan.name in self.settings.output_topics]
@@ -173,7 +173,7 @@ class Stream:
         self._assignments = [*others, assignment]
 
     def worker(self, *options: str, state: str = "state", flags: Sequence[str] = ()) -> Worker:
-        """Return a worker, not yet started; ``state`` names its directory, as a machine has one."""
+        """Return a worker that is not started; ``state`` names its directory, like a machine's."""
         arguments = [part for flag in self._flags.items() for part in flag]
         assignments = [*self._assignments, f"state_dir={self.directory / state}", *options]
         for assignment in assignments:
@@ -189,7 +189,7 @@ class Stream:
         return worker
 
     def send(self, records: Iterable[Raw]) -> list[SourcePosition]:
-        """Send records, and wait until the broker has them; return where they are, in order."""
+        """Send records, and wait until the broker has them; return their positions, in order."""
         batch = list(records)
         places: list[SourcePosition | None] = [None] * len(batch)
         failures: list[KafkaError] = []
@@ -234,11 +234,11 @@ class Stream:
 
     @property
     def open(self) -> int:
-        """How many records that were sent have no output among those that were read."""
+        """The number of sent records of which no output has been read."""
         return len(self.outputs.awaited)
 
     def judge_all(self) -> None:
-        """Wait until all is settled, and check the invariants."""
+        """Wait until every record has an output, and check the invariants."""
         outputs = self.settle()
         outputs.read_to_ends()
         self.judge.conserved(self.sent, outputs)
@@ -249,7 +249,7 @@ class Stream:
     def settle(self, silence_seconds: float = SETTLE_SECONDS) -> Outputs:
         """Wait until every record that was sent has an output; return all outputs.
 
-        Raises ``AssertionError`` when none comes for so long.
+        Raises ``AssertionError`` if no output comes for ``silence_seconds``.
         """
         heard = time.monotonic()
         while self.open:
@@ -263,7 +263,7 @@ class Stream:
         return self.outputs
 
     def reconnect(self) -> None:
-        """Send by a new client from now on: the old one knows the partitions that there were."""
+        """Send with a new client from now on, because the old one knows only the old partitions."""
         self.__dict__.pop("_producer", None)
 
     @cached_property
@@ -288,7 +288,7 @@ def _name(assignment: str) -> str:
 
 
 def delivery_of(broker: Broker) -> list[str]:
-    """The settings of a worker that follow from what the broker can do."""
+    """Return the settings of a worker that depend on the broker's abilities."""
     if broker.supports_transactions:
         return ["session_timeout_seconds=4"]
     return ["delivery=at_least_once", "session_timeout_seconds=3", "kafka.fetch.wait.max.ms=10"]

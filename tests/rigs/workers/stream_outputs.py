@@ -1,4 +1,4 @@
-"""What a stream has put out, read back from its topics, and held against what was sent."""
+"""The outputs of a stream, read back from its topics and compared with the sent records."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ DUPLICATE_OF = jsonschema.Draft202012Validator(schemas.load("duplicate-of.v2"))
 
 @cache
 def _fingerprinter(profile: Profile) -> Fingerprinter:
-    """Loading dictionaries takes a second: once for all tests is enough."""
+    """Return a cached fingerprinter, because loading dictionaries takes a second."""
     return Fingerprinter(profile)
 
 
 class Raw(NamedTuple):
-    """A record to be sent; ``partition`` None leaves the choice to the key."""
+    """A record to send; if ``partition`` is None, the key decides."""
 
     key: bytes | None
     value: bytes | None
@@ -54,7 +54,7 @@ class Raw(NamedTuple):
 
     @property
     def is_tombstone(self) -> bool:
-        """Whether it asks to forget a document: it is no document, and has no verdict."""
+        """Whether the record deletes a document; then it is no document and has no verdict."""
         return self.value is None and bool(self.key)
 
 
@@ -64,7 +64,7 @@ class Output(NamedTuple):
 
     @property
     def content(self) -> tuple[object, ...]:
-        """All that a repeated output must have again: everything but its place in the topic."""
+        """Everything but its position, which a repeated output must have again."""
         it = self.record
         return it.position.topic, it.key, it.value, it.timestamp_ms, it.headers
 
@@ -72,7 +72,7 @@ class Output(NamedTuple):
 class Outputs:
     """Reads the three output topics, committed records only; keeps all that it has read.
 
-    Tombstones are kept apart: they come beside the one output of each raw record.
+    Tombstones are kept separately, because they come in addition to the one output of each record.
 
     A record that was deleted before it was read is an error, not a gap.
     """
@@ -91,11 +91,11 @@ class Outputs:
         self._follower.__exit__(*error)
 
     def expect(self, sources: Iterable[SourcePosition]) -> None:
-        """Keep records that were sent in ``awaited`` until an output of them is read."""
+        """Keep the positions of sent records in ``awaited`` until their output is read."""
         self.awaited.update(source for source in sources if source not in self.count)
 
     def read(self, seconds: float = 0.05) -> int:
-        """Take in what has come; return how many records that was."""
+        """Read the available records; return their number."""
         found = self._follower.read(seconds)
         for record in found:
             said = received_output(record.value, record.headers)
@@ -116,7 +116,7 @@ class Outputs:
             self.read()
         raise AssertionError("the outputs cannot be read to their ends")
 
-    # ---- outputs by what they came of
+    # ---- outputs by their raw record
 
     @property
     def uniques(self) -> dict[SourcePosition, Output]:
@@ -148,7 +148,7 @@ class Outputs:
 
 
 class Judge:
-    """Holds outputs against what was sent: fingerprints are made anew, all pairs are compared."""
+    """Compares outputs with the sent records: makes fingerprints again, and compares all pairs."""
 
     def __init__(self, settings: Settings) -> None:
         self._fingerprinter = _fingerprinter(settings.index_profile())
@@ -159,9 +159,9 @@ class Judge:
     def conserved(
         self, sent: Mapping[SourcePosition, Raw], outputs: Outputs, *, repeats_allowed: bool = False
     ) -> int:
-        """Every record that was sent is in exactly one output, and nothing else is.
+        """Check that every sent record is in exactly one output, and nothing else is.
 
-        A tombstone is in none. Returns how many outputs were repeated.
+        A tombstone is in no output. Returns the number of repeated outputs.
         """
         repeats = outputs.repeats()
         assert repeats_allowed or not repeats, f"{len(repeats)} repeats, such as {repeats[0]}"
@@ -173,7 +173,7 @@ class Judge:
         return len(repeats)
 
     def ordered(self, outputs: Outputs) -> int:
-        """First outputs are in raw order in each output partition. Returns their number."""
+        """Check that first outputs are in raw order in each partition; return their number."""
         last: dict[tuple[str, int, int], int] = {}
         seen: set[SourcePosition] = set()
         for record, said in outputs.records:
@@ -188,7 +188,7 @@ class Judge:
         return len(seen)
 
     def unchanged(self, sent: Mapping[SourcePosition, Raw], outputs: Outputs) -> int:
-        """What is on ``unique`` is what was sent: key, value, time, and its own headers first."""
+        """Check that ``unique`` has what was sent: key, value, time, and its own headers first."""
         for source, (record, _) in outputs.uniques.items():
             raw = sent[source]
             assert (record.key, record.value) == (raw.key, raw.value), f"{source} was changed"
@@ -205,7 +205,7 @@ class Judge:
         return len(outputs.duplicates)
 
     def separated(self, sent: Mapping[SourcePosition, Raw], outputs: Outputs) -> int:
-        """No two uniques are near and share a bucket. Returns the pairs that share none."""
+        """Check that no two near uniques share a bucket; return the near pairs that share none."""
         known = self._known(sent, outputs.uniques)
         for source, output in outputs.uniques.items():
             headers = dict(output.record.headers)
@@ -215,7 +215,7 @@ class Judge:
         return check_separation(known, self._near)
 
     def grounded(self, sent: Mapping[SourcePosition, Raw], outputs: Outputs) -> int:
-        """Each duplicate names a unique that is near, at its distance. Returns their number."""
+        """Check that each duplicate names a near unique, at its distance; return their number."""
         repeats = [
             Repeat(str(source), str(said.original), said.distance)
             for source, said in outputs.duplicates.items()

@@ -1,4 +1,4 @@
-"""What real workers expose, and waiting until they do."""
+"""Reads the metrics of real workers, and waits for values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def await_that(
 
 
 def gauge(worker: Worker, name: str) -> float:
-    """One value without labels; 0 while the worker does not answer yet."""
+    """Return a value without labels; 0 while the worker does not answer yet."""
     worker.check()
     with suppress(WorkerProcessError):
         return value(worker, name)

@@ -1,6 +1,6 @@
-"""``firstseen.Deduplicator`` and ``firstseen.Fingerprinter``: what a program is promised.
+"""``firstseen.Deduplicator`` and ``firstseen.Fingerprinter`` do what their documentation says.
 
-The examples do what they say; one whose library is not installed is skipped, and says so.
+The examples work; one whose library is not installed is skipped with that reason.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EXAMPLES = ROOT / "examples"
 
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
-    """Long texts, of which no two are near."""
+    """Return long texts, of which no two are near."""
     with Deduplicator() as seen:
         found = [text for number in range(40) if seen.add(text := article(number)) == Unique()]
     assert len(found) > 30
@@ -44,7 +44,7 @@ def texts() -> list[str]:
 
 
 def article(number: int) -> str:
-    """A text of some 200 characters."""
+    """Return a text of some 200 characters."""
 
     def sign(step: int, factor: int) -> str:
         return chr(0x4E00 + (number * factor + step * 83) % 9000)

@@ -1,1 +1,1 @@
-"""The command line, called as a user calls it."""
+"""Tests of the command line, called as a user calls it."""

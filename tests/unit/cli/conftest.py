@@ -1,4 +1,4 @@
-"""What tests of commands share."""
+"""Fixtures for tests of commands."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def topic(broker: Broker) -> str:
-    """A topic of one partition on each broker, so that records keep their order."""
+    """Create a topic of one partition on each broker, so that records keep their order."""
     return broker.new_topic("topic")

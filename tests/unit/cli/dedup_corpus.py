@@ -1,4 +1,4 @@
-"""A file of generated documents for `firstseen dedup`, and what must come out of it."""
+"""A file of generated documents for `firstseen dedup`, and the expected outputs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DedupOutput(NamedTuple):
 
 
 def corpus_lines(seed: int, documents: int) -> list[bytes]:
-    """The lines of a generated stream, none with a line end within."""
+    """Return the lines of a generated stream, without line ends inside of a line."""
     values = [record.value for record in generate(seed, documents)]
     return [value for value in values if value and value.strip() and b"\n" not in value]
 
@@ -50,9 +50,10 @@ def known_documents(lines: Sequence[bytes], fingerprinter: Fingerprinter) -> dic
 
 
 def expected_verdicts(known: dict[str, Known], near: Nearness) -> tuple[list[str], list[Repeat]]:
-    """What must come out: each document compared with every unique one before it, bit by bit.
+    """Return the expected verdicts, by comparing each document with every earlier unique one.
 
-    The nearest that shares a bucket and is confirmed is the original; of equals, the earliest.
+    The original is the nearest one that shares a bucket and that the verifier accepts; of equally
+    near ones, the earliest.
     """
     uniques: dict[str, Known] = {}
     by_content: dict[bytes, str] = {}
@@ -90,7 +91,7 @@ def read_output(directory: Path, stem: str) -> DedupOutput:
 
 
 def json_lines(path: Path) -> list[dict[str, Any]]:
-    """Read a file of JSON lines, of which the last is ended too."""
+    """Read a file of JSON lines; the last line must have an end, too."""
     content = path.read_bytes()
     assert not content or content.endswith(b"\n")
     return [json.loads(line) for line in content.splitlines()]

@@ -1,4 +1,4 @@
-"""Running the command: as a process of its own, or in this process, which is ten times as fast."""
+"""Runs the command in its own process, or in this process, which is ten times as fast."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Run(NamedTuple):
 def firstseen(
     *arguments: str, environ: Mapping[str, str] | None = None, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run `firstseen`, from any directory, without FIRSTSEEN_ variables but those of `environ`."""
+    """Run `firstseen` from any directory; FIRSTSEEN_ variables come only from `environ`."""
     return subprocess.run(
         [sys.executable, "-m", "streams.cli.main", *arguments],
         env=clean_environment() | {"PYTHONPATH": str(ROOT)} | dict(environ or {}),
@@ -67,7 +67,7 @@ def run_here(*arguments: str) -> Run:
 
 
 def report_of(*arguments: str) -> dict[str, Any]:
-    """Run a command in this process with ``--json``; it must succeed. Return its object."""
+    """Run a command in this process with ``--json``, which must succeed; return its object."""
     run = run_here(*arguments, "--json")
     assert run.returncode == ExitCode.OK, run.stderr
     report: dict[str, Any] = json.loads(run.stdout)
@@ -75,12 +75,12 @@ def report_of(*arguments: str) -> dict[str, Any]:
 
 
 def message_of(code: ExitCode, *arguments: str) -> str:
-    """Run a command in this process that must end with this code; return its standard error."""
+    """Run a command in this process, which must end with ``code``; return its standard error."""
     run = run_here(*arguments)
     assert run.returncode == code, run.stderr
     return run.stderr
 
 
 def clean_environment() -> dict[str, str]:
-    """This process's environment without the variables of Firstseen."""
+    """Return this process's environment without the variables of Firstseen."""
     return {name: value for name, value in os.environ.items() if name[:10] != "FIRSTSEEN_"}

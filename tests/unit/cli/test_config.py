@@ -1,4 +1,4 @@
-"""`firstseen config`: every setting with its origin, no secret, and all mistakes at once."""
+"""`firstseen config` shows every setting with its origin, no secret, and all mistakes together."""
 
 from __future__ import annotations
 

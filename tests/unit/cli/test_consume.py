@@ -1,4 +1,4 @@
-"""`firstseen consume` on a real protocol: readable lines, or JSON that loses nothing."""
+"""`firstseen consume` on Kafka's protocol shows readable lines, or JSON without any loss."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def put(broker: Broker, topic: str, records: Iterable[ProducerRecord]) -> None:
 
 
 def outputs() -> list[ProducerRecord]:
-    """One of each kind; the dead letter is not UTF-8."""
+    """Return one output of each kind; the dead letter is not UTF-8."""
     document = raw(as_json({"id": "初雪", "title": "初雪", "text": SNOW}), "初雪".encode())
     short = raw(as_json({"id": "s", "text": "好\x1b[31m\n的"}), b"s")
     source = SourcePosition("raw-documents", 0, 9)
@@ -59,7 +59,7 @@ def consume(broker: Broker, *arguments: str) -> Run:
 
 
 def until_end(broker: Broker, topic: str, *arguments: str) -> str:
-    """What the command writes of everything that is there."""
+    """Return the command's output for all records of the topic."""
     run = consume(broker, "--topic", topic, "--until-end", *arguments)
     assert (run.returncode, run.stderr) == (0, "")
     return run.stdout
@@ -83,7 +83,7 @@ def test_it_ends_by_itself_when_nothing_more_comes(broker: Broker, topic: str) -
 
 
 def test_it_asks_for_a_worker(broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty output alone would not tell a new user that the worker has ended."""
+    """An empty output alone would not tell a new user that no worker runs."""
     monkeypatch.setattr(consume_command, "_FIRST_RECORD_SECONDS", 2.0)
     run = consume(broker, "--topic", topic, "--from-beginning", "--idle-exit", "1")
     assert run == (0, "", "firstseen: no record in 2 s: does a worker run?\n")

@@ -1,4 +1,4 @@
-"""`firstseen dedup` without a state: every line ends in one output, whatever it is read from."""
+"""`firstseen dedup` without a state: every line is in one output, for all kinds of input."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.usefixtures("empty_directory")
 def lines() -> list[bytes]:
     found = corpus_lines(seed=11, documents=900)
     found[100:100] = [b"", b" \t ", b"\r"]  # blank
-    found[200:200] = [found[5] + b"\r", b"\xef\xbb\xbf" + found[7]]  # other systems' files
+    found[200:200] = [found[5] + b"\r", b"\xef\xbb\xbf" + found[7]]  # as in files of other systems
     return found
 
 
@@ -183,7 +183,7 @@ def test_a_device_is_not_renamed_over() -> None:
 
 @pytest.mark.parametrize(("length", "fits"), [(1024, True), (1025, False), (1026, False)])
 def test_only_a_line_above_the_limit_is_a_dead_letter(length: int, fits: bool) -> None:
-    """It has no value there, and other lines are read as if it were not there."""
+    """The dead letter has no value; the line does not affect other lines."""
     document = as_line("1", "").rstrip(b"\n")
     document = document[:-2] + b"x" * (length - len(document)) + b'"}'
     other = as_line("2", OTHER)
@@ -223,7 +223,7 @@ def numbered(*numbers: int) -> bytes:
 
 
 def sources(file: str) -> list[str]:
-    """The source of each duplicate in an output, and its original's."""
+    """Return the source of each duplicate in an output, and that of its original."""
     return [
         f"{each['source']['topic']}@{each['source']['offset']} of "
         f"{each['original']['source']['topic']}@{each['original']['source']['offset']}"

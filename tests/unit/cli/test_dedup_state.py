@@ -1,4 +1,4 @@
-"""`firstseen dedup --state`: an index that later runs know, and runs that a crash cannot spoil."""
+"""`firstseen dedup --state`: later runs use the index, and a crash does not damage a run."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ pytestmark = pytest.mark.usefixtures("empty_directory")
 F: Final = ("dedup", "f.jsonl", "--state", "s")
 G: Final = ("dedup", "g.jsonl", "--state", "s")
 UNIQUES: Final = Path("f.unique.jsonl")
-# Small batches, so that there are many moments at which a process can die.
+# Small batches, so that there are many points at which a process can be killed.
 SMALL_BATCHES: Final = ("--set", "batch.documents=50")
 SOME_BATCHES_BYTES: Final = 200_000
-"""More uniques than are in one batch: where they are written, one at least is committed."""
+"""More uniques than a batch has: when they are written, at least one batch is committed."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def assert_outputs_as_alone() -> None:
 
 
 def wait_for_uniques(size: int, process: subprocess.Popen[str]) -> None:
-    """Wait until so many bytes of uniques are written; the run must not end before."""
+    """Wait until ``size`` bytes of uniques are written; the run must not end before."""
     until = time.monotonic() + SECONDS_MAX
     while not (UNIQUES.is_file() and UNIQUES.stat().st_size >= size):
         assert process.poll() is None, "it ended by itself"
@@ -175,7 +175,7 @@ def test_another_command_does_not_continue_an_interrupted_run(lines: list[bytes]
     assert "--unique" in message
     assert str(UNIQUES.resolve()) in message
     with UNIQUES.open("ab") as file:
-        file.write(b"half a li")  # what a crash leaves of a line
+        file.write(b"half a li")  # a crash may leave a part of a line
 
     report = report_of(*G, "--abandon")
 
@@ -196,7 +196,7 @@ def test_a_run_does_not_go_on_when_its_input_or_an_output_has_changed(lines: lis
     for changed in ([b'{"text": "another first line"}', *lines[1:1500]], []):
         write("f.jsonl", changed)
         assert "f.jsonl" in message_of(ExitCode.RUNTIME, *F)
-    write("f.jsonl", lines[:1600])  # lines at the end are no change
+    write("f.jsonl", lines[:1600])  # added lines at the end do not count as a change
     assert report_of(*F)["lines"] == 1600
 
 
@@ -244,7 +244,7 @@ def test_windows_replaced_ids_and_scopes_hold_across_runs() -> None:
 
 
 def test_the_names_of_a_stored_run_are_fixed() -> None:
-    """A later version must read them."""
+    """Later versions must be able to read them."""
     run = RunProgress(
         run=3,
         inputs=("新闻.jsonl", "b.csv"),

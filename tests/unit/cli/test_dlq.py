@@ -1,4 +1,4 @@
-"""`firstseen dlq` on both brokers: dead letters listed, shown, and sent back exactly once."""
+"""`firstseen dlq` on both brokers lists and shows dead letters, and sends them exactly once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Letters(NamedTuple):
     options: tuple[str, ...]
 
     def put(self, records: Iterable[tuple[RejectionReason, RawRecord]]) -> None:
-        """Put dead letters on the topic, as a worker does; the sources count from 0."""
+        """Send dead letters to the topic, as a worker does; their source offsets count from 0."""
         put(
             self.broker,
             self.dead,
@@ -58,7 +58,7 @@ class Letters(NamedTuple):
         return report_of("dlq", "replay", *self.options, *arguments)
 
     def sent(self) -> list[Message]:
-        """What is committed on the partition of the raw topic that the dead letters came from."""
+        """Return the committed records of the raw partition from which the dead letters came."""
         settings = self.broker.consumer_settings(
             self.broker.unique("reader"), enable_partition_eof="true"
         )

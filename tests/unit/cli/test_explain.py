@@ -1,4 +1,4 @@
-"""Commands that look into texts: `firstseen explain`, `fingerprint` and `idf`."""
+"""Commands that analyse texts: `firstseen explain`, `fingerprint` and `idf`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("empty_directory")
 
 
 def _texts() -> tuple[str, str, str]:
-    """An article, a lightly edited copy of it, and another article."""
+    """Return an article, a lightly edited copy of it, and another article."""
     records = list(generate(3, 400))
     texts = {r.id: json.loads(r.value)["text"] for r in records if r.value and r.kind not in BROKEN}
     copy = next(r for r in records if r.kind is EditKind.EDIT_1_5)
@@ -44,7 +44,7 @@ def explained(a: str, b: str, *options: str) -> dict[str, Any]:
 
 
 def shown(*arguments: str) -> str:
-    """The page that a command prints, which must succeed and fit the terminal."""
+    """Return the output of a command, which must succeed and fit the terminal."""
     run = run_here(*arguments)
     assert run.returncode == ExitCode.OK, run.stderr
     assert max(map(cell_len, run.stdout.splitlines())) <= 80
@@ -127,7 +127,7 @@ def test_the_word_that_differs_pulls_texts_apart_most() -> None:
     assert (terms["cherry"].weight_b, terms["damson"].weight_a) == (0, 0)
     assert terms["apple"].share == terms["banana"].share == 0
     assert sum(term.share for term in found.terms) == pytest.approx(1)
-    # All words are unknown to the idf table, hence of one weight: the cosine is 2/3.
+    # The idf table has none of the words, so all have the same weight: the cosine is 2/3.
     assert found.cosine == pytest.approx(2 / 3)
     assert found.expected_distance == pytest.approx(64 * 0.267_720, abs=1e-3)
 
@@ -140,7 +140,7 @@ def test_length_does_not_weigh() -> None:
 
 
 def test_documents_are_found_by_id_or_by_position() -> None:
-    """The first of an id counts, and broken lines are passed over."""
+    """The first document with an id counts, and broken lines are skipped."""
     one = ["{", json.dumps({"text": OTHER}), json.dumps({"id": 7, "text": ARTICLE})]
     two = [json.dumps({"id": "b", "text": text}) for text in (COPY, OTHER)]
     Path("one.jsonl").write_text("\n".join(one))
@@ -152,7 +152,7 @@ def test_documents_are_found_by_id_or_by_position() -> None:
     assert by_place["distance"] == explained(OTHER, ARTICLE)["distance"]
 
 
-# ---- `firstseen fingerprint`: what is shown is what the index would hold.
+# ---- `firstseen fingerprint` shows what the index would have.
 
 
 @pytest.mark.parametrize("profile", ["classic", "wide"])

@@ -1,4 +1,4 @@
-"""Lines of a file: unchanged, numbered, and none held that is longer than the limit."""
+"""Lines of a file are unchanged and numbered; lines over the limit are never in memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def digest_of(lines: list[bytes]) -> int:
 
 @contextmanager
 def opened(content: bytes, *, packed: bool = False) -> Iterator[InputLines]:
-    """A file of this content, plain or gzip, opened."""
+    """Open a file with this content, plain or gzip."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / ("f.gz" if packed else "f")
         path.write_bytes(gzip.compress(content) if packed else content)

@@ -1,4 +1,4 @@
-"""The entry point: commands found, errors turned into exit codes and one message."""
+"""The entry point finds commands, and turns errors into exit codes and one message."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_pipe_that_nobody_reads_ends_a_command_in_silence(command: str, tmp_pa
     ("sent", "code"), [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)]
 )
 def test_a_signal_ends_the_wait_for_a_broker(sent: signal.Signals, code: ExitCode) -> None:
-    program = (  # says that the wait begins, which no output of the command does
+    program = (  # prints when the wait begins, which the command itself does not
         "import sys; from streams.cli.main import main; from streams.kafka import connection as b; "
         "connect = b.connect_admin; "
         "b.connect_admin = lambda *a: (print('waiting', flush=True), connect(*a))[1]; "
@@ -171,7 +171,7 @@ def test_a_signal_ends_the_wait_for_a_broker(sent: signal.Signals, code: ExitCod
     with started_as(sys.executable, "-c", program) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "waiting\n"
-        time.sleep(0.2)  # into the wait
+        time.sleep(0.2)  # until it waits
         process.send_signal(sent)
         _, message = process.communicate(timeout=SECONDS_MAX)
 

@@ -1,4 +1,4 @@
-"""`firstseen produce` and `load`: what was read or generated is what lies on the topic."""
+"""`firstseen produce` and `load`: the topic has exactly the read or generated records."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def produce(
 
 
 def on(broker: Broker, topic: str, records: int) -> list[tuple[bytes | None, bytes | None]]:
-    """Keys and values of the topic, of which there must be exactly so many."""
+    """Return keys and values of the topic, which must have exactly ``records`` records."""
     with Consumer(broker.consumer_settings("counting")) as consumer:
         _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)
     assert end == records
@@ -81,7 +81,7 @@ def test_gzip_and_standard_input_take_turns(broker: Broker, topic: str, tmp_path
 
 
 def test_a_folder_has_a_document_a_file(broker: Broker, topic: str, tmp_path: Path) -> None:
-    """Its id is its path. What is not UTF-8 is left for the filter to refuse."""
+    """The id of a document is its path. The filter refuses content that is not UTF-8."""
     (tmp_path / "篇").mkdir()
     (tmp_path / "篇" / "初雪.txt").write_text(SNOW + "\n", "utf-8")
     (tmp_path / "a.md").write_text("# A ", "utf-8")
@@ -118,7 +118,7 @@ def test_limit_and_rate_are_kept(broker: Broker, topic: str) -> None:
 def test_a_line_that_no_broker_would_take_is_named(broker: Broker, tmp_path: Path) -> None:
     topic = broker.new_topic("large", config={"max.message.bytes": "2000000"})
     file = tmp_path / "big.jsonl"
-    large = b'{"id": "1", "text": "%s"}' % (b"x" * 1_500_000)  # above what the filter reads
+    large = b'{"id": "1", "text": "%s"}' % (b"x" * 1_500_000)  # larger than the filter's limit
     file.write_bytes(large + b"\n" + b"y" * 3_000_000 + b'\n{"id": "3", "text": "x"}\n')
     run = produce(broker, topic, file, "--json")
     assert run.returncode == ExitCode.RUNTIME, run.stderr
@@ -163,7 +163,7 @@ def test_a_broker_that_goes_away_ends_the_command_with_a_count(tmp_path: Path) -
 
 
 def test_load_sends_what_the_generator_makes_of_the_seed(broker: Broker, topic: str) -> None:
-    """Records without a value are left out, and do not count."""
+    """It leaves out records without a value, and does not count them."""
     options = ("--broker", broker.bootstrap_servers, "--set", f"topics.raw={topic}")
     report = report_of("load", "--documents", "200", "--seed", "7", "--rate", "400", *options)
     expected = [(r.key, r.value) for r in generate(7, 400) if r.value is not None][:200]
@@ -173,7 +173,7 @@ def test_load_sends_what_the_generator_makes_of_the_seed(broker: Broker, topic: 
     assert on(broker, topic, len(expected)) == expected
 
 
-# ---- Beside a schema registry.
+# ---- With a schema registry.
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def registry() -> Iterator[SchemaRegistry]:
 
 
 def avro(registry: SchemaRegistry) -> tuple[str, ...]:
-    """The options of a command that reads Avro."""
+    """Return the options of a command that reads Avro."""
     return ("--set", "fields.format=avro", "--set", f"registry.url={registry.url}")
 
 

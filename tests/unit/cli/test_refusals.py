@@ -1,6 +1,6 @@
-"""Command lines that cannot be carried out: their exit codes, and the words of their messages.
+"""Invalid command lines: their exit codes, and the words of their messages.
 
-Every command runs in one directory with files of many kinds, and must leave it as it was.
+Every command runs in the same directory with files of many kinds, and must not change it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ WRONG_USAGE = [
     ("dedup f.jsonl --unique .", "directory"),
     ("dedup f.jsonl --unique - --json", "--json"),
     ("dedup f.jsonl --abandon", "--state"),
-    # Outputs that cannot be cut after a crash:
+    # Outputs that cannot be truncated after a crash:
     ("dedup f.jsonl --state s --unique u.gz", "--unique"),
     ("dedup f.jsonl --state s --unique -", "--unique"),
     ("dedup f.jsonl --state s --dead-letters /dev/null", "--dead-letters"),
@@ -154,7 +154,7 @@ def test_messages_name_what_is_wrong(
     out, message = capsys.readouterr()
     assert [word for word in words if word not in message] == [], message
     assert "Traceback" not in message
-    # A demo says first what it is of; it starts nothing.
+    # A demo prints its subject first, and then starts nothing.
     assert all(line.startswith("firstseen demo: ") for line in out.splitlines())
     assert content_of(directory) == before
 

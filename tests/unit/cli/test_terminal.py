@@ -1,4 +1,4 @@
-"""What commands write: it fits the terminal, has no power over it, and bears its schema."""
+"""The output of commands fits the terminal, cannot control it, and names its schema."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ LINE = "  fingerprint  " + "9cad9b8edf7b164d" * 8
 
 
 def printed(width: int, *blocks: object) -> list[str]:
-    """What a console of this width shows."""
     out = io.StringIO()
     show(blocks, console=Console(file=out, width=width, highlight=False))  # type: ignore[arg-type]
     return out.getvalue().splitlines()
@@ -94,7 +93,7 @@ def test_messages_of_errors_are_folded_on_a_terminal_alone(monkeypatch: pytest.M
         ("abcdef", 5, "abcd…"),
         ("北京下雪", 8, "北京下雪"),
         ("北京下雪", 7, "北京下…"),
-        ("北京下雪", 6, "北京…"),  # two cells do not fit the one that is left
+        ("北京下雪", 6, "北京…"),  # a character of two cells does not fit into the last cell
         ("北", 1, "…"),
         ("北", 0, ""),
         ("", 3, ""),

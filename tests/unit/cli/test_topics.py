@@ -1,4 +1,4 @@
-"""`firstseen topics`: what is made, and what is found wrong."""
+"""`firstseen topics`: the created topics, and the differences that it finds."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def run(settings: Settings, *arguments: str) -> tuple[int, dict[str, Any]]:
 
 
 def checked(settings: Settings) -> dict[str, Any]:
-    """What `check` writes of topics that must fit."""
+    """Return the output of `check` for topics that must fit."""
     code, found = run(settings, "check")
     assert (code, found["fit"], found["differences"]) == (ExitCode.OK, True, [])
     return found
 
 
 def differences(settings: Settings) -> dict[tuple[str, str], tuple[str, str]]:
-    """What `check` finds, by topic and what it is: what must be, and what is."""
+    """Return the differences that `check` finds, by topic and setting: wanted and actual value."""
     code, found = run(settings, "check")
     assert (code, found["fit"]) == (ExitCode.RUNTIME, False)
     assert all(difference["fix"] for difference in found["differences"])
@@ -207,7 +207,7 @@ def test_a_note_where_one_broker_that_fails_could_lose_records_or_stop_all(
 
 @pytest.mark.parametrize(("replicas", "needed"), [(1, None), (2, None), (3, "2"), (5, "2")])
 def test_durable_topics_need_two_copies_of_three(replicas: int, needed: str | None) -> None:
-    """The raw topic is the user's, and reports can be lost."""
+    """The raw topic belongs to the user, and a loss of reports does no harm."""
     topics = Settings().topics
     made = {
         plan.name: plan.config_for(replicas).get(MIN_IN_SYNC) for plan in topic_plans(Settings(), 1)
@@ -315,7 +315,7 @@ def test_a_raw_topic_with_fewer_partitions_than_the_index_has_documents_of(
     before = raw_topic(admin, settings)
     add_partitions(admin, changelog, 4)
 
-    checked(settings)  # the further partitions are empty
+    checked(settings)  # the additional partitions are empty
     refuse_lost_shards(admin, settings)
 
     producer = Producer({"bootstrap.servers": settings.brokers})
@@ -337,7 +337,7 @@ def test_a_raw_topic_with_fewer_partitions_than_the_index_has_documents_of(
 
 
 def test_outputs_take_the_times_that_raw_records_bear(settings: Settings) -> None:
-    """A record with a time that an output refuses could never be put out."""
+    """If an output topic refused the time of a record, the record could never be output."""
     topics = settings.topics
     run(settings, *CREATE)
     limits = {TIMES_AHEAD: "9000000000", TIMES_PAST: "9000000000"}
@@ -351,11 +351,11 @@ def test_outputs_take_the_times_that_raw_records_bear(settings: Settings) -> Non
         (topics.duplicates, TIMES_AHEAD): ("9000000000", "3600000"),
     }
     alter(settings, topics.raw, {"message.timestamp.type": "LogAppendTime"})
-    checked(settings)  # then all times are the broker's
+    checked(settings)  # then the broker sets all times
 
 
 def test_limits_of_time_that_a_broker_does_not_know(settings: Settings, admin: AdminClient) -> None:
-    """Brokers before Kafka 3.6 refuse the name; this one refuses the value."""
+    """Brokers before Kafka 3.6 refuse the name; this broker refuses the value."""
     plans = [
         plan._replace(config={**plan.config, TIMES_AHEAD: "unknown"}) if plan.times_of else plan
         for plan in topic_plans(settings, 1)
@@ -394,7 +394,7 @@ def test_transactions_that_stay_open_are_named(settings: Settings, kafka_broker:
 def test_on_the_embedded_broker_topics_are_found_but_not_created(embedded_broker: Broker) -> None:
     settings = settings_for(embedded_broker)
     admin = AdminClient({"bootstrap.servers": settings.brokers})
-    for _ in range(2):  # a look does not create them
+    for _ in range(2):  # a check does not create them
         found = check(admin, topic_plans(settings)).differences
         assert [difference.what for difference in found] == ["missing"] * 7
     refused = shown(settings, "create", "--partitions", "4")

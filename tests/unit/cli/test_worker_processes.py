@@ -1,4 +1,4 @@
-"""The rules of ``worker --processes``: how many, with which settings, when restarted, how ended."""
+"""The rules of ``worker --processes``: number, settings, restarts and end of the processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from streams.cli.worker_processes import BackOff, available_cores, exit_code, settings_of, worst_of
 from streams.settings.settings import Settings, WebSettings
 
-# ---- how many
+# ---- the number of processes
 
 
 @pytest.mark.parametrize(

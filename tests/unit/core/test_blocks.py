@@ -1,4 +1,4 @@
-"""Blocks: the pigeonhole guarantee, the curve beyond it, and the sizing of the literature."""
+"""Blocks: the pigeonhole guarantee, the recall beyond it, and the published sizing."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_values_are_slices_from_the_first_bit_on() -> None:
 def test_the_expected_recall_is_what_random_flips_show(
     bits: int, blocks: int, width: int, cuts: int
 ) -> None:
-    """Of 4,000 draws as many share a block as the formula says, within four standard errors."""
+    """The share of 4,000 draws that share a block is within four standard errors."""
     rng = random.Random(11)
     nothing = bytes(bits // 8)
     for distance in (blocks, blocks * 2, bits // 5):

@@ -36,11 +36,11 @@ def jaccard_by_sets(a: str, b: str) -> float:
 @pytest.mark.parametrize(
     ("a", "b", "expected"),
     [
-        ("", "", 1.0),  # one empty gram each
+        ("", "", 1.0),  # each has one empty gram
         ("", "abcdef", 0.0),
         ("abcd", "abcd", 1.0),
         ("abcd", "abcde", 0.0),  # the gram abcd, the gram abcde
-        ("abcde", "a b c\nde", 1.0),  # white space counts for nothing
+        ("abcde", "a b c\nde", 1.0),  # white space does not count
         ("abcdef", "abcdeg", 1 / 3),  # abcde is shared; bcdef, bcdeg are not
         ("今天下雪了吗", "今天下雪了吧", 1 / 3),
         ("Abcde", "abcde", 0.0),  # case counts

@@ -13,8 +13,7 @@ from simhash_core.errors import UsageError
 from simhash_core.fingerprints.feature_hashes import FEATURE_HASHES, feature_hash_named, java_hash
 from simhash_core.fingerprints.fingerprint import check_bits, scale, simhash, sums, votes_of
 
-# Three-bit and four-bit examples stand in the first bits of votes; the rest of a byte is left out
-# by building votes directly.
+# Examples of three and four bits are built directly as votes, without the other bits of a byte.
 
 
 def _votes(*rows: tuple[int, ...]) -> np.ndarray[tuple[int, int], np.dtype[np.int8]]:
@@ -24,7 +23,7 @@ def _votes(*rows: tuple[int, ...]) -> np.ndarray[tuple[int, int], np.dtype[np.in
 def test_worked_example_of_the_java_write_up() -> None:
     """M1: w1…w5 weighted (1,2,0,3,0) sum to (−4,−2,6), which is 001.
 
-    The columns of the votes are hyperplanes as well: the sign of each product is the bit.
+    The columns of the votes are hyperplanes too: the sign of each product is the bit.
     """
     votes = _votes((1, -1, 1), (-1, 1, 1), (1, -1, -1), (-1, -1, 1), (1, 1, -1))
     weights = np.array([1.0, 2.0, 0.0, 3.0, 0.0])
@@ -38,8 +37,8 @@ def test_worked_example_of_the_java_write_up() -> None:
 def test_worked_example_of_the_vector_space_paper() -> None:
     """M4: 1010, 1100, 1110, 1000, 0001, weights 1, sum to (3,−1,−1,−3), which is 1000.
 
-    The paper prints 1001, and a last sum of +3 for the hyperplanes: an erratum, the last column
-    (−1,−1,−1,−1,1) sums to −3.
+    The paper prints 1001, and a last sum of +3 for the hyperplanes. That is an erratum: the last
+    column (−1,−1,−1,−1,1) sums to −3.
     """
     rows = ("1010", "1100", "1110", "1000", "0001")
     votes = _votes(*(tuple(1 if c == "1" else -1 for c in row) for row in rows))

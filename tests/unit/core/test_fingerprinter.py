@@ -1,4 +1,4 @@
-"""The way from a text to its fingerprint, of terms or of shingles, and what is remembered of it."""
+"""From a text to its fingerprint, by terms or by shingles, and what the fingerprinter caches."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Golden fingerprints: no change to the code may change what is stored and compared for years.
+"""Golden fingerprints: no change of the code may change fingerprints, which are stored for years.
 
-A fingerprint lives as long as its index. A test that fails here has found that the same text has
-another fingerprint than in the first release: either that is a mistake, or the index identity
-must change with it (by the version in the name of the part that changed), and the values here too.
+A fingerprint lives as long as its index. If a test fails here, a text has another fingerprint than
+in the first release. Either that is a mistake, or the index identity must change too (by the
+version in the name of the changed part), and the values here as well.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TEXTS = {
         "为默认值。😀 Ｆｕｌｌ　Ｗｉｄｔｈ … 𠮷野家的牛丼，一个千载难逢的机会。"
     ),
 }
-# Spelled out, so that other defaults change nothing here.
+# All values are explicit, so that new defaults do not change the test.
 GOLDEN_PROFILES = {
     "classic": Profile(64, 4, 16, 3, "rjieba", "tfidf-sublinear", "xxh3", 12),
     "wide": Profile(256, 16, 16, 48, "rjieba", "tfidf-sublinear", "xxh3", 12),

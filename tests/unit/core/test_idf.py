@@ -1,4 +1,4 @@
-"""Idf models: counted in bounded memory, written whole, read whole, refused when they are not."""
+"""Idf models: counted in bounded memory, written and read whole, refused if incomplete."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _signed(text: str) -> bytes:
 
 
 def _with_terms(lines: str) -> bytes:
-    """Return a model whose digest fits, and whose header says that it has two terms."""
+    """Return a model with a correct digest, whose header says that it has two terms."""
     header = read_header(_model([["a"], ["a", "b"]]))
     return _signed(f"firstseen-idf/1\n{msgspec.json.encode(header).decode()}\n{lines}")
 

@@ -1,4 +1,4 @@
-"""Languages and word lists: with no settings, a copy stays near and another text does not."""
+"""Languages and word lists: with default settings, a copy is near and another text is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lexicon: one row a term, by a code that spells it and an index of codes."""
+"""The lexicon: one row per term, found by a code that spells the term and an index of codes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_each_row_describes_its_term() -> None:
 
 
 def test_terms_made_to_collide_get_rows_of_their_own() -> None:
-    """Such words are made by undoing the hash; four units are any 64 bits."""
+    """Such terms come from inverting the hash: four code units can give any 64 bits."""
     units = [((UNDONE * k) % 2**64).to_bytes(8, "little") for k in range(1, 3_000)]
     words = [each.decode("utf-16-le", "surrogatepass") for each in units]
     words = [word for word in words if "\0" not in word and SEPARATOR not in word]
@@ -65,7 +65,7 @@ def test_a_full_lexicon_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(lexicon) == ["新"]
 
 
-# Any term of a normalised text: no control characters, and with them no separator.
+# Terms of a normalised text have no control characters, and so no separator.
 term = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1, max_size=12)
 few_letters = st.text(st.sampled_from("ab的\U00020bb7"), min_size=1, max_size=10)
 
@@ -132,7 +132,7 @@ def test_the_index_grows_and_keeps_all_but_a_few() -> None:
 
 
 def test_codes_that_all_want_one_place_are_dropped_not_searched_for() -> None:
-    """The codes have small products, so that the hash of each is 0."""
+    """The products of these codes are small, so that the hash of each is 0."""
     made = [((UNDONE * k) % 2**64, 0) for k in range(1, 2_001)]
     rows = np.arange(1, 2_001)
     index = CodeIndex(rows=8)

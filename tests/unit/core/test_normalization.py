@@ -1,4 +1,4 @@
-"""Normalisation: one spelling for what a reader takes for the same text."""
+"""Normalisation gives one spelling to texts that a reader takes for the same."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ anything = st.text(st.characters(codec=None, exclude_categories=()))
         ("soft\u00adhyphen zero\u200bwidth nul\x00l", "softhyphen zerowidth null"),
         ("lone \ud800 surrogate", "lone surrogate"),
         ("\u0345", "\u03b9"),
-        ("ǰ J\u030c", "ǰ ǰ"),  # folds to two characters, which compose to the one again
+        ("ǰ J\u030c", "ǰ ǰ"),  # it folds to two characters, which compose to one again
         ("ΐ", "ΐ"),
         ("", ""),
         ("\u200b", ""),
@@ -46,13 +46,13 @@ anything = st.text(st.characters(codec=None, exclude_categories=()))
     ],
 )
 def test_spellings_of_one_text(text: str, normal: str) -> None:
-    """Each pair looks alike to a reader, or nearly so."""
+    """The texts of each pair look the same, or nearly the same."""
     assert normalize(text) == normal
 
 
 @pytest.mark.timeout(60)
 def test_every_character_comes_to_rest() -> None:
-    """Folding and composing do not go on for ever."""
+    """Repeated folding and composing reach a form that does not change."""
     every = map(chr, range(0x110000))
     changing = [c for c in every if unicodedata.normalize("NFKD", c).casefold() != c]
     assert len(changing) > 10_000
@@ -101,7 +101,7 @@ def test_a_batch_normalises_every_character_as_a_text_does() -> None:
 
 
 def test_whatever_composes_with_what_stands_before_it_goes_the_thorough_way() -> None:
-    """A table of single characters would leave two."""
+    """A table of single characters would leave two characters."""
     pairs = []
     for code in range(0x110000):
         parts = unicodedata.decomposition(chr(code)).split()

@@ -1,4 +1,4 @@
-"""The memo of runs gives the segmenter's own terms, and rests while it saves little."""
+"""The memo of runs returns the segmenter's own terms, and pauses while it saves little."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_words_of_the_user_keep_what_separators_divide() -> None:
 
 
 def test_runs_made_to_have_one_hash_are_told_apart() -> None:
-    """A polynomial of a Thue-Morse sequence and of its opposite differ by a multiple of 2⁶⁴."""
+    """Polynomials of a Thue-Morse sequence and its complement differ by a multiple of 2⁶⁴."""
     opposite = [place.bit_count() % 2 for place in range(2_048)]
     runs = ["".join("的了"[digit ^ flip] for digit in opposite) for flip in (0, 1)]
     split = RunSplitter(SEPARATORS).split(runs)
@@ -109,7 +109,7 @@ def test_a_text_too_long_to_be_divided_is_segmented_whole() -> None:
 
 
 def test_a_memo_that_does_not_pay_rests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After 200 texts each is a copy of the one before, with one new run."""
+    """After 200 texts, each text is a copy of the one before, with one new run."""
     monkeypatch.setattr("simhash_core.text.segmentation_cache.SHORTEST_TRIAL", 100)
     memo, cut = Memo(_segmenter("words")), 0
 
@@ -149,7 +149,7 @@ BATCH = SHORTEST_TRIAL // 16
 
 
 def used(trials: CacheTrials, characters: int, share: float) -> int:
-    """Pass text of which the memo saves a share; return how many characters it worked on."""
+    """Use text of which the memo saves ``share``; return the number of characters it handled."""
     worked = 0
     for _ in range(characters // BATCH):
         worked += BATCH if trials.is_on else 0

@@ -1,4 +1,4 @@
-"""Sketches of shingles estimate the Jaccard similarity; near texts meet in bands of them."""
+"""Sketches of shingles estimate the Jaccard similarity; near texts share bands of sketches."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_encoding_and_white_space_do_not_count_capitals_do() -> None:
 
 
 def test_a_sketch_stays_what_it_was() -> None:
-    """These bytes, and the keys of bands, change only with a new identity."""
+    """These bytes, and the keys of bands, may change only with a new identity."""
     (made,) = sketches(["流式去重 streaming near-duplicate filter"])
     assert made.hex()[:64] == "a356ee7e151100acf851a874b69ce6d33cd8c50e1f6db0be9a2e5247ee175857"
     text = "今天上午,市交通局发布公告称,跨江大桥的加固工程将于下月初开始,预计持续三个月。"

@@ -1,4 +1,4 @@
-"""What confirms candidates: worked examples, edges, and that estimates are near the truth."""
+"""The verifiers of candidates: worked examples, edge cases, and the error of estimates."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _sketch(vector: dict[int, float]) -> bytes:
 
 
 def test_the_worked_example_of_the_vector_space_paper() -> None:
-    """M4: (30,20,20,10,0) · (40,0,30,20,10) has the cosine 0.86; so have the sketches."""
+    """M4: the cosine of (30,20,20,10,0) and (40,0,30,20,10) is 0.86, also by the sketches."""
     a = dict(enumerate((30.0, 20.0, 20.0, 10.0)))
     b = {0: 40.0, 2: 30.0, 3: 20.0, 4: 10.0}
     assert cosine.similarity(_sketch(a), _sketch(b)) == pytest.approx(0.86, abs=0.003)
@@ -124,7 +124,7 @@ def test_vectors_without_terms_and_with_nothing_shared() -> None:
     assert cosine.similarity(some, other) == 0.0
     assert cosine.similarity(some, some) == 1.0
     assert cosine.similarity(_sketch({1: 0.0}), _sketch({1: 0.0})) == 1.0
-    hashes = np.array([9, 9, 3], dtype=np.uint32)  # two terms with one hash are one
+    hashes = np.array([9, 9, 3], dtype=np.uint32)  # two terms with the same hash count as one
     (sketch,) = cosine.sketches(np.array([1.0, 2.0, 2.0]), hashes, np.array([0, 3]))
     assert sketch == (3).to_bytes(4, "little") + (9).to_bytes(4, "little") + b"\xff\xff"
 
@@ -153,7 +153,7 @@ MEAN = Verifier(
 
 
 def _of(a: bytes, b: bytes) -> float:
-    """Hundredths, as one sketch or the other gives them."""
+    """Return the similarity that either sketch holds, in hundredths."""
     return max(a + b) / 100
 
 

@@ -1,4 +1,4 @@
-"""Weightings: what the published formulas give, and that roles come from where they should."""
+"""Weightings: results of the published formulas, and the sources of the terms' roles."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_parts_of_speech_are_those_of_jiebas_dictionary() -> None:
 
 
 def test_a_title_makes_its_terms_five_times_as_heavy() -> None:
-    """M3: given a title, then exactly the terms of the text that it has weigh five times."""
+    """M3: with a title, exactly the terms of the text that are in the title weigh five times."""
     fingerprinter = Fingerprinter(Profile(64, 4, 16, 3, weighting="tfidf-roles"))
     plain = dict(fingerprinter.weighted_terms(Content(ARTICLE)))
     titled = dict(fingerprinter.weighted_terms(Content(ARTICLE, title="大桥加固，地铁不停运")))

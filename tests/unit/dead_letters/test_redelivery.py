@@ -1,4 +1,4 @@
-"""Dead letters that are sent again: the record, when there is none, and which were sent."""
+"""Dead letters that are sent again: their records, those that cannot be sent, and the memory."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_ranges_are_a_set_that_survives_being_written(added: list[tuple[int, int
 
 
 def test_offsets_of_another_topic_do_not_count() -> None:
-    """Offsets of a topic that was created again began anew."""
+    """The offsets of a topic that was created again start from 0."""
     text = ranges_of((0, 9)).text("first")
     assert text is not None
     assert OffsetRanges.of_text(text, "second") == OffsetRanges()

@@ -1,4 +1,4 @@
-"""The demo stream: deterministic, true to its labels; its texts; the grammar they are made with."""
+"""The demo stream: it is deterministic, and its labels are true; its texts and its grammar."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def stream() -> tuple[GeneratedRecord, ...]:
 
 @cache
 def texts() -> dict[str | None, str]:
-    """The texts of all records that are not broken, by document id."""
+    """Return the texts of all records that are not broken, by document id."""
     return {
         record.id: json.loads(record.value)["text"]
         for record in stream()
@@ -56,7 +56,7 @@ def of_kind(*kinds: EditKind) -> list[GeneratedRecord]:
 
 
 def copies_of_kind(kind: EditKind) -> list[tuple[str, str]]:
-    """The texts of the copies of a kind, each with its parent's."""
+    """Return the texts of the copies of a kind, each with its parent's text."""
     return [(texts()[record.id], texts()[record.parent]) for record in of_kind(kind)]
 
 
@@ -65,7 +65,7 @@ def is_chinese(text: str) -> bool:
 
 
 def content(text: str) -> str:
-    """What two texts must share to be exactly equal in content."""
+    """Return a form of the text that is the same for texts with exactly equal content."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
@@ -75,7 +75,7 @@ def shingles(text: str) -> frozenset[str]:
 
 
 def test_a_seed_gives_the_example_file() -> None:
-    """Seeds are named in figures and bug reports. A change of the word lists changes this file."""
+    """Published figures and bug reports name seeds. A change of the word lists changes the file."""
     content = (ROOT / "examples" / "documents.jsonl").read_bytes()
     assert content == b"".join(example_lines())
     assert content.count(b"\n") == EXAMPLE_LINES
@@ -150,7 +150,7 @@ def test_shares_decide_what_is_in_the_stream() -> None:
 
 
 def test_unrelated_articles_share_little() -> None:
-    """No two share a quarter of their 5-grams, and half of the pairs nearly none."""
+    """No two articles share a quarter of their 5-grams, and half of the pairs nearly none."""
     rng = random.Random(1)
     by_language: dict[bool, list[frozenset[str]]] = {True: [], False: []}
     for record in of_kind(EditKind.ORIGINAL):
@@ -210,7 +210,7 @@ def test_a_copy_differs_as_its_kind_says(kind: EditKind, rule: Callable[[str, st
     ],
 )
 def test_an_edit_is_as_large_as_its_kind_says(kind: EditKind, least: float, most: float) -> None:
-    """The share of characters (words in English) that were replaced."""
+    """The size of an edit is the share of characters (words in English) that were replaced."""
     shares = []
     for text, parent in copies_of_kind(kind)[:60]:
         old, new = (list(t) if is_chinese(parent) else t.split() for t in (parent, text))
@@ -245,7 +245,7 @@ def test_posts_have_one_root_just_where_their_contents_are_equal() -> None:
             "[据悉|[记者|我们]获悉]，{place}有{#3-5}处",
             {f"{who}，PLACE有{n}处" for who in ("据悉", "记者获悉", "我们获悉") for n in (3, 4, 5)},
         ),
-        ("{#0.8-1.1}", {"0.8", "0.9", "1.0", "1.1"}),  # as many digits as its range
+        ("{#0.8-1.1}", {"0.8", "0.9", "1.0", "1.1"}),  # as many digits as in the range
         ("a[|b]", {"a", "ab"}),
     ],
 )

@@ -1,4 +1,4 @@
-"""The feed keeps within what the broker can hold; the ledger has one output of each arrival."""
+"""The feed stays within the broker's limits; the ledger expects one output for each record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def topic(embedded_broker: Broker) -> str:
 
 
 class Feeding:
-    """A feed with its ledger, and the positions of its records."""
+    """A feed with its ledger and the positions of its records."""
 
     def __init__(self, broker: Broker, topic: str, records: Iterator[FeedRecord]) -> None:
         self.ledger = Ledger()
@@ -35,7 +35,7 @@ class Feeding:
         )
 
     def until_idle(self) -> bool:
-        """Turn until all is acknowledged and no more is sent; whether that is the end."""
+        """Run turns until nothing is sent and all is acknowledged; return whether it is the end."""
         before, since, deadline = -1, time.monotonic(), time.monotonic() + 90
         while self.feed.produced > self.ledger.sent or time.monotonic() - since < 0.3:
             self.feed.turn()
@@ -122,7 +122,7 @@ def test_records_and_outputs_may_be_noted_in_any_order(seed: int) -> None:
 
 
 def test_lost_and_repeated_outputs() -> None:
-    """One record has no output, one has three, one was never sent; a tombstone has none."""
+    """One record has no output, one has three, and one was never sent; a tombstone has none."""
     ledger = Ledger()
     for offset in range(3):
         ledger.note_sent(at(offset), 10, is_tombstone=offset == 2)

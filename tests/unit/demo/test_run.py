@@ -1,4 +1,4 @@
-"""`firstseen demo` as a user runs it: a broker, a worker, a stream, and nothing left behind."""
+"""`firstseen demo` as a user runs it, with broker, worker and stream; it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def processes_in(directory: Path) -> list[str]:
             environment = (entry / "environ").read_bytes()
             command = (entry / "cmdline").read_bytes()
         except OSError:
-            continue  # not a process, not ours, or gone
+            continue  # it is no process, not ours, or has ended
         if f"TMPDIR={directory}".encode() in environment.split(b"\0") and command:
             found.append(command.replace(b"\0", b" ").decode())
     return found
@@ -91,7 +91,7 @@ def demo(directory: Path, *arguments: str) -> Iterator[RunningDemo]:
 
 
 def report_of(directory: Path, *arguments: str) -> tuple[dict[str, Any], str]:
-    """Run a demo, which must succeed and leave nothing; return its report and standard error."""
+    """Run a demo, which must succeed and clean up; return its report and standard error."""
     with demo(directory, *arguments, "--json") as running:
         code = running.wait()
         out, errors = running.out(), running.errors()
@@ -109,7 +109,7 @@ def assert_nothing_is_left(directory: Path) -> None:
 
 
 def assert_fields(report: dict[str, Any]) -> None:
-    """Assert that a report has every field, of its type, and that it adds up."""
+    """Assert that a report has every field with its type, and that its counts add up."""
     assert list(report) == ["schema", *DemoReport.__struct_fields__]
     msgspec.convert(report, DemoReport)
     assert report["documents"] == (

@@ -19,7 +19,7 @@ from streams.documents.output_records import (
 
 
 def record(doc_id: str, kind: EditKind, root: str | None = None) -> GeneratedRecord:
-    """A record with the labels that scoring reads."""
+    """Return a record with the labels that the score uses."""
     expected = Outcome.UNIQUE if root is None else Outcome.DUPLICATE
     if kind is EditKind.NOT_JSON:
         expected = Outcome.DEAD_LETTER
@@ -69,7 +69,7 @@ def score(records: tuple[GeneratedRecord, ...], outputs: list[ReceivedOutput]) -
     [
         ([duplicate(3, "a")], 2, 2, 1.0, 1.0),
         ([duplicate(3, "a1")], 2, 2, 1.0, 1.0),  # a copy of the same root
-        ([unique(3)], 1, 1, 0.5, 1.0),  # missed: recall alone falls
+        ([unique(3)], 1, 1, 0.5, 1.0),  # missed: only recall falls
         ([], 1, 1, 0.5, 1.0),  # lost
         ([duplicate(3, "a"), unique(3)], 2, 2, 1.0, 1.0),  # the first output counts
         # Of another root, of itself, of an unknown document: neither found nor right.
@@ -103,7 +103,7 @@ def test_an_original_called_a_duplicate_costs_precision_of_its_kind() -> None:
 
 
 def test_a_copy_judged_before_its_original_is_a_swap() -> None:
-    """The overall recall counts the original in place of the copy."""
+    """The overall recall counts the original instead of the copy."""
     outputs = [unique(2), duplicate(0, "a1"), unique(1), duplicate(3, "a1"), DEAD_X]
     result = score(STREAM, outputs)
     assert (result.swapped, result.recall, result.precision) == (1, 1.0, 1.0)

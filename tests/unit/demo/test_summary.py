@@ -1,4 +1,4 @@
-"""What a demo shows: changes in a line, the live view, the summary, and examples on a page."""
+"""The output of a demo: changes in a line, the live view, the summary, and the page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from streams.documents.output_records import DeadLetterOutput, DuplicateOutput
 from streams.documents.raw_documents import DocumentReader
 from tests.unit.ops_page.browser import Watched, chromium
 
-# ---- What a copy changed.
+# ---- The changes of a copy.
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_only_the_beginnings_of_very_long_texts_are_compared() -> None:
     ],
 )
 def test_texts_made_to_be_slow_are_not(original: str, copy: str) -> None:
-    """Without a bound one takes minutes; the limit here leaves room for a busy machine."""
+    """Without limits one of them takes minutes; the time-out here allows for a busy machine."""
     started = time.process_time()
     assert len(describe_change(original, copy)) <= 160
     assert time.process_time() - started < 0.5
@@ -263,7 +263,7 @@ def test_of_many_pairs_the_furthest_are_kept(examples: Examples) -> None:
         examples.note_output(duplicate(1 + number % 3, number % 50 + 1))
     distances = [pair.duplicate.distance for pair in examples.pairs()]
     assert distances == sorted(distances, reverse=True)
-    assert len(distances) == PAIRS_MAX - 1  # the text of one is not at hand
+    assert len(distances) == PAIRS_MAX - 1  # the text of one is not kept
     assert min(distances) >= 25
 
 

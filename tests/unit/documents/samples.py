@@ -1,4 +1,4 @@
-"""Records, arrivals and readers for the tests of the message contract, and strategies for any."""
+"""Records and readers for the tests of raw and output records, and strategies for any text."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def raw(
     headers: Headers = (),
     time_ms: int = NOW_MS,
 ) -> RawRecord:
-    """A raw record; its key, time and headers matter to few tests."""
+    """Return a raw record; few tests depend on its key, time and headers."""
     return RawRecord(key, value, time_ms, headers)
 
 
 def as_json(value: object) -> bytes:
-    """A value as a producer would write it; lone surrogates as escapes."""
+    """Return a value as a producer writes it, with lone surrogates as escapes."""
     return json.dumps(value).encode()
 
 
@@ -129,7 +129,7 @@ def records(values: st.SearchStrategy[bytes | None]) -> st.SearchStrategy[RawRec
     return st.builds(RawRecord, keys, values, times_ms, header_lists)
 
 
-any_text = st.text(st.characters(), max_size=30)  # lone surrogates among it
+any_text = st.text(st.characters(), max_size=30)  # it includes lone surrogates
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | any_text,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(any_text, inner, max_size=4),

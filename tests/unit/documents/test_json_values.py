@@ -1,4 +1,4 @@
-"""JSON from anywhere: two decoders that must agree, and a limit that no caller's stack moves."""
+"""Untrusted JSON: both decoders agree, and the limit of nesting does not depend on the stack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.documents.samples import any_text, as_json, json_values
 
 
 def nested(depth: int) -> bytes:
-    """Lists and objects in turn, with brackets in strings that count for nothing."""
+    """Return lists and objects in turn, with brackets in strings, which do not count."""
     inner = b'"]}[{\\"[{"'
     for level in range(depth):
         inner = b"[%s]" % inner if level % 2 else b'{"[{":%s}' % inner

@@ -1,6 +1,6 @@
-"""Records that are read, as they are or as CloudEvents 1.0: which field becomes what.
+"""Records that are read, plain or as CloudEvents 1.0, and what becomes of each field.
 
-``test_rejections`` has those that are refused.
+``test_rejections`` has the records that are refused.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ EVENT = {"id": "A234-1234"}
 
 
 class Case(NamedTuple):
-    """``differs``: from the document of a record with nothing but the text."""
+    """``differs`` has the differences from the document of a record that has only the text."""
 
     what: str
     record: RawRecord
@@ -204,7 +204,7 @@ FIELDS = {
 
 @pytest.mark.parametrize("path", ["{}", "my-{}", "meta.{}"])
 def test_all_fields_but_unknown_ones_are_read(path: str) -> None:
-    """By their usual names, by others, or nested."""
+    """Fields may have their default names, other names, or be nested."""
     values: dict[str, object] = {path.format(name): value for name, value in FIELDS.items()}
     if path.startswith("meta."):
         values = {"meta": FIELDS}

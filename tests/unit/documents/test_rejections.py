@@ -1,6 +1,6 @@
-"""Every reason for which a record is refused, reached by real records; and nothing else can happen.
+"""Real records reach every reason of a rejection, and no record has any other result.
 
-The strategies draw records with any bytes and with JSON that comes near to documents and events.
+The strategies draw records with any bytes, and with JSON that is similar to documents and events.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.unit.documents.samples import (
 
 
 class Refused(NamedTuple):
-    """A record that must be refused, and a word that the detail must hold."""
+    """A record that must be refused, and a word that the detail must contain."""
 
     reason: R
     record: RawRecord

@@ -1,4 +1,4 @@
-"""Outputs satisfy their JSON Schemas and are read back; what is a little wrong does neither."""
+"""Outputs satisfy their JSON Schemas and can be read back; slightly wrong ones do neither."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_outputs_of_any_record_satisfy_their_schemas(
 
 @given(json_objects)
 def test_reader_and_schema_agree_on_documents(content: dict[str, Any]) -> None:
-    """The schema cannot tell days that are not in the calendar, nor ids with lone surrogates."""
+    """The schema cannot detect days that do not exist, nor ids with lone surrogates."""
     result = read(raw(as_json(content)))
     valid = errors_of("raw-document.v1", content) == []
     if isinstance(result, Document):
@@ -196,7 +196,7 @@ OTHER_VERDICTS = [
 
 
 def broken_headers(record: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
-    """Each header missing, twice, without a value, and with one that is no text; and others."""
+    """Yield records with each header missing, repeated, without a value, or with an invalid one."""
     headers = record["headers"]
     for index, header in enumerate(headers):
         others = [*headers[:index], *headers[index + 1 :]]

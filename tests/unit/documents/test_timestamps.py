@@ -1,4 +1,4 @@
-"""Times in records: which spellings are read, to which millisecond, and how they are written."""
+"""Times in records: accepted forms, their milliseconds, and the written form."""
 
 from __future__ import annotations
 

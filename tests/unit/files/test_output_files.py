@@ -1,4 +1,4 @@
-"""A new file has its name once it is whole, and never takes the place of another."""
+"""A new file gets its name only when it is complete, and never replaces another file."""
 
 from __future__ import annotations
 

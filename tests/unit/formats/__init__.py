@@ -1,1 +1,1 @@
-"""Tests of what is put out, and of the commits that make it last."""
+"""Tests of the formats of docs/formats.md, and of their versions."""

@@ -1,4 +1,4 @@
-"""What the examples of internal formats in docs/formats.md say."""
+"""The content of the examples of internal formats in docs/formats.md."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DIGESTS: Final = (bytes(range(16)), b"\xff" * 16)
 
 
 def columns() -> DocumentColumns:
-    """Two documents: "a" at offset 10, and "bc" at 12, which is undecidable."""
+    """Return two documents: "a" at offset 10, and "bc" at 12, which is undecidable."""
     return DocumentColumns(
         offsets=np.array([10, 12], dtype=np.int64),
         times_ms=np.array([TIME_MS, TIME_MS + 500], dtype=np.int64),
@@ -57,7 +57,7 @@ def columns() -> DocumentColumns:
 
 
 def one_document() -> DocumentColumns:
-    """The document "e" at offset 40, with the content of "bc"."""
+    """Return the document "e" at offset 40, with the content of "bc"."""
     return replace(
         columns().take(np.array([1])),
         offsets=np.array([40], dtype=np.int64),
@@ -150,7 +150,7 @@ OWNER: Final = StoreIdentity(INDEX, "news", 2, "changelogTopicId")
 
 
 def example(name: str) -> list[str]:
-    """Return the lines of an example, comments and spaces taken out, continued lines joined."""
+    """Return the lines of an example without comments and spaces, with continued lines joined."""
     found = re.search(rf"<!-- example: {name} -->\n```text\n(.*?)```", PAGE, re.DOTALL)
     assert found is not None, f"docs/formats.md has no example {name!r}"
     lines = [line for line in found[1].splitlines() if not line.startswith("#")]

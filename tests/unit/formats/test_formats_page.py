@@ -1,4 +1,4 @@
-"""docs/formats.md: its examples are what the code does, and its tables are complete."""
+"""docs/formats.md: the code produces its examples, and its tables are complete."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_no_example_is_left_unchecked() -> None:
 
 
 def headers(*records: ProducerRecord) -> list[str]:
-    """The names of headers, but for the sender's own."""
+    """Return the names of headers, without those of the sender."""
     return [name for record in records for name, _ in record.headers if name != "trace"]
 
 

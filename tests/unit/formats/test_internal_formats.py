@@ -77,7 +77,7 @@ def test_table_of_keys_is_complete() -> None:
 
 
 def documented_segment() -> bytes:
-    """The bytes of the example: lines of hexadecimal, ``at`` begins at a place."""
+    """Return the bytes of the example: lines of hexadecimal, ``at`` names an offset."""
     found = re.search(r"<!-- example: segment file -->\n```text\n(.*?)```", SEGMENTS, re.DOTALL)
     assert found is not None
     whole = bytearray()

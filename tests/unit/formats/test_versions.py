@@ -1,4 +1,4 @@
-"""Records of each format version are read: their bytes stand in tests/formats and never change."""
+"""Records of each format version can be read; their bytes in tests/formats never change."""
 
 from __future__ import annotations
 
@@ -91,14 +91,14 @@ EXAMPLES: Final = {
 
 
 def fixtures(version: int) -> dict[str, str]:
-    """The records of a version by name, in hexadecimal."""
+    """Return the records of a version by name, in hexadecimal."""
     text = (ROOT / "tests" / "formats" / f"version-{version}.txt").read_text("utf-8")
     found = re.findall(r"^([a-z][^\n]*):\n((?:  \S+\n)+)", text, re.MULTILINE)
     return {name: value.replace("\n", "").replace(" ", "") for name, value in found}
 
 
 def in_version(control: Control, version: int) -> Control:
-    """A control record as that version can say it."""
+    """Return a control record with the fields that ``version`` has."""
     return control if version == 5 else msgspec.structs.replace(control, version=4, standbys=())
 
 
@@ -160,7 +160,7 @@ def test_changelog_records_of_each_version_are_read(version: int) -> None:
 
 
 def test_what_is_written_now_is_of_the_newest_version() -> None:
-    """The raise is the last record that is written in the version before."""
+    """The record that raises the version is the last one in the previous version."""
     written = {name: CODEC.encode(record, NEWEST).hex() for name, record in LOG.items()}
     written["raised, in version 4"] = CODEC.encode(RAISED, OLDEST).hex()
     written["report"] = CODEC.encode_report(REPORT, NEWEST).hex()

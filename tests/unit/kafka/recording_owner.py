@@ -1,4 +1,4 @@
-"""A worker's side of a raw consumer, which notes everything that it learns."""
+"""The owner of a raw consumer in tests, which records every event."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.rigs.brokers.broker import Broker
 
 
 def settings_for(broker: Broker, application: str, *, instance_id: str | None = None) -> Settings:
-    """Settings of a worker whose group rebalances quickly."""
+    """Return settings of a worker whose group rebalances quickly."""
     return Settings(
         application_id=application,
         brokers=broker.bootstrap_servers,
@@ -29,8 +29,8 @@ def settings_for(broker: Broker, application: str, *, instance_id: str | None = 
 class RecordingOwner:
     """Implements ``GroupEvents``.
 
-    Reads each partition from ``starts`` (0 unless given) if it ``is_eager``, and takes what is
-    fetched unless it ``is_held``. Each reading has the next number.
+    If ``is_eager``, it reads each partition from ``starts`` (by default 0). It takes fetched
+    records unless ``is_held``. Each reading gets the next number.
     """
 
     def __init__(self, *, starts: dict[int, int] | None = None, is_eager: bool = True) -> None:
@@ -76,7 +76,7 @@ class RecordingOwner:
         return self.readings
 
     async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
-        """Return the group's offsets once no transaction on them is open; -1 stands for none."""
+        """Return the group's offsets once no transaction on them is open; -1 means none."""
         assert self.consumer is not None
         wanted, offsets = set(partitions), dict[int, int]()
         deadline = time.monotonic() + WAIT_SECONDS

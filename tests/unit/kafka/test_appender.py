@@ -1,4 +1,4 @@
-"""Appends are answered with offsets, in order, or with what is known of a failure."""
+"""Appends return offsets in order, or an error that says what is known about the records."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def appending(broker: Broker, **properties: float) -> AsyncIterator[Append
 
 
 class AnsweringByHand:
-    """Stands for librdkafka's producer; answers what it was given when ``answer`` is set."""
+    """Replaces librdkafka's producer; it answers its records once ``answer`` is set."""
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
@@ -104,7 +104,7 @@ async def test_without_an_answer_nothing_is_known(own_kafka_broker: Broker) -> N
     server = own_kafka_broker.server
     assert isinstance(server, KafkaBroker)
     async with appending(own_kafka_broker, message_timeout_ms=2000) as appender:
-        await appended(appender, topic)  # a broker that has just started may take its time
+        await appended(appender, topic)  # a broker that has just started may be slow
         await asyncio.to_thread(server.kill)
         for future in [appender.append(topic, b"y") for _ in range(3)]:
             with pytest.raises(AppendUnknownError):

@@ -1,4 +1,4 @@
-"""Each client gets the properties that are its kind's, and none can undo what is guaranteed."""
+"""Each client gets the properties of its kind, and no property can break a guarantee."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_producers_get_their_own_and_common_properties_and_keep_what_is_guarante
 
 
 def test_a_second_name_of_a_property_counts_as_the_first() -> None:
-    """Librdkafka would take the last."""
+    """Librdkafka would use the last one."""
     older = Settings(brokers="b:1", kafka={"queue.buffering.max.ms": "9"})
     assert output_config(older)["linger.ms"] == "9"
     assert "queue.buffering.max.ms" not in output_config(older)
@@ -121,7 +121,7 @@ def test_every_client_is_back_before_a_session_ends(
 
 
 def test_a_member_waits_for_no_broker_as_long_as_its_session() -> None:
-    """So that another broker can be tried."""
+    """Otherwise it could not try another broker in time."""
     six = raw_consumer_config(Settings(session_timeout_seconds=6), "w")
     assert six["socket.connection.setup.timeout.ms"] == 3000
     assert six["socket.timeout.ms"] == 4000
@@ -130,7 +130,7 @@ def test_a_member_waits_for_no_broker_as_long_as_its_session() -> None:
     assert short["socket.timeout.ms"] == 2000
     own = Settings(kafka={"socket.timeout.ms": "5000"})
     assert raw_consumer_config(own, "w")["socket.timeout.ms"] == "5000"
-    # A request of these may take its whole time, and a transaction's is the library's to bound.
+    # Requests of these clients may take the whole time; the library limits those of transactions.
     for config in (log_reader_config(Settings()), output_config(Settings())):
         assert "socket.timeout.ms" not in config
 

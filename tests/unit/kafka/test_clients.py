@@ -1,4 +1,4 @@
-"""Clients end in threads of their own: whoever lets go of one is not held up, whatever it does."""
+"""Clients end in separate threads, so the code that releases a client never has to wait."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ NewClient = Callable[[Config], Client]
 
 
 class SilentIdentityProvider:
-    """Gives a first token, which soon expires, and no second one before ``ends``.
+    """Returns a first token, which soon expires, and no second token before ``ends``.
 
-    The library asks in a thread that the end of a client waits for: it hangs until then.
+    The library requests it in a thread for which the end of a client waits, so the end hangs.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class SilentIdentityProvider:
 
 @pytest.fixture
 def provider() -> Iterator[SilentIdentityProvider]:
-    assert await_ends(SECONDS) == []  # no client of an earlier test is left
+    assert await_ends(SECONDS) == []  # all clients of earlier tests have ended
     provider = SilentIdentityProvider()
     yield provider
     provider.ends.set()
@@ -85,7 +85,7 @@ def test_a_client_that_does_not_end_holds_up_nobody(
 
 
 class Owner:
-    """Has a client, which has a method of it as a callback: a cycle."""
+    """Has a client that has a method of the owner as a callback, which is a reference cycle."""
 
     def __init__(self, provider: SilentIdentityProvider) -> None:
         self.errors: list[object] = []
@@ -134,7 +134,7 @@ def test_close_ends_in_its_time(
 
 @pytest.fixture
 def member() -> Iterator[tuple[EmbeddedBroker, Consumer]]:
-    """A broker of this test alone, and the one member of a group there."""
+    """Start a broker for this test, and return it with the only member of a group."""
     with EmbeddedBroker() as broker:
         broker.create_topic("raw", 1)
         consumer = Consumer(
@@ -160,7 +160,7 @@ def test_a_member_leaves_a_broker_that_stands_still(
     join(consumer)
     os.kill(broker.pid, signal.SIGSTOP)
     try:
-        os.waitpid(broker.pid, os.WUNTRACED)  # until it stands still
+        os.waitpid(broker.pid, os.WUNTRACED)  # until the broker is suspended
         consumer.close(0.1)
         assert "consumer 'rdkafka'" in caplog.text
     finally:

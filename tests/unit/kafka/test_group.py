@@ -1,4 +1,4 @@
-"""Partitions move between consumers: nobody loses what was under way, and no zombie commits."""
+"""Partitions move between consumers: no record in flight is lost, and no zombie commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log is read in order from any offset, never over a gap, and no faster than it is taken."""
+"""The log is read in order from any offset, never past a gap, and not faster than its owner."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.unit.kafka.recording_owner import settings_for
 
 
 class Log:
-    """A topic of one partition with records of 10 bytes, and what its owner takes from a reader.
+    """A topic of one partition with records of 10 bytes, and the owner of a reader.
 
-    ``is_held``: the owner takes nothing.
+    If ``is_held``, the owner takes no records.
     """
 
     def __init__(self, broker: Broker, records: int) -> None:

@@ -1,4 +1,4 @@
-"""Raw records come in order, in bounded fetches, from where the owner says, and no faster."""
+"""Raw records come in order and in bounded fetches, from the owner's offset, not too fast."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def test_added_partitions_are_assigned(kafka_broker: Broker) -> None:
 
 
 async def test_a_partition_that_ends_before_the_offset_comes_from_its_start(broker: Broker) -> None:
-    """From that the owner sees that the topic is not the one of which the offset is."""
+    """So the owner notices that the offset is of an earlier topic."""
     topic = raw_topic(broker, {0: 10})
     owner = RecordingOwner(starts={0: 100})
     consumer = owner.open(settings_for(broker, topic), topic)
@@ -157,7 +157,7 @@ async def test_partitions_that_are_lost_come_back(own_kafka_broker: Broker) -> N
     await until(lambda: len(owner.events) == 3)
     await asyncio.to_thread(produce, own_kafka_broker, topic, {0: 5})
     await until(lambda: owner.count == 15)
-    # A restart may or may not throw the member out.
+    # A restart may or may not remove the member from the group.
     owner.starts = {0: 15}
     await consumer.commit({0: 15})
     await asyncio.to_thread(server.kill)
@@ -176,7 +176,7 @@ async def test_partitions_that_are_lost_come_back(own_kafka_broker: Broker) -> N
 
 
 class ClosingClient:
-    """A client that is being closed: it answers rebalances, and has no metadata any more."""
+    """A client that is being closed: it answers rebalances, but has no metadata any more."""
 
     def __init__(self) -> None:
         self.answers: list[str] = []

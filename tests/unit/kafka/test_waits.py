@@ -1,4 +1,4 @@
-"""Waits for a condition, and for how long the thread of a client polls."""
+"""Waits for a condition, repeated requests, and the poll time of a client's thread."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_an_error_of_the_condition_ends_the_wait() -> None:
 
 
 def test_a_request_is_repeated_if_its_broker_has_left_the_cluster() -> None:
-    """A broker that is killed leaves, and librdkafka drops what it was asked."""
+    """A killed broker leaves the cluster, and librdkafka drops the requests to it."""
     answers = iter([KafkaError._DESTROY_BROKER, None])
 
     def asks() -> str:

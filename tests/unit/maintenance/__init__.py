@@ -1,1 +1,1 @@
-"""Care of an index: what needs no broker."""
+"""Tests of maintenance that need no broker."""

@@ -1,4 +1,4 @@
-"""Lines of entries: the example of docs/formats.md, there and back, and what is refused."""
+"""Lines of entries: the example of docs/formats.md, round trips, and refused lines."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_lines_of_the_page_are_read() -> None:
 
 
 def test_source_and_content_are_optional_and_blank_lines_count_as_lines() -> None:
-    """The source is the line then, and contents equal no other's."""
+    """By default the source is the line, and the content equals no other."""
     content = b"\n" + PRINTED + b"\r\n  \n" + PRINTED.replace(b"x", b"y") + b"\n\n"
     places, columns = READER.columns(3, content, "mine.jsonl")
     assert places == [("mine.jsonl", 0)] * 2

@@ -25,7 +25,7 @@ def settings_with(*assignments: str) -> Settings:
 
 
 def exported(directory: Path, *made_with: str) -> Path:
-    """Write the export of an index that has those settings and one document."""
+    """Write the export of an index with these settings and one document."""
     fingerprinter = Fingerprinter(settings_with(*made_with).index_profile())
     header = ExportHeader(
         schema=EXPORT_SCHEMA, index=fingerprinter.identity, application="news", shards=[0]
@@ -44,7 +44,7 @@ def exported(directory: Path, *made_with: str) -> Path:
 
 
 def loaded(file: Path, *settings: str) -> tuple[list[LoadedRun], list[str]]:
-    """Read an export for an index with those settings; return the runs and what was announced."""
+    """Read an export for an index with these settings; return the runs and the announcements."""
     announced: list[str] = []
     ours = settings_with(*settings)
     fingerprinter = Fingerprinter(ours.index_profile())
@@ -53,7 +53,7 @@ def loaded(file: Path, *settings: str) -> tuple[list[LoadedRun], list[str]]:
 
 
 def test_an_export_with_other_thresholds_is_loaded_and_each_is_named(tmp_path: Path) -> None:
-    """Thresholds change what is near, not fingerprints and sketches."""
+    """Thresholds change which documents are near, but not fingerprints and sketches."""
     (now,), announced = loaded(exported(tmp_path))
     assert announced == []
     (before,), (said,) = loaded(exported(tmp_path, *BEFORE_THE_MEAN))
@@ -82,7 +82,7 @@ def test_an_export_with_other_thresholds_is_loaded_and_each_is_named(tmp_path: P
 def test_an_export_with_other_settings_is_refused_with_what_differs_and_the_fix(
     tmp_path: Path, setting: str, said: str
 ) -> None:
-    """Differing thresholds are not named: they are not why."""
+    """It does not name differing thresholds, because they are not the reason."""
     file = exported(tmp_path, "index.distance=68", setting)
     with pytest.raises(OtherExportError) as caught:
         loaded(file)

@@ -24,7 +24,7 @@ OWNER = SegmentOwner("the index identity", "news")
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Two segment files of a worker."""
+    """Write two segment files of a worker."""
     segments = WorkerSegments(tmp_path, OWNER, SCHEME)
     random = np.random.default_rng(1)
     for first in (0, 100):
@@ -48,7 +48,7 @@ def test_flipped_bit_is_found_wherever_it_is(directory: Path) -> None:
         damaged[place] ^= 4
         path.write_bytes(damaged)
         found = findings(directory)
-        if found or place not in padding:  # zeros between columns hold nothing
+        if found or place not in padding:  # padding between columns has no data
             assert [str(path) in each and each.startswith("disk: ") for each in found] == [True]
     path.write_bytes(whole)
     assert findings(directory) == []

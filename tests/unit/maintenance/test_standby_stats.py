@@ -1,4 +1,4 @@
-"""What ``firstseen index stats`` says of standbys where no broker answers."""
+"""The figures of standbys in ``firstseen index stats`` if no broker answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.rigs.brokers.loopback_ports import free_port
 
 
 def test_without_a_broker_it_is_unknown_which_standbys_are_open() -> None:
-    """The other figures need none, so this is no error; without standbys nobody is asked."""
+    """Other figures need no broker, so this is no error; without standbys it sends no request."""
     said: list[str] = []
     settings = Settings(brokers=f"127.0.0.1:{free_port()}", standbys=1)
     stats = standby_stats(settings, "the index", 0.2, said.append)

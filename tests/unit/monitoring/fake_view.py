@@ -1,4 +1,4 @@
-"""A worker as its pages and its watch see it, in a state that a test sets."""
+"""A worker's view for its pages and its watch, in a state that a test sets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OPEN = ShardState(
 
 @dataclass
 class FakeView:
-    """Implements ``WorkerView``; ``answer`` is what it says of any text."""
+    """Implements ``WorkerView``; it answers every query with ``answer``."""
 
     states: dict[int, ShardState] = field(default_factory=dict)
     log_position: int | None = None

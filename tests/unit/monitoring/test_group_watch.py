@@ -1,4 +1,4 @@
-"""What a worker knows of the others: notes beside offsets, and the broker's description."""
+"""The state of the group in a worker: notes with offsets, and the broker's description."""
 
 from __future__ import annotations
 

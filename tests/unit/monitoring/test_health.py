@@ -1,4 +1,4 @@
-"""Liveness, lag and stalls: what makes a worker unhealthy, with its reason, and what does not."""
+"""Liveness, lag and stalls: what makes a worker unhealthy, with the reason, and what does not."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ HIDDEN = PartitionLag(7, messages=90, readable=0)
 def test_stall_is_no_progress_with_readable_records_for_the_limit(
     history: list[tuple[float, tuple[int, int, int] | None, float]],
 ) -> None:
-    """Each step has its time, the lag or None for a pause, and the seconds of the stall."""
+    """Each step has a time, the lag or None for a pause, and the expected seconds of the stall."""
     detector = StallDetector(120)
     for now, lag, seconds in history:
         if lag is None:

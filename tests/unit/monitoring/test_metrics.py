@@ -1,4 +1,4 @@
-"""The metrics: names and labels pinned, every series from 0, the exposition readable."""
+"""The metrics: fixed names and labels, every series from 0, and a readable exposition."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ INDEX = IndexInfo("i 1", "app", "wide", "exactly_once", "split")
 
 
 def fresh() -> Metrics:
-    """Metrics of a worker with one raw partition, without those of the process."""
+    """Return metrics of a worker with one raw partition, without those of the process."""
     metrics = Metrics(CollectorRegistry(), index=INDEX)
     metrics.watched("raw", 3)
     metrics.lag({("raw", 3): 0})

@@ -1,4 +1,4 @@
-"""What may happen with every record is logged ever less often."""
+"""Events that may happen with every record are logged less and less often."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watermarks, transactions without an end, and how long a worker has seen them open."""
+"""Watermarks, transactions without an end, and for how long a worker has seen these open."""
 
 from __future__ import annotations
 

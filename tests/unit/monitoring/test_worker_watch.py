@@ -1,4 +1,4 @@
-"""The watch of a worker, the waits that it tells, and the beat of the event loop."""
+"""The watch of a worker, the waits that it reports, and the beat of the event loop."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Watching:
         return self.lag()
 
     def stall(self) -> str:
-        """Why the worker is dead after another check."""
+        """Check once more; return why the worker is dead, or ""."""
         self.check()
         return self.health.why_dead() or ""
 
@@ -105,7 +105,7 @@ def topic_with_records(broker: Broker) -> str:
 
 @pytest.fixture
 def watching(embedded_broker: Broker, tmp_path: Path) -> Watching:
-    """Watches a worker with one open shard, before the records of a raw partition."""
+    """Watch a worker with one open shard, before its raw partition has records."""
     raw = topic_with_records(embedded_broker)
     watching = Watching(embedded_broker.bootstrap_servers, tmp_path, raw)
     watching.view.states = {0: OPEN}
@@ -381,7 +381,7 @@ def test_of_many_shards_the_first_five_are_named() -> None:
 
 
 class ManualLoop(asyncio.SelectorEventLoop):
-    """A loop whose clock a test sets, and whose timers it runs."""
+    """A loop whose clock the test sets and whose timers it runs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -404,7 +404,7 @@ class Beaten:
         self.loop.turn()
 
     def after(self, seconds: float) -> Sequence[float]:
-        """The lags of the beat that comes after so long."""
+        """Return the lags that the beat reports if it runs after ``seconds``."""
         before = len(self.lags)
         self.loop.now += seconds
         self.loop.turn()

@@ -1,4 +1,4 @@
-"""A small labelled set with every kind of copy in it, written as the files of an evaluation."""
+"""A small labelled set with every kind of copy, written as the files of an evaluation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streams.corpus.generated import COPIES, EditKind
 
 
 class LabelledSample(NamedTuple):
-    """Paths of the two files, and what is in them."""
+    """The paths of the two files, and their content."""
 
     documents: str
     pairs: str
@@ -21,7 +21,7 @@ class LabelledSample(NamedTuple):
 
 
 def labelled_sample(directory: Path, documents: int = 150) -> LabelledSample:
-    """Write articles and their copies, labelled; two articles in a row are a negative pair."""
+    """Write labelled articles and copies; two successive articles are a negative pair."""
     texts: dict[str, str] = {}
     lines = []
     pairs = ["id1\tid2\tlabel\tjaccard"]

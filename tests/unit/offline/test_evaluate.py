@@ -1,4 +1,4 @@
-"""``firstseen evaluate``: the real deduplicator on labelled files, which are read and measured."""
+"""``firstseen evaluate`` runs the real deduplicator on labelled files and computes figures."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def command(sample: LabelledSample) -> list[str]:
 def evaluated(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., dict[str, Any]]:
-    """Evaluates the sample with some options, and gives the figures."""
+    """Return a function that evaluates the sample with options and returns the figures."""
 
     def evaluate(*options: str) -> dict[str, Any]:
         assert main([*command, "--json", *options]) == ExitCode.OK
@@ -67,7 +67,7 @@ def test_figures_are_of_what_dedup_decides(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """False duplicates are counted by comparing each text with the original that it names."""
+    """False duplicates are found by comparing each text with the original that it names."""
     outputs = {name: str(tmp_path / name) for name in ("unique", "duplicates", "dead-letters")}
     flags = [part for name, path in outputs.items() for part in (f"--{name}", path)]
     assert main(["dedup", sample.documents, *flags, "--json"]) == ExitCode.OK
@@ -171,7 +171,7 @@ PAIRS = [
     LabelledPair(3, 4, 1, 1.0),  # joined
     LabelledPair(2, 3, 1, 0.5),  # missed, and 3 is unique: not caught either
     LabelledPair(1, 4, 1, 0.8),  # missed, but 4 is a duplicate: caught
-    LabelledPair(5, 6, -1, 0.4),  # joined, and not to be scored
+    LabelledPair(5, 6, -1, 0.4),  # joined, but not scored
     LabelledPair(0, 3, 0, 0.1),  # rightly apart
 ]
 
@@ -190,7 +190,7 @@ def test_recall_and_caught() -> None:
 @pytest.mark.parametrize(
     ("groups", "more", "right", "judged"),
     [
-        # By group 01 and 34 are right, 02 and 12 wrong; 56 is not to be scored.
+        # By group 01 and 34 are right, 02 and 12 wrong; 56 is not scored.
         (GROUPS, [], 2, 4),
         (GROUPS, [LabelledPair(3, 4, -1)], 1, 3),
         # By label 01, 12 and 34 are right; a joined negative is wrong.

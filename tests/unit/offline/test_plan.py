@@ -1,4 +1,4 @@
-"""The plan of an index: sizes and recall worked out beforehand."""
+"""The plan of an index: its estimated sizes and recall."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, ob
 def test_sizing_of_the_published_method(
     capsys: pytest.CaptureFixture[str], documents: int, a_block: int, in_all: int
 ) -> None:
-    """The candidates of the write-ups, whatever the default profile is."""
+    """The candidates equal the published ones, with any default profile."""
     arguments = ["--documents", str(documents), "--bits", "64", "--blocks", "4", "--distance", "3"]
     plan = planned(capsys, *arguments)
     assert plan["candidates_per_block"] == a_block
@@ -109,7 +109,7 @@ def test_recall_by_distance_is_that_of_random_differences() -> None:
 
 
 def test_planned_recall_by_jaccard() -> None:
-    """Jaccard 1/3 leaves half of the 5-grams, so 2^(-2/5) of the words."""
+    """With a Jaccard of 1/3, half of the 5-grams remain, so 2^(-2/5) of the words."""
     found = [each.recall for each in recall_by_jaccard(CLASSIC, [1.0, 0.9, 0.7, 0.0])]
     assert found[0] == 1
     assert found == sorted(found, reverse=True)
@@ -118,7 +118,7 @@ def test_planned_recall_by_jaccard() -> None:
 
 
 def random_entries(bits: int, number: int) -> NewEntries:
-    """Entries of random fingerprints, with ids of 32 characters."""
+    """Return entries with random fingerprints and ids of 32 characters."""
     rng = np.random.default_rng([8, number])
     offsets = np.arange(number * PACKET, (number + 1) * PACKET, dtype=np.int64)
     columns = DocumentColumns(
@@ -205,7 +205,7 @@ def test_candidates_of_bands_stay_few() -> None:
 
 
 def test_recall_of_bands_goes_by_the_jaccard() -> None:
-    """A pair meets by 1 - (1 - J²)^bands."""
+    """A pair shares a bucket with probability 1 - (1 - J²)^bands."""
     scheme = BlockScheme(256, 0, 255, 16, bands=12)
     half, most = recall_by_jaccard(scheme, [0.5, 0.9])
     assert half.recall == pytest.approx(1 - 0.75**12, abs=1e-6)

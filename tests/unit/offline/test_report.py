@@ -1,6 +1,6 @@
-"""The report of an evaluation: one page, whole, safe, with texts side by side and charts.
+"""The report of an evaluation: one complete and safe page, with texts side by side and charts.
 
-In a real browser it fits a desk and a phone, and can be read by day and by night.
+In a real browser it fits a desktop and a phone, and can be read in light and dark mode.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ HOSTILE = "</div><script>alert(1)</script><img src=x onerror=alert(2)> &amp; \"'
 TEXT = "今天下雪了，地铁照常运行，公交停了，学校放假一天，市民注意出行安全。"
 SAME, ONLY, FOLDED = PieceKind.SAME, PieceKind.ONLY, PieceKind.FOLDED
 
-# The smallest text of a chart, in pixels of the screen, and the weakest contrast of any text.
+# The smallest text of a chart, in pixels of the screen, and the lowest contrast of any text.
 _SMALLEST_TEXT = """() => Math.min(...[...document.querySelectorAll('svg text')].map(e => {
   const drawn = e.getScreenCTM();
   return Math.hypot(drawn.a, drawn.b) * parseFloat(getComputedStyle(e).fontSize);
@@ -85,7 +85,7 @@ _WEAKEST = """() => {
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The report of a sample with hostile texts in it, at a threshold that errs both ways."""
+    """Make the report of a sample with hostile texts, at a threshold with both kinds of error."""
     sample = labelled_sample(tmp_path_factory.mktemp("report"), documents=60)
     documents = [json.loads(line) for line in Path(sample.documents).read_bytes().splitlines()]
     for number, fields in enumerate(documents):
@@ -98,7 +98,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 class Outline(HTMLParser):
-    """Elements and their attributes; fails where a tag is not closed in order."""
+    """Collects elements and their attributes; fails if a tag is not closed in order."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -297,7 +297,7 @@ def browser() -> Iterator[Browser]:
 def test_report_fits_and_can_be_read(
     browser: Browser, page: str, width: int, colours: Literal["light", "dark"]
 ) -> None:
-    """Contrast as WCAG AA wants it; hostile texts start nothing."""
+    """Texts have the contrast of WCAG AA; hostile texts run nothing."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=colours)
     watched = Watched(context.new_page())
     watched.page.set_content(page)

@@ -1,4 +1,4 @@
-"""``firstseen tune``: edits that are made up, the choice of a threshold, and how sure it is."""
+"""``firstseen tune``: generated edits, the choice of a threshold, and its certainty."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_edit_leaves_most_of_a_text_and_repeats(edit: Edit, text: str) -> None:
     made = edited(random.Random(3), edit, text, OTHER, 0.1)
     assert made != text
     assert made == edited(random.Random(3), edit, text, OTHER, 0.1)
-    if edit is not Edit.RETYPE:  # case and width are another text to a Jaccard of characters
+    if edit is not Edit.RETYPE:  # it changes case and width, which change the Jaccard
         assert exact_jaccard(text, made) > 0.3
     for short in ("", "雪", "a", "…"):
         assert isinstance(edited(random.Random(1), edit, short, "", 0.1), str)
@@ -92,7 +92,7 @@ def point(recall: float, precision: float, **other: object) -> TunedPoint:
 
 
 def test_best_point_is_chosen() -> None:
-    """The most that is precise enough; less state wins within a standard error, here 0.03."""
+    """It has the highest recall with enough precision; within 0.03, the smaller state wins."""
     loose, good, strict = point(0.99, 0.97), point(0.9, 0.991), point(0.5, 1.0)
     assert best([loose, good, strict], 0.99, 100) == good
     assert best([loose, good, strict], 0.96, 100) == loose
@@ -121,7 +121,7 @@ def test_pairs_needed_are_as_few_as_show_the_precision() -> None:
 
 
 def shown(joined_pairs: int, precision: float, wanted: float) -> str:
-    """What is said of a recommended point with so many joined pairs."""
+    """Return the text about a recommended point with this number of joined pairs."""
     low = lower_bound(precision, joined_pairs)
     chosen = point(0.9, precision, joined_pairs=joined_pairs, precision_low=low)
     tuned = Tuned(
@@ -137,7 +137,7 @@ def shown(joined_pairs: int, precision: float, wanted: float) -> str:
 
 
 def test_a_sample_that_is_too_small_is_said_to_be_so_in_figures_that_agree() -> None:
-    """With 268 pairs that are all right it would be enough; these 696 have wrong ones."""
+    """If all were right, 268 pairs would be enough; of these 696, some are wrong."""
     said = shown(696, 0.995, 0.99)
     assert "Of the 696 pairs that it joined, 99.50% are right" in said
     assert "98.83% or more is likely, which does not show 99.00% yet" in said

@@ -1,1 +1,1 @@
-"""The ops page of a worker: access, what is kept, the API on a real worker, and the browser."""
+"""Tests of the ops page: access, kept documents, the API on a real worker, and the browser."""

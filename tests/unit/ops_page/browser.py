@@ -1,4 +1,4 @@
-"""Chromium, headless, driven by Playwright: the system's own, none is downloaded."""
+"""Runs the system's Chromium, headless, by Playwright; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.rigs.required_tools import give_up
 WAIT_MS = 20_000
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _NONE = f"no browser among {', '.join(_NAMES)} (Debian: apt-get install chromium)"
-# Containers have neither the kernel's sandbox for users nor much shared memory.
+# Containers have no user namespaces for the sandbox, and little shared memory.
 _ARGUMENTS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
 
 
@@ -49,7 +49,7 @@ def _path() -> str | None:
 
 
 class Watched:
-    """Keeps what a page complains about, and its requests to other hosts."""
+    """Collects the errors of a page, and its requests to other hosts."""
 
     def __init__(self, page: Page) -> None:
         page.set_default_timeout(WAIT_MS)

@@ -14,7 +14,7 @@ from tests.unit.ops_page.live_worker import EDITED, HOSTILE_ID, ORIGINAL, Live, 
 
 @pytest.fixture(scope="package")
 def live(embedded_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """A worker with two shards that has decided generated documents, and two hostile ones last."""
+    """Run a worker with two shards that has decided generated documents, and two hostile ones."""
     directory = tmp_path_factory.mktemp("ops-page")
     with Stream(embedded_broker, directory, raw_partitions=2) as stream:
         worker = stream.started()

@@ -1,4 +1,4 @@
-"""A worker that has decided real documents, and what its pages answer."""
+"""A worker that has decided real documents, and requests to its pages."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Live(NamedTuple):
         return self.ask("GET", "/api/status").json
 
     def check(self, text: str, **fields: object) -> Any:  # noqa: ANN401 - JSON
-        """Check a text, again and again while too many are checked."""
+        """Check a text; retry while the worker answers that there are too many checks."""
         deadline = time.monotonic() + SECONDS
         while (
             reply := ask_about(self.worker, text, **fields)
@@ -73,7 +73,7 @@ class Live(NamedTuple):
         return reply.json
 
     def send(self, *texts: str, ids: Sequence[str] = ()) -> list[SourcePosition]:
-        """Send documents, wait until each has an output, and return where they are."""
+        """Send documents, wait until each has an output, and return their source positions."""
         names = ids or [f"sent-{len(self.stream.sent) + n}" for n in range(len(texts))]
         places = self.stream.send(
             Raw(None, json.dumps({"id": name, "text": text}).encode(), timestamp_ms=now_ms())
@@ -86,7 +86,7 @@ class Live(NamedTuple):
 def ask(
     server: Server, method: str, path: str, body: bytes | Iterator[bytes] = b"", **headers: str
 ) -> Reply:
-    """Send a request on a connection of its own; ``_`` in names of headers stands for ``-``."""
+    """Send a request on a new connection; ``_`` in the names of headers stands for ``-``."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     with closing(HTTPConnection("127.0.0.1", server.port, timeout=SECONDS)) as connection:
         connection.request(method, path, body or None, named)

@@ -1,4 +1,4 @@
-"""The pages of a worker whose state a test sets: real pages, and no broker."""
+"""The real pages of a worker whose state a test sets, without a broker."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SHARDS = {
 
 
 def group_of_three() -> GroupState:
-    """One worker leads, and one has not committed yet."""
+    """Return a group in which one worker leads, and one has not committed yet."""
     other = OffsetMetadata(
         LEADER,
         1_700_000_000_000,
@@ -104,7 +104,7 @@ def served_page(state_dir: Path, *more: str) -> Iterator[Served]:
     view = FakeView(dict(SHARDS), log_position=4_381, leader=f"{LEADER}.7f3a")
     health = Health(100, lambda: view.failure)
     group = GroupWatch(group_of_three)
-    group.group()  # somebody looks
+    group.group()  # as a visitor of the page
     group.refresh()
     recent, fullest = RecentDocuments(1024 * 1024), FullestBuckets()
     loop = asyncio.new_event_loop()
@@ -131,7 +131,7 @@ def served_page(state_dir: Path, *more: str) -> Iterator[Served]:
 
 
 def at_work(served: Served) -> None:
-    """Note what a worker at work notes; the page shows it after its next sample."""
+    """Note events as a busy worker does; the page shows them after its next sample."""
     metrics = served.metrics
     metrics.verdicts({"unique": 880, "near_duplicate": 90, "exact_duplicate": 25, "undecidable": 5})
     metrics.latencies([0.03] * 900 + [0.09] * 100)

@@ -1,4 +1,4 @@
-"""What a worker's API answers: ``/api/status``, ``/api/duplicates``, ``/api/check``."""
+"""The answers of a worker's API: ``/api/status``, ``/api/duplicates``, ``/api/check``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JSON = "application/json"
 
 
 def settled(live: Live) -> Any:  # noqa: ANN401 - JSON
-    """The status once the latest sample has all that was sent, nothing in flight, and the lag."""
+    """Return the status once it has all sent documents, the lag, and nothing in flight."""
 
     def is_settled() -> object:
         status = live.status()
@@ -31,7 +31,7 @@ def settled(live: Live) -> Any:  # noqa: ANN401 - JSON
 
 
 def state_of_index(live: Live) -> list[object]:
-    """Fields of shards and metrics that a change of the index would change."""
+    """Return fields of shards and metrics that any change of the index would change."""
     names = ("partition", "state", "entries", "waiting", "next_offset")
     shards = [[shard[name] for name in names] for shard in live.status()["shards"]]
     prefixes = tuple(

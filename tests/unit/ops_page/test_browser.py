@@ -47,7 +47,7 @@ def opened(browser: Browser, url: str, size: tuple[int, int] = WIDE) -> Iterator
 
 @pytest.fixture
 def page(browser: Browser, live: Live) -> Iterator[Page]:
-    """The page of the worker; nothing may complain, and nothing may come from elsewhere."""
+    """Open the worker's page; it must have no error, and load nothing from other hosts."""
     with opened(browser, live.worker.url) as watched:
         watched.page.wait_for_selector("#tiles dt")
         yield watched.page
@@ -56,7 +56,7 @@ def page(browser: Browser, live: Live) -> Iterator[Page]:
 
 
 def assert_readable(page: Page, name: str, size: tuple[int, int], *, full_page: bool) -> None:
-    """Nothing scrolls sideways, and every text has contrast (WCAG AA), light and dark."""
+    """Check that nothing scrolls sideways, and texts have contrast (WCAG AA), light and dark."""
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
     for scheme in COLOURS:
         page.emulate_media(color_scheme=scheme)
@@ -71,7 +71,7 @@ def assert_readable(page: Page, name: str, size: tuple[int, int], *, full_page: 
 def test_page_fits_and_has_contrast(browser: Browser, live: Live, size: tuple[int, int]) -> None:
     with opened(browser, live.worker.url, size) as watched:
         page = watched.page
-        page.reload()  # the first load includes the start of a process
+        page.reload()  # the first load includes the start of a browser process
         page.wait_for_selector("#tiles dt")
         loaded = page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
         print(f"{size[0]} px: loaded in {loaded:.0f} ms")  # noqa: T201 - reported, not judged
@@ -260,7 +260,7 @@ NAMELESS = """() => [...document.querySelectorAll(
   .filter((each) => !(each.ariaLabel || each.getAttribute("aria-labelledby") ||
     each.labels?.length || each.textContent.trim()))
   .map((each) => each.outerHTML.slice(0, 100))"""
-"""Elements that are seen, and have no name for who does not see them."""
+"""Finds visible elements without a name for screen readers."""
 
 FAINT = """() => {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
@@ -289,4 +289,4 @@ FAINT = """() => {
   }
   return found;
 }"""
-"""Texts whose contrast with what is behind them is below 4.5 to 1."""
+"""Finds texts whose contrast with their background is below 4.5 to 1."""

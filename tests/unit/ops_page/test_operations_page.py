@@ -1,4 +1,4 @@
-"""docs/operations.md: its commands run as they stand, and its tables have every field."""
+"""docs/operations.md: its commands run unchanged, and its tables have every field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker keeps to show: the latest duplicates, and texts within a limit of memory."""
+"""Documents that a worker keeps to show: the latest duplicates, and texts up to a limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server of the pages: who may ask for what, how much, and what bad clients get."""
+"""The server of the pages: access, limits, and the responses to bad clients."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPEN_WITH_TOKEN = WebSettings(host=EVERYWHERE, token=TOKEN, open_monitoring=True
 OK, REFUSED = HTTPStatus.OK, HTTPStatus.UNAUTHORIZED
 ELSEWHERE = HTTPStatus.MISDIRECTED_REQUEST
 LOOPBACK = ("127.0.0.1:6066", "localhost", "[::1]:6066", "LOCALHOST:1")
-# A page whose own name resolves to 127.0.0.1 (DNS rebinding) must not read texts.
+# A foreign page whose name resolves to 127.0.0.1 (DNS rebinding) must not read texts.
 OTHERS = ("evil.example:6066", "127.0.0.1.evil.example", "", "[evil]")
 WRONG = ("", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), "ünïcode")
 

@@ -1,4 +1,4 @@
-"""The status of a worker, from the parts that it is put together of."""
+"""The status of a worker, made from its parts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def status_when(served: Served, holds: Callable[[Any], bool]) -> Any:  # noqa: ANN401 - JSON
-    """The status once it holds, within some samples."""
+    """Return the status once ``holds`` is true for it, within some samples."""
     await_that(lambda: holds(served.status()), shows=served.status)
     return served.status()
 

@@ -1,4 +1,4 @@
-"""What the registry answers, and what is made of it: a schema, "there is none", or "no answer"."""
+"""The registry's answers become a schema, an unknown schema, no answer, or a refused user."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def fetched(registry: SchemaRegistry, schema: SchemaId, **settings: str | None) 
 
 
 def test_schema_is_fetched_by_number_and_by_guid_and_not_kept(registry: SchemaRegistry) -> None:
-    """The client library's own caches have no limit."""
+    """It is not kept in the client library's own caches, because these have no limit."""
     made = registry.register("a", {"schema": '"string"'})
     with connected(registry) as client:
         for schema in (by_number(made.number), by_number(made.number), SchemaId(None, made.guid)):
@@ -162,7 +162,7 @@ def test_revoked_oauth_token_is_replaced_after_one_refusal(
 ) -> None:
     with connected(registry, **oauth) as client:
         client.fetch(schema)
-        registry.token_requests.append({})  # so the token of before is an old one
+        registry.token_requests.append({})  # so the previous token is an old one
         with pytest.raises(RegistryRefusedError):
             client.fetch(schema)
         assert client.fetch(schema).text == '"string"'

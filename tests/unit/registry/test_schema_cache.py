@@ -1,4 +1,4 @@
-"""The cache of schemas: bounded, honest about what is unknown, and never in the way of a batch."""
+"""The cache of schemas has a limit, keeps unknown ids for a time, and never blocks a batch."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_schema_of_another_kind_names_both_kinds() -> None:
 
 
 def answering(*answers: FetchedSchema | Exception) -> Callable[[SchemaId], FetchedSchema]:
-    """Answer by a list; what is not in it is unknown."""
+    """Answer from a list; any other schema is unknown."""
     left = list(answers)
 
     def fetch(schema: SchemaId) -> FetchedSchema:

@@ -1,4 +1,4 @@
-"""Values and keys by their schemas: types become what fields take, and no bytes do harm."""
+"""Values and keys are decoded by schemas: types fit the fields, and no bytes do harm."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def record_of(**types: Any) -> dict[str, Any]:  # noqa: ANN401 - as Avro has the
 
 
 def article(registry: SchemaRegistry, value_format: str) -> tuple[bytes, FetchedSchema]:
-    """The content of an article that Confluent's serializer made, and its schema."""
+    """Return the content of an article from Confluent's serializer, and its schema."""
     value = SERIALIZERS[value_format](registry.client)(ARTICLE)
     body = registry.schemas[int.from_bytes(value[1:5], "big") - 1].body
     imported = next((each.body for each in registry.schemas if _is_meta(each.body)), body)

@@ -1,1 +1,1 @@
-"""Settings: the tree, the layers, the rules, and what Kafka clients get of them."""
+"""Tests of settings: the tree, the layers, the rules, and the properties of Kafka clients."""

@@ -13,9 +13,9 @@ KEY_PASSWORD = "密-key-password"  # noqa: S105 - of keys that live as long as a
 
 
 class Certificates(NamedTuple):
-    """PEM files. ``server``: key and certificate in one; ``client_key`` is encrypted.
+    """PEM files. ``server`` has key and certificate in one file; ``client_key`` is encrypted.
 
-    ``client_store``: key and certificate of the client as PKCS#12.
+    ``client_store`` has key and certificate of the client as PKCS#12.
     """
 
     authority: Path
@@ -27,7 +27,7 @@ class Certificates(NamedTuple):
 
 
 def make_certificates(directory: Path) -> Certificates:
-    """Make them in a directory; gives the test up where there is no openssl."""
+    """Make certificates in a directory; without openssl, skip the test or fail it."""
     if shutil.which("openssl") is None:
         give_up("no openssl on PATH to make certificates with")
 

@@ -1,4 +1,4 @@
-"""Loading settings from sources that a test makes, never from the environment it runs in."""
+"""Loads settings only from sources that a test makes, never from its environment."""
 
 from __future__ import annotations
 

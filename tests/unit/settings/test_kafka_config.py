@@ -1,4 +1,4 @@
-"""What each Kafka client gets of the settings, and that it connects with that."""
+"""The properties that each Kafka client gets from the settings; it connects with them."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def assert_reached(settings: Settings) -> None:
 @pytest.mark.usefixtures("kafka_required")
 @pytest.mark.kafka
 def test_a_broker_that_takes_tokens(tmp_path: Path) -> None:
-    """Unsigned ones: there is no server here that signs them."""
+    """The tokens are unsigned, because no server here signs them."""
     module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
     own = {
         "security.protocol": "SASL_PLAINTEXT",

@@ -1,4 +1,4 @@
-"""Kafka properties: read as Java reads them, translated, in effect, and their secrets hidden."""
+"""Kafka properties are read as in Java, translated, and applied; their secrets are hidden."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def test_properties_of_librdkafka_are_passed_on_as_text() -> None:
 @pytest.mark.parametrize(
     ("setting", "says", "assignments"),
     [
-        # What a guarantee rests on:
+        # Properties that a guarantee needs:
         *((name, reason, (f"kafka.{name}=1",)) for name, reason in RESERVED.items()),
-        # What librdkafka does not take, in its words:
+        # Properties that librdkafka refuses, with its message:
         ("zookeeper.connect", "zookeeper.connect", ("kafka.zookeeper.connect=x:1",)),
         ("socket.timeout.ms", "Invalid value", ("kafka.socket.timeout.ms=soon",)),
         ("socket.timeout.ms", "outside allowed range", ("kafka.socket.timeout.ms=1",)),
         ("retries", "idempotence", ("kafka.retries=0",)),
-        # What only the Java client has:
+        # Properties that only the Java client has:
         ("sasl.jaas.config", "sasl.username and sasl.password", ("kafka.sasl.jaas.config=x",)),
         ("key.deserializer", "Java code", ("kafka.key.deserializer=x",)),
         (
@@ -67,7 +67,8 @@ def test_properties_of_librdkafka_are_passed_on_as_text() -> None:
             ("kafka.sasl.client.callback.handler.class=x",),
         ),
         ("max.poll.records", "batch.documents", ("kafka.max.poll.records=x",)),
-        # Security that has no effect or is half given: nobody should believe a connection secured.
+        # Security without effect or incomplete: a user must not believe that the connection is
+        # secure.
         ("sasl.username", "PLAINTEXT", SASL[1:]),
         ("ssl.ca.pem", "PLAINTEXT", ("kafka.ssl.ca.pem=x",)),
         ("sasl.password", "must be given", NO_PASSWORD),
@@ -218,7 +219,7 @@ def test_a_file_goes_by_its_source_and_one_source_cannot_have_both(tmp_path: Pat
     ],
 )
 def test_a_refused_file_is_not_named(tmp_path: Path, content: bytes | None, says: str) -> None:
-    """The path may be the secret itself, given by the wrong name."""
+    """The path may be the secret itself, if the user chose the wrong property."""
     secret = tmp_path / "hush"
     if content is not None:
         secret.write_bytes(content)

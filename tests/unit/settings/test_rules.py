@@ -1,4 +1,4 @@
-"""Rules: what settings must be together; what is refused, with the reason and without secrets."""
+"""Rules about several settings: what is refused, with the reason and without secrets."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ REFUSED: list[tuple[str, ...]] = [
     ("index.lateness", "soon", "index.window=30d", "index.lateness=soon"),
     ("index.lateness", "index.window", "index.lateness=1h"),
     ("index.same_id", "replace", "index.same_id=update"),
-    # Outputs on a topic that Kafka takes for the raw one would come in again.
+    # Outputs on a topic that Kafka takes for the raw topic would be read as input.
     ("topics.unique", "differ from topics.raw", "topics.unique=raw-documents"),
     ("topics.dead_letters", "differ from topics.raw", "topics.dead_letters=raw-documents"),
     ("topics.log", "differ from topics.raw", "topics.raw=firstseen.log"),

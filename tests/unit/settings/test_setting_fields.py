@@ -1,4 +1,4 @@
-"""The closed list of settings: each described, documented and bounded; what follows from them."""
+"""The closed list of settings: each is described, documented and limited; derived values."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_state_is_kept_where_xdg_says(data_home: dict[str, str], expected: str) 
 
 
 def test_index_settings_are_the_profiles_fields_but_scoped() -> None:
-    """Whether there are scopes is said by a field of theirs."""
+    """The setting ``fields.scope`` says whether there are scopes."""
     names = [field.name for field in msgspec.structs.fields(Profile)]
     assert [*IndexSettings.__struct_fields__, "scoped"] == names
 
@@ -168,7 +168,7 @@ def test_each_mode_has_its_own_output_topics_and_the_same_internal_ones() -> Non
     assert internal == [p for p in topic_plans(tag, 6, 3) if p.output_retention_ms is None]
 
 
-# ---- The rules by which records are read, as a text that an index compares.
+# ---- The rules for reading records, as a text that an index compares.
 
 
 def rules_of(*assignments: str) -> set[str]:
@@ -176,7 +176,7 @@ def rules_of(*assignments: str) -> set[str]:
 
 
 def test_the_rules_of_the_defaults_are_this_text() -> None:
-    """It stands in changelogs, so it must not change while the rules do not."""
+    """Changelogs contain this text, so it may change only with the rules."""
     assert reading_rules(Settings()) == (
         "reader=1\n"
         "fields.text=text\n"
@@ -203,14 +203,14 @@ REGISTRY = "registry.url=http://a"
 @pytest.mark.parametrize(
     ("assignments", "others", "rules"),
     [
-        # What does not decide how records are read; the registry may move:
+        # Settings that do not affect how records are read; the registry may move:
         (["application_id=other", "profile=classic", "include_body=true"], [], set()),
         (
             ["fields.format=avro", "registry.url=http://b", "registry.validate=false"],
             ["fields.format=avro", REGISTRY],
             set(),
         ),
-        # What does:
+        # Settings that do:
         (
             ["fields.text=body", "max_record_bytes=2048"],
             [],
@@ -248,7 +248,7 @@ PAGE = ROOT / "docs" / "configuration.md"
 
 
 def test_the_page_has_the_tables_of_the_code() -> None:
-    """`firstseen config reference --update docs/configuration.md` brings them up to date."""
+    """`firstseen config reference --update docs/configuration.md` updates them."""
     assert PAGE.read_text("utf-8") == with_tables(PAGE.read_text("utf-8"))
 
 

@@ -1,1 +1,1 @@
-"""The state of a shard: columns and records as bytes, RocksDB, changelog and recovery."""
+"""Tests of a shard's state: columns and records as bytes, RocksDB, changelog and recovery."""

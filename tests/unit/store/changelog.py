@@ -42,7 +42,7 @@ class ChangelogTopic:
         producer: Producer | None = None,
         partition: int = PARTITION,
     ) -> Producer:
-        """Send records of a transaction and leave it open."""
+        """Send records in a transaction and leave it open."""
         producer = producer or self.producer()
         if self.broker.supports_transactions:
             producer.begin_transaction()
@@ -52,7 +52,7 @@ class ChangelogTopic:
         return producer
 
     def send(self, records: Iterable[ChangelogRecord], partition: int = PARTITION) -> None:
-        """Send records in one transaction, where the broker has any."""
+        """Send records, in one transaction if the broker has transactions."""
         self.begin(records, self.writer, partition)
         if self.broker.supports_transactions:
             self.writer.commit_transaction()

@@ -1,9 +1,9 @@
-"""A process that writes to a store, which a test starts: ``python -m … PATH MODE``.
+"""A process that writes to a store; tests start it by ``python -m … PATH MODE``.
 
-``hold`` opens the store, says so, and waits for its standard input to end. With ``limit`` no file
-may grow beyond half a megabyte, with ``disk`` the disk is full in the end: the process then checks
-what the failure left, makes room, opens the store again, and prints the number of commits and the
-error.
+``hold`` opens the store, reports it, and waits for the end of standard input. With ``limit`` no
+file may grow over half a megabyte; with ``disk`` the disk becomes full. After the failure the
+process checks the store, makes room, opens the store again, and prints the number of commits and
+the error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streams.store.row_store import StoreFullError
 from streams.store.shard_store import ShardStore
 from tests.unit.store.samples import ENTRIES_PER_COMMIT, open_store, progress_of, write
 
-# Enough for a store that is opened again: it writes its log out into new files.
+# Enough to open a store again, which writes its log to new files.
 BALLAST_BYTES: Final = 4 * 1024 * 1024
 FILE_BYTES_MAX: Final = 512 * 1024
 
@@ -33,7 +33,7 @@ def hold(path: Path) -> None:
 
 @contextmanager
 def ballast(path: Path) -> Iterator[None]:
-    """Take room on the disk of ``path`` until the end of the block."""
+    """Fill the disk of ``path`` until the end of the block."""
     file = path.with_name("ballast")
     file.write_bytes(b"\xff" * BALLAST_BYTES)
     yield
@@ -42,7 +42,7 @@ def ballast(path: Path) -> Iterator[None]:
 
 @contextmanager
 def short_files() -> Iterator[None]:
-    """Let no file of this process grow beyond a limit until the end of the block."""
+    """Limit the size of this process's files until the end of the block."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, before[1]))
     yield

@@ -37,7 +37,7 @@ class Sample(NamedTuple):
     digest: bytes
     sketch: bytes
     time_ms: int
-    reason: UndecidableReason | None  # its fingerprint is left out then
+    reason: UndecidableReason | None  # with a reason, it has no fingerprint
 
 
 def sample(offset: int, *, undecidable: bool = False, sketch: bytes = b"") -> Sample:
@@ -67,7 +67,7 @@ def columns_of(samples: Sequence[Sample]) -> DocumentColumns:
 
 
 def packet_of(samples: Sequence[Sample], chain: Chain = CHAIN) -> Packet:
-    """A packet that covers these documents alone."""
+    """Return a packet with exactly these documents."""
     first, last = samples[0].offset - 1, samples[-1].offset
     return Packet(chain, Sender("worker-7f", 12), first, last, columns_of(samples))
 
@@ -75,7 +75,7 @@ def packet_of(samples: Sequence[Sample], chain: Chain = CHAIN) -> Packet:
 def new_entries(
     log_offset: int, samples: Sequence[Sample], rows: Sequence[int] | None = None
 ) -> NewEntries:
-    """Those documents of a packet that are unique: all, unless ``rows`` are given."""
+    """Return the unique documents of a packet: all, or ``rows``."""
     packet = packet_of(samples)
     kept = np.arange(len(packet)) if rows is None else np.array(rows, dtype=np.intp)
     return NewEntries(log_offset, packet, kept)
@@ -96,7 +96,7 @@ def progress_at(next_offset: int, changelog_offset: int = 0) -> StoredProgress:
 
 
 def entries_of(commit: int) -> list[NewEntries]:
-    """The entries of one commit, numbered from 0: those of two packets."""
+    """Return the entries of commit number ``commit`` (from 0), which are those of two packets."""
     first = commit * ENTRIES_PER_COMMIT
     samples = [
         sample(n, undecidable=n % 7 == 0, sketch=bytes(range(256)))
@@ -114,7 +114,7 @@ def write(store: ShardStore, commit: int) -> None:
 
 
 def check_holds(store: ShardStore, commits: int) -> None:
-    """Fail unless the store holds the first ``commits`` commits, and no more."""
+    """Fail unless the store has exactly the first ``commits`` commits."""
     wanted = expected([each for number in range(commits) for each in entries_of(number)])
     stored = store.progress()
     assert stored is not None
@@ -162,7 +162,7 @@ def await_written(store: ShardStore) -> None:
 
 @contextmanager
 def raw_store(path: Path) -> Iterator[RocksStore]:
-    """The database of a store, behind its back; made where there is none."""
+    """Open the database of a store directly; create it if it is missing."""
     path.mkdir(parents=True, exist_ok=True)
     with closing(RocksStore(path, block_cache(MIB), create=True)) as store:
         yield store

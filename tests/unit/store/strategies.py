@@ -1,4 +1,4 @@
-"""Documents of every kind, as hypothesis makes them."""
+"""Hypothesis strategies for documents of every kind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ chains = st.builds(Chain, names, names, st.integers(0, 2**31 - 1))
 def columns(
     draw: st.DrawFn, least: int = 0, most: int = 6, words: int | None = None
 ) -> DocumentColumns:
-    """Columns of documents, undecidable ones and such without a sketch among them."""
+    """Draw columns of documents, some undecidable and some without a sketch."""
     raw = sorted(draw(st.sets(offsets, min_size=least, max_size=most)))
     count = len(raw)
     words = words or draw(st.integers(1, 8))
@@ -85,7 +85,7 @@ def same_bundle(left: object, right: Bundle) -> bool:
 
 
 def same_columns(left: DocumentColumns, right: DocumentColumns) -> bool:
-    """Whether two are equal, types included."""
+    """Return whether columns are equal, with their types."""
     return _parts(left) == _parts(right)
 
 

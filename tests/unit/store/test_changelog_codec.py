@@ -1,4 +1,4 @@
-"""Records of the changelog, and columns in them: all come back, and what is damaged is refused."""
+"""Changelog records and their columns are decoded without loss; damaged ones are refused."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_progress_comes_back(
 
 
 def test_records_of_one_packet_have_keys_of_their_own() -> None:
-    """Compaction keeps both records; all progress has one key."""
+    """So compaction keeps both records. All progress has one key."""
     samples = [sample(offset) for offset in range(4)]
     first, second = (encode_entries(new_entries(9, samples, rows)) for rows in ([0, 1], [2, 3]))
     assert first.key != second.key

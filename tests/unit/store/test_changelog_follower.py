@@ -1,4 +1,4 @@
-"""What owners commit is followed, partition by partition, and the end is known."""
+"""The follower reads the commits of owners, partition by partition, and knows the end."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_partition_that_is_left_is_delivered_no_more(broker: Broker) -> None:
 
 
 def test_offset_that_is_not_there_ends_the_follower(broker: Broker) -> None:
-    """Such is the offset after the topic was created again."""
+    """An offset is missing after the topic was created again."""
     followed = Followed(broker)
     followed.append(0, 0, 10)
 

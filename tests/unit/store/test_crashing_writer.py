@@ -1,4 +1,4 @@
-"""Writers that have no more room: each commit is whole or not there at all."""
+"""If a writer has no more room, each commit is complete or missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged files: a store that lost something says so, and never looks like one that is whole."""
+"""Damaged files: a store that lost data reports it, and never seems complete."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ COMMITS: Final = 30
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("whole") / "shard-3"
     for first in (0, COMMITS // 2):
-        # Closed in between, so that there is more than one file.
+        # Close it in between, so that there is more than one file.
         with closing(open_store(path)) as store:
             for commit in range(first, first + COMMITS // 2):
                 write(store, commit)
@@ -59,7 +59,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def path(whole: Path, tmp_path: Path) -> Path:
-    """A closed store of many commits, all of them in sorted files."""
+    """Return the path of a closed store with many commits, all in sorted files."""
     return Path(shutil.copytree(whole, tmp_path / "shard-3"))
 
 
@@ -69,7 +69,7 @@ def files(path: Path, pattern: str) -> list[Path]:
 
 
 def overwrite(file: Path, start: float, length: int) -> None:
-    """Flip each bit of ``length`` bytes from a share ``start`` of the file on."""
+    """Flip each bit of ``length`` bytes; they begin at the share ``start`` of the file."""
     content = bytearray(file.read_bytes())
     at = int(len(content) * start)
     content[at : at + length] = bytes(byte ^ 0xFF for byte in content[at : at + length])
@@ -114,7 +114,7 @@ def read_all(store: ShardStore) -> None:
 
 @pytest.fixture
 def worn(path: Path) -> Path:
-    """A closed store in which nearly every block is damaged."""
+    """Return the path of a closed store in which nearly every block is damaged."""
     with closing(open_store(path)) as store:
         write(store, COMMITS)  # so that the file of the last row, which opening reads, is whole
     for file in files(path, "*.sst")[-2:]:
@@ -134,8 +134,8 @@ def worn(path: Path) -> Path:
 def test_each_way_of_reading_finds_damage_that_opening_misses(
     worn: Path, read: Callable[[ShardStore], object]
 ) -> None:
-    """Rows that are lost never look like rows that are not there."""
-    # The error is kept, as a logger or a debugger would, and with it every frame.
+    """Lost rows never look like rows that do not exist."""
+    # Keep the error with all its frames, as a logger or a debugger would.
     corrupt = pytest.raises(StoreCorruptError, match="checksum")
     with corrupt as caught, closing(open_store(worn)) as store:
         read(store)
@@ -157,7 +157,7 @@ def test_damage_is_reported_where_the_mark_cannot_be_written(worn: Path) -> None
 
 
 def unharmed(_log: Path) -> None:
-    """As after kill -9: the operating system has all that was written."""
+    """Do nothing: after kill -9 the operating system has everything that was written."""
 
 
 @pytest.mark.parametrize(
@@ -180,12 +180,12 @@ def unharmed(_log: Path) -> None:
 def test_a_log_is_its_last_commit_or_an_earlier_one(
     tmp_path: Path, damage: Callable[[Path], object]
 ) -> None:
-    """A loss of power damages it: the store is whole then, as some earlier commit left it."""
+    """After a loss of power, the store has the state of its last or an earlier commit."""
     left = tmp_path / "left"
     with closing(open_store(tmp_path / "shard-3")) as store:
         for commit in range(COMMITS):
             write(store, commit)
-        # Closing writes sorted files; what a loss of power leaves is what is there before.
+        # Closing writes sorted files; a loss of power leaves the files from before that.
         shutil.copytree(store.path, left)
     damage(files(left, "*.log")[-1])
     with closing(open_store(left)) as store:
@@ -195,7 +195,7 @@ def test_a_log_is_its_last_commit_or_an_earlier_one(
 
 
 def fat_packet(number: int) -> NewEntries:
-    """A packet of which a few fill a write buffer; every other document is undecidable."""
+    """Return a packet so large that a few fill a write buffer; half of it is undecidable."""
     first = 4 * number
     return new_entries(
         number,
@@ -204,7 +204,7 @@ def fat_packet(number: int) -> NewEntries:
 
 
 def test_without_its_logs_a_store_is_an_earlier_one(tmp_path: Path) -> None:
-    """Once the shard has read its changelog again, nothing is missing or there twice."""
+    """Once the shard has read its changelog again, no entry is missing or repeated."""
     commits = 30
     packets = [fat_packet(number) for number in range(commits)]
     expired = [max(0, commit - 8) << 16 for commit in range(commits)]
@@ -254,7 +254,7 @@ def test_only_the_loss_of_the_last_commits_is_no_damage(lost: int) -> None:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """A closed store of two undecidable documents, with rows by content and by id."""
+    """Return the path of a closed store of two undecidable documents: rows by content and id."""
     with closing(open_store(tmp_path)) as store:
         packets = [new_entries(n, [sample(n, undecidable=True)]) for n in range(2)]
         store.commit(packets, progress_at(1))
@@ -328,7 +328,7 @@ def test_invalid_entry_row_is_damage(tmp_path: Path, damage: str) -> None:
 
 
 def test_a_store_with_a_cut_manifest_is_whole_or_damaged(tmp_path: Path) -> None:
-    """Without the record of the family of entries, RocksDB would open it with an empty one."""
+    """Without the record of the column family of entries, RocksDB would create an empty one."""
     path, copy, outcomes = tmp_path / "shard-3", tmp_path / "copy", set()
     store = open_store(path)
     write(store, 0)

@@ -1,4 +1,4 @@
-"""Records of a worker that no longer has the shard do not count, wherever they land."""
+"""Records of a worker that no longer has the shard do not count, at any position."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def test_writers_have_keys_of_their_own_for_entries_and_deletions() -> None:
 
 # ---- many workers on one shard
 #
-# The log is fixed: each raw offset is a document, and some of them also delete an earlier one. All
-# workers do the same, from the progress that they found; each begins anew where its records do not
-# stand as expected. Records land one by one, of all workers in turn; then nobody hears of some, and
-# compaction comes at any moment.
+# The log is fixed: each raw offset is a document, and some also delete an earlier one. All workers
+# do the same from the progress that they found. A worker starts again if its records are not at the
+# expected offsets. Records arrive one by one, from all workers in turn; workers do not learn of
+# some of them, and compaction comes at any moment.
 
 DOCUMENTS: Final = 24
 _ROWS: Final = 4  # documents of a packet
@@ -137,7 +137,7 @@ class Partition:
         self.end += 1
 
     def compact(self, end: int, keeps: Callable[[], bool] = lambda: True) -> None:
-        """Keep the last record of each key before an offset; ``keeps``: its tombstones, too."""
+        """Keep the last record of each key before an offset; ``keeps`` decides on tombstones."""
         last = {each.record.key: each.offset for each in self.records if each.offset < end}
         self.records = [
             each
@@ -182,7 +182,7 @@ class Worker:
             self._begin()
 
     def reopen(self) -> None:
-        """Begin with what the changelog says; a part of a commit may never be sent."""
+        """Start from the changelog; the rest of a half-sent commit may never be sent."""
         self._unsent, self._change = [], None
         self._is_open = self.is_done = False
         if self._rng.random() < 0.5:
@@ -200,7 +200,7 @@ class Worker:
 
     def _begin(self) -> None:
         store = self._store if self._is_open and self._store is not None else self._opened()
-        is_new = store.progress() is None  # then the first commit only says so, as of workers
+        is_new = store.progress() is None  # then, as in workers, the first commit only says so
         more = 0 if is_new else self._rng.randint(1, 6)
         self._after = after = min(DOCUMENTS, self._next + more)
         self.is_done = self._next == DOCUMENTS
@@ -237,7 +237,7 @@ def entries_in(partition: Partition) -> set[int]:
 
 
 def run(seed: int) -> tuple[set[int], Sequence[set[int]]]:
-    """Return the entries that there should be, and those that new readers find."""
+    """Return the expected entries, and those that new readers find."""
     rng = random.Random(seed)
     log, partition = Log(rng), Partition()
     workers = [Worker(log, partition, rng) for _ in range(rng.randint(2, 3))]
@@ -251,7 +251,7 @@ def run(seed: int) -> tuple[set[int], Sequence[set[int]]]:
     owner, others = workers[0], workers[1:]
     while not owner.is_done:
         owner.step()
-    for worker in others:  # what was on its way
+    for worker in others:  # records in flight
         while worker._unsent:
             worker.step()
     found = [entries_in(partition)]

@@ -27,7 +27,7 @@ def test_later_commits_continue_earlier_ones_but_not_the_reverse(
 
 
 def _knows(later: Lineage, earlier: Lineage) -> bool:
-    """Whether the writers that are still named reach back to an earlier commit."""
+    """Return whether the writers that are still named reach back to an earlier commit."""
     return later.writers[0][0] <= earlier.commit
 
 

@@ -1,4 +1,4 @@
-"""Progress that would go back is refused by whoever reads it, wherever the batches end."""
+"""Every reader refuses progress that goes back, with any sizes of batches."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def load(store: ShardStore, records: list[ChangelogRecord]) -> None:
 
 @given(records=st.lists(logged, min_size=1, max_size=12), data=st.data())
 def test_furthest_counts_in_any_batches(records: list[LoggedProgress], data: st.DataObject) -> None:
-    """A store that reads in any batches, and whoever looks for the last progress, end alike."""
+    """A store that reads in any batches finds the same progress as a search for the last one."""
     cuts = data.draw(st.sets(st.integers(0, len(records))))
     wanted, refused = records[0], 0
     for each in records[1:]:
@@ -98,7 +98,7 @@ def test_furthest_counts_in_any_batches(records: list[LoggedProgress], data: st.
 
 
 def test_progress_that_goes_back_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
-    """As of a worker that wakes in the middle of sending, after the next owner has sent."""
+    """A worker that pauses while it sends may write it, after the next owner has sent."""
     with closing(opened()) as store, caplog.at_level(logging.WARNING):
         load(store, [encoded(at(4, writer="next"))])
         for following in (2, 3):
@@ -115,7 +115,7 @@ def test_progress_that_goes_back_is_reported_once(caplog: pytest.LogCaptureFixtu
         (at(10, 5), False),
         (at(10, 6), False),
         (at(11, 2), False),
-        # A command begins a new log, and a topic that was created again begins anew.
+        # A command begins a new log, and a topic that was created again starts from 0.
         (at(9, 9, writer=COMMAND), False),
         (at(0, 3, chain=CREATED_AGAIN), False),
     ],

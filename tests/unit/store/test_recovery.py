@@ -1,6 +1,6 @@
-"""Recovery from the changelog: all that is committed, and nothing else.
+"""Recovery from the changelog restores everything that was committed, and nothing else.
 
-The stores of a worker are caught up as they are opened, and rebuilt where their files are damaged.
+A worker's stores catch up when they are opened, and are rebuilt if their files are damaged.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from tests.unit.store.samples import (
 
 
 class Shard:
-    """A changelog, and the store that is filled from it."""
+    """A changelog, and the store that recovery fills from it."""
 
     def __init__(self, broker: Broker, path: Path, policy: str = "compact") -> None:
         self.topic = ChangelogTopic(broker, policy)
@@ -61,7 +61,7 @@ class Shard:
         may_be_cut: bool = False,
         interrupted: threading.Event | None = None,
     ) -> list[int]:
-        """Recover what the group has committed; give what was told of the records that are left."""
+        """Recover up to the group's commit; return the reported numbers of records left."""
         log = self.topic.reader(
             interrupted=interrupted, silence_seconds=silence_seconds, may_be_cut=may_be_cut
         )
@@ -101,7 +101,7 @@ def test_store_reads_what_it_has_not_and_says_what_is_left(shard: Shard) -> None
     assert left == sorted(left, reverse=True)
     assert shard.last_progress() == progress_of(4).progress
     shard.topic.commit(range(5, 8))
-    assert shard.catch_up()[0] <= 2 + 3 * 4  # with the markers of transactions
+    assert shard.catch_up()[0] <= 2 + 3 * 4  # it includes the markers of transactions
     check_holds(shard.store, 8)
     assert shard.catch_up()[0] <= 2
     check_holds(shard.store, 8)
@@ -121,7 +121,7 @@ def test_aborted_and_open_transactions_are_not_read(kafka_shard: Shard) -> None:
 
 
 def test_what_the_group_has_committed_is_waited_for(kafka_shard: Shard) -> None:
-    """As between the markers of one transaction in two partitions."""
+    """This is the state between the markers of one transaction in two partitions."""
     kafka_shard.topic.commit(range(2))
     late = kafka_shard.topic.begin(commit_of(2), kafka_shard.topic.writer)
     marker = threading.Timer(2.0, late.commit_transaction)
@@ -134,7 +134,7 @@ def test_what_the_group_has_committed_is_waited_for(kafka_shard: Shard) -> None:
 def test_changelog_that_lacks_commits_of_the_group(
     shard: Shard, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is refused; a log that may be cut begins with older progress, and a warning."""
+    """It is refused; if the log may be cut, the store begins with older progress and a warning."""
     shard.topic.commit(range(2))
     said = "raw offset 80, the group's is 120"
     with pytest.raises(RecoveryError, match=rf"{said}\. .*Set the group's"):
@@ -171,11 +171,11 @@ def test_changelog_that_ends_before_the_store_is_refused(shard: Shard) -> None:
 
 
 def test_transaction_that_never_ends_behind_the_store(kafka_shard: Shard) -> None:
-    """As a broker that lost the marker leaves it: the error names its offset and what to do."""
+    """This happens if the broker lost the marker; the error names the offset and what to do."""
     topic, store = kafka_shard.topic, kafka_shard.store
     topic.commit(range(2))
     kafka_shard.catch_up()
-    hung_from = store.changelog_offset + 1  # behind the marker
+    hung_from = store.changelog_offset + 1  # after the marker
     hung = topic.begin(commit_of(2))
     store.commit([], progress_at(2, changelog_offset=hung_from + 3))
     with pytest.raises(RecoveryError) as raised:
@@ -239,7 +239,7 @@ def test_changelog_that_was_cut_needs_a_store_that_has_its_beginning(
 
 
 def test_last_progress_far_from_the_end_is_found(shard: Shard) -> None:
-    """As after a crash without transactions."""
+    """This happens after a crash without transactions."""
     shard.topic.commit(range(2))
     shard.topic.send(record for commit in range(2, 200) for record in commit_of(commit)[:-1])
     assert shard.last_progress() == progress_of(1).progress
@@ -310,7 +310,7 @@ def test_a_store_that_is_damaged_or_of_another_version_is_rebuilt(
     said: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The log says why, and it counts as an error."""
+    """The log has the reason, and the metrics count an error."""
     metrics = Metrics()
     stores = stores_of(settings, topic, metrics=metrics)
     opened(stores).close()
@@ -367,7 +367,7 @@ def test_stores_that_open_while_others_are_measured_do_no_harm(
     number = ShardStore.number
 
     def meanwhile(store: ShardStore, name: str) -> int:
-        stores._open[len(stores._open)] = store  # as a thread does
+        stores._open[len(stores._open)] = store  # as another thread does
         return number(store, name)
 
     with closing(opened(stores)):
@@ -398,7 +398,7 @@ def test_store_that_was_away_for_long_begins_again(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It may have missed tombstones; one that has read to the end is kept, however long ago."""
+    """It may have missed tombstones; a store that has read to the end is kept at any age."""
     opened(stores_of(settings, topic)).close()
     monkeypatch.setattr("streams.store.recovery.AWAY_LIMIT_MS", -1_000_000)
     opened(stores_of(settings, topic)).close()
@@ -412,11 +412,11 @@ def test_store_that_was_away_for_long_begins_again(
 def test_ids_are_made_at_the_opening_where_documents_replace_others(
     settings: Settings, topic: ChangelogTopic
 ) -> None:
-    """In other indexes they are not made before the first delete."""
+    """In other indexes the rows by id are made at the first delete."""
     replacing = replace(settings, index=replace(settings.index, same_id="replace"))
     with closing(opened(stores_of(settings, topic))) as store:
         assert not store.ids_ready
     with closing(opened(stores_of(replacing, topic))) as store:
         assert store.ids_ready
     with closing(opened(stores_of(settings, topic))) as store:
-        assert store.ids_ready  # they are kept
+        assert store.ids_ready  # the rows by id are kept

@@ -51,7 +51,7 @@ from tests.unit.store.samples import (
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """The directory of a store with one entry."""
+    """Return the directory of a store with one entry."""
     path = shard_directory(tmp_path, "tests", 3)
     with closing(open_store(path)) as store:
         store.commit([new_entries(0, [sample(0)])], progress_at(1))
@@ -61,7 +61,7 @@ def path(tmp_path: Path) -> Path:
 def refused(
     path: Path, error_class: type[FirstseenError], identity: StoreIdentity = IDENTITY
 ) -> str:
-    """Open a store that must be refused; give the message, which names the directory."""
+    """Open a store that must be refused; return the message, which names the directory."""
     with pytest.raises(error_class) as caught:
         open_store(path, identity=identity)
     assert type(caught.value) is error_class
@@ -84,7 +84,7 @@ OTHER_INDEX = {"index_identity": "firstseen-index/1 of another day"}
         (OTHER_INDEX, IndexMismatchError, [IDENTITY.index_identity, *OTHER_INDEX.values()]),
         ({"application_id": "other"}, StoreMismatchError, ["tests", "other"]),
         ({"partition": 1}, StoreMismatchError, ["3", "1"]),
-        # Where all differs, the path is more likely wrong than the settings.
+        # If everything differs, the path is more likely wrong than the settings.
         ({**OTHER_INDEX, "application_id": "other", "partition": 1}, StoreMismatchError, []),
     ],
     ids=["index", "application", "partition", "all"],
@@ -172,7 +172,7 @@ def test_what_cannot_be_written_to_is_refused_and_kept(path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user is needed: root can become one")
 def test_a_state_directory_of_another_user_is_refused_with_the_setting() -> None:
-    """The error that a command reports with exit code 78."""
+    """A command reports this error with exit code 78."""
     with tempfile.TemporaryDirectory() as directory:
         settings = Settings(state_dir=Path(directory))
         settings.state_path().mkdir()

@@ -1,4 +1,4 @@
-"""Databases of rows: RocksDB with our options, and one in memory that does the same."""
+"""Databases of rows: RocksDB with our options, and one in memory with the same behaviour."""
 
 from __future__ import annotations
 
@@ -172,10 +172,10 @@ def test_close_ends_the_work_of_other_threads(disk: StoreDisk, tmp_path: Path) -
             ended = [threads.submit(work_on, store, started, each) for each in work]
             started.wait(30)
             if number % 2:
-                all_rows(store, *ALL_ENTRIES)  # so that the others have come further
+                all_rows(store, *ALL_ENTRIES)  # so that the other readers have read further
             store.close()
             assert [type(each.exception(30)) for each in ended] == [StoreClosedError] * len(work)
-        del ended  # frames of the errors
+        del ended  # it holds the frames of the errors
 
 
 def test_damaged_database_is_refused_until_discarded(disk: StoreDisk, tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def counted(options: Options, name: str) -> int:
 
 @pytest.fixture
 def counters(monkeypatch: pytest.MonkeyPatch) -> Options:
-    """RocksDB's options with its own counters, which the next database gets."""
+    """Return RocksDB's options with its own counters; the next database uses them."""
     options = store_options(block_cache(8 * MIB), MIB, create=True)
     options.enable_statistics()
     monkeypatch.setattr(rocksdb_store, "store_options", lambda *_, **__: options)

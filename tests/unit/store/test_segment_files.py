@@ -1,6 +1,6 @@
-"""Segment files: look-ups say the same with and without them, and damage is made good.
+"""Segment files: look-ups give the same results with and without them, and damage is repaired.
 
-A file holds rows of several shards, which come and go: each finds its own, and no others.
+A file has rows of several shards, which come and go: each finds its own rows, and no others.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Found = list[tuple[int, int, int]]
 
 
 def packet_of(number: int) -> Packet:
-    """Fifty documents, copies of few, some without a sketch and one undecidable."""
+    """Return fifty documents, copies of few, some without a sketch and one undecidable."""
     random = np.random.default_rng(number)
     drawn = np.random.default_rng(1)
     bases = drawn.integers(0, 2**64, (30, 2), dtype=np.uint64)
@@ -81,7 +81,7 @@ ASKED: Final = prints_of(SCHEME, packet_of(999).columns).take(np.arange(10))
 
 
 def commit(store: ShardStore, packets: range, removed: tuple[int, ...] = ()) -> None:
-    """Commit packets, each at the log offset that is its number, and deletions."""
+    """Commit packets, each at the log offset equal to its number, and deletions."""
     new = [NewEntries(each, packet_of(each), np.arange(PACKET)) for each in packets]
     progress = StoredProgress(Progress(CHAIN, packets.stop * PACKET, packets.stop, -1))
     store.write(store.change(new, removed), progress)
@@ -93,7 +93,7 @@ def looked_up(index: DocumentIndex) -> Found:
 
 
 def scanned(store: ShardStore, window_ms: int | None = None) -> Found:
-    """Return what look-ups find in an index that has all in memory."""
+    """Return the results of look-ups in an index that has all documents in memory."""
     index = DocumentIndex(SCHEME, window_ms)
     slot = index.open_slot()
     for sequences, prints in store.prints(SCHEME.bands):
@@ -141,7 +141,7 @@ class Worker:
             shard.store.close()
 
     def put(self, partition: int, packets: range) -> None:
-        """Put packets into the index, as a worker does before they are committed."""
+        """Add packets to the index, as a worker does before it commits them."""
         for number in packets:
             new = NewEntries(number, packet_of(number), np.arange(PACKET))
             rows = np.flatnonzero(new.packet.columns.undecidable == 0)
@@ -183,13 +183,13 @@ class Opened(Worker):
 
 
 def check(index: DocumentIndex, store: ShardStore, window_ms: int | None = None) -> None:
-    """Fail unless look-ups say the same as without files."""
+    """Fail unless look-ups give the same results as without files."""
     assert looked_up(index) == scanned(store, window_ms)
 
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ShardStore]:
-    """The store of one shard; files have few documents, and buckets are soon overloaded."""
+    """Open the store of one shard, with small files and a low limit of buckets."""
     for module in (recovery, compaction, shard_segments):
         monkeypatch.setattr(module, "FILE_DOCUMENTS", 200)
     for module in (recovery, compaction):
@@ -211,7 +211,7 @@ def files_of(store: ShardStore) -> list[Path]:
 def test_shard_is_opened_from_its_files(
     store: ShardStore, window_ms: int | None, other_ms: int | None
 ) -> None:
-    """The files are not made again, except for an index that needs times in them or does not."""
+    """Files are made again only for an index that needs times they lack, or no longer does."""
     commit(store, range(19))
     shard = Opened(store, window_ms=window_ms)
     made = {each: each.stat().st_mtime_ns for each in files_of(store)}
@@ -248,7 +248,7 @@ def test_damaged_file_is_noticed_and_made_again(store: ShardStore, at: float) ->
 
 
 def test_files_of_others_are_not_used(store: ShardStore) -> None:
-    """Of another index, half written, or with more than the store has, as after a restoration."""
+    """Such files are of another index, incomplete, or newer than a restored store."""
     commit(store, range(23))
     Opened(store, SegmentOwner("another index", "tests"))
     shard = Opened(store)
@@ -266,7 +266,7 @@ def test_files_of_others_are_not_used(store: ShardStore) -> None:
 
 
 def test_deleted_entries_of_files_stay_deleted(store: ShardStore) -> None:
-    """Nothing is kept of deletes once a file is made without the entries."""
+    """Once a file without the deleted entries is made, nothing is kept of the deletes."""
     commit(store, range(23))
     Opened(store)
     gone = (2 << 16 | 3, *(5 << 16 | row for row in range(PACKET)), 22 << 16 | 4)
@@ -285,7 +285,7 @@ def test_deleted_entries_of_files_stay_deleted(store: ShardStore) -> None:
 def test_files_are_made_and_merged_while_documents_come_and_go(
     store: ShardStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Look-ups say the same all the time; what is removed while a file is written is not met."""
+    """Look-ups always give the same results, without entries removed while a file is written."""
     shard = Opened(store)
     write = WorkerSegments.write
     removed: list[int] = []
@@ -316,7 +316,7 @@ def test_files_are_made_and_merged_while_documents_come_and_go(
 def test_store_that_is_closed_ends_the_work_on_its_files(
     store: ShardStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No file is left of it, and the index has all that it had."""
+    """The work leaves no file, and the index keeps all its documents."""
     commit(store, range(5))
     shard = Opened(store)
     commit(store, range(5, 60))
@@ -371,7 +371,7 @@ def test_documents_stay_in_memory_where_no_file_can_be_written(
 
 
 def test_files_of_a_standby_have_what_was_read_of_the_log(store: ShardStore) -> None:
-    """The store of a standby is ahead of its index: a file covers no more than the index has."""
+    """A standby's store is ahead of its index; a file has no more than the index has."""
     shard = Opened(store)
     commit(store, range(60))
     shard.put(3, range(40))
@@ -452,7 +452,7 @@ def closed(small_limits: None, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture
 def worker(closed: Path, tmp_path: Path) -> Iterator[SharedFiles]:
-    """A worker whose five shards have 4,900 documents, nearly all in a file or two."""
+    """Return a worker whose five shards have 4,900 documents, nearly all in one or two files."""
     state = Path(shutil.copytree(closed, tmp_path / "state"))
     worker = SharedFiles(state).open(*range(SHARDS))
     yield worker
@@ -460,7 +460,7 @@ def worker(closed: Path, tmp_path: Path) -> Iterator[SharedFiles]:
 
 
 def test_files_grow_with_the_entries_and_not_with_the_shards(worker: SharedFiles) -> None:
-    """Each opening takes the rows of its shard from there, and few from the store."""
+    """Each opening reads most rows of its shard from the files, and few from the store."""
     worker.check()
     assert len(worker.paths) <= 4
     assert all(len(each.head.shards) == SHARDS for each in worker.files.files.values())
@@ -518,7 +518,7 @@ def test_rows_of_a_shard_that_may_come_back_are_kept(
 
 
 def met(store: ShardStore) -> int:
-    """Return an entry that look-ups meet, and that a file has."""
+    """Return an entry that look-ups find, and that a file has."""
     return min(sequence for _, _, sequence in scanned(store))
 
 
@@ -528,7 +528,7 @@ def _removed_elsewhere(worker: SharedFiles) -> None:
 
 
 def _made_again(worker: SharedFiles) -> None:
-    """As from the changelog, where an entry was deleted."""
+    """Make a store again, as from a changelog in which an entry was deleted."""
     with closing(store_of(worker.state, 2)) as store:
         gone = met(store)
     shutil.rmtree(worker.state / "shard-2")
@@ -541,7 +541,7 @@ def _made_again(worker: SharedFiles) -> None:
 
 
 def _opened_by_an_earlier_version(worker: SharedFiles) -> None:
-    """It knows nothing of these files, and forgets what they still have."""
+    """Open a store as an earlier version, which deletes an entry and ignores the files."""
     with closing(store_of(worker.state, 2)) as store:
         commit(store, range(102, 102), (met(store),))
         store.set_filed(store.filed(), store.gone())
@@ -570,7 +570,7 @@ def test_what_a_store_does_not_say_is_not_met(
 
 
 def test_an_older_file_that_was_put_back_is_not_used(worker: SharedFiles) -> None:
-    """It has an entry that was deleted since, and nothing else remembers that it has."""
+    """It has an entry that was deleted later, and nothing else says so."""
     before = {each: each.read_bytes() for each in worker.paths}
     gone = [number << 16 | row for number in range(95) for row in range(20, 50)]
     for sequence in gone:
@@ -593,7 +593,7 @@ def test_an_older_file_that_was_put_back_is_not_used(worker: SharedFiles) -> Non
 def test_crash_leaves_stores_that_name_old_or_new_files(
     worker: SharedFiles, monkeypatch: pytest.MonkeyPatch, written: int
 ) -> None:
-    """The worker ends after so many stores name the new file, and before old ones are deleted."""
+    """The worker ends after ``written`` stores name the new file, before old ones are deleted."""
     set_filed, calls = ShardStore.set_filed, [0]
 
     def crashing(self: ShardStore, *arguments: object) -> None:

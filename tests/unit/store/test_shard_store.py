@@ -1,4 +1,4 @@
-"""What the store of a shard keeps, and what it says of it."""
+"""The store of a shard: what it keeps, and what it returns."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_fingerprints_come_in_parts_of_a_bounded_size(
 def test_what_expires_leaves_in_steps_of_whole_packets(
     store: ShardStore, monkeypatch: pytest.MonkeyPatch, rows: int, steps_wanted: int
 ) -> None:
-    """Tombstones of their records leave with them; a larger packet goes at once."""
+    """The tombstones of their records go with them; a larger packet goes in one step."""
     monkeypatch.setattr("streams.store.entry_batch.EXPIRED_ROWS", rows)
     packets = [
         new_entries(at, [sample(100 * at + n, undecidable=n == 0) for n in range(5)])
@@ -132,7 +132,7 @@ def test_what_expires_leaves_in_steps_of_whole_packets(
 
 
 def test_all_records_of_a_packet_end_with_its_entries(store: ShardStore, tmp_path: Path) -> None:
-    """A packet in two records, the first deleted: once the rest is deleted too, both end."""
+    """Of a packet in two records, the first was deleted; both end when the rest is deleted."""
     halves = [new_entries(5, [sample(n) for n in range(4)], rows) for rows in ([0, 1], [2, 3])]
     records: list[ChangelogRecord] = []
     commits: list[tuple[list[NewEntries], list[int]]] = [

@@ -1,9 +1,9 @@
-"""A store does what a dictionary of entries does, whatever is done to it and to its disk.
+"""A store behaves as a dictionary of entries, for all operations and all faults of its disk.
 
 The worker of the model commits, reads its changelog in batches that are interrupted, is killed,
-gets an old copy of its store, and loses files of it. After each step all rows that lead to entries
-lead to entries that are there, and each entry is found that should be. Once the changelog is read,
-the store has what the commits say, like one that reads the whole changelog from scratch.
+gets an old copy of its store, and loses files of it. After each step, all rows that refer to
+entries refer to existing ones, and every entry can be found. Once the changelog is read, the store
+has the content of the commits, like a store that reads the whole changelog from the start.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from tests.unit.store.samples import (
     sample,
 )
 
-EXPIRED_ROWS = 4  # so that what has expired leaves in several commits
-FAT_SKETCH = bytes(300_000)  # four of these fill a write buffer, which RocksDB then writes to files
+EXPIRED_ROWS = 4  # so that expired entries leave in several commits
+FAT_SKETCH = bytes(300_000)  # four fill a write buffer, which RocksDB then writes to files
 ENTRIES_WITH_IDS = 2  # ids are looked up once there are more, so many runs make them in parts
 CONTENTS = 4
 IDS = 10
 
-# Small ranges, so that packets, documents and contents come again.
+# Small ranges, so that packets, documents and contents repeat.
 samples = st.builds(
     lambda offset, content, sketch, undecidable: sample(
         offset, undecidable=undecidable, sketch=sketch
@@ -78,7 +78,7 @@ def progress_record(following: int, expired_before: int) -> ChangelogRecord:
 
 
 class StoreModel(RuleBasedStateMachine):
-    """Drives a store in memory and a dictionary alike."""
+    """Applies the same steps to a store in memory and to a dictionary."""
 
     def __init__(self, disk: StoreDisk | None = None) -> None:
         super().__init__()
@@ -86,13 +86,13 @@ class StoreModel(RuleBasedStateMachine):
         self.copied = MemoryDisk()
         self.disk = disk or self.memory
         self.path = Path(tempfile.mkdtemp(prefix="firstseen-model-")) / "store"
-        self.entries: dict[int, Entry] = {}  # what the changelog says
+        self.entries: dict[int, Entry] = {}  # by the changelog
         self.gone: set[int] = set()
         self.packets: dict[int, list[Sample]] = {}
         self.whole: set[int] = set()
         self.latest = 0
         self.records: list[ChangelogRecord] = []
-        # The entries of each commit, and its records, which could be written again.
+        # The entries of each commit, and its records, which may be written again.
         self.written: list[tuple[list[int], list[ChangelogRecord]]] = []
         self.expired_before = 0
         self.following = 0
@@ -101,7 +101,7 @@ class StoreModel(RuleBasedStateMachine):
         self.store = self.opened()
 
     def opened(self) -> ShardStore:
-        """Open the store; an empty one where it is damaged, as a worker does."""
+        """Open the store, or an empty one if it is damaged, as a worker does."""
         try:
             return open_shard(self.path, IDENTITY, BITS, self.disk)
         except StoreCorruptError:
@@ -109,7 +109,7 @@ class StoreModel(RuleBasedStateMachine):
             return open_shard(self.path, IDENTITY, BITS, self.disk)
 
     def killed(self, then: Callable[[], object] = lambda: None) -> None:
-        """End the process, do something to its disk, and open the store again."""
+        """End the process, call ``then`` to change its disk, and open the store again."""
         self.kill_process()
         then()
         self.store = self.opened()
@@ -123,7 +123,7 @@ class StoreModel(RuleBasedStateMachine):
 
     @rule(data=st.data(), commit=commits, crashes=st.booleans())
     def remove(self, data: st.DataObject, commit: Commit, *, crashes: bool) -> None:
-        """A worker commits deletes, of entries that are there and of others, beside new entries."""
+        """A worker commits new entries, and deletes of existing and of other entries."""
         known = st.sampled_from(sorted(self.entries) or [7])
         removed = data.draw(st.lists(st.one_of(known, st.integers(0, 9)), max_size=5))
         new = self._parts(commit)
@@ -136,7 +136,7 @@ class StoreModel(RuleBasedStateMachine):
         commits=st.integers(1, 4),
     )
     def expire(self, back: int, removed: list[int], commits: int) -> None:
-        """A worker commits that everything before a packet has expired, some of it deleted too."""
+        """A worker commits that all before a packet has expired, of which some is also deleted."""
         before = max(0, self.latest + 1 - back) << 16
         for _ in range(commits):
             self._commit([], [*removed, *sorted(self.entries)[:2]], before)
@@ -209,9 +209,9 @@ class StoreModel(RuleBasedStateMachine):
 
     @rule(data=st.data(), back=st.integers(0, 5))
     def write_late(self, data: st.DataObject, back: int) -> None:
-        """A worker that was paused writes entries and older progress, which others wrote since.
+        """A worker that was paused writes entries and progress that others have already replaced.
 
-        Compaction leaves the older progress then.
+        Then compaction keeps the older progress.
         """
         late = [each for each in self.written if each[0] and not self.gone & {*each[0]}]
         if not late:
@@ -245,7 +245,7 @@ class StoreModel(RuleBasedStateMachine):
 
     @invariant()
     def has_what_the_changelog_says(self) -> None:
-        """A store that has read the whole changelog has the entries and progress that it says."""
+        """A store that has read the whole changelog has the changelog's entries and progress."""
         if self.store.changelog_offset < len(self.records):
             return
         store = self.store
@@ -274,7 +274,7 @@ class StoreModel(RuleBasedStateMachine):
 
     @rule(size=st.integers(1, 50), is_compacted=st.booleans())
     def compare_with_another(self, size: int, *, is_compacted: bool) -> None:
-        """A store that reads the changelog from scratch is the same."""
+        """A store that reads the changelog from the start is the same."""
         self._catch_up(50)
         with closing(open_shard(Path("another"), IDENTITY, BITS, MemoryDisk())) as another:
             while another.changelog_offset < len(self.records):
@@ -286,7 +286,7 @@ class StoreModel(RuleBasedStateMachine):
         self.store.close()
         shutil.rmtree(self.path.parent)
 
-    # ---- how it is done
+    # ---- implementation
 
     def _commit(
         self,
@@ -316,10 +316,10 @@ class StoreModel(RuleBasedStateMachine):
         self.entries = {sequence: self.entries[sequence] for sequence in left}
 
     def _parts(self, commit: Commit) -> list[NewEntries]:
-        """Return half a packet for each that is drawn, as the log has it: its first documents stay.
+        """Return half a packet for each one that is drawn, as in the log.
 
-        What was deleted or has expired is left out: the log gives no number twice. Documents are
-        put out in order: no packet comes after a later one, and no first half after the second.
+        Deleted and expired documents are left out, because the log gives no number twice. Documents
+        are output in order: no packet comes after a later one, and no first half after the second.
         """
         parts = []
         for step, found in commit:
@@ -342,7 +342,7 @@ class StoreModel(RuleBasedStateMachine):
             self._load(self.store, size, is_compacted=is_compacted)
 
     def _load(self, store: ShardStore, size: int, *, is_compacted: bool) -> None:
-        """Take in the next records; compaction leaves the last of each key, tombstones included."""
+        """Load the next records; compaction keeps the last record of each key, also a tombstone."""
         first = store.changelog_offset
         if first >= len(self.records):
             return
@@ -359,7 +359,7 @@ class StoreModel(RuleBasedStateMachine):
 
 
 class OnRocksDB(StoreModel):
-    """The store is the one that workers have."""
+    """Uses the store of real workers."""
 
     def __init__(self) -> None:
         super().__init__(RocksDisk(block_cache(MIB), MIB))
@@ -368,7 +368,7 @@ class OnRocksDB(StoreModel):
 
     @rule(count=st.integers(1, 5), loses_logs=st.booleans())
     def commit_much(self, count: int, *, loses_logs: bool) -> None:
-        """A worker commits so much that RocksDB writes files; then it may lose its logs."""
+        """A worker commits so much that RocksDB writes files; then it may lose logs."""
         for _ in range(count):
             self.latest += 1
             self.packets[self.latest] = [sample(0, undecidable=True, sketch=FAT_SKETCH)]
@@ -382,7 +382,7 @@ class OnRocksDB(StoreModel):
             log.unlink()
 
     def kill_process(self) -> None:
-        """Leave the files as they are now, before closing writes others."""
+        """Keep a copy of the files as they are now, before closing writes others."""
         await_written(self.store)
         shutil.copytree(self.path, self.left)
         self.store.close()
@@ -398,7 +398,7 @@ class OnRocksDB(StoreModel):
         shutil.copytree(self.aside, self.path)
 
     def lose_some(self, data: st.DataObject) -> None:
-        """Lose a write-ahead log, or the end of one, or of the list of files."""
+        """Lose a write-ahead log, the end of one, or the end of the manifest."""
         files = sorted([*self.path.glob("*.log"), *self.path.glob("MANIFEST-*")])
         file = data.draw(st.sampled_from(files), "file")
         kept = data.draw(st.floats(0, 1), "share that is kept")

@@ -1,4 +1,4 @@
-"""Who is in a group, and what each has of a topic, as Kafka encodes it."""
+"""The members of a group, and their partitions of a topic, in Kafka's encoding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streams.topics.consumer_group import assigned_partitions
 
 
 def encoded(topics: dict[str, list[int]]) -> bytes:
-    """An assignment of version 1, with user data behind it."""
+    """Return an assignment of version 1, followed by user data."""
     parts = [struct.pack(">hi", 1, len(topics))]
     for name, partitions in topics.items():
         parts.append(struct.pack(">h", len(name)) + name.encode())

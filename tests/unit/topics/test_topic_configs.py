@@ -1,4 +1,4 @@
-"""The settings of topics while brokers are failing."""
+"""Reading the settings of topics while brokers fail."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RefusingAdmin:
 def test_brokers_that_do_not_answer_are_told_from_those_that_refuse(
     error: BaseException, raised: type[Exception]
 ) -> None:
-    """A worker that starts then ends with the code for "try again later"."""
+    """If no broker answers, a worker that starts ends with the code for "try again later"."""
     admin = cast("AdminClient", RefusingAdmin(error))
     with pytest.raises(raised, match="the settings of unique cannot be read"):
         topic_configs(admin, ["unique"])

@@ -12,7 +12,7 @@ __all__ = ["quick"]
 
 @pytest.fixture
 def worker(runner: asyncio.Runner, quick: None) -> Iterator[HandDriven]:  # noqa: ARG001 - patches
-    """A worker without shards yet; it must not have failed in the end."""
+    """Run a worker without shards; it must not have failed in the end."""
     worker = HandDriven()
     running = worker.running()
     runner.run(running.__aenter__())

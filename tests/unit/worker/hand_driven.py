@@ -1,7 +1,7 @@
-"""A whole worker on clients that a test drives by hand: no network, no threads but those of stores.
+"""A whole worker on clients that a test drives by hand, without network; only stores have threads.
 
-What is appended and committed is in lists of a ``Broker``, and each client can be held or made to
-fail. The worker is the real one, with its real stores on a disk in memory.
+Appended and committed records are in lists of a ``Broker``. A test can hold each client or make it
+fail. The worker is real, and has real stores on a disk in memory.
 """
 
 from __future__ import annotations
@@ -74,19 +74,19 @@ _WORDS = tuple(map("".join, product("bdfgklmnprstvz", "aeiou", "lmnrst", "aeiou"
 
 
 def text(number: int) -> str:
-    """A text that is near to no other."""
+    """Return a text that is not near to any other."""
     return " ".join(random.Random(number).choices(_WORDS, k=40))
 
 
 async def turns(count: int = 50) -> None:
-    """Let everything run that can run without waiting for a test."""
+    """Give the event loop ``count`` turns, so that tasks run until they wait for the test."""
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a worker wait for milliseconds where it waits for seconds."""
+    """Shorten waits of seconds to milliseconds."""
     for module, name in (
         (assignment, "_RETRY_SECONDS"),
         (assignment, "_UNSTABLE_SECONDS"),
@@ -101,7 +101,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Broker:
-    """What is appended and committed."""
+    """The appended and the committed records."""
 
     def __init__(self) -> None:
         self.log: list[tuple[bytes, int]] = []
@@ -145,7 +145,7 @@ class Broker:
 
 
 class Reader:
-    """A ``PartitionReader`` of a list. ``is_held``: it returns nothing."""
+    """A ``PartitionReader`` of a list; if ``is_held``, it returns nothing."""
 
     def __init__(self, records: list[tuple[bytes, int]]) -> None:
         self.records = records
@@ -193,9 +193,9 @@ class Reader:
 
 
 class Appender:
-    """A ``RecordAppender``. ``dropped``: topics whose records are acknowledged, and gone.
+    """A ``RecordAppender``; it acknowledges records of the topics ``dropped``, but loses them.
 
-    ``errors``: what the next appends to a topic end with, though the broker has the records.
+    ``errors`` has the errors of the next appends to a topic, although the broker has the records.
     """
 
     def __init__(self, readers: Mapping[str, Reader]) -> None:
@@ -220,7 +220,7 @@ class Appender:
 
 
 class Member:
-    """A ``GroupMember``. ``generation``: the group metadata of now."""
+    """A ``GroupMember``; ``generation`` is the current group metadata."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -271,9 +271,9 @@ class Member:
 
 
 class Commit:
-    """One call of the committer. It waits for ``go``, and then fails with ``error``, if any.
+    """One call of the committer: it waits for ``go``, and then fails with ``error``, if any.
 
-    ``is_done``: the broker commits it, whatever the worker learns.
+    If ``is_done``, the broker commits it, even if the worker gets an error.
     """
 
     def __init__(
@@ -288,7 +288,7 @@ class Commit:
 
 
 class Committer:
-    """An ``OutputCommitter``: all or none. ``script``: how the next commits go."""
+    """An ``OutputCommitter``, which commits all or nothing; ``script`` has the next commits."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -322,7 +322,7 @@ class Committer:
 
 
 class Index:
-    """An ``IndexAdmin``. ``error``: what each request raises."""
+    """An ``IndexAdmin``; each request raises ``error``, if any."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -338,7 +338,7 @@ class Index:
         return 4
 
     async def claim(self) -> Claim | None:
-        """Return the last progress of shard 0, or that of a worker that is not here."""
+        """Return the last progress of shard 0, or that of a worker outside of this process."""
         logged = self._broker.logged(0)
         if not logged:
             return self.foreign_claim
@@ -369,8 +369,8 @@ class _ListedChangelog:
 class Stores:
     """A ``StoreOpener`` on a disk in memory, which refuses to open a store twice.
 
-    ``gates``: openings of a shard wait for it. ``errors``: what its next openings raise.
-    ``is_deaf``: an opening that is interrupted ends all the same.
+    Openings of a shard wait for its gate in ``gates``. ``errors`` has the errors of its next
+    openings. If ``is_deaf``, an interrupted opening still completes.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -417,7 +417,7 @@ def _follow(_: Deliver) -> ChangelogClient:
 
 
 class HandDriven:
-    """A worker. ``failures``: what has ended it. ``sent``: documents, by raw partition."""
+    """A worker; ``failures`` has the errors that ended it, ``sent`` documents by raw partition."""
 
     def __init__(self) -> None:
         self.broker = Broker()
@@ -456,11 +456,11 @@ class HandDriven:
         return self.pipeline.shards
 
     def assign(self, *partitions: int) -> None:
-        """Let the group assign partitions, in the generation of now."""
+        """Let the group assign partitions, in the current generation."""
         self.pipeline.assigned(frozenset(partitions), self.member.generation)
 
     def revoke(self, *partitions: int) -> asyncio.Future[None]:
-        """Let the group revoke partitions; the result is done when the worker lets go of them."""
+        """Let the group revoke partitions; the result is done when the worker releases them."""
         given_up = self.pipeline.revoked(frozenset(partitions), self.member.generation)
         return asyncio.ensure_future(given_up)
 
@@ -473,9 +473,9 @@ class HandDriven:
         return shard is not None and shard.is_open
 
     def send(self, partition: int, *texts: str) -> None:
-        """Produce documents to a raw partition, which are fetched as the shard is read.
+        """Produce documents to a raw partition; they are fetched when the shard is read.
 
-        The id of each is the partition and the offset, such as ``1@7``.
+        The id of each document is its partition and offset, such as ``1@7``.
         """
         first = self.sent[partition]
         self.sent[partition] += len(texts)
@@ -525,7 +525,7 @@ class HandDriven:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[HandDriven]:
-        """Run it; it must not have failed in the end, unless the test took its failures."""
+        """Run the worker; it must not have failed in the end, unless the test took its failures."""
         pipeline = self.pipeline
         stages = (pipeline.fingerprint, pipeline.look_up, pipeline.decide, pipeline.commit)
         tasks = [

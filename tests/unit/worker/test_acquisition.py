@@ -1,4 +1,4 @@
-"""Each phase of getting a shard is measured, and said once."""
+"""Each phase of acquiring a shard is measured, and logged once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _info(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> dict[int, list[tuple[str, str]]]:
-    """Return what is said of each shard: whether it had an output, and its phases."""
+    """Return from the log of each shard whether it had an output, and its phases."""
     found: dict[int, list[tuple[str, str]]] = {}
     for message in caplog.messages:
         if (line := LINE.fullmatch(message)) is not None:

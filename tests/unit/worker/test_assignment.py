@@ -60,7 +60,7 @@ async def test_closing_interrupts_the_opening_and_release_ends_the_wait_for_the_
     await released
 
 
-# ---- revoked while something is under way
+# ---- revoked during other work
 
 
 @pytest.mark.parametrize("is_deaf", [False, True], ids=["interrupted", "opened all the same"])
@@ -123,7 +123,7 @@ async def test_a_commit_under_way_has_no_part_in_the_new_shard(
     assert store is not None
     before = store.progress()
 
-    worker.revoke(1)  # the rebalance goes on, whatever the commit does
+    worker.revoke(1)  # the rebalance does not wait for the commit
     assert store.closed or store.progress() == before
     worker.member.generation = b"generation 2"
     worker.assign(1)
@@ -139,7 +139,7 @@ async def test_a_commit_under_way_has_no_part_in_the_new_shard(
     begins = 0 if is_refused else 1
     assert worker.member.reads[-1] == (1, begins, new.number)
     assert new.owned.stream.next == begins
-    if is_refused:  # what the old shard had read of it is read again
+    if is_refused:  # records that the old shard had read are read again
         worker.fetch(1, 0, [text(1)])
     worker.send(1, text(2))
     await until(lambda: len(worker.outputs) == 2)
@@ -181,7 +181,7 @@ async def test_lost_partitions_are_closed_and_their_refused_commit_is_not_made_a
     await until(lambda: worker.outputs == [("unique", "1@0")])
 
 
-# ---- each shard opens by itself
+# ---- each shard opens independently
 
 
 @pytest.mark.parametrize("error", [AWAY, UnansweredError("no answer")])
@@ -245,7 +245,7 @@ async def test_a_shard_can_be_revoked_in_every_step_of_its_opening(worker: HandD
 async def test_other_shards_wait_until_shard_0_has_begun_a_new_index(
     worker: HandDriven, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Other settings than those of this worker may be those of the index."""
+    """Until then, the index may turn out to have other settings than this worker."""
     caplog.set_level(logging.INFO)
     worker.assign(1)
     await until(lambda: worker.shards[1].is_filled)

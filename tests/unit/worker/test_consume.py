@@ -1,4 +1,4 @@
-"""What the member fetched becomes batches, within limits; what is not due is not taken."""
+"""Fetched records become batches within limits; records that are not due are not taken."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Events:
 
 
 class Scene:
-    """An intake with some shards, whose member a test drives."""
+    """An intake with some shards, whose group member the test drives."""
 
     def __init__(self, *partitions: int) -> None:
         self.member = Member(Broker())
@@ -64,7 +64,7 @@ class Scene:
         self.wakes += 1
 
     def put(self, partition: int, offsets: range, size: int = 10, reading: int = 0) -> None:
-        """Fetch records; the partition is at its end then."""
+        """Fetch records up to the end of the partition."""
         messages = [
             Message(
                 topic=TOPICS.raw,
@@ -184,7 +184,7 @@ async def test_a_gap_before_the_start_of_a_partition_is_counted_as_deleted_unrea
     start: int,
     lost: int,
 ) -> None:
-    """Other gaps hold no records."""
+    """Other gaps have no records."""
 
     async def log_start(partition: int) -> int:
         assert partition == 1

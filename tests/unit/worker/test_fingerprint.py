@@ -1,4 +1,4 @@
-"""Raw records become batches of documents with fingerprints, a run of one partition at a time."""
+"""Raw records become batches of documents with fingerprints, each from one partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which settings differ from those of an index, and whose open transactions a worker aborts."""
+"""The settings that differ from those of an index, and the transactions that a worker aborts."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ OTHERS = {
     "fields.format=text": "fields.format: there auto, here text",
     "max_record_bytes=2048": "max_record_bytes: there 1048576, here 2048",
 }
-"""Settings that an index depends on, with what is said of each."""
+"""Settings that an index depends on, with the message about each."""
 
 
 def named(identity: str, ours: str = CLASSIC, reading: str = READING) -> list[str]:
@@ -142,7 +142,7 @@ def test_each_setting_of_an_index_is_named_alone(setting: str, said: str) -> Non
 
 
 def test_an_index_of_the_earlier_default_is_refused_with_the_thresholds_of_both() -> None:
-    """Before the mean of two similarities, ``wide`` had distance 68 and verify_at 0.518."""
+    """Before it used the mean of two similarities, ``wide`` had distance 68 and verify_at 0.518."""
     ours = Fingerprinter(profile_named("wide")).identity
     changes = {"distance=72": "distance=68", "@0.505 mean=0.68": "@0.518"}
     theirs = ours
@@ -220,7 +220,7 @@ def group(monkeypatch: pytest.MonkeyPatch) -> Group:
 
 
 def index(**changes: Any) -> IndexOnKafka:  # noqa: ANN401 - settings of several types
-    """The index as this worker sees it; nothing is connected to."""
+    """Return the index as this worker sees it, without connections."""
     return IndexOnKafka(Settings(brokers="127.0.0.1:1", **changes), "identity", "reading", THIS)
 
 
@@ -262,7 +262,7 @@ async def test_only_former_members_and_last_writers_that_have_left_are_aborted(
 
 @pytest.mark.parametrize("members", [set(), {"other"}])
 async def test_a_group_without_this_worker_is_not_believed(group: Group, members: set[str]) -> None:
-    """Its coordinator may be moving; transactions of workers that are well would be aborted."""
+    """Its coordinator may be moving; otherwise transactions of live workers would be aborted."""
     group.last_writers = {0: "there"}
     group.members = members
     with pytest.raises(BrokerUnavailableError, match="without this worker, this"):
@@ -297,7 +297,7 @@ async def test_only_the_members_seen_last_are_remembered(
     assert group.aborted == ["w3", "w4"]
 
 
-# ---- whose records the output topics have
+# ---- the owner of the records on output topics
 
 OURS = ("firstseen-application", b"app")
 OURS_OF_RECORD: Headers = (("firstseen-verdict", b"unique"), OURS)
@@ -354,7 +354,7 @@ def test_outputs_that_no_broker_returns_are_not_taken_for_empty() -> None:
 def test_end_that_a_broker_does_not_tell_in_time_is_asked_for_again(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in a failover, when the request went to a broker that is gone."""
+    """This happens in a failover, if the request went to a broker that is down."""
     topic = broker.new_topic("unique", 2)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     producer.produce(topic, b"", partition=1, headers=[*THEIRS])

@@ -1,4 +1,4 @@
-"""Records of the log as bytes: any come back; those of another index, and garbage, do not."""
+"""Log records are decoded without loss; those of another index, and garbage, are refused."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_a_record_on_the_wrong_topic_is_refused() -> None:
 
 
 def test_chains_come_back_after_other_ones() -> None:
-    """A codec remembers the latest: one that reads begins with none, and both see them change."""
+    """A codec remembers the latest chains; a reader begins with none, and both follow changes."""
     reading = LogCodec(INDEX)
     few, more = ChainHeads.of([(CHAIN, 6)]), HEADS
     for heads in (few, few._replace(last=array("q", [7])), more, few, ChainHeads(), more):
@@ -312,7 +312,7 @@ def test_a_bundle_without_packets_is_refused() -> None:
     [
         ((5, 5, 3), "do not rise"),
         ((6, 5, 3), "do not rise"),
-        ((5, -(2**63) + 4, 3), "beyond the offsets"),  # 2**63 - 1 after the packet's first one
+        ((5, -(2**63) + 4, 3), "beyond the offsets"),  # 2**63 - 1 after the packet's first offset
     ],
 )
 def test_documents_at_offsets_that_cannot_be_are_refused(

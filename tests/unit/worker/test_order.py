@@ -1,4 +1,4 @@
-"""When a bundle leaves, and what is in it."""
+"""When a bundle is sent, and which documents it has."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Paced(BundlePace):
         return self.wait_seconds()
 
     def read_in_turn(self, others: int, documents: int) -> None:
-        """Read a bundle of each of some others and of this worker, with all the documents."""
+        """Read a bundle of each of ``others`` workers and of this one, ``documents`` in all."""
         for number in range(others):
             self.read(f"other-{number}", documents // (others + 1))
         self.read("own", documents // (others + 1))

@@ -1,4 +1,4 @@
-"""The records of one commit: uniques as they came, duplicates, dead letters, and the changelog."""
+"""The records of one commit: unchanged uniques, duplicates, dead letters, and the changelog."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def refused(record: RawRecord) -> Rejection:
 
 
 def test_each_reason_has_a_class_name_of_its_own() -> None:
-    """Kafka Connect's tools group by class name."""
+    """Kafka Connect's tools group dead letters by class name."""
     letters = [
         dead_letter_record(Rejection(HERE, raw(b""), reason, "x"), RULES)
         for reason in RejectionReason
@@ -307,7 +307,7 @@ async def committed(
 
 
 async def test_a_commit_has_the_offset_of_each_shard_even_without_outputs() -> None:
-    """Kafka checks the generation of what it gets offsets of, and of nothing else."""
+    """Kafka checks the generation only for partitions whose offsets are in the commit."""
     document = Output(arrived(7), Verdict(packet(Made(FINGERPRINT)), 0, None))
     shards = [ready([document], 8), ready([], 41, partition=1), ready([], 300, partition=2)]
     changes = {0: NO_CHANGE, 1: NO_CHANGE, 2: StoreChange((), Removal((), ()), removed=1)}
@@ -416,7 +416,7 @@ async def test_changelog_records_come_last_and_are_counted() -> None:
     assert all(record.key and not record.about for record in batch.records[2:])
 
 
-# ---- outputs older than their topic keeps records
+# ---- outputs that are older than the retention of their topic
 
 DAY_MS = 86_400_000
 

@@ -1,4 +1,4 @@
-"""What a worker does before it joins its group: it waits for brokers that fail over."""
+"""Before it joins its group, a worker waits for brokers that fail over."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def silent(times: int) -> tuple[list[int], Callable[[], str]]:
-    """Return a request that is answered after so many tries, and the numbers of its tries."""
+    """Return a request that is answered after ``times`` tries, and the list of its tries."""
     tries: list[int] = []
 
     def ask() -> str:

@@ -1,4 +1,4 @@
-"""What is appended is reported and decided; what is decided is committed once, with offsets."""
+"""Appended documents are reported and decided; decided ones are committed once, with offsets."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_nothing_is_reported_again_while_nothing_waits(worker: HandDriven)
 async def test_a_tick_does_not_wait_for_a_silent_broker(
     worker: HandDriven, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A request that hung for ten seconds kept lost reports from being made again."""
+    """Otherwise a request that hangs for ten seconds delays the repetition of lost reports."""
     requests = 0
     answers = asyncio.Event()
 
@@ -165,7 +165,7 @@ async def test_a_commit_without_answer_that_did_not_take_place_is_made_again(
     assert worker.member.reads[-1] == (1, 0, worker.shards[1].number)
     worker.fetch(1, 0, [text(1)])
     await until(lambda: worker.outputs == [("unique", "1@0")])
-    # It was in the log already: the record waited for its verdict there.
+    # It was already in the log, where the record waited for its verdict.
     assert len(worker.broker.packets(1)) == 1
 
 

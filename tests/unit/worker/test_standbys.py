@@ -1,4 +1,4 @@
-"""Who keeps standbys of which shards, and when one leads for the owner of the leading shard."""
+"""Which workers keep which standbys, and when one leads for the owner of the leading shard."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_with_fewer_members_than_copies_each_other_member_has_one(
 
 
 class Watched:
-    """A worker with a standby of a shard, and a clock that a test moves by hand."""
+    """A worker with a standby of a shard, and a clock that the test moves by hand."""
 
     def __init__(self, partition: int = LEADING_SHARD) -> None:
         self.clock = ManualClock()
@@ -91,7 +91,7 @@ class Watched:
         return self.failover.is_due()
 
     def leads_for_a_moment(self) -> None:
-        """It tries to lead, and the owner of the shard leads again."""
+        """Let the standby begin to lead, and then the owner of the shard again."""
         assert self.failover.try_to_lead()
         assert self.participant.control(9) is not None
         replica = self.participant.replica
@@ -101,7 +101,7 @@ class Watched:
 
 
 def worker_that_knows(version: int, standbys: OpenedStandbys) -> Participant[PendingRecord]:
-    """A worker that has read a control record with these standbys."""
+    """Return a worker that has read a control record with these standbys."""
     participant = Watched().participant
     latest = participant.replica.latest
     assert latest is not None
@@ -129,7 +129,7 @@ def stores_that_know(version: int, standbys: OpenedStandbys) -> StandbyStores:
 def test_a_standby_is_succeeded_once_all_that_are_planned_are_open(
     version: int, standbys: OpenedStandbys, *, is_succeeded: bool
 ) -> None:
-    """As control records say, which older ones do not."""
+    """Control records name open standbys; those of older versions do not."""
     stores = stores_that_know(version, standbys)
     assert stores.is_succeeded(0, ("b", "c")) == is_succeeded
     assert stores.is_succeeded(0, ()), "nobody is to have one"
@@ -163,7 +163,7 @@ def test_a_worker_knows_its_shards_without_an_open_standby(
 def test_a_worker_reports_its_standbys_until_control_records_name_them(
     version: int, standbys: OpenedStandbys, *, is_news: bool
 ) -> None:
-    """An index without documents has no other reports."""
+    """Such reports are needed, because an index without documents has no others."""
     assert worker_that_knows(version, standbys).has_standby_news == is_news
 
 
@@ -198,7 +198,7 @@ def leader_of(watched: Watched, ask_log: Callable[[], Awaitable[None]]) -> Leade
 async def test_a_standby_gives_a_leader_time_after_the_log_was_silent(
     log_seconds: float, leads: list[bool]
 ) -> None:
-    """The leader waited for the log as well: it decides as soon as that is back."""
+    """The leader waited for the log too, and decides as soon as the log is back."""
     watched = Watched()
     answers = [log_seconds]
 

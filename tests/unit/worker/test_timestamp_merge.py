@@ -1,4 +1,4 @@
-"""Records of several partitions are taken by their timestamps, and no partition is passed over."""
+"""Records of several partitions are taken by their timestamps, and no partition is skipped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TURNS_PASSED = timestamp_merge._TURNS_PASSED
 
 
 class Record:
-    """As much of a message as its order depends on."""
+    """The fields of a message on which its order depends."""
 
     def __init__(self, offset: int, time_ms: int, size: int = 10) -> None:
         self.place = offset
@@ -43,7 +43,7 @@ class Record:
 
 
 class Merged:
-    """A merge of several queues, and a clock that goes by hand."""
+    """A merge of several queues, with a clock that the test moves by hand."""
 
     def __init__(self, count: int) -> None:
         self.clock = ManualClock()
@@ -233,7 +233,7 @@ def test_each_record_comes_once_in_the_order_of_its_partition(
 
 
 def bytecodes(work: Callable[[], object]) -> int:
-    """How many bytecodes of the merge 50 calls run: their cost, whatever the machine does."""
+    """Return the number of bytecodes that 50 calls run in the merge, as a cost without noise."""
     count = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Any:  # noqa: ANN401 - itself
@@ -255,7 +255,7 @@ def bytecodes(work: Callable[[], object]) -> int:
 
 
 def assert_costs_the_same(turn: Callable[[Merged], None], *, backlogs: bool) -> None:
-    """Play turns among 10 and 1,000 partitions, with backlogs in all of them or in none."""
+    """Compare turns with 10 and 1,000 partitions, with backlogs in all of them or in none."""
     costs = []
     for count in (10, 1000):
         merged = Merged(count)
@@ -269,7 +269,7 @@ def assert_costs_the_same(turn: Callable[[Merged], None], *, backlogs: bool) -> 
 
 
 def test_a_turn_costs_the_same_among_ten_backlogs_and_a_thousand() -> None:
-    """Only what the heap does grows, with the logarithm of its size."""
+    """Only the work of the heap grows, with the logarithm of its size."""
 
     def turn(merged: Merged) -> None:
         ((partition, _times),) = merged.take(1)

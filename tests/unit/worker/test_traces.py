@@ -80,7 +80,7 @@ def attributes(span: ReadableSpan) -> dict[str, object]:
 
 
 def span_id(pending: PendingRecord) -> str:
-    """The span that the record's traceparent names."""
+    """Return the span that the record's traceparent names."""
     version, trace, span, flags = dict(pending.record.headers)[PARENT].decode().split("-")  # type: ignore[union-attr]
     assert (version, trace, flags) == ("00", TRACE, "01")
     return span
@@ -186,7 +186,7 @@ def test_documents_beyond_the_limit_go_on_without_a_span(
 
 
 class Collector(HTTPServer):
-    """An OpenTelemetry collector, which keeps the bodies of what is sent to it."""
+    """An OpenTelemetry collector, which keeps the bodies of its requests."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Requests)
@@ -202,7 +202,7 @@ class _Requests(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ def collector() -> Iterator[Collector]:
 
 
 def traces_sent_to(port: int, monkeypatch: pytest.MonkeyPatch) -> DocumentTraces:
-    """The traces of a worker with one document that has ended and was not sent yet."""
+    """Make traces of a worker with a document whose spans have ended and are not sent yet."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
     traces = document_traces(Settings(traces=TraceExport.OTLP), "worker")
     parent = (PARENT, f"00-{TRACE}-{SPAN}-01".encode())

@@ -1,1 +1,1 @@
-"""Tests of the index of a worker: what look-ups meet."""
+"""Tests of the index of a worker: what look-ups find."""

@@ -1,4 +1,4 @@
-"""Prints of documents, segments as files have them, and what a look-up is compared with."""
+"""Prints of documents, segments as in files, and the expected results of look-ups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simhash_core.index.segment import Segment, build_segment, columns_of, segme
 
 
 def in_a_file(scheme: BlockScheme, rows: Rows, shards: int = 1) -> Segment:
-    """Return the segment of a file; the slots of the rows are the numbers of its shards."""
+    """Return the segment of a file, in which the rows' slots are the numbers of shards."""
     built = build_segment(scheme, rows)
     return segment_of(scheme, *columns_of(built, with_times=False, shards=shards))
 
@@ -28,7 +28,7 @@ Found = list[tuple[int, int, int]]
 
 
 def random_prints(scheme: BlockScheme, count: int, seed: int, originals: int = 40) -> Prints:
-    """Copies of few documents, each with some bits flipped and some bands changed.
+    """Return copies of few documents, each with some bits flipped and some bands changed.
 
     Every tenth has no sketch.
     """
@@ -49,7 +49,7 @@ def random_prints(scheme: BlockScheme, count: int, seed: int, originals: int = 4
 
 
 def scanned(scheme: BlockScheme, asked: Prints, held: Prints) -> Found:
-    """Row, distance and sequence number of all near pairs, by comparing all with all."""
+    """Return row, distance and sequence number of all near pairs, by comparing all pairs."""
     found = []
     theirs = bucket_values(scheme, held)
     for row, own in enumerate(bucket_values(scheme, asked)):

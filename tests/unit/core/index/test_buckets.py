@@ -1,4 +1,4 @@
-"""Bands as buckets, overloaded buckets, and documents that go: a look-up is what a scan says."""
+"""Look-ups give the result of a scan: with bands, full buckets, and removed documents."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_overloaded_buckets_lose_nothing(
 def test_ranges_of_a_block_and_its_tag_lose_nothing(
     monkeypatch: pytest.MonkeyPatch, tag_bits: int
 ) -> None:
-    """The ranges are those of a large segment."""
+    """A large segment has such ranges."""
     monkeypatch.setattr(bucket_columns, "tag_bits_of_ranges", lambda _scheme, _documents: tag_bits)
     drawn = np.random.default_rng(tag_bits)
     whole = drawn.integers(0, 2**64, (1 << 16, 1), dtype=np.uint64)
@@ -138,7 +138,7 @@ def test_row_numbers_take_three_bytes(numbers: list[int]) -> None:
 
 
 def test_the_published_sizes() -> None:
-    """The average bucket of 2^33 documents has 131,072 and μ is 2; 48 bits are left of 64."""
+    """With 2^33 documents a bucket has 131,072 on average and μ is 2; 48 of 64 bits remain."""
     assert overload_threshold(16, 2**33) == 393_216
     assert slice_bits(CLASSIC, 0) == 12
     whole = np.frombuffer(b"\x00\x00\xff\xf0\x00\x00\x00\x01", dtype=np.uint64).reshape(1, 1)
@@ -191,7 +191,7 @@ def test_what_is_gone_is_not_met(monkeypatch: pytest.MonkeyPatch, memtable: int,
 
 
 def test_a_file_takes_the_place_of_rows() -> None:
-    """It has the earliest of both slots, and what is removed while it is made is not met."""
+    """It has the earliest rows of both slots; look-ups do not find what is removed meanwhile."""
     held, asked = random_prints(CLASSIC, 900, 9), random_prints(CLASSIC, 60, 10)
     index, slot = index_of(CLASSIC, held)
     other = index.open_slot()

@@ -1,4 +1,4 @@
-"""The index meets what a scan of all documents would, however they came, and whosever they are."""
+"""The index finds what a scan of all documents finds, for any history and any shards."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ONE = bare_prints(np.array([[0x0011223344556677]], dtype=np.uint64))
 
 
 def prints_of(scheme: BlockScheme, count: int, seed: int) -> list[bytes]:
-    """Fingerprints of few different bytes, so that blocks are shared."""
+    """Return fingerprints of few different bytes, so that many share blocks."""
     chance = random.Random(seed)
     return [bytes(chance.choices((0, 1, 0x80, 0xFF), k=scheme.bits // 8)) for _ in range(count)]
 
@@ -57,7 +57,7 @@ def words_of(scheme: BlockScheme, prints: list[bytes]) -> Prints:
 def test_look_ups_meet_all_that_was_added(
     scheme: BlockScheme, steps: list[tuple[str, int]], seed: int
 ) -> None:
-    """Memtable and segments are short; shards come and go, and some are hidden."""
+    """Memtable and segments are small; shards come and go, and some are hidden."""
     held: dict[int, bytes] = {}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(document_index, "MEMTABLE_DOCUMENTS", 16)
@@ -104,7 +104,7 @@ def test_look_ups_meet_all_that_was_added(
 
 
 def test_one_part_is_not_copied() -> None:
-    """Millions of documents are not in memory twice while a segment file is made."""
+    """Otherwise millions of documents would be in memory twice while a segment file is made."""
     prints = words_of(CLASSIC, prints_of(CLASSIC, 4, 1))
     rows = Rows(np.arange(4, dtype=np.uint64), np.zeros(4, dtype=np.uint16), prints)
     assert joined_rows([rows]) is rows
@@ -114,21 +114,21 @@ def test_one_part_is_not_copied() -> None:
 
 
 def met(index: DocumentIndex) -> list[tuple[int, int]]:
-    """The sequence numbers and slots of what is near ``ONE``."""
+    """Return the sequence numbers and slots of the documents near ``ONE``."""
     pairs = index.pairs(ONE)
     return sorted(zip(pairs.sequences.tolist(), pairs.slots.tolist(), strict=True))
 
 
 class Files:
-    """Shards in files of one index, each with what its store would say. The model is ``held``."""
+    """Shards in files of one index, each with the data of its store; the model is ``held``."""
 
     def __init__(self, *, merges_inline: bool) -> None:
         self.index = DocumentIndex(CLASSIC)
         if not merges_inline:
             self.index.inline_documents = 2
-        self.slots: dict[int, int] = {}  # of the shards that are open
-        self.hidden: set[int] = set()  # those of them that are not looked up yet
-        self.held: dict[int, list[int]] = {}  # all that a shard has, open or not
+        self.slots: dict[int, int] = {}  # slots of the open shards
+        self.hidden: set[int] = set()  # open shards in which look-ups do not search yet
+        self.held: dict[int, list[int]] = {}  # all documents of each shard, open or not
         self.claims: dict[int, list[tuple[Segment, int, tuple[int, int]]]] = {}
         self.segments: list[Segment] = []
         self.number = 0
@@ -165,7 +165,7 @@ class Files:
         self.hidden.discard(shard)
 
     def begin_or_end_merge(self) -> None:
-        """Make one segment in memory of several, beside what is done to the index meanwhile."""
+        """Begin or end merging several segments in memory, while the index changes."""
         if self.merge is not None:
             self.index.merged(self.merge, self.merge.build())
             self.merge = None
@@ -184,7 +184,7 @@ class Files:
             self.index.remove(self.slots[shard], np.array([gone], dtype=np.uint64))
 
     def begin(self, which: int) -> None:
-        """Begin to file what is in memory, but for the newest, or some of the files."""
+        """Begin to write a file of the memory's segments except the newest, or of some files."""
         shards = sorted(self.slots)
         if which % 2 and self.segments:
             files = self.segments[: 1 + which // 2]
@@ -203,7 +203,7 @@ class Files:
         return max((last + 1 for _, _, (_, last) in self.claims[shard]), default=0)
 
     def end(self, opened: dict[int, int]) -> None:
-        """End it, as a keeper of files does; ``opened``: the slots when it began."""
+        """End it, as a keeper of files does; ``opened`` has the slots at the beginning."""
         assert self.under_way is not None
         filing, shards, files, slots = self.under_way
         self.under_way = None
@@ -222,7 +222,7 @@ class Files:
         self.index.end_filing()
 
     def delete(self, files: list[Segment]) -> None:
-        """Forget files; a shard that claims one loses that and what comes after it."""
+        """Delete files; a shard that names one loses its claim to it and to the later files."""
         self.segments = [each for each in self.segments if not any(each is one for one in files)]
         for claims in self.claims.values():
             claims.sort(key=lambda each: each[2])
@@ -265,7 +265,7 @@ KINDS += [*["begin"] * 3, *["end"] * 3]
 def test_shards_that_come_and_go_share_files(
     steps: list[tuple[str, int]], merges_inline: bool
 ) -> None:
-    """A shard comes back to its rows in files, while files are made and segments are merged."""
+    """A shard that comes back finds its rows in files, while files are made and merged."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(document_index, "MEMTABLE_DOCUMENTS", 3)
         files = Files(merges_inline=merges_inline)
@@ -320,7 +320,7 @@ def test_near_rows_are_those_of_a_scan(profile: str, sizes: tuple[int, int]) -> 
 
 
 def test_fingerprints_that_differ_in_every_bit_are_far() -> None:
-    """The differing bits are more than a byte can count."""
+    """The number of differing bits does not fit into a byte."""
     scheme = profile_named("wide").scheme()
     keys, times = np.ones((1, scheme.bands), dtype=np.uint32), np.zeros(1, dtype=np.int64)
     zeros = Prints(np.zeros((1, 4), dtype=np.uint64), keys, times)

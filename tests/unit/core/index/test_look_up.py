@@ -1,4 +1,4 @@
-"""Asking about one document: its match, its neighbours, and what its buckets hold."""
+"""The look-up of one document: its match, its neighbours, and the size of its buckets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.core.log.made_to_order import NEARNESS, A, Made, columns_of, fli
 
 
 def look_up_in(held: Sequence[Made], nearness: Nearness = NEARNESS, offset: int = 0) -> LookUp:
-    """A look-up in an index of the documents of a packet, all unique."""
+    """Return a look-up in an index of one packet, all of whose documents are unique."""
     packet = packet_of(held)
     new = NewEntries(offset, packet, np.arange(len(held)))
     store = MemoryEntries()

@@ -1,4 +1,4 @@
-"""Documents, packets and logs that tests write by hand: 64 bits in 4 blocks of 16."""
+"""Documents, packets and logs for tests: fingerprints have 64 bits in 4 blocks of 16."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ T = TypeVar("T")
 
 
 class Made(NamedTuple):
-    """A document. Without a fingerprint it is undecidable; without content, like no other.
+    """A document. Without a fingerprint it is undecidable; without content, it equals no other.
 
-    Without ``name`` and ``time_ms`` it has those of its raw offset.
+    The defaults of ``name`` and ``time_ms`` are made from its raw offset.
     """
 
     fingerprint: bytes
@@ -56,7 +56,7 @@ class Made(NamedTuple):
 
 
 def flipped(fingerprint: bytes, *bits: int) -> bytes:
-    """Change bits, of which the first is 0."""
+    """Flip bits; the first one has the number 0."""
     number = int.from_bytes(fingerprint)
     for bit in bits:
         number ^= 1 << len(fingerprint) * 8 - 1 - bit
@@ -143,7 +143,7 @@ BEGINS = control(NO_CONTROL, leads=True)
 def worker_with(
     *partitions: int, end: int = 0, position: int = 0, nearness: Nearness = NEARNESS
 ) -> Participant[str]:
-    """A worker with shards without documents, whose session has begun."""
+    """Return a worker with empty shards, whose session has begun."""
     worker: Participant[str] = Participant("worker", nearness)
     for partition in partitions:
         progress = Progress(chain(partition), 0, position, NO_CONTROL)
@@ -181,13 +181,13 @@ def report(
     matches: Sequence[Match] = (),
     held: Sequence[Removal] = (),
 ) -> Report:
-    """Return the report on one bundle; ``at`` is the control record that was applied."""
+    """Return the report on one bundle; ``at`` is the last applied control record."""
     made = [Found(offset, [*matches], None, [*held])] if matches or held else []
     return Report("w", [*shards], at, offset, offset + 1, made, dict.fromkeys(shards, 0))
 
 
 def batch(documents: Sequence[Made | None], first: int = 0) -> RawBatch[str]:
-    """Raw records named by their offsets; None is no document."""
+    """Return raw records named by their offsets; None is no document."""
     count = len(documents)
     columns = columns_of([each or FAR[0] for each in documents], first)
     rows = [row for row, each in enumerate(documents) if each is not None]

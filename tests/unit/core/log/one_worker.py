@@ -1,7 +1,7 @@
-"""One worker with one shard and its log, for worked examples: what it says of documents, in order.
+"""One worker with one shard and its log, for worked examples of verdicts.
 
-Documents have names for ids. Two documents are near where their texts are equal, or differ in
-their last character alone; other texts are far from each other.
+Documents have names for ids. Two documents are near if their texts are equal or differ only in the
+last character; other texts are far from each other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LIMIT = BundleLimit(documents=1_000, size=1 << 20)
 
 
 def doc(name: str, text: str = "", time_ms: int = 0, scope: str = "") -> Made:
-    """A document; with no ``text`` it is a delete of ``name``."""
+    """Return a document; without ``text`` it is a delete of ``name``."""
     digest = blake2b(text.encode(), digest_size=16).digest()
     whole = int.from_bytes(blake2b(text[:-1].encode(), digest_size=8).digest())
     near = (whole ^ ord(text[-1]) % 8).to_bytes(8) if text else b""
@@ -30,7 +30,7 @@ def doc(name: str, text: str = "", time_ms: int = 0, scope: str = "") -> Made:
 
 
 def docs(text: str) -> list[Made]:
-    """Documents and deletes in words: ``name=text/scope@time_ms``, and ``-name``."""
+    """Return documents and deletes, written as ``name=text/scope@time_ms`` and ``-name``."""
     pattern = re.compile(r"-?(\w+)(?:=(\w+))?(?:/(\w+))?(?:@(\d+))?")
     return [
         doc(name, what, int(time_ms or 0), scope)
@@ -39,7 +39,7 @@ def docs(text: str) -> list[Made]:
 
 
 class Story(NamedTuple):
-    """Packets and what is put out, as ``documents: sayings``; ``left``: entries at the end."""
+    """Packets and outputs, as ``documents: verdicts``; ``left`` counts the entries at the end."""
 
     nearness: Nearness
     steps: Sequence[str]
@@ -73,7 +73,7 @@ def said_of(output: Output[Made]) -> str:
 
 class OneWorker:
     def __init__(self, nearness: Nearness, *, now_ms: int = 1 << 40) -> None:
-        """``now_ms``: when the log takes everything in."""
+        """``now_ms`` is the log's time of all records."""
         self.participant: Participant[Made] = Participant("worker", nearness)
         self.store = MemoryEntries()
         self.log: list[LogRecord] = []
@@ -84,7 +84,7 @@ class OneWorker:
         self.expired_before = 0
 
     def says(self, *documents: Made) -> list[str]:
-        """Read raw records, all of one packet; return what is put out."""
+        """Read raw records, all of one packet; return the outputs."""
         first = self._read
         self._read += len(documents)
         columns = columns_of(documents, first)
@@ -97,7 +97,7 @@ class OneWorker:
         return said
 
     def restart(self) -> None:
-        """Begin again with what was committed, in a new session."""
+        """Start a new session from the last commit."""
         self.participant.begin(len(self.log))
         for offset in range(self.participant.replica.position, len(self.log)):
             self.participant.read(offset, self.log[offset], self.now_ms)

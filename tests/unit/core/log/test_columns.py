@@ -1,4 +1,4 @@
-"""Documents as columns, and verdicts from them: nothing of a document is lost on the way."""
+"""Documents become columns and columns become verdicts, without any loss."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Led:
     """A leader with the log that it appends to and reads back."""
 
     def __init__(self, *heads: tuple[Chain, int]) -> None:
-        """``heads``: as a leader before left them."""
+        """``heads`` are those of an earlier leader."""
         self.replica = Replica(0, -1)
         self.decider = Decider("leader.2", NEARNESS)
         self.log: list[LogRecord] = []
@@ -77,12 +77,12 @@ class Led:
         at: int | None = None,
         held: Sequence[Removal] = (),
     ) -> None:
-        """``at``: the control record that the shards had applied; usually the term's first."""
+        """``at`` is the control record that the shards had applied, usually the term's first."""
         control_at = self.began if at is None else at
         self.decider.report(report(shards, offset, control_at, matches, held))
 
     def decide(self, limit: int = MANY) -> Control | None:
-        """Let the leader decide, and its record be appended and read."""
+        """Let the leader decide; append and read its record."""
         record = self.decider.decide(self.replica, limit)
         if record is not None:
             self.decider.appended(self.append(record))
@@ -92,11 +92,10 @@ class Led:
         return [each.offset for each in present(self.decide(limit)).decisions]
 
     def matches(self) -> list[tuple[int, int | None]]:
-        """Decide; return the rows with the originals' numbers of the one bundle that is next."""
+        """Decide the next bundle; return its duplicate rows with their originals' numbers."""
         return [(each.row, each.sequence) for each in self.decision().matches]
 
     def decision(self) -> Decision:
-        """Decide the one bundle that is next."""
         (decision,) = present(self.decide(1)).decisions
         return decision
 
@@ -157,7 +156,7 @@ SOME_COUNT = bundle(
 
 
 def test_packets_of_a_bundle_count_each_by_itself(led: Led) -> None:
-    """A document of a packet that does not count is no duplicate, and no original."""
+    """A document of a packet that does not count is neither a duplicate nor an original."""
     asked = led.append(SOME_COUNT)
     later = led.append(bundle_of([Made(A), HI, Made(B)], 4, 2))
     led.report([1], asked, found(3, 0, 77))
@@ -180,7 +179,7 @@ def named(name: bytes, number: int, *, is_delete: bool = False) -> Made:
 
 
 def test_rows_remove_entries_of_other_packets_of_their_bundle(led: Led) -> None:
-    """Not rows of a packet that does not count, and not those of one that comes later."""
+    """They do not remove those of a packet that does not count, or that comes later."""
     delete = named(b"a", 0, is_delete=True)
     log = [
         bundle_of([named(b"a", 1), named(b"b", 2)]),
@@ -279,7 +278,7 @@ def recent() -> RecentUniques:
 
 
 def near(recent: RecentUniques, document: Made) -> list[tuple[int, int]]:
-    """Distances and sequence numbers of what is near a document."""
+    """Return distances and sequence numbers of the documents near ``document``."""
     return [each[1:] for each in recent.near(prints_of(NEARNESS.scheme, columns_of([document])))]
 
 
@@ -288,7 +287,7 @@ def kept(recent: RecentUniques, documents: range) -> list[int]:
 
 
 def test_document_is_kept_until_its_record_is_known(recent: RecentUniques) -> None:
-    """What is not appended yet is never forgotten."""
+    """A document without an appended record is never forgotten."""
     recent.add(6, bundle_of([FAR[1], FAR[2]]), np.array([1]))
     assert near(recent, FAR[1]) == []
     assert near(recent, Made(flipped(FAR[2].fingerprint, 0, 9))) == [(2, sequence_number(6, 1))]

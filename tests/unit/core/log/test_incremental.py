@@ -1,8 +1,8 @@
-"""What a worker keeps in step as it reads the log is what it would compute from all of it.
+"""The state that a worker updates while it reads the log equals the state computed from all of it.
 
-A worker reads bundles, queries and control records in any order that a log may have, reports bit by
-bit, begins new sessions and commits. After each step, what it knows of the undecided is compared
-with a pass over all of it.
+A worker reads bundles, queries and control records in any order that a log may have, reports in
+parts, begins new sessions and commits. After each step, its state of the undecided documents is
+compared with a pass over all of them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ PACKETS = st.lists(
 
 
 def read_as(rows: list[tuple[bytes, bool]], first: int) -> DocumentColumns:
-    """Columns of documents with these ids; True: it is a delete."""
+    """Return columns of documents with these ids; True marks a delete."""
     made = [
         far._replace(name=name, is_delete=is_delete)
         for far, (name, is_delete) in zip(FAR, rows, strict=False)
@@ -61,7 +61,7 @@ def read_as(rows: list[tuple[bytes, bool]], first: int) -> DocumentColumns:
 
 
 def without_some(columns: DocumentColumns) -> DocumentColumns:
-    """The documents of records of which each fourth is none, as this worker reads them."""
+    """Return the documents as this worker reads them: every fourth record is no document."""
     return columns.take(np.flatnonzero(columns.offsets % 4 != 3))
 
 
@@ -69,7 +69,7 @@ Removing = dict[bytes, list[int]]
 
 
 def removing(replica: Replica, *, replaces: bool) -> list[tuple[int, Removing]]:
-    """The ids that undecided bundles remove, with their rows that do, by a pass over all."""
+    """Return the ids that undecided bundles remove, with the rows, by a pass over all."""
     assert replica.heads is not None
     heads = Heads(replica.heads.columns())
     found: list[tuple[int, Removing]] = []
@@ -151,7 +151,7 @@ class Reading(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 5), removes=st.booleans())
     def decide(self, count: int, removes: bool) -> None:
-        """The leader decides the next bundles, as it must; what it takes out is anything unique."""
+        """The leader decides the next bundles in order; it may remove any unique document."""
         decisions = []
         for offset in [*self.undecided][:count]:
             item = self.undecided.pop(offset)
@@ -186,14 +186,14 @@ class Reading(RuleBasedStateMachine):
 
     @rule()
     def told_heads(self) -> None:
-        """A command tells heads that follow from nothing: a shard was loaded."""
+        """A command that loaded a shard appends heads that do not follow from records."""
         head = self.heads.get(chain(9), 0)
         self.heads[chain(9)] = head + 5
         self.append_control([], leads=True)
 
     @rule()
     def refused(self) -> None:
-        """A leader that was succeeded appends a record that nobody heeds."""
+        """A leader that has a successor appends a record that all readers ignore."""
         self.append(Control(self.control - 1, "old.1", False, [], ChainHeads(), 0))
 
     def append_control(self, decisions: list[Decision], *, leads: bool) -> None:
@@ -211,7 +211,7 @@ class Reading(RuleBasedStateMachine):
 
     @rule(limit=st.integers(1, 9))
     def report(self, limit: int) -> None:
-        """What comes again is looked up first; so many documents at a time, or one bundle."""
+        """Report on repeated bundles first, up to ``limit`` documents, or on one bundle."""
         undecided = self.worker.replica.undecided
         expected = self.next_to_look_up(limit)
         has_to_report = self.worker.has_to_report
@@ -243,7 +243,7 @@ class Reading(RuleBasedStateMachine):
 
     @rule(limit=st.integers(0, 4))
     def report_again(self, limit: int) -> None:
-        """A report may be lost. All comes again up to the last one that must."""
+        """A report may be lost: then all bundles up to the last one needed are reported again."""
         undecided = [*self.worker.replica.undecided]
         lost = [each for each in undecided[:limit] if each < self.looked_up_before]
         lost = [each for each in lost if each not in self.again]
@@ -305,16 +305,16 @@ class Reading(RuleBasedStateMachine):
         return ready
 
     def in_log_to(self, chain: Chain) -> int:
-        """The last raw offset of an undecided packet, by a pass over all of them."""
+        """Return the last raw offset of an undecided packet, by a pass over all of them."""
         assert self.worker.caught_up
         own = self.segments_of(chain)
         return max((segment.last for _, segment in own), default=NO_OFFSET)
 
-    # ---- what it knows
+    # ---- its state
 
     @invariant()
     def next_is_first(self) -> None:
-        """What comes next, in the whole log and in each chain, is the first that is undecided."""
+        """The next bundle of the log, and of each chain, is the first undecided one."""
         undecided = self.worker.replica.undecided
         offsets = sorted(undecided)
         assert [*undecided] == offsets
@@ -347,10 +347,10 @@ class Reading(RuleBasedStateMachine):
 
     @invariant()
     def views_are_those_of_a_pass_over_all(self) -> None:
-        """What is looked up next sees what it would see after a pass over all that is undecided."""
+        """The next look-up has the same view as after a pass over all undecided bundles."""
         replica = self.worker.replica
         if replica.heads is None or len(self.log) % 3:
-            return  # a view goes through the bundles: now and then several records come first
+            return  # a view goes through all bundles, so only check it after several records
         begun = UndecidedRemovals(replaces=self.replaces)
         begun.begin(replica)
         kept = self.worker._reporter._removals
@@ -376,7 +376,7 @@ def seen_before(removals: UndecidedRemovals, offset: int) -> dict[bytes, int]:
 
 
 def comparable(ready: ShardReady[str]) -> tuple[object, ...]:
-    """What is ready, without what is compared by identity alone."""
+    """Return the ready outputs without objects that are only compared by identity."""
     outputs, entries, following, removed, expired_before = ready.ready
     new = [(each.log_offset, each.rows.tolist()) for each in entries]
     verdicts = [(each.record, str(type(each.verdict))) for each in outputs]

@@ -1,4 +1,4 @@
-"""Deciding document by document: who is unique, and whom a duplicate names."""
+"""Decisions document by document: which are unique, and which originals duplicates name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.unit.core.log.made_to_order import NEARNESS, SCHEME, A, Made, flipped
 def decide(
     documents: Sequence[Made], sizes: Sequence[int] = (), nearness: Nearness | None = None
 ) -> dict[int, Match]:
-    """Decide documents in packets of these sizes, the rest one by one; matches by offset."""
+    """Decide documents in packets of ``sizes``, the rest one by one; return matches by offset."""
     store = MemoryEntries()
     nearness = nearness or NEARNESS
     words = nearness.scheme.bits // 64
@@ -80,7 +80,7 @@ def test_sketches_that_do_not_agree_are_not_near() -> None:
 def test_any_packets_give_what_a_scan_gives(
     scheme: BlockScheme, seed: int, sizes: list[int], compared: int
 ) -> None:
-    """More documents than are ``compared`` with each other are compared by buckets."""
+    """Up to ``compared`` documents are compared in pairs, more by buckets."""
     chance = random.Random(seed)
     centres = [chance.randbytes(scheme.bits // 8) for _ in range(3)]
     documents = []

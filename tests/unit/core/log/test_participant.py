@@ -48,14 +48,14 @@ def bundles(worker: Participant[str], limit: BundleLimit = LIMIT) -> list[Bundle
 
 
 def originals(made: Report) -> list[list[int]]:
-    """The sequence numbers of what was found, by bundle."""
+    """Return the sequence numbers of the found originals, by bundle."""
     return [[match.sequence for match in each.matches] for each in made.found]
 
 
 def is_waiting(
     worker: Participant[str], offset: int, leader: str | None, missing: dict[int, str | None]
 ) -> bool:
-    """Whether a bundle waits for these; return whether it is this worker's own turn."""
+    """Check what a bundle waits for; return whether this worker must act."""
     found = present(worker.waits_for())
     assert found == Waiting(offset, leader, missing, own_turn=found.own_turn)
     return found.own_turn
@@ -172,7 +172,7 @@ def test_a_full_bundle_is_followed_by_the_next(
 
 
 def test_each_shard_takes_its_packet_of_a_bundle() -> None:
-    """A packet that does not count is sent again, whatever the others of its bundle do."""
+    """A packet that does not count is sent again, independent of the others in its bundle."""
     worker = worker_with(1, 2, 3)
     for partition in (1, 2, 3):
         worker.shards[partition].stream.add(batch(FAR[5 * partition - 5 : 5 * partition - 3]))
@@ -202,7 +202,7 @@ def count_calls(
 
 
 def test_a_report_goes_through_no_more_than_it_is_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bundle is gone through once, however many wait."""
+    """A bundle is processed once, even if many wait."""
     worker = worker_with(1, nearness=Nearness(NEARNESS.scheme, None, replaces=True))
     read(worker, BEGINS, *(bundle_of([FAR[n % 16]], n - 1) for n in range(2_000)))
     seen = Counter[str]()
@@ -213,7 +213,7 @@ def test_a_report_goes_through_no_more_than_it_is_on(monkeypatch: pytest.MonkeyP
 
 
 def test_shards_without_news_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only shards that were read or decided of are asked; for positions, all of them are."""
+    """Only shards with read or decided records are checked; for positions, all are."""
     worker = worker_with(*range(1, 101))
     heads = [(chain(number), -1) for number in range(1, 101)]
     read(worker, control(NO_CONTROL, leads=True, heads=heads, following=1))

@@ -120,7 +120,7 @@ def test_reading_begins_with_the_record_in_force() -> None:
 
 
 def test_control_record_before_a_position() -> None:
-    """What comes before a position that is needed is forgotten, and nothing else."""
+    """Control records before the needed position are forgotten, and no others."""
     replica, _ = replica_of(
         [control(NO_CONTROL), bundle_of(FAR[:1]), control(7), control(0, [Decision(1, [])])]
     )

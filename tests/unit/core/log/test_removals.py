@@ -102,7 +102,7 @@ def test_the_log_names_what_was_taken_out() -> None:
 
 
 def test_a_view_hides_what_is_gone_for_a_row() -> None:
-    """What is taken out before a packet is hidden from all rows, what is in it from later ones."""
+    """Removals before a packet hide entries from all its rows; those in it, from later rows."""
     view = View(100, 10, {b"gone": 50, b"later": 200}, {b"own": [2, 5]})
     assert view.hides(0, 9, "kept")  # expired
     assert not view.hides(0, 10, "kept")

@@ -1,4 +1,4 @@
-"""Which shards have reported on what is undecided, and what they found."""
+"""Which shards have reported on undecided bundles, and what they found."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def report_of(
     *,
     control: int = BEGAN,
 ) -> Report:
-    """Return a report on a range of the log; ``found`` has the offsets where anything was found."""
+    """Return a report on a range of the log; ``found`` has the offsets with findings."""
     return Report(worker, shards, control, first, end, [Found(each, []) for each in found], {})
 
 
@@ -76,7 +76,7 @@ def test_decided_bundles_are_forgotten() -> None:
 
 
 def test_no_more_findings_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A report counts up to the first finding without room; what is decided makes room."""
+    """A report counts up to the first finding over the limit; decisions make room."""
     monkeypatch.setattr(decider, "KEPT_FOUND_MAX", 3)
     reports = begun(1)
     reports.add(report_of("a", [1], 0, 9, [0, 2, 4, 6, 8]))
@@ -91,7 +91,7 @@ def test_no_more_findings_are_kept_than_there_is_room_for(monkeypatch: pytest.Mo
 
 
 def test_of_early_reports_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A report takes the room of its findings and one more; one without a range takes none."""
+    """A report takes room for its findings and one more; one without a range takes none."""
     monkeypatch.setattr(decider, "KEPT_FOUND_MAX", 5)
     reports = ShardReports()
     reports.add(report_of("a", [1], 0, 12, range(12)))  # too many to be kept
@@ -103,7 +103,7 @@ def test_of_early_reports_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_who_reported_last_on_a_shard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers without a range tell their shards too, and before the term."""
+    """Reports without a range, and those before the term, name shards too."""
     monkeypatch.setattr(decider, "_REPORTERS_MAX", 2)
     reports = ShardReports()
     for worker, shards in (("a", [1, 2]), ("b", [1]), ("a", [2])):
@@ -116,7 +116,7 @@ def test_who_reported_last_on_a_shard(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_workers_that_reported_on_nothing_undecided_are_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each start of a worker has a new name."""
+    """This is needed because each start of a worker has a new name."""
     monkeypatch.setattr(decider, "_DROPPED_AT_MIN", 4)
     reports = begun(1, 2)
     reports.add(report_of("stays", [2], 0, 1_000))
@@ -136,7 +136,7 @@ ENDS = st.integers(0, 12)
 def test_a_bundle_waits_for_each_shard_that_nobody_reported_on(
     steps: list[tuple[str, set[int], int, int] | set[int] | None],
 ) -> None:
-    """A step is a report on a range, shards that have documents now, or a decision."""
+    """A step is a report on a range, a set of shards with documents, or a decision."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(decider, "_DROPPED_AT_MIN", 3)
         patched.setattr(decider, "_KNOWN_SETS_MAX", 2)
@@ -168,7 +168,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_ranges_are_sets_of_offsets(steps: list[list[int]]) -> None:
-    """Two numbers add a range, in any order; one forgets what is before it."""
+    """Two numbers add a range, in any order; one number forgets everything before it."""
     covered = decider._Covered(1)
     offsets: set[int] = set()
     forgotten = 0

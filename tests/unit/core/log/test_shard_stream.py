@@ -1,4 +1,4 @@
-"""The documents of one raw partition: sent once if all goes well, put out in raw order."""
+"""The documents of one raw partition are sent once without faults, and output in raw order."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def records(ready: Ready[str]) -> list[str]:
 
 
 BATCH_SIZE = 3 * (8 + len("document 0"))
-"""The bytes of the columns of three documents: fingerprints and ids."""
+"""The size of the columns of three documents: fingerprints and ids."""
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ BATCH_SIZE = 3 * (8 + len("document 0"))
 def test_packets_have_so_many_documents_and_bytes(
     stream: ShardStream[str], documents: int, size: int, expected: list[tuple[int, int]]
 ) -> None:
-    """Documents are cut within a batch, bytes between batches; the rest of a batch follows."""
+    """The limit of documents cuts within a batch, that of bytes between batches."""
     stream.add(batch([*FAR[:3], None]))
     stream.add(batch([None], 4))
     stream.add(batch([FAR[5], FAR[6]], 5))
@@ -133,7 +133,7 @@ def test_whether_the_next_record_waits_for_a_verdict(stream: ShardStream[str]) -
 
 
 def test_what_is_in_the_log_is_not_sent(stream: ShardStream[str]) -> None:
-    """Sending begins in the middle of a batch, after what is in the log, decided or not."""
+    """Sending begins in the middle of a batch, after the documents in the log, decided or not."""
     stream.add(batch(FAR[:6]))
     stream.heads_known(1)
     in_log = [bundle(packet(FAR[:1], partition=1), packet(FAR[2:4], 1)), bundle_of(FAR[2:3], 1)]
@@ -214,7 +214,7 @@ def test_outputs_are_limited_and_change_nothing(stream: ShardStream[str]) -> Non
 def test_document_that_its_packet_does_not_have_is_put_out_without_a_verdict(
     stream: ShardStream[str],
 ) -> None:
-    """Its former owner read the second record as no document, and the third as one."""
+    """The previous owner read the second record as no document, and the third as a document."""
     stream.add(batch([FAR[0], FAR[1], None]))
     former = packet(FAR[:3])
     former = Packet(former.chain, former.sender, -1, 2, former.columns.take(np.array([0, 2])))
@@ -239,7 +239,7 @@ def test_record_waits_that_an_undecided_packet_may_have_as_a_document(
 def test_position_is_before_what_is_not_put_out(
     stream: ShardStream[str], following: int, position: int
 ) -> None:
-    """Packets at 1 and 2 were decided at 3; where all is put out, reading goes on after them."""
+    """Packets at 1 and 2 were decided at 3; once all is output, reading resumes after them."""
     packets = [packet(FAR[:2]), packet(FAR[2:4], 1), packet(FAR[4:5], 3)]
     first, second, third = map(bundle, packets)
     decides = control(0, [Decision(1, []), Decision(2, [])], following=3)
@@ -250,7 +250,7 @@ def test_position_is_before_what_is_not_put_out(
 
 
 def test_progress_never_needs_more_than_before() -> None:
-    """A session that reads from before a shard's position leaves it and its control record."""
+    """A session that reads from before a shard's position keeps it and its control record."""
     committed = Progress(chain(0), 5, 90, 80)
     stream: ShardStream[str] = ShardStream(committed, "worker")
     replica = Replica(20, 10)
@@ -272,7 +272,7 @@ def test_new_session_reads_everything_again(stream: ShardStream[str]) -> None:
 
 
 def test_a_decided_packet_has_its_part_of_the_decision_on_a_bundle() -> None:
-    """Its rows are of the packet, sequence numbers and the decision of the bundle."""
+    """Rows count within the packet; sequence numbers and the decision are the bundle's."""
     sizes = (2, 3, 1)
     joined = bundle(*(packet(FAR[:size], partition=at) for at, size in enumerate(sizes)))
     matches = [found(row, 0, 5, f"original {row}") for row in (0, 1, 2, 4, 5)]
@@ -290,7 +290,7 @@ def test_a_decided_packet_has_its_part_of_the_decision_on_a_bundle() -> None:
 
 
 def test_entries_of_a_bundle_have_the_numbers_of_its_rows(stream: ShardStream[str]) -> None:
-    """What is removed before it is output becomes no entry."""
+    """A document that is removed before its output becomes no entry."""
     joined = bundle(packet(FAR[:5], partition=1), packet(FAR[:4]), packet(FAR[:1], partition=2))
     matches = [found(6, 0, 5), found(9, 0, 5)]
     stream.add(batch(FAR[:4]))

@@ -36,11 +36,11 @@ from tests.unit.core.log.made_to_order import (
 )
 
 OPENED = Progress(chain(1), 0, 0, NO_CONTROL)
-"""What the owner of shard 1 had committed when its standby was opened."""
+"""The commits of shard 1's owner when its standby was opened."""
 LIMIT = BundleLimit(documents=100, size=1 << 20)
 FIRST_BUNDLE = bundle(packet(FAR[7:8], partition=3), packet(FAR[:2], partition=1))
 FIRST = FIRST_BUNDLE.packet(1)
-"""The first packet of shard 1, as it comes in the log."""
+"""The first packet of shard 1 in the log."""
 NUMBERS = [sequence_number(1, row) for row in (1, 2)]
 """Sequence numbers of its documents in a log where its bundle is at offset 1."""
 
@@ -50,13 +50,13 @@ def progress_at(following: int, position: int, control_at: int = 0) -> Progress:
 
 
 def decided(offset: int, head: int) -> Control:
-    """A control record after ``BEGINS``: all documents of one bundle are unique."""
+    """Return a control record after ``BEGINS`` by which all documents of a bundle are unique."""
     return control(0, [Decision(offset, [])], heads=[(chain(1), head), (chain(3), 0)])
 
 
 class StandsBy:
     def __init__(self, progress: Progress = OPENED, log_end: int = 0) -> None:
-        """``progress``: of the owner, when it was opened."""
+        """``progress`` is the owner's when the standby was opened."""
         self.participant: Participant[str] = worker_with()
         self.store = MemoryEntries()
         self.standby = stand_by(self.participant, progress, self.store, log_end)
@@ -74,7 +74,7 @@ class StandsBy:
         return [each for each in undecided if made.first <= each < made.end]
 
     def begin_to_lead(self) -> Control:
-        """Begin to lead for the owner, as far as the log; return the first record."""
+        """Begin to lead for the owner; read and return the first control record."""
         begins = present(self.participant.control(9))
         offset = self.participant.replica.position
         self.read(begins)
@@ -91,7 +91,7 @@ def stand_by(
 
 @pytest.fixture
 def worker() -> StandsBy:
-    """A worker with a standby that has read the first packet of its shard, which is decided."""
+    """Return a worker with a standby that has read its shard's first packet, which is decided."""
     worker = StandsBy()
     worker.read(BEGINS, FIRST_BUNDLE, decided(1, 1))
     assert worker.documents() == 2
@@ -103,7 +103,7 @@ def test_a_standby_reports_on_what_it_has_read(worker: StandsBy) -> None:
     report = present(worker.participant.report(9))
     assert report.shards == [1]
     assert [each.sequence for each in report.found[0].matches] == NUMBERS[1:]
-    assert report.positions == {}  # the log is not kept for it
+    assert report.positions == {}  # the log is not kept for a standby
     assert worker.participant.bundle(LIMIT) is None
     assert worker.participant.ready(9) == []
 
@@ -164,7 +164,7 @@ def test_what_was_read_before_its_session_is_read_again() -> None:
 def test_what_comes_to_a_topic_that_was_created_again_is_taken_in(
     log_end: int, documents: int
 ) -> None:
-    """What the log had when the standby was opened is in its store or nowhere."""
+    """Records that the log had when the standby was opened are in its store or nowhere."""
     first = packet(FAR[:1], partition=1)
     other = replace(first, chain=first.chain._replace(topic_id="new"))
     worker = StandsBy(log_end=log_end)
@@ -182,7 +182,7 @@ def test_what_the_owner_has_let_go_of_is_passed_over(worker: StandsBy) -> None:
 
 
 def test_entry_that_a_commit_brings_after_its_removal_is_hidden() -> None:
-    """It is taken out while a commit with it is under way; the next commit removes it."""
+    """It is removed while a commit that adds it is in flight; the next commit deletes it."""
     index = DocumentIndex(NEARNESS.scheme)
     store = MemoryEntries()
     copy = ShardCopy(OPENED, index.open_slot(), store, index)
@@ -203,7 +203,7 @@ def test_entry_that_a_commit_brings_after_its_removal_is_hidden() -> None:
 
 @pytest.fixture
 def leading() -> StandsBy:
-    """A worker with a standby of the leading shard, which has read a log of three records."""
+    """Return a worker with a standby of the leading shard, which has read three log records."""
     log: list[LogRecord] = [BEGINS, bundle_of(FAR[:2]), bundle_of(FAR[2:3], previous=1)]
     worker = StandsBy(Progress(chain(0), 0, 0, NO_CONTROL), len(log))
     worker.read(*log)

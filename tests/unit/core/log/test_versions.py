@@ -1,4 +1,4 @@
-"""The version of the formats in force: who raises it, what counts, and who stops."""
+"""The format version in force: who raises it, which records count, and which workers stop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MEMBERS = {"a": "1", "b": "1"}
 
 
 def readers(**reads: int) -> Readers:
-    """Readers who know two members, and what was reported since."""
+    """Return readers that know two members, with the later reports."""
     known = Readers(NEWEST)
     known.check(MEMBERS)
     for name, version in reads.items():
@@ -83,7 +83,7 @@ def test_a_worker_is_named_after_its_member() -> None:
 
 
 def worker_of(reads: int = NEWEST) -> Participant[str]:
-    """A worker that has begun to lead; 0 is its first control record."""
+    """Return a worker that has begun to lead, with its first control record at 0."""
     worker: Participant[str] = Participant("a.life", NEARNESS, reads)
     worker.begin(0)
     worker.decider = Decider("a.life.1", NEARNESS, reads)
@@ -92,7 +92,7 @@ def worker_of(reads: int = NEWEST) -> Participant[str]:
 
 
 def append(worker: Participant[str]) -> Control:
-    """Append and read the next control record of a leader."""
+    """Append and read a leader's next control record."""
     control = worker.control(9)
     assert control is not None
     offset = worker.replica.position

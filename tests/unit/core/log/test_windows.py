@@ -1,4 +1,4 @@
-"""Windows: near are documents whose times are near; what nobody can meet any more is forgotten."""
+"""Windows: only documents with near times are compared, and older ones are forgotten."""
 
 from __future__ import annotations
 
