@@ -41,7 +41,7 @@ _ROW_BITS: Final = np.uint64(32)
 _SPARSE_BITS: Final = 24
 _SPARSE_RANGE_ROWS: Final = 8
 _SHORT_TAG_BITS: Final = 3
-# bits that may differ in the block after some equal block of near fingerprints
+# Bits that may differ in the block after some equal block of near fingerprints.
 NEXT_DISTANCE: Final = 1
 _FULL_RANGE_BITS: Final = 2  # four rows in each range of a full bucket: a directory as long as rows
 _TAG_BITS_MIN: Final = 3  # with fewer tag bits in a range, a look-up needs nearly all ranges
@@ -96,7 +96,7 @@ class BucketColumns:
 
     shift: int  # bits of a value outside its range
     columns: int
-    # of the fingerprints whose bits are tags; -1: tags are the rests of values, or there are none
+    # Of the fingerprints whose bits are tags; -1: tags are the rests of values, or there are none.
     distance: int
     range_tag_bits: int  # first bits of a row's tag that belong to its range
     rows: NDArray[np.uint8]  # (columns · documents, 3), from ``pack_rows``

@@ -56,7 +56,7 @@ KEPT_FOUND_MAX: Final = 1 << 17
 _REPORTERS_MAX: Final = 1024
 """Limit of workers whose reports are remembered; each start of a worker has a new name."""
 _KNOWN_SETS_MAX: Final = 4096  # sets of shards whose bits are remembered
-# workers with one set of shards each; old workers are forgotten above this number
+# Workers with one set of shards each; old workers are forgotten above this number.
 _DROPPED_AT_MIN: Final = 64
 
 
@@ -116,7 +116,7 @@ class ShardReports:
         self._reporters: dict[str, int] = {}
 
     def begin(self, began: int, following: int, shards: Iterable[int]) -> None:
-        """Count only reports made after the control record at ``began``, on ``following`` or later."""
+        """Count only reports made after the control record at ``began``, from ``following`` on."""
         self._began, self._next = began, following
         self.require(shards)
         early, self._early, self._early_found = self._early, deque(), 0

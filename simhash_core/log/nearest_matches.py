@@ -25,7 +25,7 @@ from simhash_core.verdicts import Match
 Pair = tuple[int, int, int]
 """Row, distance in bits, and sequence number of the candidate."""
 
-# up to this size, all documents of a bundle are compared with each other
+# Up to this size, all documents of a bundle are compared with each other.
 _COMPARED_WHOLE: Final = 1024
 
 

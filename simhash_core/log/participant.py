@@ -279,7 +279,7 @@ class Participant(Generic[Record]):
         self._forget_at = FORGOTTEN_PLACES_MIN
         self.decider = self._new_decider() if LEADING_SHARD in self.shards else None
         self.held.begin(end)
-        # also in shards that were added since then
+        # Also in shards that were added since then.
         self.index.drop_before(self.index.dropped_before)
         return self.replica.start
 

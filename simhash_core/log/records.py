@@ -52,7 +52,7 @@ class Chain(NamedTuple):
     """The chain of packets of one raw partition."""
 
     topic: str
-    # the broker's id of the topic, which may be created again under its name; may be empty
+    # The broker's id of the topic, which may be created again under its name; may be empty.
     topic_id: str
     partition: int
 

@@ -27,7 +27,7 @@ from simhash_core.log.records import (
     sequence_number,
 )
 
-# limit of decided offsets that stay listed, unless they are fewer than half
+# Limit of decided offsets that stay listed, unless they are fewer than half.
 _PASSED_MIN: Final = 1024
 
 
@@ -182,7 +182,7 @@ class Replica:
         return control.previous == self.control
 
     def _takes_heads(self, control: Control, decided: Iterable[Decided]) -> bool:
-        """Advance the heads by what is decided; return whether the record's own heads were needed."""
+        """Advance the heads by the decided bundles; return whether the record's own were needed."""
         if self.heads is not None:
             for each in decided:
                 if isinstance(each.item, Bundle):
