@@ -184,7 +184,7 @@ def normalize_terms(terms: Sequence[str]) -> list[str]:
 
 @cache
 def _table(*, fold_case: bool, simplify: bool) -> NDArray[np.uint16]:
-    """Return the normal form of each UTF-16 unit; ``_NO_FORM`` for units without one of their own."""
+    """Return the normal form of each UTF-16 unit; ``_NO_FORM`` for units that have none alone."""
     if simplify:
         return _simplified(_table(fold_case=fold_case, simplify=False))
     table = np.full(_UNITS, _NO_FORM, dtype="<u2")

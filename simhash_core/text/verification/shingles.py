@@ -16,8 +16,8 @@ sketch estimates it from 256 bytes (``SKETCH_BYTES``) for any length of the text
 The standard error at a similarity of one half is 0.0235, by sqrt(p (1 - p) / 512) · 16/15 with
 p = 1/16 + 15/16 · 1/2.
 
-A pair of bins is a *band*. The probability that two texts share a given band is the
-square of their similarity; at 0.5 they share one of 12 bands with 97 %. The key of a band, 4 bytes, is
+A pair of bins is a *band*. The probability that two texts share a given band is the square of their
+similarity; at 0.5 they share at least one of 12 bands with 97 %. The key of a band, 4 bytes, is
 computed from the whole values of its bins; the keys are the end of the sketch.
 """
 
