@@ -82,7 +82,7 @@ class Fingerprinter:
         return self._core.fingerprint(checked_string("text", text))
 
     def fingerprints(self, texts: Iterable[str]) -> list[Fingerprinted]:
-        """Return the fingerprints of texts in order; in large batches, each takes a tenth as long."""
+        """Return fingerprints in order of the texts; in a large batch, each takes a tenth as long."""
         return self._core.fingerprint_batch(checked_strings("texts", texts))
 
     @staticmethod

@@ -45,6 +45,7 @@ from streams.store.row_codec import (
 from streams.store.row_store import SCANNED_ROWS, RowBatch, Rows, RowStore, each_row
 
 # ---- Rows that lead to entries, by content and by id.
+#
 # A row is a list of sequence numbers: several entries can have the same content, in other scopes or
 # too far apart in time, and several ids can have the same digest.
 
@@ -90,6 +91,7 @@ class ReferenceChanges:
 
 
 # ---- The changelog records of entries, so that removed entries leave the changelog as well.
+#
 # For each record of entries, one record names its deleted entries. When all entries of a packet are
 # deleted or expired, its records get tombstones. The first record of a packet begins with its first
 # entry, so it needs no row. After deletions or a commit in parts, this may not hold; then there is
