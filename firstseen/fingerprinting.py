@@ -82,7 +82,7 @@ class Fingerprinter:
         return self._core.fingerprint(checked_string("text", text))
 
     def fingerprints(self, texts: Iterable[str]) -> list[Fingerprinted]:
-        """Return fingerprints in order of the texts; in a large batch, each takes a tenth as long."""
+        """Return the fingerprints of texts in order; many at a time take a tenth as long each."""
         return self._core.fingerprint_batch(checked_strings("texts", texts))
 
     @staticmethod
