@@ -105,7 +105,7 @@ class Deduplicator:
 
     @property
     def identity(self) -> str:
-        """All settings that decide what is near, as text."""
+        """All settings that decide which texts are near, as text."""
         return self._fingerprinter.identity
 
     def add(self, text: str, *, id: str | None = None, time: Time | None = None) -> Verdict:  # noqa: A002 - the field's name

@@ -70,7 +70,7 @@ class Fingerprinter:
 
     @property
     def identity(self) -> str:
-        """All settings that decide what is near, as text; equal for comparable fingerprints."""
+        """All settings that decide which texts are near; equal for comparable fingerprints."""
         return self._core.identity
 
     @property

@@ -272,7 +272,7 @@ class OpenStandbys:
         self._of_member: dict[str, tuple[str, tuple[int, ...]]] = {}  # with the worker
 
     def begin(self, known: Standbys) -> None:
-        """Start with what the former leader knew; later reports replace it."""
+        """Start with the standbys that the former leader knew; later reports replace them."""
         before = {member_of(worker): (worker, shards) for worker, shards in known}
         self._set(before | self._of_member)
 

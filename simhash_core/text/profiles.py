@@ -1,4 +1,4 @@
-"""Profiles are the named settings that decide what is near; they give the index identity.
+"""Profiles, the named settings that decide which documents are near, and the index identity.
 
 ``classic`` is the published method: 64 bits and distance 3, guaranteed to miss no near pair.
 ``wide`` compares documents that share a band of a sketch of character shingles. They are near if

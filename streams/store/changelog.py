@@ -326,7 +326,7 @@ def steps_back(low: int, high: int) -> Iterator[int]:
 # ---- Follows changelog partitions as their owners commit, with one consumer in its own thread.
 
 _FOLLOWED_BATCH: Final = 50
-"""It is small, because the event loop writes each record, and a record may hold a whole packet."""
+"""The batch is small, because the event loop writes each record, which may be a whole packet."""
 _QUEUED_BATCHES: Final = 4
 _FOLLOWED_EMPTY_FETCH_MS: Final = 100  # see ``_EMPTY_FETCH_MS``
 _LOOK_SECONDS: Final = 0.01

@@ -58,7 +58,7 @@ class Victims:
                 if not self._leader_is_free.is_set() and await machine.leads():
                     continue
                 if machine.busy or not machine.wanted or not self._spares(machine):
-                    continue  # it is up for too short a time
+                    continue  # this changed during the awaits above
                 async with machine.held():
                     self._narrate(f"{machine.name}: {what}")
                     yield machine

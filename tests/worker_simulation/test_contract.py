@@ -260,8 +260,8 @@ async def test_commit_of_another_generation_is_refused(isolating: Bench) -> None
 
 @on_bench
 async def test_second_committer_of_a_name_fences_the_first(isolating: Bench) -> None:
-    """Given two committers with one transactional id, then a commit of the first is refused; where
-    only the end of a transaction finds the other one, it is unknown what is committed.
+    """If the first committer notices the fence only when it ends a transaction, it is unknown
+    whether the transaction was committed.
     """
     unique, changelog = isolating.topic("unique", 1), isolating.topic("changelog", 1)
     worker = await joined(isolating)

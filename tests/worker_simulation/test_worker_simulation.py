@@ -43,9 +43,7 @@ def test_whole_workers_hold(pool: ProcessPoolExecutor) -> None:
 
 
 def test_a_seed_repeats() -> None:
-    """Given a seed whose steps are counted, then its second run has the same story, though caches
-    are filled by then.
-    """
+    """The second run has the same story although caches are full; this seed counts its steps."""
     stories: list[list[str]] = [[], []]
     for story in stories:
         simulate(draw_worker_scenario(COUNTED_SEED), story)

@@ -155,8 +155,9 @@ class World:
                 self.judge.log.listed(name, {each: self._reads_of(each) for each in members})
 
     def _reads_of(self, writer: str) -> int:
-        """Return what a member reads; of a static one that has just begun, it may be the one before
-        that is in the group.
+        """Return which version a member reads.
+
+        For a static member that has just begun, the life before may still be in the group.
         """
         lives = self._reads.get(writer, [(0, 0.0)])
         reads, since = lives[-1]
