@@ -39,7 +39,7 @@ class SourcePosition(msgspec.Struct, frozen=True, gc=False, array_like=True, ord
 
 
 class RawRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A record as it was read; it is put out unchanged, and nobody changes its value."""
+    """A record as it was read; it is output unchanged, and the core never inspects it."""
 
     key: bytes | None
     value: bytes | None

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 
 class ErrorReason(StrEnum):
-    """The kind of an error; a label of metrics."""
+    """The kind of an error, used as a label of metrics."""
 
     BROKER = "broker"  # not reachable, or it refused
     TIMEOUT = "timeout"

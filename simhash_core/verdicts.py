@@ -100,7 +100,7 @@ class Unique(msgspec.Struct, frozen=True):
 
 
 class Undecidable(msgspec.Struct, frozen=True):
-    """A text that is too short to be near anything and is no exact repeat; it is always put out."""
+    """A text that is too short to be near anything and is no exact repeat; it is always output."""
 
     reason: UndecidableReason
 

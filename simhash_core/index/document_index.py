@@ -412,7 +412,7 @@ class DocumentIndex:
         return within
 
     def bucket_counts(self, prints: Prints) -> BucketCounts:
-        """``prints`` has one document."""
+        """Return the bucket counts of the one document in ``prints``."""
         sizes = np.zeros(self.scheme.all_buckets, dtype=np.intp)
         for _, columns, _ in self._candidates(prints):
             sizes += np.bincount(columns, minlength=len(sizes))

@@ -169,7 +169,7 @@ class ShardReady(NamedTuple, Generic[Record]):
 
 
 class BundleLimit(NamedTuple):
-    """When a bundle is full."""
+    """The limits at which a bundle is full."""
 
     documents: int
     size: int  # bytes of columns; the last packet may exceed it

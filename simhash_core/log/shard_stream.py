@@ -1,4 +1,4 @@
-"""The documents of one raw partition: read, sent, decided, and put out in raw order.
+"""The documents of one raw partition: read, sent, decided, and output in raw order.
 
 Raw records wait in the worker that read them until their verdicts are read from the log. Sent and
 returned documents are matched by raw offset alone, so a packet may come from this worker or from an
@@ -50,7 +50,7 @@ class RawBatch(NamedTuple, Generic[Record]):
 
 
 class NoVerdict(Enum):
-    """Why a raw record has no verdict. All records but ``UNDECIDED`` ones are still put out."""
+    """Why a raw record has no verdict. All records but ``UNDECIDED`` ones are still output."""
 
     NO_DOCUMENT = auto()  # not readable, or a tombstone without a key
     # It is a document as read now, but was none for the sender of its packet.
@@ -64,8 +64,6 @@ class Output(NamedTuple, Generic[Record]):
 
 
 class Verdict(NamedTuple):
-    """The log's verdict on a document."""
-
     packet: Packet
     row: int
     match: Match | None  # None: unique
@@ -115,7 +113,7 @@ class StreamNews:
 
 @dataclass(slots=True, eq=False)
 class DecidedPacket:
-    """A packet that counts."""
+    """The documents of a packet that counts, with the decisions on them."""
 
     log_offset: int
     packet: Packet
@@ -313,7 +311,7 @@ class ShardStream(Generic[Record]):
     def ready(
         self, limit: int, expired_before: int = 0, in_log_to: int = NO_OFFSET
     ) -> Ready[Record]:
-        """Return what can be put out next, about ``limit`` records at most; change nothing.
+        """Return what can be output next, about ``limit`` records at most; change nothing.
 
         An undecided packet may contain raw records up to ``in_log_to``. Another worker may have
         read a document where this worker read none, so such records wait too; otherwise the entry
@@ -336,7 +334,7 @@ class ShardStream(Generic[Record]):
         return takewhile(_has_verdict, self._with_verdicts(in_log_to))
 
     def _with_verdicts(self, in_log_to: int) -> Iterator[tuple[int, Output[Record] | None]]:
-        """Yield what was read and is not put out yet, even without a verdict."""
+        """Yield what was read and is not output yet, even without a verdict."""
         decided = iter(self._decided.values())
         current = next(decided, None)
         for batch in self._batches:
@@ -370,7 +368,7 @@ class ShardStream(Generic[Record]):
         return Verdict(packet.packet, row, packet.matches.get(row), removing)
 
     def _has_output(self, *, removing: bool) -> bool:
-        """Return whether a delete is put out: what it removes was unique, or may have been."""
+        """Return whether a delete is output: what it removes was unique, or may have been."""
         return removing or self._expires
 
     def _ready(self, outputs: list[Output[Record]], end: int, expired_before: int) -> Ready[Record]:

@@ -68,7 +68,6 @@ class Readers:
         self._members: Mapping[str, str] = {}
 
     def note(self, worker: str, reads: int) -> None:
-        """Note the version in a report."""
         member = member_of(worker)
         self._reads[member] = min(reads, self._reads.get(member, reads))
 

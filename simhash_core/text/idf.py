@@ -103,7 +103,7 @@ _IDENTITY_DIGITS: Final = 12
 
 
 class IdfHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a model was made."""
+    """The settings and counts of a model's training."""
 
     name: Annotated[str, Meta(pattern=f"^{NAME}$")]
     segmenter: str

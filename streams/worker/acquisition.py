@@ -85,7 +85,7 @@ class Acquisitions:
 
 
 def _has_no_output(shard: Shard) -> bool:
-    """Return whether all raw records were put out before this worker got the shard."""
+    """Return whether all raw records were output before this worker got the shard."""
     queue, owned = shard.queue, shard.owned
     if owned is None or not queue.is_at_end or queue.messages:
         return False

@@ -123,7 +123,7 @@ class _ControlBody(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _StandbysControlBody(_ControlBody, frozen=True, array_like=True, kw_only=True):
-    """The form from version 5 on."""
+    """The form of control records from version 5 on."""
 
     standbys: bytes  # ``Standbys``, which seldom change
 

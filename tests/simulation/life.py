@@ -87,11 +87,11 @@ class Life:
 
     @property
     def owns_leading_shard(self) -> bool:
-        """Whether it believes that it owns the leading shard."""
+        """Whether this life believes that it owns the leading shard."""
         return self.participant.decider is not None
 
     def step(self) -> None:
-        """Do one thing; each life does some things more often than others."""
+        """Do one thing; each life does some things more often than others do."""
         if self.standstill:
             self.standstill -= 1
             return

@@ -127,7 +127,7 @@ SESSIONS_BEGIN_LATE: Final[dict[str, Any]] = {
 }
 """Scenarios in which shards are assigned long before their session begins.
 
-Decided documents are put out little by little, so many are not in the store of a new shard.
+Decided documents are output little by little, so many are not in the store of a new shard.
 """
 
 

@@ -1,4 +1,4 @@
-"""Mutants of shards: what they send, put out, commit, and add to the index."""
+"""Mutants of shards: what they send, output, commit, and add to the index."""
 
 from __future__ import annotations
 

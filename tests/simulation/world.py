@@ -1,7 +1,7 @@
 """The world: a seeded scheduler of workers, brokers' responses and faults, then calm, then the end.
 
 During chaos, each step is one action of one life, one append that arrives, or one fault. Then there
-is calm: faults and zombies end, and all lives act in turn. All remaining documents must be put out
+is calm: faults and zombies end, and all lives act in turn. All remaining documents must be output
 within a number of rounds, which is liveness.
 """
 
@@ -147,7 +147,7 @@ class World:
             life.whole_cycle()
 
     def _after_a_restart(self) -> None:
-        """Check that committed state is enough: nothing is put out again, and work continues."""
+        """Check that committed state is enough: nothing is output again, and work continues."""
         check_indexes(self.lives, self.broker, self.judge)
         outputs = [len(each) for each in self.judge.outputs.values()]
         for life in self.lives.copy():
@@ -390,11 +390,11 @@ class World:
         ]
 
 
-# ---- what must be kept when all is put out, and no more
+# ---- what must be kept when all is output, and no more
 
 
 def check_trimmed(broker: Broker, judge: Judge) -> None:
-    """Check that the log is trimmed once everything is decided and put out."""
+    """Check that the log is trimmed once everything is decided and output."""
     progresses = [each.progress for each in broker.changelogs if each.progress is not None]
     for progress in progresses:
         if progress.position != judge.decided_before:

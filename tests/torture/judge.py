@@ -274,7 +274,7 @@ class _Judge:
         self.found.wrong_tombstones = self.found.note("tombstones", wrong)
 
     def _wanted_tombstones(self, right: Answers) -> dict[SourcePosition, list[str]]:
-        """Return the tombstones that must be put out, by the raw record from which they come."""
+        """Return the tombstones that must be output, by the raw record from which they come."""
         sent = self.sent
         if self.settings.mode is Mode.TAG:
             return {source: ["deleted"] for source, planned in sent.items() if planned.is_delete}

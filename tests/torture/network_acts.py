@@ -34,8 +34,6 @@ Hurt = Callable[[], AbstractContextManager[None]]
 
 
 class NetworkActs:
-    """Carries out the faults of the network."""
-
     def __init__(
         self,
         rng: random.Random,

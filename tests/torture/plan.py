@@ -84,7 +84,7 @@ class Planned(NamedTuple):
 
     @property
     def is_delete(self) -> bool:
-        """Whether it removes the documents with its key."""
+        """Whether the record removes the documents with its key."""
         return self.value is None and bool(self.key)
 
 

@@ -82,7 +82,7 @@ def unique(source: SourcePosition) -> ProducerRecord:
 
 
 def duplicate(source: SourcePosition, original: SourcePosition) -> ProducerRecord:
-    """Return the document, put out as a duplicate of another at their real distance."""
+    """Return the output of a document as a duplicate of another, at their real distance."""
     distance = distance_bits(fingerprint_of(source), fingerprint_of(original))
     return output(source, DuplicateOf("d", original, 0, distance, 0, Method.NEAR))
 

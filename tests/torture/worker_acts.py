@@ -31,8 +31,6 @@ DATA_SUFFIXES = {".sst", ".log"}
 
 
 class WorkerActs:
-    """Carries out the faults of workers."""
-
     def __init__(
         self,
         rng: random.Random,

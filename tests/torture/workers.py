@@ -127,7 +127,7 @@ class Machine:
 
     @property
     def stores(self) -> list[Path]:
-        """The stores of shards that it has or had."""
+        """The stores of shards that the machine has or had."""
         return sorted(self.state.glob("*/shard-*"))
 
     def start(self) -> None:
@@ -145,7 +145,7 @@ class Machine:
             self.worker.kill()
 
     def last_words(self) -> str:
-        """The end of its log since its last start."""
+        """The end of the worker's log since its last start."""
         text = self.worker.log.read_bytes()[self.log_starts :].decode(errors="replace")
         return " | ".join(text.splitlines()[-3:])
 
@@ -156,7 +156,7 @@ class Machine:
         return bool(await self._metric(LEADER))
 
     async def _metric(self, line: re.Pattern[str]) -> float:
-        """Return a value of its metrics page; 0 if it does not respond."""
+        """Return a value of the worker's metrics page; 0 if the page cannot be read."""
         if not self.worker.runs:
             return 0
         try:

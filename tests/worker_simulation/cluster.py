@@ -221,7 +221,6 @@ class Cluster:
         metadata: GroupMetadata,
         offsets: Mapping[int, Committed],
     ) -> None:
-        """Add offsets of the group to a transaction."""
         self.transactions.verify(transactional_id, producer, OFFSETS)
         self.group.commit_in_transaction(producer.id, metadata, offsets)
 

@@ -43,8 +43,6 @@ _BATCH: Final = 20
 
 
 class SimulatedIndexAdmin:
-    """An ``IndexAdmin`` on the simulated cluster."""
-
     def __init__(
         self, host: Host, settings: Settings, identity: str, writer: str, reads: int
     ) -> None:

@@ -119,7 +119,7 @@ class WorkerJudge:
         for place, received in outputs.items():
             if received and not (repeats and self._scenario.again):
                 raise ViolationError(f"{place}: {received[:3]}, which is too much")
-        uniques = self.log.one_reader.uniques  # everything is put out
+        uniques = self.log.one_reader.uniques  # everything is output
         self.log.check_entries(uniques, self._entries(lambda records: records))
         self.log.check_entries(uniques, self._entries(self._compacted))
         if not repeats:

@@ -89,8 +89,6 @@ class _Reading:
 
 
 class SimulatedGroupMember:
-    """A ``GroupMember`` on the simulated cluster."""
-
     def __init__(
         self,
         host: Host,

@@ -28,7 +28,7 @@ _NEXT: Final = "produce"
 
 
 class Code(StrEnum):
-    """Why a broker refuses."""
+    """The reason for which a broker refuses a request."""
 
     UNKNOWN_MEMBER_ID = "unknown member id"
     ILLEGAL_GENERATION = "illegal generation"

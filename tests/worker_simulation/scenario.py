@@ -120,9 +120,9 @@ class WorkerScenario:
     partitions above ``born`` are added later. ``again``: the records of the topic that is created
     under the same name when the first is drained; empty: no topic is created. ``produced_seconds``:
     how long records are produced. ``settled_seconds``: the maximum time from the last fault until
-    everything is put out. ``transaction_seconds``: the time after which the broker aborts a
+    everything is output. ``transaction_seconds``: the time after which the broker aborts a
     transaction; None: a session. ``late_partition``: the partition with timestamps a day ahead;
-    None: there is none. ``fair_records``: how many records of other partitions may be put out while
+    None: there is none. ``fair_records``: how many records of other partitions may be output while
     a partition with records has no output; 0: any number. ``poll_seconds``: the maximum time until
     a member notices a rebalance, except once in ten times. ``reports_lost``: the probability that
     an acknowledged report is never read. ``counted``: steps of event loops take time by the

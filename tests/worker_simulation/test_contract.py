@@ -32,7 +32,6 @@ TOO_LARGE = random.Random(1).randbytes(MESSAGE_BYTES + 10_000), bytes(3 * MESSAG
     params=["simulated", "embedded", pytest.param("kafka", marks=pytest.mark.kafka)],
 )
 def bench(request: pytest.FixtureRequest) -> Bench:
-    """Return the clients on each broker."""
     if request.param == "simulated":
         return SimulatedBench()
     return BrokerBench(request.getfixturevalue(f"{request.param}_broker"))

@@ -257,7 +257,6 @@ class Worker:
     # ---- what happens to it
 
     def kill(self) -> None:
-        """End at once."""
         self.stopped = True
         self.machine.kill()
         self.place.disk.kill()
@@ -283,6 +282,6 @@ class Worker:
 
     @property
     def in_flight(self) -> int:
-        """The number of raw records that were read and are not put out yet."""
+        """The number of raw records that were read and are not output yet."""
         shards = self.pipeline.shards.values()
         return sum(each.owned.stream.waiting for each in shards if each.owned is not None)

@@ -1,4 +1,4 @@
-"""The world of whole workers: after records and faults, all must be put out in time."""
+"""The world of whole workers: after records and faults, all must be output in time."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from tests.worker_simulation.worker import Place, Worker, settings_of
 
 _LOOK_SECONDS: Final = 0.5
 _QUIET_SECONDS: Final = 12.0
-"""After everything is put out, nothing more may follow for this time."""
+"""After everything is output, nothing more may follow for this time."""
 _NOTICED_SECONDS: Final = 15.0
 """How long workers may take to notice a re-created topic, before records are produced to it."""
 _SECONDS_LIMIT: Final = 2_000.0
@@ -284,7 +284,7 @@ class World:
                 partition.compact(rng.randint(partition.start, partition.end))
 
     def _judge_turns(self, put_out: dict[int, int], others: Counter[int]) -> None:
-        """Check that no partition waits while many records of others are put out."""
+        """Check that no partition waits while many records of others are output."""
         offsets = self.cluster.group.offsets
         now = {p: offsets[p].offset if p in offsets else 0 for p in put_out}
         total = sum(now.values()) - sum(put_out.values())
@@ -326,7 +326,7 @@ class World:
         return self.scenario.releases is Releases.OLDER or self.judge.log.version == versions.NEWEST
 
     async def _settle(self) -> None:
-        """Wait until everything is put out, within a limit."""
+        """Wait until everything is output, within a limit."""
         deadline = self.loop.time() + self.scenario.settled_seconds
         while not (self.judge.is_put_out() and self._is_upgraded):
             if self.loop.time() > deadline:
@@ -576,8 +576,6 @@ class World:
 
 
 class _StoryHandler(logging.Handler):
-    """Adds what workers log to the story."""
-
     def __init__(self, tell: Story) -> None:
         super().__init__(logging.INFO)
         self._tell = tell
