@@ -159,7 +159,9 @@ class Reporter:
 
 LEADING_SHARD: Final = 0  # the owner of this shard is the leader
 _ANY_OFFSET: Final = 1 << 63
-FORGOTTEN_PLACES_MIN: Final = 256  # log offsets to forget before shards compute which they need
+FORGOTTEN_PLACES_MIN: Final = (
+    256  # remembered log offsets, from which on unneeded ones are forgotten
+)
 
 
 class ShardReady(NamedTuple, Generic[Record]):
@@ -180,7 +182,7 @@ class Waiting(NamedTuple):
 
     offset: int
     leader: str | None  # who must decide it; None: this worker, or there is no leader
-    shards: Mapping[int, str | None]  # without report, by last reporter; only a leader knows
+    shards: Mapping[int, str | None]  # without a report: by last reporter; only a leader knows
     own_turn: bool  # this worker must look up, report, decide or read more of the log
 
 

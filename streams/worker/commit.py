@@ -203,7 +203,7 @@ class OutputCommits:
         return True
 
     async def _prepared(self) -> list[_ShardCommit]:
-        """Return the current commit of each shard, computed in slices."""
+        """Return what each shard can commit now; the event loop gets turns in between."""
         positions = time.monotonic() - self._positions_at >= _POSITION_SECONDS
         if positions:
             self._positions_at = time.monotonic()
