@@ -159,9 +159,7 @@ class Reporter:
 
 LEADING_SHARD: Final = 0  # the owner of this shard is the leader
 _ANY_OFFSET: Final = 1 << 63
-FORGOTTEN_PLACES_MIN: Final = (
-    256  # remembered log offsets, from which on unneeded ones are forgotten
-)
+FORGOTTEN_PLACES_MIN: Final = 256  # with more remembered offsets, unneeded ones are dropped
 
 
 class ShardReady(NamedTuple, Generic[Record]):

@@ -120,7 +120,7 @@ class BundlePace:
     def turn_seconds(self) -> float:
         """How long a bundle waits for those of the other senders.
 
-        The mean time until this worker's next document arrives is subtracted.
+        The mean time until this worker's next document arrives is subtracted, as it waits anyway.
         """
         senders, documents = self._senders, self._documents
         if senders <= 1 or not documents:

@@ -92,14 +92,17 @@ class Acquisition:
 class Shard:
     """A shard, on the event loop.
 
-    Attributes: number: The number of the assignment, which rises; fetched records carry it. slot:
-        The slot of its index entries, after filling and until ``owned`` has it. progress: Where the
-        shard continues, once the store is open. is_new: Whether its first progress must be
-        committed before its documents are in the log. log_end: The end of the log before the
-        changelog was read. is_filled: Whether it can join the next session. is_standby: Whether the
-        store belongs to a standby until the session begins. is_in_use: Whether its opening is
-        running; the opening then releases a closed shard. owned: Its part in the protocol while it
-        is open. acquisition: How long each phase of its opening took.
+    Attributes:
+        number: The number of the assignment, which rises; fetched records carry it.
+        slot: The slot of its index entries, after filling and until ``owned`` has it.
+        progress: Where the shard continues, once the store is open.
+        is_new: Whether its first progress must be committed before its documents are in the log.
+        log_end: The end of the log before the changelog was read.
+        is_filled: Whether it can join the next session.
+        is_standby: Whether the store belongs to a standby until the session begins.
+        is_in_use: Whether its opening is running, which then releases the shard if it is closed.
+        owned: Its part in the protocol while it is open.
+        acquisition: How long each phase of its opening took.
     """
 
     def __init__(self, partition: int, number: int, acquisition: Acquisition | None = None) -> None:
