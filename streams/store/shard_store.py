@@ -1,7 +1,7 @@
 """The state of one shard in RocksDB; ``streams.store.shard_directory`` opens it.
 
 **A commit is one batch**: after a crash the store has all of it or nothing. The operating system
-has the batch before ``write`` returns, so it survives kill -9. It includes the number of entries,
+has the batch before ``commit`` returns, so it survives kill -9. It includes the number of entries,
 because RocksDB cannot count without reading.
 
 **No commit is missing.** RocksDB does not notice every lost file: if a write-ahead log or the end
