@@ -9,7 +9,7 @@
             verdict = seen.add(text)
 
 It has the same core and the same verdicts as the filter for Kafka (``firstseen worker``). Anything
-that is not exported here may change with any release: docs/api.md.
+that is not exported here may change in any release (docs/api.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m firstseen``: the command ``firstseen``."""
+"""Runs the command ``firstseen`` as ``python -m firstseen``."""
 
 from __future__ import annotations
 

@@ -37,19 +37,20 @@ from streams.store.row_codec import StoredProgress, StoreIdentity
 from streams.store.shard_directory import RocksDisk, open_shard
 
 _STREAM: Final = "stream"
-_APPLICATION: Final = "python"  # owner of the state, so that neither worker nor command opens it
+_APPLICATION: Final = "python"  # the owner of the state, so that no worker and no command opens it
 
 _TOGETHER: Final = 512
 _MS: Final = 1000
 
-Time = datetime | int  # with a zone, or milliseconds since 1970
+Time = datetime | int  # a datetime with a zone, or milliseconds since 1970
 
 
 class Deduplicator:
-    """Says of each text whether one like it came before, and which.
+    """Says for each text whether a similar one came before, and which one.
 
-    Not thread-safe. A context manager; ``close`` does the same. With a state directory it remembers
-    across restarts, even if the process is killed: ``add`` stores a text before it returns.
+    It is not thread-safe. It is a context manager, whose end calls ``close``. With a state
+    directory it remembers texts after a restart, even if the process was killed: ``add`` stores a
+    text before it returns.
 
     Example:
         >>> with Deduplicator("classic") as seen:
@@ -99,16 +100,16 @@ class Deduplicator:
         self.close()
 
     def __len__(self) -> int:
-        """Return the number of remembered texts: those that were first."""
+        """Return the number of remembered texts, which are the unique ones."""
         return len(self._store)
 
     @property
     def identity(self) -> str:
-        """Everything that decides what is near, as text."""
+        """All settings that decide which texts are near, as text."""
         return self._fingerprinter.identity
 
     def add(self, text: str, *, id: str | None = None, time: Time | None = None) -> Verdict:  # noqa: A002 - the field's name
-        """Return the verdict on a text, and remember it if it is the first of its kind.
+        """Return the verdict on a text, and remember the text if it is the first of its kind.
 
         Args:
             text: Not normalised.
@@ -159,7 +160,7 @@ class Deduplicator:
         return verdicts
 
     def forget(self, id: str) -> bool:  # noqa: A002 - the field's name
-        """Forget the text that was added under an id; return whether there was one."""
+        """Forget the text that was added under an id; return whether there was such a text."""
         id = _checked_id("id", id)  # noqa: A001 - the field's name
         before = len(self._store)
         rows = PacketRows(self._words)
@@ -184,7 +185,7 @@ class Deduplicator:
         return SourcePosition(_STREAM, 0, self._arrivals + at)
 
     def _commit(self, rows: PacketRows, arrivals: int) -> list[Verdict]:
-        """Decide rows and store what is new, in one step."""
+        """Decide rows and store the new entries in one step."""
         chain = Chain(_STREAM, "", 0)
         last = self._arrivals + arrivals - 1
         sender = Sender(_APPLICATION, self._packets)

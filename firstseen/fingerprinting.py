@@ -1,4 +1,4 @@
-"""Texts to fingerprints, and the checks of what a program passes."""
+"""Turns texts into fingerprints, and checks the arguments that a program passes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def checked_string(name: str, value: object) -> str:
 
 
 def checked_strings(name: str, values: object) -> list[str]:
-    """Return strings as a list; one string alone would be taken for a list of its characters."""
+    """Return strings as a list; refuse a single string, which is a sequence of characters."""
     return [
         checked_string(f"{name}[{at}]", each)
         for at, each in enumerate(checked_list(name, values, "str"))
@@ -37,7 +37,7 @@ def checked_list(name: str, values: object, kind: str) -> list[object]:
 
 
 def checked_settings(index: object) -> IndexSettings:
-    """Return the changes to a profile; raise ``UsageError`` for a value that none can have."""
+    """Return the changes to a profile; raise ``UsageError`` for a value that is never valid."""
     if index is None:
         return IndexSettings()
     if not isinstance(index, IndexSettings):
@@ -70,7 +70,7 @@ class Fingerprinter:
 
     @property
     def identity(self) -> str:
-        """Everything that decides what is near, as text; comparable fingerprints have the same."""
+        """All settings that decide which texts are near; equal for comparable fingerprints."""
         return self._core.identity
 
     @property
@@ -78,11 +78,11 @@ class Fingerprinter:
         return self._core.scheme.bits
 
     def fingerprint(self, text: str) -> Fingerprinted:
-        """Return the fingerprint of a text, empty if ``undecidable`` says why it has none."""
+        """Return the fingerprint of a text; it is empty if ``undecidable`` gives a reason."""
         return self._core.fingerprint(checked_string("text", text))
 
     def fingerprints(self, texts: Iterable[str]) -> list[Fingerprinted]:
-        """Return the fingerprints of texts in order; many at a time take a tenth each."""
+        """Return the fingerprints of texts in order; many at a time take a tenth as long each."""
         return self._core.fingerprint_batch(checked_strings("texts", texts))
 
     @staticmethod

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from simhash_core.verdicts import UndecidableReason
 
-# Operations of a row: a document, or a delete, which removes the entries of an id from the index.
+# The operation of a row: a document, or a delete, which removes the entries of an id from the
+# index.
 DOCUMENT: Final = 0
 DELETE: Final = 1
 
-# Why a document is undecidable, by its number in a column; 0: it is decidable.
+# The reason why a document is undecidable, by its number in a column; 0: it is decidable.
 REASON_CODES: Final[tuple[UndecidableReason | None, ...]] = (
     None,
     UndecidableReason.EMPTY,
@@ -63,16 +64,17 @@ class BytesColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DocumentColumns:
-    """Documents, and deletes; those of a raw partition in rising order of their offsets.
+    """Documents and deletes; those of one raw partition are in rising order of their offsets.
 
-    A delete has an id and no content, and is not decidable. Scopes mask fingerprints and digests.
+    A delete has an id but no content, and is not decidable. Fingerprints and digests are masked by
+    the document's scope.
     """
 
     offsets: NDArray[np.int64]  # in the raw partition
     times_ms: NDArray[np.int64]  # event times
     ids: BytesColumn  # UTF-8
     digests: NDArray[np.uint8]  # (documents, 16), of the content
-    fingerprints: NDArray[np.uint64]  # (documents, bits / 64), byte order kept; 0: undecidable
+    fingerprints: NDArray[np.uint64]  # (documents, bits / 64) in byte order; 0: undecidable
     undecidable: NDArray[np.uint8]  # index of ``REASON_CODES``
     sketches: BytesColumn
     operations: NDArray[np.uint8] | None = None  # None: all are documents
@@ -84,7 +86,7 @@ class DocumentColumns:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of ids, sketches and fingerprints; the rest is small."""
+        """The bytes of ids, sketches and fingerprints; the other columns are small."""
         return len(self.ids.joined) + len(self.sketches.joined) + self.fingerprints.nbytes
 
     def document_id(self, row: int) -> str:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-# Structs that exist in great numbers have ``gc=False``, here and elsewhere: none can refer to
-# itself, and Python's collector need not scan all documents in flight again and again.
+# Structs that exist in great numbers have ``gc=False``, here and elsewhere. They cannot be part of
+# a reference cycle, so Python's collector need not scan all documents in flight.
 
 Headers = tuple[tuple[str, bytes | None], ...]  # Kafka allows a name more than once
 
@@ -25,7 +25,8 @@ class TopicPartition(NamedTuple):
 class SourcePosition(msgspec.Struct, frozen=True, gc=False, array_like=True, order=True):
     """Topic, partition and offset of a raw record: the identity of one *arrival*.
 
-    A record that is processed again after a crash keeps it; a document id that comes twice has two.
+    A record that is processed again after a crash has the same position; two records with the same
+    document id have different ones.
     """
 
     topic: str
@@ -38,7 +39,7 @@ class SourcePosition(msgspec.Struct, frozen=True, gc=False, array_like=True, ord
 
 
 class RawRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A record as it was read; output unchanged and never inspected."""
+    """A record as it was read; it is output unchanged, and the core never inspects it."""
 
     key: bytes | None
     value: bytes | None
@@ -81,7 +82,7 @@ _DIGEST_PERSON = b"scope digest"
 
 
 def masked(fingerprint: bytes, scope: str) -> bytes:
-    """Return a fingerprint as the index has it; applied again, return the original."""
+    """Return a fingerprint masked as in the index; masking it again returns the original."""
     if not scope or not fingerprint:
         return fingerprint
     size = len(fingerprint)
@@ -89,7 +90,7 @@ def masked(fingerprint: bytes, scope: str) -> bytes:
 
 
 def scoped_digest(digest: bytes, scope: str) -> bytes:
-    """Return a content digest as the index has it: equal for equal content in one scope."""
+    """Return a content digest as in the index: equal for equal content in one scope."""
     if not scope:
         return digest
     return blake2b(digest, digest_size=len(digest), key=_key(scope), person=_DIGEST_PERSON).digest()
@@ -109,7 +110,7 @@ def _key(scope: str) -> bytes:
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A unique document: what its duplicates name and are compared with."""
+    """A unique document, which later documents are compared with, and which duplicates name."""
 
     source: SourcePosition
     document_id: str

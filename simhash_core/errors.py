@@ -19,28 +19,28 @@ from typing import ClassVar
 
 
 class ErrorReason(StrEnum):
-    """The kind of an error; a label of metrics."""
+    """The kind of an error, used as a label of metrics."""
 
     BROKER = "broker"  # not reachable, or it refused
     TIMEOUT = "timeout"
-    FENCED = "fenced"  # another worker owns the partitions by now
+    FENCED = "fenced"  # another worker owns the partitions now
     FORMAT = "format"  # an internal record or stored state is unreadable or of another index
     STORAGE = "storage"  # the disk could not be read or written
     INTERNAL = "internal"  # a bug
 
 
 class FirstseenError(Exception):
-    """Anything that Firstseen raises on purpose; programs read attributes, people the message."""
+    """An error that Firstseen raises on purpose; programs read attributes, people the message."""
 
     reason: ClassVar[ErrorReason] = ErrorReason.INTERNAL
-    hint: str = ""  # what to do, as it ends the message
+    hint: str = ""  # what to do; the end of the message
 
 
 class UsageError(FirstseenError, ValueError):
     """An invalid parameter; the message names it, its value and the fix."""
 
     def __init__(self, message: str, *, setting: str | None = None, hint: str = "") -> None:
-        """``setting`` is the parameter, None if there are several; ``hint`` ends the message."""
+        """``setting`` names the parameter, None if there are several; ``hint`` ends the message."""
         self.setting = setting
         self.hint = hint
         super().__init__(f"{message}: {hint}" if hint else message)

@@ -1,4 +1,4 @@
-"""Outcomes for a record: a rejection, a match, a verdict."""
+"""Results for a record: a rejection, a match, a verdict."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from simhash_core.documents import RawRecord, SourcePosition
 class RejectionReason(StrEnum):
     """Why a raw record cannot be read as a document: a closed list.
 
-    The values are in dead letters, metrics and docs/formats.md.
+    Dead letters, metrics and docs/formats.md use these values.
     """
 
     NULL_VALUE = "null_value"  # and no key; with a key it is a tombstone, not an error
     NOT_UTF8 = "not_utf8"
     NOT_JSON = "not_json"  # or truncated, or nested too deep
     NOT_AN_OBJECT = "not_an_object"  # but a list, a number or a string
-    MISSING_TEXT = "missing_text"  # no text field, or null in it
-    WRONG_TYPE = "wrong_type"  # of a field
+    MISSING_TEXT = "missing_text"  # there is no text field, or it is null
+    WRONG_TYPE = "wrong_type"  # a field has the wrong type
     ID_TOO_LONG = "id_too_long"  # or the key or event id that replaces it
     TOO_LARGE = "too_large"  # more than ``max_record_bytes``; the dead letter may be cut
     BAD_TIMESTAMP = "bad_timestamp"  # neither RFC 3339 nor milliseconds, in the years 1 to 9999
     BAD_CLOUDEVENT = "bad_cloudevent"  # a required attribute is missing or wrong
     NO_SCHEMA_ID = "no_schema_id"  # neither at the start of the value nor in a header
-    UNKNOWN_SCHEMA = "unknown_schema"  # to the schema registry
+    UNKNOWN_SCHEMA = "unknown_schema"  # the schema registry does not know it
     BAD_SCHEMA = "bad_schema"  # unusable, or of another kind than ``fields.format``
     NOT_OF_SCHEMA = "not_of_schema"
     READING_CHANGED = "reading_changed"
-    """A document now, but not for the sender of its packet: the settings changed in between."""
+    """It is a document now, but was none for the sender of its packet: the settings changed."""
 
 
 class Rejection(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """An unreadable raw record. ``detail`` names the field and the fix, never the body.
+    """An unreadable raw record. ``detail`` names the field and the fix, but never shows the body.
 
-    ``kept_bytes`` and ``whole_bytes`` are of a record that was too large, and so may be cut.
+    ``kept_bytes`` and ``whole_bytes`` are set for a record that was too large and so may be cut.
     """
 
     source: SourcePosition
@@ -53,16 +53,16 @@ class Match(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     row: int  # of the document in the packet
     distance: int  # bits
-    sequence: int  # of the original, like the next three
+    sequence: int  # of the original, like the three fields after it
     original_id: str
     source: SourcePosition
     event_time_ms: int
-    block: int | None  # the first that they share; None: undecidable
+    block: int | None  # the first block that they share; None: undecidable
     exact: bool  # equal content
     similarity: float | None  # of the sketches; None: equal content, or no verification
 
     def is_nearer(self, other: Match | None) -> bool:
-        """Return whether this is nearer, or as near and earlier in the log."""
+        """Return whether this match is nearer, or as near and earlier in the log."""
         return other is None or (self.distance, self.sequence) < (other.distance, other.sequence)
 
 
@@ -77,17 +77,17 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     """The answer of an index, or a part of it, to a query."""
 
     match: Match | None
-    neighbours: list[Neighbour]  # share a bucket, nearest first
-    candidates: int  # all that share a bucket
-    fullest_bucket: int  # documents in it
+    neighbours: list[Neighbour]  # documents that share a bucket, the nearest first
+    candidates: int  # the number of all documents that share a bucket
+    fullest_bucket: int  # number of documents in it
 
 
 class UndecidableReason(StrEnum):
-    """Why a text has no near matches: a closed list; the values are in headers."""
+    """Why a text has no near matches: a closed list; headers use these values."""
 
     EMPTY = "empty"  # after normalisation
     NO_FEATURES = "no_features"  # only punctuation, symbols or emoji
-    TOO_FEW_FEATURES = "too_few_features"  # distinct ones, for a fingerprint
+    TOO_FEW_FEATURES = "too_few_features"  # too few distinct features for a fingerprint
 
 
 class Method(StrEnum):
@@ -96,11 +96,11 @@ class Method(StrEnum):
 
 
 class Unique(msgspec.Struct, frozen=True):
-    """The first of its kind."""
+    """The first document of its kind."""
 
 
 class Undecidable(msgspec.Struct, frozen=True):
-    """Too little text to be near anything, and no exact repeat: always output, never dropped."""
+    """A text that is too short to be near anything and is no exact repeat; it is always output."""
 
     reason: UndecidableReason
 
@@ -112,7 +112,7 @@ class DuplicateOf(msgspec.Struct, frozen=True, gc=False):
     original: SourcePosition
     original_event_time_ms: int
     distance: int  # bits
-    block: int | None  # the first equal one; None: undecidable, matched by content
+    block: int | None  # the first equal block; None: undecidable, matched by content
     method: Method
     agreement: float | None = None  # of the sketches; None: equal content, or no verification
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from simhash_core.errors import UsageError
 
-# Longest first.
+# The longest unit comes first.
 UNITS_MS: Final[Mapping[str, int]] = MappingProxyType(
     {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 )
@@ -35,16 +35,16 @@ def parse_duration(text: str) -> int:
 
 
 def format_duration(duration_ms: int) -> str:
-    """Return a duration in its longest unit without a remainder, so each has one text."""
+    """Return a duration in the longest unit without a remainder, so each duration has one text."""
     unit = next(name for name, size in UNITS_MS.items() if duration_ms % size == 0)
     return f"{duration_ms // UNITS_MS[unit]}{unit}"
 
 
-SLICES: Final = 16  # documents expire a sixteenth of window plus lateness late
+SLICES: Final = 16  # documents expire late, by up to a sixteenth of window plus lateness
 
 
 class Window(NamedTuple):
-    """Only documents whose times are within it are near."""
+    """Only documents whose times are within the window can be near."""
 
     window_ms: int  # maximum time between near documents
     lateness_ms: int  # how far behind the watermark a document may come

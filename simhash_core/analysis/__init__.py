@@ -1,1 +1,1 @@
-"""Arithmetic and training beside the data path: recall and cost of a plan, exact Jaccard, idf."""
+"""Calculations outside the data path: recall and cost of a plan, exact Jaccard, idf training."""

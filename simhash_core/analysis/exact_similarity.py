@@ -1,4 +1,4 @@
-"""Exact similarities of two texts, by which estimates are measured."""
+"""Exact similarities of two texts, to measure how good estimates are."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ _Codes = NDArray[np.uint64]
 
 
 def exact_jaccard(a: str, b: str, characters: int = GRAM_CHARACTERS) -> float:
-    """Return shared n-grams over all n-grams, 0 to 1, white space left out; a short text is one.
+    """Return the shared n-grams divided by all n-grams, 0 to 1, without white space.
 
-    Near-duplicates are commonly labelled with this measure. A text is not normalised.
+    A text shorter than ``characters`` is one n-gram. Texts are not normalised. Near-duplicates are
+    commonly labelled with this measure.
     """
     a, b = "".join(a.split()), "".join(b.split())
     if a == b:
         return 1.0
     if min(len(a), len(b)) < characters:
         return _of_sets(_grams(a, characters), _grams(b, characters))
-    # Characters are renumbered by those that occur: a gram of these numbers fits 64 bits, unless
-    # the alphabet is very large, and sorting numbers is several times as fast as a set.
+    # Characters get consecutive numbers, so a gram of them fits 64 bits unless the alphabet is very
+    # large. Sorting numbers is several times as fast as a set.
     points = np.frombuffer((a + b).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     present = np.zeros(int(points.max()) + 1, dtype=np.bool_)
     present[points] = True
@@ -53,7 +54,7 @@ def _packed(numbers: _Codes, characters: int, bits: int) -> _Codes:
 
 
 def _distinct(codes: _Codes) -> _Codes:
-    """Return the distinct codes, sorted. ``np.unique`` hashes, which takes ten times as long."""
+    """Return the distinct codes, sorted; ``np.unique`` hashes and takes ten times as long."""
     ordered = np.sort(codes)
     is_new = np.empty(len(ordered), dtype=np.bool_)
     is_new[0] = True
@@ -70,10 +71,7 @@ def _of_sets(a: set[str], b: set[str]) -> float:
 
 
 def vector_cosine(a: Mapping[str, float], b: Mapping[str, float]) -> float:
-    """Return the cosine of two vectors by term; 0 if one of them is zero.
-
-    The vector space model is the baseline of SimHash: Σ aᵢbᵢ / (|a|·|b|) (Wang, Wu and Li, 2016).
-    """
+    """Return the cosine of two term vectors; 0 if one of them is zero."""
     norms = math.hypot(*a.values()) * math.hypot(*b.values())
     if not norms:
         return 0.0

@@ -1,13 +1,13 @@
 """Training an idf model: document frequencies of terms, counted in bounded memory.
 
-Counts are exact while the distinct terms fit. Beyond, the rarest are dropped, as in lossy counting
-(Manku & Motwani 2002): all terms with the lowest count that frees a quarter of the room, or less. A
-term that comes back starts at 0, so a frequency may be too low by the sum of these counts
+Counts are exact while the distinct terms fit. When they do not fit, the rarest terms are dropped,
+as in lossy counting (Manku & Motwani 2002): all terms up to the count that frees a quarter of the
+room. A term that comes back starts at 0, so its frequency may be too low by the sum of these counts
 (``undercount``).
 
     idf = ln(1 + documents / document frequency)
 
-So a term of every document still has a weight, and every document a fingerprint.
+So even a term that is in every document has a weight, and every document has a fingerprint.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TrainedIdf(NamedTuple):
 
 
 class DocumentFrequencies:
-    """Document frequencies of at most ``terms_max`` terms and those of one document."""
+    """Counts in how many documents each term occurs, for at most ``terms_max`` terms."""
 
     def __init__(self, terms_max: int) -> None:
         """Raises ``UsageError`` for an invalid bound."""

@@ -1,19 +1,20 @@
-"""What an index of a given size will cost and find: arithmetic before any data.
+"""What an index of a given size will cost and find, computed before there is any data.
 
 **Candidates.** Random fingerprints fill the buckets of a block evenly: N documents leave N /
 2^block_bits in each, and a look-up compares one bucket for each block (Manku et al. 2007). Real
 texts are not random, so this is a lower bound.
 
-**Recall by similarity.** Each bit of two SimHashes differs with a chance of angle / π (Charikar
+**Recall by similarity.** Each bit of two SimHashes differs with probability angle / π (Charikar
 2002), so the distance of a pair at a given cosine is binomial. The recall is the sum over the
-distances up to the threshold, each with its chance to share a block. The Jaccard of character
-5-grams becomes a cosine under an assumption: edits of single characters, spread evenly. Then a
-share s = 2J / (1 + J) of the n-grams is left, so s^(2/5) of the words of two characters, and that
-is the cosine. Real edits come in runs, which leave more words whole, so real recall is higher;
-``firstseen evaluate`` measures it.
+distances up to the threshold of the probability of the distance, times the probability that such a
+pair shares a block. The Jaccard similarity of character 5-grams is converted to a cosine under an
+assumption: edits change single characters and are spread evenly. Then a share s = 2J / (1 + J) of
+the n-grams is left, and s^(2/5) of the words of two characters; this is the cosine. Real edits come
+in runs, which leave more words whole, so real recall is higher; ``firstseen evaluate`` measures it.
 
-**Bands** of two bins of a sketch of shingles are shared with a chance of J² each, so one of b with
-1 − (1 − J²)^b at any distance; unrelated documents share one by an accident of 32 bits.
+**Bands.** Two texts share a band, which is two bins of a sketch of shingles, with probability J².
+So they share one of b bands with probability 1 − (1 − J²)^b at any distance. Unrelated documents
+share a band only if two keys of 32 bits are equal by accident.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _WORD_CHARACTERS: Final = 2
 
 
 class RecallAt(NamedTuple):
-    """The chance, 0 to 1, of finding a pair ``at`` some distance or similarity."""
+    """The probability, 0 to 1, of finding a pair ``at`` some distance or similarity."""
 
     at: float
     recall: float
@@ -45,7 +46,7 @@ def candidates_per_block(scheme: BlockScheme, documents: int) -> float:
 
 
 def recall_by_distance(scheme: BlockScheme, points: int = 9) -> list[RecallAt]:
-    """Return recall of blocks at about so many distances from 0 to the threshold, or nothing."""
+    """Return the recall of blocks at about ``points`` distances from 0 to the threshold."""
     if not scheme.blocks:
         return []
     steps = max(1, min(points - 1, scheme.distance))
@@ -73,7 +74,7 @@ def recall_by_jaccard(scheme: BlockScheme, jaccards: Sequence[float]) -> list[Re
 
 
 def cosine_of_jaccard(jaccard: float) -> float:
-    """Return the cosine of two texts' words, from the Jaccard of their 5-grams (see above)."""
+    """Return the cosine of two texts' words from the Jaccard of their 5-grams (see the module)."""
     left = 2 * jaccard / (1 + jaccard)
     return float(left ** (_WORD_CHARACTERS / GRAM_CHARACTERS))
 

@@ -1,7 +1,7 @@
 """Blocks: equal slices of a fingerprint, by which near documents are found without comparing all.
 
 There are ``blocks`` slices of ``block_bits`` bits each, from bit 0 on. A square scheme (as many
-blocks as a block has bits, and nothing left over) can have a second cut: block ``blocks + i`` is
+blocks as a block has bits, without bits left over) can have a second cut: block ``blocks + i`` is
 bit ``i`` of every block of the first cut, so twice as many buckets find more near pairs. Documents
 may also share *bands* of their sketches (``simhash_core.index.prints``).
 
@@ -38,10 +38,10 @@ class BlockScheme:
 
     bits: int
     blocks: int  # of one cut; 0: only bands
-    distance: int  # up to which two fingerprints are near
+    distance: int  # at most so far apart, two fingerprints are near
     block_bits: int = 0  # 0: bits // blocks
     cuts: int = 1  # 2: a square scheme
-    bands: int = 0  # of the sketch, each one more bucket
+    bands: int = 0  # of the sketch; each band is one more bucket
 
     def __post_init__(self) -> None:
         check_bits(self.bits)

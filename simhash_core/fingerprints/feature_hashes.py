@@ -1,7 +1,7 @@
-"""Feature hashes: a term to as many bits as a fingerprint has, by name.
+"""Feature hashes by name: they map a term to as many bits as a fingerprint has.
 
-A feature hash is a pure function ``(term, bits) -> bytes`` of ``bits / 8`` bytes, big-endian: bit 0
-of the fingerprint is the highest bit of the first byte.
+A feature hash is a pure function ``(term, bits) -> bytes``. It returns ``bits / 8`` bytes,
+big-endian: bit 0 of the fingerprint is the highest bit of the first byte.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _MULTIPLIER: Final = 1000003
 
 
 def java_hash(term: str, bits: int) -> bytes:
-    """Return the hash of the Java write-up of classic SimHash (2013): Python 2's, widened.
+    """Return the hash of the Java write-up of classic SimHash (2013): Python 2's hash, widened.
 
-    It is here to run the published sample; for short terms its high bits are poorly mixed.
+    It exists to reproduce the published sample; its high bits are poorly mixed for short terms.
     """
     if not term:
         return bytes(bits // 8)
@@ -28,8 +28,8 @@ def java_hash(term: str, bits: int) -> bytes:
     for character in term:
         x = ((x * _MULTIPLIER) ^ ord(character)) & mask
     x ^= len(term)
-    # The sample turns −1 into −2, as its C original reserved −1 for errors; in f bits without a
-    # sign −1 is the mask.
+    # The sample turns −1 into −2, because its C original reserved −1 for errors; as an unsigned
+    # number, −1 is the mask.
     if x == mask:
         x -= 1
     return x.to_bytes(bits // 8, "big")

@@ -24,8 +24,9 @@ WIDEST_BITS: Final = 512
 # Scaled weights sum to less than 2**23, plus a rounding of at most 1/2 for each feature: below the
 # 2**24 up to which float32 holds every integer.
 _SUM_EXPONENT: Final = 23
-# Features in one step of the sum: their votes stay in the processor's cache, and are few enough for
-# numpy's OpenBLAS to use one thread. Several take 20 times as long on a busy machine.
+# Number of features that are summed at once: their votes stay in the processor's cache, and they
+# are few enough for numpy's OpenBLAS to use one thread. Several threads take 20 times as long on a
+# busy machine.
 _STEP: Final = 512
 
 # One row for each feature, (features, bits): +1 where the bit of its hash is 1, −1 where it is 0.
@@ -70,7 +71,7 @@ def scale(
     sizes = np.diff(bounds) if bounds is not None else np.array([len(weights)])
     starts = np.cumsum(sizes) - sizes
     some = sizes > 0
-    # The greatest weight times features bounds the sum, whatever the order of evaluation.
+    # The highest weight times the number of features bounds the sum in any order of evaluation.
     exponents = np.frexp(np.maximum.reduceat(weights, starts[some]) * sizes[some])[1]
     shifts = np.repeat(_SUM_EXPONENT - exponents, sizes[some])
     scaled: NDArray[np.float32] = np.rint(np.ldexp(weights, shifts)).astype(np.float32)
@@ -89,10 +90,10 @@ def sums(votes: Votes, scaled: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def simhash(votes: Votes, weights: NDArray[np.float64]) -> bytes:
-    """Return the fingerprint of weighted features; without any, all bits are ties, hence 0."""
+    """Return the fingerprint of weighted features; without any, all bits are ties and so 0."""
     return pack(sums(votes, scale(weights)))
 
 
 def pack(bit_sums: NDArray[np.float32]) -> bytes:
-    """Return the fingerprint, or those of (fingerprints, bits) one after the other."""
+    """Return the fingerprint of one row of sums, or the joined fingerprints of several rows."""
     return np.packbits(bit_sums > 0).tobytes()

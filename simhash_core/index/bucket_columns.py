@@ -10,14 +10,15 @@ A bucket is a column (a block or a band) and a value in it. A range is all value
 first bits; there are about as many ranges as documents. If a range has several buckets, the *tag*
 of a row is the rest of its value, and only rows with the looked-up tag are candidates. If a range
 is one bucket and the distance is short, the tag is 16 other bits of the fingerprint: a candidate
-that differs in more of them than the distance is too far, and nearly all are.
+that differs in more of them than the distance is not near. This excludes nearly all others.
 
 In a large segment buckets are full: 128 documents of 8 million share a block of 16 bits. There a
 range is the block **and the first bits of its tag**, which is the next block (after the last, the
 first). Of two fingerprints within distance d < n, cut into n blocks, some block is equal while the
 next one differs in one bit at most. (Otherwise each of z equal blocks is followed by one with two
 differing bits or more, and each other block has at least one: n differing bits, more than d.) So a
-look-up needs only the range with its own first bits and those that differ from it in one: 6 of 32.
+look-up needs only the range with its own first bits and the ranges that differ from it in one bit:
+6 of 32.
 """
 
 from __future__ import annotations
@@ -32,14 +33,16 @@ from numpy.typing import NDArray
 from simhash_core.fingerprints.blocks import BlockScheme
 
 TAG_BITS: Final = 16
-_TAGGED_DISTANCE: Final = 4  # up to it, 16 bits tell 96 of 100 random fingerprints apart
+_TAGGED_DISTANCE: Final = 4  # up to this distance, 16 bits tell 96 of 100 random fingerprints apart
 
 _ROW_BITS: Final = np.uint64(32)
-# Wider values are hardly ever equal: ranges have four to eight rows, for a short directory.
+# Wider values are hardly ever equal, so a range has four to eight rows; this keeps the directory
+# short.
 _SPARSE_BITS: Final = 24
 _SPARSE_RANGE_ROWS: Final = 8
 _SHORT_TAG_BITS: Final = 3
-NEXT_DISTANCE: Final = 1  # bits that may differ behind some equal block of near fingerprints
+# Bits that may differ in the block after some equal block of near fingerprints.
+NEXT_DISTANCE: Final = 1
 _FULL_RANGE_BITS: Final = 2  # four rows in each range of a full bucket: a directory as long as rows
 _TAG_BITS_MIN: Final = 3  # with fewer tag bits in a range, a look-up needs nearly all ranges
 
@@ -66,21 +69,21 @@ def spread(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the number of the range, and the position, for each position in the ranges."""
     of = np.repeat(np.arange(len(starts)), lengths)
-    # Where a range begins, minus the number of positions before it.
+    # The start of each range minus the number of positions in the ranges before it.
     at = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
     at += np.arange(len(at))
     return of, at
 
 
 class BucketQuery(NamedTuple):
-    """Looked-up buckets, each (documents, columns)."""
+    """The buckets to look up; each array is (documents, columns)."""
 
     values: NDArray[np.uint32]
     tags: NDArray[np.uint16]  # of the fingerprints, empty if not needed
 
 
 class Search(NamedTuple):
-    """Ranges to search, flat and in step; a bucket's ranges follow each other."""
+    """Ranges to search, in flat arrays of equal length; the ranges of one bucket are adjacent."""
 
     query: BucketQuery
     starts: NDArray[np.intp]  # in ``rows``
@@ -89,18 +92,19 @@ class Search(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BucketColumns:
-    """Columns of one width."""
+    """The bucket columns whose values have the same width."""
 
     shift: int  # bits of a value outside its range
     columns: int
-    distance: int  # of the fingerprints whose bits are tags; -1: rests of values, or no tags
+    # Of the fingerprints whose bits are tags; -1: tags are the rests of values, or there are none.
+    distance: int
     range_tag_bits: int  # first bits of a row's tag that belong to its range
     rows: NDArray[np.uint8]  # (columns · documents, 3), from ``pack_rows``
     directory: NDArray[np.uint32]  # (ranges + 1,)
     tags: NDArray[np.uint16] | NDArray[np.uint32]  # one for each row, or empty
 
     def search(self, question: BucketQuery, *, within: bool) -> Search:
-        """Return ranges of (documents, columns); ``within``: only those that may be near."""
+        """Return ranges of (documents, columns); ``within``: only those that may hold near ones."""
         a_column = (len(self.directory) - 1) // max(self.columns, 1)
         first = (question.values >> np.uint32(self.shift)).astype(np.intp)
         first <<= self.range_tag_bits
@@ -128,7 +132,7 @@ class BucketColumns:
         *,
         within: bool,
     ) -> tuple[NDArray[np.intp], NDArray[np.uint32]]:
-        """Return for each candidate its index in ``question`` and its row, flat and in step."""
+        """Return for each candidate its index in ``question`` and its row, in two flat arrays."""
         if not self.shift and not (within and self.distance >= 0):
             of, at = spread(starts, lengths)
             return of, unpack_rows(self.rows[at])
@@ -148,7 +152,7 @@ class BucketColumns:
         return ends.searchsorted(kept, side="right"), unpack_rows(self.rows[at[kept]])
 
     def values(self, documents: int) -> NDArray[np.uint32]:
-        """Return the values, (documents, columns); a tag is the rest of its value, or empty."""
+        """Return the values, (documents, columns); tags, if any, are the rests of values."""
         by_column = np.empty((documents, self.columns), dtype=np.uint32)
         a_column = (len(self.directory) - 1) // max(self.columns, 1)
         lengths = np.diff(self.directory)
@@ -208,7 +212,7 @@ def build_columns(
 
 
 def tag_bits_of_ranges(scheme: BlockScheme, documents: int) -> int:
-    """Return how many first bits of the tag belong to a row's range; 0 for none."""
+    """Return how many first bits of the tag select a row's range; 0 for none."""
     is_next_block = scheme.block_bits == TAG_BITS and scheme.blocks * TAG_BITS == scheme.bits
     if not (is_next_block and scheme.cuts == 1 and scheme.guaranteed):
         return 0
@@ -218,14 +222,14 @@ def tag_bits_of_ranges(scheme: BlockScheme, documents: int) -> int:
 
 
 def is_tagged(scheme: BlockScheme) -> bool:
-    """Return whether 16 bits of a fingerprint tell most candidates from near ones."""
+    """Return whether 16 bits of a fingerprint exclude most candidates that are not near."""
     return scheme.distance <= _TAGGED_DISTANCE
 
 
 def fingerprint_tags(scheme: BlockScheme, fingerprints: NDArray[np.uint64]) -> NDArray[np.uint16]:
-    """Return 16 bits of each fingerprint behind each block, uint16 (documents, blocks).
+    """Return 16 bits of each fingerprint after each block, uint16 (documents, blocks).
 
-    The second axis is empty if tags are useless. The block's own bits would be equal.
+    The bits of the block itself would be equal. The second axis is empty if tags are useless.
     """
     if not is_tagged(scheme):
         return np.empty((len(fingerprints), 0), dtype=np.uint16)
@@ -243,5 +247,5 @@ def _shift(width: int, documents: int) -> int:
         return max(width - max(documents.bit_length() - 1, 0), 0)
     shift = max(width - (documents // _SPARSE_RANGE_ROWS).bit_length(), 0)
     if TAG_BITS < shift <= TAG_BITS + _SHORT_TAG_BITS:
-        return TAG_BITS  # a longer directory takes less than longer tags
+        return TAG_BITS  # a longer directory takes less memory than longer tags
     return shift

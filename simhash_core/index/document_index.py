@@ -1,12 +1,12 @@
 """Documents by bucket: a memtable of new ones, and sorted segments.
 
-A full memtable becomes a segment; four segments of about one size become one. So each document is
-sorted a few times in all, and a look-up visits few segments. Whoever keeps segments in files makes
-and merges these (``filing``, ``filed``).
+A full memtable becomes a segment, and four segments of about the same size are merged. So each
+document is sorted only a few times in all, and a look-up reads few segments. If segments are kept
+in files, the caller writes and merges these files (``filing``, ``filed``).
 
 One index serves all shards of a worker, so a look-up costs the same for one shard and for many. The
-*slot* of a row names the shard that was opened. A mask hides rows that expired, were removed or
-belong to a dropped slot, until their segment is merged.
+*slot* of a row stands for the shard that was opened. A mask hides rows that expired, were removed
+or belong to a dropped slot, until their segment is merged.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class BucketCounts(NamedTuple):
 
 MEMTABLE_DOCUMENTS: Final = 512
 SEGMENT_DOCUMENTS_LIMIT: Final = 1 << 20  # merging them takes seconds and 300 MB of memory
-SLOTS_LIMIT: Final = SLOT_NUMBERS - 1  # the last is ``NO_SLOT``
+SLOTS_LIMIT: Final = SLOT_NUMBERS - 1  # the last number is ``NO_SLOT``
 
 _MERGED_SEGMENTS: Final = 4
 
@@ -51,17 +51,17 @@ LiveRows = Sequence[NDArray[np.bool_]]
 
 
 class SegmentMerge:
-    """Segments that should become one, as they are now; ``build`` may run in another thread."""
+    """Segments to merge, in their present state; ``build`` may run in another thread."""
 
     def __init__(
         self, scheme: BlockScheme, segments: Sequence[KeptSegment], live: Callable[[], LiveRows]
     ) -> None:
-        """``live`` says for each segment which rows are to stay."""
+        """``live`` returns for each segment which rows to keep."""
         self.segments = segments
         self._scheme = scheme
         self._find_live = live
         slots = ((each.segment.slots.slots, each.is_filed) for each in segments)
-        # Those of a file change as shards come and go.
+        # The slots of a segment in a file change as shards open and close.
         self._slots = [each.copy() if is_filed else each for each, is_filed in slots]
 
     @cached_property
@@ -82,7 +82,7 @@ class SegmentMerge:
         return build_segment(self._scheme, whole) if whole.documents else None
 
     def hide_what_is_gone(self, merged: KeptSegment) -> None:
-        """Hide the rows that were hidden in the segments after this merge began."""
+        """Hide the rows that were hidden in the segments since this merge began."""
         for kept, of, live in zip(self.segments, self._slots, self._live, strict=True):
             if kept.hidden is None:
                 continue
@@ -95,10 +95,10 @@ class SegmentMerge:
 
 
 class Filing(SegmentMerge):
-    """Rows that should become one segment in a file."""
+    """Rows to write as one segment into a file."""
 
     last: NDArray[np.uint64] | None = None
-    """For each slot the last sequence number that is filed; None where files are merged."""
+    """The last sequence number of each slot that is in the file; None where files are merged."""
 
     @cached_property
     def documents(self) -> dict[int, int]:
@@ -109,7 +109,7 @@ class Filing(SegmentMerge):
         return {slot: int(counts[slot]) for slot in np.flatnonzero(counts).tolist()}
 
     def leave(self) -> None:
-        """Hide the rows in memory that are in the file now."""
+        """Hide the rows in memory that are now in the file."""
         for kept, live in zip(self.segments, self._live, strict=True):
             if not kept.is_filed:
                 kept.hide_all(live)
@@ -119,8 +119,8 @@ class DocumentIndex:
     def __init__(self, scheme: BlockScheme, window_ms: int | None = None) -> None:
         """Documents are pairs only if their times are at most ``window_ms`` apart.
 
-        Segments of up to ``inline_documents`` are merged at once, larger ones by whoever asks for
-        ``next_merge``: by default none are larger.
+        Segments of up to ``inline_documents`` are merged at once. The caller of ``next_merge``
+        merges larger ones; by default there are none.
         """
         self.inline_documents = SEGMENT_DOCUMENTS_LIMIT
         self.scheme = scheme
@@ -154,7 +154,7 @@ class DocumentIndex:
         return [each.segment for each in self._segments]
 
     def open_slot(self, *, visible: bool = True) -> int:
-        """Return a slot that no row has; raises ``UsageError`` if all are taken."""
+        """Return a slot that is not used; raises ``UsageError`` if all are used."""
         self._forget_dropped()
         used = set(np.unique(self._memtable.slots).tolist())
         for each in self._segments:
@@ -236,10 +236,10 @@ class DocumentIndex:
     def claim(
         self, segment: Segment, shard: int, slot: int, ranges: Iterable[tuple[int, int]]
     ) -> None:
-        """Give a slot the rows of a shard of a file; it must have none in these ranges.
+        """Assign the rows of a shard in a file to a slot, which has no rows in these ranges.
 
-        ``shard`` is the number in the file. No look-up meets the rows outside ``ranges``, or those
-        of shards that nobody claimed.
+        ``shard`` is the number in the file. Look-ups never return rows outside ``ranges``, or rows
+        of a shard that was not claimed.
         """
         kept = self._kept_file(segment)
         if kept is None:
@@ -266,10 +266,11 @@ class DocumentIndex:
     def filing(
         self, ranges: Mapping[int, tuple[int, int]], least: int, limit: int
     ) -> Filing | None:
-        """Return what is in memory of some ranges of slots, if there is enough for a file.
+        """Return the rows in memory of some ranges of slots, if there are enough for a file.
 
-        It takes the ``limit`` earliest documents at most, whole ones of each slot. What a memtable
-        has is left for later. ``end_filing`` must follow; there is one filing at a time.
+        These are at most the ``limit`` earliest documents, complete up to some point in each slot.
+        Rows of the memtable wait for a later file. ``end_filing`` must follow; there is one filing
+        at a time.
         """
         first = np.full(SLOT_NUMBERS, np.iinfo(np.uint64).max, dtype=np.uint64)
         last = np.zeros(SLOT_NUMBERS, dtype=np.uint64)
@@ -301,7 +302,7 @@ class DocumentIndex:
         return filing
 
     def file_merge(self, segments: Iterable[Segment]) -> Filing:
-        """Return what files should become one; ``end_filing`` must follow."""
+        """Return files to merge into one; ``end_filing`` must follow."""
         parts = [kept for each in segments if (kept := self._kept_file(each)) is not None]
         as_now = [
             (each.segment.slots, None if each.hidden is None else each.hidden.copy())
@@ -328,9 +329,9 @@ class DocumentIndex:
         return self._filing
 
     def filed(self, segment: Segment, shards: Mapping[int, int]) -> None:
-        """End the filing: its rows are in a file, where ``shards`` has the numbers of slots.
+        """Replace the rows of the filing by its file, whose numbers ``shards`` maps to slots.
 
-        No other slot may have claimed rows of the merged files since it began.
+        No other slot may have claimed rows of the merged files since the filing began.
         """
         filing = self._filing
         assert filing is not None
@@ -345,7 +346,7 @@ class DocumentIndex:
         self.end_filing()
 
     def end_filing(self) -> None:
-        """End the filing, if there is one: rows that are in no file stay where they are."""
+        """End the filing, if there is one; rows that are in no file stay in memory."""
         if self._filing is None:
             return
         for each in self._filing.segments:
@@ -404,14 +405,14 @@ class DocumentIndex:
         others_ms: NDArray[np.int64],
         rows: NDArray[np.intp] | NDArray[np.uint32],
     ) -> NDArray[np.bool_] | np.bool_:
-        """Return which documents are near in time; ``rows`` are those of ``others_ms``."""
+        """Return which documents are within the window; ``rows`` selects from ``others_ms``."""
         if self._window_ms is None:
             return np.True_
         within: NDArray[np.bool_] = np.abs(times_ms - others_ms[rows]) <= self._window_ms
         return within
 
     def bucket_counts(self, prints: Prints) -> BucketCounts:
-        """``prints`` has one document."""
+        """Return the bucket counts of the one document in ``prints``."""
         sizes = np.zeros(self.scheme.all_buckets, dtype=np.intp)
         for _, columns, _ in self._candidates(prints):
             sizes += np.bincount(columns, minlength=len(sizes))
@@ -434,7 +435,7 @@ class DocumentIndex:
     def _candidates(
         self, prints: Prints
     ) -> Iterator[tuple[Segment | Rows, NDArray[np.intp], NDArray[np.intp]]]:
-        """Yield what shares a bucket with one document: a part, its bucket columns, its rows."""
+        """Yield documents that share a bucket with one: a part, its bucket columns, its rows."""
         looked_up = question(self.scheme, prints)
         part = self._memtable
         if part.documents:
@@ -468,7 +469,7 @@ class DocumentIndex:
         if kept.is_filed or kept.is_in_use:
             return False
         if 2 * kept.left > documents and all(self._live[slot] for slot in kept.slots()):
-            return False  # the usual case, without counting rows
+            return False  # the usual case, found without counting rows
         return 2 * int(np.count_nonzero(self._live_rows(kept))) <= documents
 
     def _live_rows(self, kept: KeptSegment) -> NDArray[np.bool_]:
@@ -485,7 +486,7 @@ class DocumentIndex:
             self._merge_now(run)
 
     def next_merge(self) -> SegmentMerge | None:
-        """Return segments to be merged, if there are any; ``merged`` takes the result."""
+        """Return segments to merge, or None; ``merged`` takes the result."""
         for each in self._segments:
             if self._is_mostly_hidden(each):
                 return self._merge_of([each])
@@ -495,7 +496,7 @@ class DocumentIndex:
         return None
 
     def merged(self, merge: SegmentMerge, segment: Segment | None) -> None:
-        """Replace the segments of a merge, unless one of them is gone by now."""
+        """Replace the segments of a merge, unless one of them no longer exists."""
         if any(each not in self._segments for each in merge.segments):
             return
         first = self._segments.index(merge.segments[0])
@@ -513,7 +514,7 @@ class DocumentIndex:
         self.merged(merge, merge.build())
 
     def _run_to_merge(self, end: int) -> Sequence[KeptSegment]:
-        """Return the segments before ``end`` that should become one, or none."""
+        """Return the segments before ``end`` to merge into one, or none."""
         if not end:
             return []
         segments = self._segments

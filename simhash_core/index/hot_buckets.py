@@ -1,13 +1,13 @@
-"""Overloaded buckets: slices of the remaining bits find their candidates, not a full scan.
+"""Overloaded buckets: their candidates are found by slices of the remaining bits, without a scan.
 
-Wang & Wang (2019) call a bucket overloaded that has more than (1 + μ) times the average, μ = 2, and
-split it again by the bits of the other blocks: the 48 left of 64 become 4 × 12. Two fingerprints
-that share the bucket and are within distance d differ in at most d of the remaining bits; cut into
-d + 1 slices, one of them is equal (pigeonhole). So **nothing is lost** if candidates must share a
-slice too. Some equal slice is followed by one that differs in at most one bit (``bucket_columns``
-says why), so the next slice is kept beside each row as a filter.
+Wang & Wang (2019) call a bucket overloaded if it has more than (1 + μ) times the average, μ = 2.
+They split it again by the bits of the other blocks: the 48 remaining bits of 64 become 4 × 12. Two
+fingerprints that share the bucket and are within distance d differ in at most d of the remaining
+bits. If these are cut into d + 1 slices, at least one is equal (pigeonhole). So **no near pair is
+lost** if candidates must share a slice too. Some equal slice is followed by one that differs in at
+most one bit (``bucket_columns`` says why), so the next slice is kept beside each row as a filter.
 
-If slices would be so short that most of the bucket shares one (256 bits, distance 64), the
+If slices were so short that most of the bucket would share one (256 bits, distance 64), the
 fingerprints of the bucket are copied together, word by word, and all are compared.
 """
 
@@ -27,12 +27,12 @@ from simhash_core.index.bucket_columns import NEXT_DISTANCE, BucketColumns, spre
 OVERLOAD: Final = 2.0  # μ
 DOCUMENTS_MIN: Final = 512  # smaller buckets do not need a second level
 BYTE_WORDS: Final = 3
-"""Words whose differing bits a byte can count: enough to reject most of what is too far."""
+"""The number of words whose differing bits a byte can count: enough to reject most candidates."""
 
 _SHORTEST_SLICE: Final = 8
 _LONGEST_SLICE: Final = 16
 _VALUE_BITS: Final = np.uint64(32)
-_BUCKETS_LIMIT: Final = 1 << 16  # the fullest; others are looked up as usual
+_BUCKETS_LIMIT: Final = 1 << 16  # only the fullest buckets; others are looked up as usual
 _COMPARED_AT_ONCE: Final = 1 << 16  # distances that fit the processor's cache
 
 
@@ -41,7 +41,7 @@ class HotBuckets:
     """The overloaded buckets of a segment, with slices or with words."""
 
     buckets: NDArray[np.uint64]  # column << 32 | value, sorted
-    bounds: NDArray[np.uint32]  # (buckets + 1,), where each begins in ``rows`` and ``words``
+    bounds: NDArray[np.uint32]  # (buckets + 1,), the start of each bucket in ``rows`` and ``words``
     rows: NDArray[np.uint32]  # (slices, documents in them), or (1, documents)
     slice_keys: NDArray[np.uint32]  # like rows; number of the bucket << 16 | value, sorted
     next_slices: NDArray[np.uint16]  # like rows; values of the slices that follow
@@ -51,7 +51,7 @@ class HotBuckets:
         return len(self.buckets)
 
     def numbers(self, columns: NDArray[np.intp], values: NDArray[np.uint32]) -> NDArray[np.intp]:
-        """Return the number of each bucket here; -1 if it is not overloaded."""
+        """Return the number of each bucket in this object; -1 if it is not overloaded."""
         wanted = columns.astype(np.uint64) << _VALUE_BITS | values
         at = np.searchsorted(self.buckets, wanted)
         there = at < len(self.buckets)
@@ -66,7 +66,7 @@ class HotBuckets:
         numbers: NDArray[np.intp],
         fingerprints: NDArray[np.uint64],
     ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.uint32]]]:
-        """Yield the number of the look-up, and the row, of what may be near."""
+        """Yield look-up numbers and rows of the documents that may be near."""
         if not len(self.slice_keys):
             yield from self._compared(scheme, numbers, fingerprints)
             return
@@ -136,7 +136,7 @@ def find_hot(
     fingerprints: NDArray[np.uint64],
     families: list[tuple[int, int, BucketColumns]],
 ) -> HotBuckets:
-    """``families`` has the number of the first column, the bits of a value, and the columns."""
+    """Each of ``families``: the number of its first column, the bits of a value, the columns."""
     overloaded = [
         (column << 32 | value, column, start, stop, buckets)
         for first, width, buckets in families

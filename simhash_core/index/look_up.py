@@ -1,8 +1,8 @@
 """The look-up of a packet: the nearest document of the index for each document that has one.
 
-Two documents are near if they share a bucket, are within the distance, and their sketches agree
-(where the index verifies); or if their content is equal. Undecidable documents have no fingerprint
-and match by content alone.
+Two documents are near if their content is equal, or if they share a bucket, are within the
+distance, and (in an index with a verifier) have similar sketches. Undecidable documents have no
+fingerprint and match by content alone.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ _NO_ROWS: Final[Mapping[bytes, Sequence[int]]] = MappingProxyType({})
 
 
 class View(NamedTuple):
-    """Which entries a packet or query may match: those that still exist at its offset in the log.
+    """Which entries a packet or query may match: those that exist at its offset in the log.
 
-    A look-up runs before everything that precedes the packet is decided. But the log already says
-    whether an entry will have been removed or expired by then.
+    A look-up runs before the packets in front of it are decided. But the log already says which
+    entries will be removed or expired at that offset.
     """
 
     first: int  # sequence number of its row 0
     expired_before: int = 0  # sequence number
-    # Ids that undecided packets remove, with the sequence number of the first row that does.
+    # Ids that undecided packets remove, with the sequence number of the first row that removes
+    # each.
     removed: Mapping[bytes, int] = _NONE
-    # Ids that its own rows remove, with these rows, rising.
+    # Ids that rows of the packet itself remove, with these rows, rising.
     removing: Mapping[bytes, Sequence[int]] = _NO_ROWS
 
     def hides(self, row: int, sequence: int, document_id: str) -> bool:
@@ -76,7 +77,7 @@ class EntrySource(Protocol):
         ...
 
     def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
-        """Return the undecidable documents of a content with their numbers, the earliest first."""
+        """Return undecidable documents of this content by sequence number, the earliest first."""
         ...
 
     def with_ids(self, ids: Sequence[bytes]) -> list[list[tuple[int, int]]]:
@@ -85,14 +86,14 @@ class EntrySource(Protocol):
 
 
 class Similarity(NamedTuple):
-    """How two near documents agree; ``value`` is None for equal content or without a verifier."""
+    """How similar near documents are; ``value`` is None for equal content or without verifier."""
 
     exact: bool
     value: float | None
 
 
 class Nearness:
-    """What near means in one index."""
+    """The rules of one index for which documents are near."""
 
     def __init__(
         self,
@@ -103,10 +104,10 @@ class Nearness:
         *,
         replaces: bool = False,
     ) -> None:
-        """Without ``verifier`` the distance alone decides; without ``window_ms`` any time matches.
+        """Without ``verifier`` the distance decides; without ``window_ms`` any time matches.
 
-        With ``replaces``, a document removes the entries of its id. ``lateness_ms`` is as in
-        ``Window``.
+        With ``replaces``, a document removes the entries of its id. ``lateness_ms`` is the same as
+        in ``Window``.
         """
         self.scheme = scheme
         self.window = None if window_ms is None else Window(window_ms, lateness_ms)
@@ -131,7 +132,7 @@ class Nearness:
     def similarity(
         self, distance: int, columns: DocumentColumns, row: int, entry: Entry
     ) -> Similarity | None:
-        """Return how a document agrees with an entry within the distance, or None."""
+        """Return the similarity to an entry within the distance, or None if they are not near."""
         apart_ms = abs(int(columns.times_ms[row]) - entry.event_time_ms)
         if not self._is_in_window(apart_ms) or not _is_in_scope(columns, row, entry):
             return None
@@ -146,7 +147,7 @@ class Nearness:
         return self.window is None or apart_ms <= self.window.window_ms
 
     def estimate(self, distance: int, a: bytes, b: bytes) -> float | None:
-        """Return the similarity of two sketches, agreeing or not; None without a verifier."""
+        """Return the similarity of two sketches, near or not; None without a verifier."""
         if self._verifier is None:
             return None
         return self._verifier.verification.similarity(distance, a, b)
@@ -199,7 +200,7 @@ class LookUp:
     def matches_of(
         self, packets: Sequence[DocumentColumns], views: Sequence[View]
     ) -> list[list[Match]]:
-        """Return the matches of several packets; one look-up for all is cheaper."""
+        """Return the matches of several packets; one look-up for all is faster."""
         if not packets:
             return []
         by_document: list[list[Match]] = [
@@ -233,7 +234,7 @@ class LookUp:
         return [sorted(matches, key=lambda match: match.row) for matches in by_document]
 
     def answer(self, columns: DocumentColumns, limit: int, view: View = WHOLE) -> Answer:
-        """Return what the index knows of one document, with its ``limit`` nearest neighbours."""
+        """Return what the index has for one document, with its ``limit`` nearest neighbours."""
         match = next(iter(self.matches(columns, view)), None)
         if columns.undecidable[0]:
             neighbours = [] if match is None else [Neighbour(match, near=True)]
@@ -275,7 +276,7 @@ def neighbour(
         similarity = nearness.similarity(distance, columns, 0, entry)
     is_near = similarity is not None
     if similarity is None:
-        if columns.digest(0) == entry.content_digest:  # at another time
+        if columns.digest(0) == entry.content_digest:  # equal content, but outside the window
             similarity = Similarity(exact=True, value=None)
         else:
             estimate = nearness.estimate(distance, columns.sketches[0], entry.sketch)

@@ -51,24 +51,24 @@ def _order(
     return np.lexsort((sequences, distances, rows))
 
 
-# Few documents are compared directly, which is cheaper than sorting into buckets: some rows at a
-# time, so that results stay in the processor's cache, and the first words of the fingerprints, in
-# which documents that are far differ in too many bits.
+# Few documents are compared directly, which is faster than sorting them into buckets. A few rows
+# are compared at once, so that results stay in the processor's cache. The first words of the
+# fingerprints come first, because most documents already differ there in too many bits.
 _ROWS: Final = 64
-_WORDS: Final = 3  # compared first; a byte can count their bits
+_WORDS: Final = 3  # compared first; a byte can count their differing bits
 
 NearRows = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.uint16]]
 """For each pair: row on the left, row on the right, distance in bits."""
 
 
 def near_rows(scheme: BlockScheme, left: Prints, right: Prints) -> NearRows:
-    """Compare all with all; return the pairs that share a bucket and are within the distance."""
+    """Compare all with all; return pairs that share a bucket and are within the distance."""
     parts = _maybe_near(scheme, left.fingerprints, right.fingerprints, earlier=False)
     return _near(scheme, left, right, parts)
 
 
 def near_earlier_rows(scheme: BlockScheme, prints: Prints) -> NearRows:
-    """Compare documents with those before them; return pairs as ``near_rows`` does."""
+    """Compare each document with those before it; return pairs as ``near_rows`` does."""
     parts = _maybe_near(scheme, prints.fingerprints, prints.fingerprints, earlier=True)
     return _near(scheme, prints, prints, parts)
 
@@ -125,6 +125,6 @@ def _near(
 def _share_a_bucket(
     scheme: BlockScheme, ours: NDArray[np.uint32], theirs: NDArray[np.uint32]
 ) -> NDArray[np.bool_]:
-    """Return which pairs share a bucket, bool (pairs,), for bucket values in step."""
+    """Return which pairs share a bucket, bool (pairs,); both arrays have one row per pair."""
     sharing: NDArray[np.bool_] = np.any(shared(scheme, ours, theirs), axis=1)
     return sharing

@@ -1,8 +1,8 @@
-"""The columns of documents that an index holds and looks up, and their buckets.
+"""The columns that an index keeps and looks up for each document, and their buckets.
 
 A document is in the bucket of each block of its fingerprint and of each band of its sketch. The
-keys of bands stand at the end of the sketch, ``BAND_KEY_BYTES`` each, little-endian. A document
-without a sketch has the key ``NO_BAND``, which no sketch has, and is in no bucket of a band.
+band keys are the end of the sketch, ``BAND_KEY_BYTES`` each, little-endian. A document without a
+sketch has the key ``NO_BAND``, which no sketch has, and is in no bucket of a band.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Rows(NamedTuple):
 
 
 def joined_rows(parts: Sequence[Rows]) -> Rows:
-    """Join one part or more; a single one is not copied, as it may have millions of documents."""
+    """Join one or more parts; a single part is not copied, as it may have millions of documents."""
     if len(parts) == 1:
         return parts[0]
     sequences, slots, prints = zip(*parts, strict=True)
@@ -130,7 +130,7 @@ def prints_of(
     columns: DocumentColumns,
     rows: NDArray[np.intp] | Sequence[int] | None = None,
 ) -> Prints:
-    """Return the prints of ``rows``, which rise; None means all rows."""
+    """Return the prints of ``rows``, which must rise; None means all rows."""
     bands = columns.bands
     if bands is None:
         bands = band_keys(columns.sketches, scheme.bands)
@@ -141,7 +141,7 @@ def prints_of(
 
 
 def with_bands(scheme: BlockScheme, columns: DocumentColumns) -> DocumentColumns:
-    """Compute the band keys once for all that is later made of these columns."""
+    """Return the columns with their band keys, so that later steps need not compute them again."""
     return replace(columns, bands=band_keys(columns.sketches, scheme.bands))
 
 
@@ -162,7 +162,7 @@ def band_keys(sketches: BytesColumn, bands: int) -> NDArray[np.uint32]:
 def bucket_values(scheme: BlockScheme, prints: Prints) -> NDArray[np.uint32]:
     """Return the buckets of documents, uint32 (documents, buckets): block values, then band keys.
 
-    Documents share a bucket if they have the same value, but ``NO_BAND``, in a column.
+    Two documents share a bucket if a column has the same value for both, except ``NO_BAND``.
     """
     as_bytes = np.ascontiguousarray(prints.fingerprints).view(np.uint8)
     values = block_values(scheme, as_bytes)
@@ -172,7 +172,7 @@ def bucket_values(scheme: BlockScheme, prints: Prints) -> NDArray[np.uint32]:
 def shared(
     scheme: BlockScheme, ours: NDArray[np.uint32], theirs: NDArray[np.uint32]
 ) -> NDArray[np.bool_]:
-    """Return which values of ``bucket_values`` are the same bucket, for arrays in step."""
+    """Return which values of ``bucket_values`` are the same bucket; the arrays have one shape."""
     equal: NDArray[np.bool_] = ours == theirs
     if scheme.bands:
         bands = (..., slice(scheme.all_blocks, None))

@@ -1,4 +1,4 @@
-"""A segment: documents in the order of the log and their buckets, sorted. It never changes."""
+"""A segment: documents in the order of the log and their sorted buckets. It never changes."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from simhash_core.index.hot_buckets import HotBuckets, find_hot
 from simhash_core.index.prints import NO_BAND, Prints, Rows, block_values, bucket_values
 
 CANDIDATES_LIMIT: Final = 1 << 21  # in memory at once; full buckets make the batches smaller
-_CHUNK: Final = 65_536  # fingerprints whose blocks are computed at once: bounds the memory
+_CHUNK: Final = 65_536  # fingerprints whose blocks are computed at once, to bound the memory
 _INDEX_BITS: Final = np.uint64(16)
 _INDEX_MASK: Final = np.uint64(0xFFFF)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SequenceColumn:
-    """Sequence numbers in rising order, in two bytes each; equal ones may follow each other.
+    """Sequence numbers in rising order, in two bytes each; equal ones may be adjacent.
 
-    Those of one packet stand together, so that its offset is kept once.
+    The documents of one packet are adjacent, so its offset is kept once.
     """
 
     indexes: NDArray[np.uint16]  # (documents,), the last 16 bits of each
@@ -89,7 +89,7 @@ class SequenceColumn:
 
 
 class Question(NamedTuple):
-    """A packet prepared for all segments; ``values`` and ``tags`` as in ``BucketQuery``."""
+    """A packet prepared for all segments; ``values`` and ``tags`` are those of ``BucketQuery``."""
 
     prints: Prints
     values: NDArray[np.uint32]
@@ -105,10 +105,10 @@ _EVERY_SLOT.flags.writeable = False
 
 
 class SlotColumn(NamedTuple):
-    """The slot of each row: a row has the number of its shard, and ``slots`` the slot of that."""
+    """The slot of each row: a row has the number of its shard, and ``slots`` maps it to a slot."""
 
     shards: NDArray[np.uint16]  # (documents,), numbers of shards of this segment
-    slots: NDArray[np.uint16]  # of each shard; they change as shards of a file come and go
+    slots: NDArray[np.uint16]  # of each shard; they change as shards of a file open and close
 
     @classmethod
     def of(cls, slots: NDArray[np.uint16]) -> SlotColumn:
@@ -127,9 +127,10 @@ class Candidates(NamedTuple):
 
 
 def _runs(lengths: NDArray[np.intp], a_document: int) -> Iterator[tuple[int, int]]:
-    """Yield runs of documents whose candidates are few enough to be in memory at once.
+    """Yield ranges of documents whose candidates are few enough to be in memory at once.
 
-    ``lengths`` has ``a_document`` ranges for each. A single document may have more candidates.
+    ``lengths`` has ``a_document`` ranges for each document. A single document may have more
+    candidates.
     """
     candidates, documents = int(lengths.sum()), len(lengths) // a_document
     if candidates <= CANDIDATES_LIMIT:
@@ -171,7 +172,7 @@ class Segment:
         return Rows(self.sequences.all(), self.slots.take(slice(None)), prints)
 
     def candidates(self, question: Question, *, within: bool) -> Iterator[Candidates]:
-        """Yield candidates once for each shared bucket; ``within`` may leave out far ones."""
+        """Yield candidates once per shared bucket; ``within`` may leave out those not near."""
         blocks = self.scheme.all_blocks
         yield from self._candidates(self.blocks, 0, question, slice(0, blocks), within=within)
         yield from self._candidates(
@@ -219,7 +220,7 @@ class Segment:
         indexes, numbers = indexes[numbers >= 0], numbers[numbers >= 0]
         if not len(indexes):
             return
-        # With several buckets to a range, those beside the overloaded one are not needed.
+        # Where a range has several buckets, only the overloaded one is needed.
         ranges[indexes] = 0
         documents, of_columns = indexes // columns, indexes % columns + first
         fingerprints = question.prints.fingerprints[documents]
@@ -278,7 +279,7 @@ def _values_by_block(
 
 Column = NDArray[np.unsignedinteger] | NDArray[np.int64]
 
-# The columns of a stored segment, and where it has them.
+# The columns of a stored segment, and the attributes that hold them.
 _COLUMNS: Final[Mapping[str, str]] = {
     "sequence_indexes": "sequences.indexes",
     "sequence_firsts": "sequences.firsts",
@@ -303,7 +304,7 @@ COLUMNS: Final = tuple(_COLUMNS)
 
 
 class Layout(NamedTuple):
-    """What the columns do not say: numbers of rows, and values of the ``BucketColumns``."""
+    """Numbers that the columns do not contain: rows, and the values of ``BucketColumns``."""
 
     shards: int
     documents: int
@@ -318,7 +319,8 @@ def columns_of(
 ) -> tuple[Layout, dict[str, Column]]:
     """Return a segment as columns; its slots are the numbers of its ``shards``, from 0 on.
 
-    Times only if there is a window, numbers only if there are several shards.
+    Times are included only if there is a window, and shard numbers only if there are several
+    shards.
     """
     columns: dict[str, Column] = {
         name: attrgetter(attribute)(segment) for name, attribute in _COLUMNS.items()
@@ -373,25 +375,25 @@ def segment_of(scheme: BlockScheme, layout: Layout, columns: Mapping[str, Column
 
 
 class KeptSegment:
-    """A segment in an index, and the rows that are hidden there.
+    """A segment in an index, and which of its rows are hidden.
 
-    A segment of a file shows only the rows of shards that claimed it.
+    A segment from a file shows only the rows of shards that claimed it.
     """
 
     def __init__(self, segment: Segment, *, is_filed: bool = False) -> None:
         self.segment = segment
         self.is_filed = is_filed
-        self.is_in_use = False  # a file is made of it
+        self.is_in_use = False  # a file is being written from it
         self.hidden: NDArray[np.bool_] | None = None
         self._left = len(segment)
-        self._claimed: dict[int, int] = {}  # rows that are not hidden by number of the shard
+        self._claimed: dict[int, int] = {}  # visible rows, by number of the shard
         self._slots: set[int] | None = None
         if is_filed:
             segment.slots.slots[:] = NO_SLOT
 
     @property
     def left(self) -> int:
-        """The rows that are not hidden; of a file, those of its shards that are open."""
+        """The number of visible rows; of a file, those of its shards that are open."""
         return sum(self._claimed.values()) if self.is_filed else self._left
 
     def slots(self) -> set[int]:
@@ -402,7 +404,7 @@ class KeptSegment:
         return self._slots
 
     def claim(self, shard: int, slot: int, ranges: Iterable[tuple[int, int]]) -> int:
-        """Show a shard's rows with sequence numbers in some ranges; return how many."""
+        """Show a shard's rows in some ranges of sequence numbers; return how many."""
         own = self.segment.slots.shards == shard
         shown = np.zeros(len(own), dtype=np.bool_)
         for first, last in ranges:
@@ -417,7 +419,7 @@ class KeptSegment:
         return self.give(shard, slot, int(np.count_nonzero(shown)))
 
     def give(self, shard: int, slot: int, documents: int) -> int:
-        """Give a shard of the file a slot; all its rows but ``documents`` are hidden."""
+        """Give a slot to a shard of the file; all its rows but ``documents`` are hidden."""
         self._claimed[shard] = documents
         self.segment.slots.slots[shard] = slot
         return documents
@@ -445,7 +447,7 @@ class KeptSegment:
         return len(fresh)
 
     def hide_all(self, rows: NDArray[np.bool_]) -> None:
-        """Hide the rows of a mask, of a segment in memory."""
+        """Hide the masked rows of a segment in memory."""
         hidden = rows if self.hidden is None else self.hidden | rows
         self._left = len(hidden) - int(np.count_nonzero(hidden))
         self.hidden = hidden

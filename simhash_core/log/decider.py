@@ -1,13 +1,13 @@
 """The leader: it decides bundles in the order of the log, once every shard has reported.
 
-A document's match is the nearest of three: those that shards reported, the recent unique documents
-(which a shard may not have known when it looked up), and the unique documents before it in its own
-bundle. So the verdict is that of a single worker that reads the log in order, whoever looked up
-what, and when.
+A document's match is the nearest of three kinds of candidates: the matches that shards reported,
+the recent unique documents (which a shard may not have known when it looked up), and the unique
+documents before it in its own bundle. So the verdict is the same as that of a single worker that
+reads the log in order. It does not depend on who looked up what, or when.
 
-A leader decides nothing before it has read back its first control record in its place in the chain,
-and counts only reports made after that record was applied. So it needs no state but the log, and
-everybody ignores the records of a leader that was succeeded and goes on.
+A leader decides nothing before it has read its first control record back from the log, as the next
+link of the chain. It counts only reports that were made after that record was applied. So it needs
+no state except the log. If another leader has succeeded it, all readers ignore its later records.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ from simhash_core.log.versions import member_of
 from simhash_core.verdicts import Answer, Match
 
 KEPT_FOUND_MAX: Final = 1 << 17
-"""The bundles of which kept reports have found something. A worker reports again on what stays
-undecided for long."""
+"""Limit of bundles with kept matches; workers report again on what stays undecided for long."""
 _REPORTERS_MAX: Final = 1024
-"""The workers whose reports are remembered; each start of a worker has a new name."""
+"""Limit of workers whose reports are remembered; each start of a worker has a new name."""
 _KNOWN_SETS_MAX: Final = 4096  # sets of shards whose bits are remembered
-_DROPPED_AT_MIN: Final = 64  # workers, each with one set of shards, before old ones are forgotten
+# Workers with one set of shards each; old workers are forgotten above this number.
+_DROPPED_AT_MIN: Final = 64
 
 
 class _Covered:
@@ -86,7 +86,7 @@ class _Covered:
             del self._ranges[0]
 
     def end_of(self, offset: int) -> int | None:
-        """Return the end of the range that holds an offset, None if none does."""
+        """Return the end of the range that holds an offset; None if no range holds it."""
         at = bisect_right(self._ranges, offset, key=itemgetter(0)) - 1
         return self._ranges[at][1] if at >= 0 and offset < self._ranges[at][1] else None
 
@@ -95,10 +95,10 @@ class _Covered:
 
 
 class ShardReports:
-    """Which shards have reported on what is undecided, and what they found.
+    """Which shards have reported on undecided bundles, and what they found.
 
-    A report covers a range of the log, and names only what was found there; so the work does not
-    grow with bundles times workers.
+    A report covers a range of the log and names only the matches found there. So the cost does not
+    grow with the number of bundles times the number of workers.
     """
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class ShardReports:
         self._reporters: dict[str, int] = {}
 
     def begin(self, began: int, following: int, shards: Iterable[int]) -> None:
-        """Count reports made after the control record at ``began``, from ``following`` on."""
+        """Count only reports made after the control record at ``began``, from ``following`` on."""
         self._began, self._next = began, following
         self.require(shards)
         early, self._early, self._early_found = self._early, deque(), 0
@@ -166,7 +166,7 @@ class ShardReports:
         covered.add(first, end)
 
     def _add_found(self, shards: int, found: Found) -> bool:
-        """Return whether there is room."""
+        """Add what shards found; return False if the limit is reached."""
         known = self._found.get(found.offset)
         if known is None:
             if len(self._found) >= KEPT_FOUND_MAX:
@@ -181,7 +181,7 @@ class ShardReports:
         return True
 
     def _drop_old(self) -> None:
-        """Forget, now and then, workers that have reported nothing that is undecided."""
+        """Forget at intervals the workers whose reports cover nothing undecided."""
         if len(self._covered) < self._drop_at:
             return
         for covered in self._covered.values():
@@ -212,7 +212,7 @@ class ShardReports:
         return {shard for shard in self._required if not self._bits.of((shard,)) & reported}
 
     def _shards_on(self, offset: int) -> tuple[int, int]:
-        """Return the shards that have reported on an offset, and up to where all of them have."""
+        """Return the shards that reported on an offset, and the end of the range they all cover."""
         shards = 0
         ends = []
         for covered in self._covered.values():
@@ -253,7 +253,7 @@ class _ShardBits:
         return bits
 
 
-_COMPARED_DOCUMENTS: Final = 256  # of several bundles, at once
+_COMPARED_DOCUMENTS: Final = 256  # documents of several bundles that are compared at once
 
 
 def term_of(worker: str, number: int) -> str:
@@ -272,13 +272,13 @@ class OpenStandbys:
         self._of_member: dict[str, tuple[str, tuple[int, ...]]] = {}  # with the worker
 
     def begin(self, known: Standbys) -> None:
-        """Start with what the former leader knew; later reports replace it."""
+        """Start with the standbys that the former leader knew; later reports replace them."""
         before = {member_of(worker): (worker, shards) for worker, shards in known}
         self._set(before | self._of_member)
 
     def note(self, report: Report) -> None:
         shards: tuple[int, ...] = ()
-        if len(report.shards) > len(report.positions):  # else it owns all of them
+        if len(report.shards) > len(report.positions):  # otherwise it owns all of them
             shards = tuple(sorted(set(report.shards) - report.positions.keys()))
         member = member_of(report.worker)
         if self._of_member.get(member, ("", ()))[1] or shards:
@@ -289,7 +289,7 @@ class OpenStandbys:
             self._set(self._of_member | {member: (worker, shards)})
 
     def keep(self, members: Container[str]) -> None:
-        """Forget workers that are no members of the group."""
+        """Forget workers that are not members of the group."""
         self._set({name: each for name, each in self._of_member.items() if name in members})
 
     def _set(self, of_member: dict[str, tuple[str, tuple[int, ...]]]) -> None:
@@ -348,7 +348,7 @@ class Decider:
         control = accepted.control
         if control.leader != self.term:
             if self._has_begun:
-                self._succeeded_by()  # or it came in before our own
+                self._succeeded_by()  # or its record came before ours
             return
         if control.leads:
             self._began = self._last_control = accepted.offset
@@ -362,11 +362,11 @@ class Decider:
         self.succeeded = True
 
     def refused(self, control: Control, replica: Replica) -> None:
-        """Note a control record in the log that everybody ignores.
+        """Note a control record in the log that all readers ignore.
 
-        A repeat does no harm. One that says more does not continue the chain: the broker appended
-        the record before it twice and returned the second offset, so all later ones would be
-        ignored too.
+        A repeated record does no harm. If the record is not a repeat, it does not continue the
+        chain: the broker appended the record before it twice and returned the second offset. Then
+        all later records of this leader would be ignored too.
         """
         if control.leader != self.term:
             return
@@ -380,10 +380,7 @@ class Decider:
         self._standbys.note(report)
 
     def see_members(self, members: Mapping[str, str]) -> None:
-        """Take all members of the group (``Readers.check``), now and then.
-
-        This may raise the version in force.
-        """
+        """Take all members of the group (``Readers.check``); may raise the version in force."""
         self._standbys.keep(members)
         if self.leads and self._version < self._reads and self._readers.check(members):
             self._version = self._reads
@@ -424,7 +421,7 @@ class Decider:
             version=self._version,
             standbys=self._standbys.open if replica.version >= versions.STANDBYS_SINCE else (),
         )
-        # What was said in a record that is not read back yet is not said again.
+        # While a control record is not read back yet, its news is not sent again.
         is_read = replica.position > self._last_control
         if not decisions and not (is_read and _has_news(control, replica)):
             return None
@@ -438,7 +435,7 @@ class Decider:
         return self._reports.are_complete(offset)
 
     def _known_to_all(self, replica: Replica, offset: int) -> int:
-        """Return the control record that everyone who reports on the bundle has applied."""
+        """Return the last control record that all workers applied before they reported on it."""
         return replica.control_before(offset)
 
     def appended(self, offset: int) -> None:
@@ -452,8 +449,8 @@ class Decider:
     def _compare(self, replica: Replica) -> None:
         """Compare the next bundles with recent unique documents and each other, in one batch.
 
-        Not all of them can be decided yet. Unique documents that are decided meanwhile are of the
-        batch itself.
+        Not all of these bundles can be decided yet. Documents that become unique before they are
+        decided belong to the batch itself, so they were compared.
         """
         self._pairs = {}
         group: list[tuple[int, DocumentColumns]] = []
@@ -512,7 +509,7 @@ class Decider:
         return View(sequence_number(offset, 0), replica.expired_for(offset))
 
     def _advance(self, bundle: Bundle) -> list[int]:
-        """Return the segments that do not count; from now on, new shards must report."""
+        """Return the segments that do not count; from now on, new shards must report, too."""
         known = len(self.shards)
         skipped = self._heads.take(bundle)
         if len(self.shards) > known:
@@ -565,7 +562,7 @@ class Decider:
 
 
 def _has_news(control: Control, replica: Replica) -> bool:
-    """Return whether a record says more than the latest one, apart from its decisions."""
+    """Return whether a record says more than the latest one, without regard to its decisions."""
     known = replica.latest
     if known is None:
         return False

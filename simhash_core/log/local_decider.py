@@ -1,4 +1,4 @@
-"""Decisions without a log: one reader, one shard, the same verdicts."""
+"""Decisions without a log: one reader and one shard get the same verdicts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LocalDecision(NamedTuple):
 
 
 class LocalDecider:
-    """Decides packets as they come. After each, the caller must store its new entries."""
+    """Decides packets one by one; after each, the caller must store its new entries."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class LocalDecider:
         return self._horizons.before(offset)
 
     def decide(self, offset: int, packet: Packet, now_ms: int = ANY_TIME_MS) -> LocalDecision:
-        """Decide a packet; ``offset`` rises, and no time after ``now_ms`` moves the watermark."""
+        """Decide a packet; ``offset`` rises; times after ``now_ms`` do not move the watermark."""
         columns = packet.columns
         self._horizons.bundle(offset, columns, now_ms)
         self._horizons.forget_before(offset)
@@ -94,7 +94,7 @@ class LocalDecider:
 
 
 class MemoryEntries:
-    """Entries in memory, as their packets without the duplicates."""
+    """Entries in memory, stored as packets without their duplicates."""
 
     def __init__(self) -> None:
         self._documents = UniqueDocuments()
@@ -116,7 +116,7 @@ class MemoryEntries:
             self._documents.forget(log_offset)
 
     def entries(self, sequences: Sequence[int]) -> list[Entry]:
-        """Raises ``KeyError`` for an entry that is not there."""
+        """Raises ``KeyError`` if an entry is missing."""
         entries = []
         for sequence in sequences:
             entry = self._documents.entry(sequence)

@@ -1,7 +1,7 @@
 """The nearest match of each document of a bundle, in the order of the documents.
 
 A match must be a unique document, and whether a document of the same bundle is unique depends on
-its own match. So the pairs are visited in order; only documents with pairs cost any time.
+its own match. So pairs are visited in order. Documents without pairs cost no time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from simhash_core.verdicts import Match
 Pair = tuple[int, int, int]
 """Row, distance in bits, and sequence number of the candidate."""
 
-_COMPARED_WHOLE: Final = 1024  # bundles up to so many documents are compared each with each
+# Up to this size, all documents of a bundle are compared with each other.
+_COMPARED_WHOLE: Final = 1024
 
 
 def match_nearest(
@@ -36,7 +37,7 @@ def match_nearest(
     entry: Callable[[int], Entry | None],
     view: View,
 ) -> None:
-    """Put into ``best`` the nearest match of each row; it holds those that are known so far.
+    """Put the nearest match of each row into ``best``, which may already hold matches.
 
     ``entry`` returns None for a candidate that is not unique. Candidates of the bundle itself count
     only if they are unique.
@@ -103,7 +104,7 @@ def compared(scheme: BlockScheme, bundles: Sequence[tuple[int, DocumentColumns]]
 
 
 def near_pairs(nearness: Nearness, documents: Compared) -> dict[int, list[Pair]]:
-    """Return pairs of near documents, the later one first, by offset of its bundle."""
+    """Return pairs of near documents by the later one's bundle; the later one comes first."""
     rows, others, distances = _earlier(nearness, documents.prints)
     pairs: dict[int, list[Pair]] = {offset: [] for offset in documents.bundles}
     later = documents.offsets[rows], documents.rows[rows], distances
@@ -117,9 +118,10 @@ def near_pairs(nearness: Nearness, documents: Compared) -> dict[int, list[Pair]]
 def own_repeats(
     nearness: Nearness, view: View, columns: DocumentColumns, repeatable: Iterable[int]
 ) -> Iterator[Pair]:
-    """Yield undecidable documents with earlier ones of the same content; all are in one bundle.
+    """Yield undecidable documents with earlier ones of the same content in the same bundle.
 
-    The first of a content is enough, unless it may be out of the window or removed by then.
+    The first document of a content is enough, unless it may be out of the window or removed when
+    the later one follows.
     """
     is_first_enough = _is_first_enough(nearness, view)
     earlier: dict[bytes, list[int]] = {}

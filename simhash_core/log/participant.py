@@ -1,8 +1,8 @@
 """One worker's part in the log's protocol: what it reads, reports, decides and outputs.
 
-This module does no I/O: the caller passes in what it read, and appends, commits or sends what is
-returned. A *session* is the time with one set of shards. When the set changes, the next session
-reads the log again from the committed position; waiting raw records and the index stay.
+This module does no I/O: the caller passes in the records that it read, and appends, commits or
+sends the results. A *session* is the time with one set of shards. When the set changes, the next
+session reads the log again from the committed position; waiting raw records and the index stay.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from simhash_core.log.shard_stream import Ready, Record, ShardStream
 from simhash_core.log.shards import EntryStore, HeldShards, OwnedShard
 from simhash_core.verdicts import Answer
 
-Item = tuple[int, Bundle | Query, View]  # with its offset in the log
+Item = tuple[int, Bundle | Query, View]  # with the offset in the log
 
 
 class LookedUp(NamedTuple):
-    """What was found for all that was undecided from offset ``first`` to before ``end``."""
+    """The results of looking up everything undecided from offset ``first`` to before ``end``."""
 
     first: int
     end: int
@@ -54,7 +54,7 @@ class LookedUp(NamedTuple):
 
 
 class Reporter:
-    """Looks up each undecided bundle and query once, in the order of the log, a few in a step."""
+    """Looks up each undecided bundle and query once, in the order of the log, a few per step."""
 
     def __init__(
         self, index: DocumentIndex, nearness: Nearness, shards: HeldShards[Record], replica: Replica
@@ -65,7 +65,7 @@ class Reporter:
         self._removals = UndecidedRemovals(replaces=nearness.replaces)
         self._replica = replica
         self._next = replica.start
-        self._again: range = range(0)  # of the log, looked up before ``_next`` on
+        self._again: range = range(0)  # range of the log before ``_next`` to look up again
 
     def read(self, offset: int) -> None:
         item = self._replica.undecided[offset]
@@ -82,7 +82,7 @@ class Reporter:
 
     @property
     def has_more(self) -> bool:
-        """Whether ``step`` can look something up: the heads say which packets count."""
+        """Whether ``step`` has something to look up: the heads say which packets count."""
         return self._replica.heads is not None and self._first_waiting() is not None
 
     def is_to_look_up_next(self) -> bool:
@@ -99,7 +99,7 @@ class Reporter:
         self._next, self._again = self._replica.start, range(0)
 
     def look_up_oldest_again(self, limit: int) -> int:
-        """Return how many of the oldest, ``limit`` at most, were looked up and will be again."""
+        """Look up again up to ``limit`` of the oldest undecided bundles; return how many."""
         oldest = [*islice(self._replica.undecided, limit)]
         again = [each for each in oldest if each < self._next and each not in self._again]
         if again:
@@ -107,7 +107,7 @@ class Reporter:
         return len(again)
 
     def step(self, limit: int) -> LookedUp | None:
-        """Look up what comes next: so many documents, or one bundle that has more."""
+        """Look up the next documents: about ``limit`` of them, or one bundle that has more."""
         if not self.has_more:
             return None
         first, end, items = self._take(limit)
@@ -132,7 +132,7 @@ class Reporter:
     def _take(self, limit: int) -> tuple[int, int, list[Item]]:
         """Return what to look up next, and the range of the log that this covers."""
         if self._again and self._first_waiting() not in self._again:
-            self._again = range(0)  # decided meanwhile
+            self._again = range(0)  # decided since then
         first, stop = (self._again.start, self._again.stop) if self._again else (self._next, None)
         items: list[Item] = []
         documents = 0
@@ -157,9 +157,9 @@ class Reporter:
         return held(view, self._shards)
 
 
-LEADING_SHARD: Final = 0  # its owner leads
+LEADING_SHARD: Final = 0  # the owner of this shard is the leader
 _ANY_OFFSET: Final = 1 << 63
-FORGOTTEN_PLACES_MIN: Final = 256  # remembered log offsets before shards are asked what they need
+FORGOTTEN_PLACES_MIN: Final = 256  # with more remembered offsets, unneeded ones are dropped
 
 
 class ShardReady(NamedTuple, Generic[Record]):
@@ -169,23 +169,23 @@ class ShardReady(NamedTuple, Generic[Record]):
 
 
 class BundleLimit(NamedTuple):
-    """When a bundle is full."""
+    """The limits at which a bundle is full."""
 
     documents: int
-    size: int  # bytes of columns, which the last packet may exceed
+    size: int  # bytes of columns; the last packet may exceed it
 
 
 class Waiting(NamedTuple):
     """What the next undecided bundle or query waits for."""
 
     offset: int
-    leader: str | None  # that must decide it; None: this worker, or nobody leads
-    shards: Mapping[int, str | None]  # without report, by last reporter; known to a leader
-    own_turn: bool  # this worker must look up, report, decide or read on
+    leader: str | None  # who must decide it; None: this worker, or there is no leader
+    shards: Mapping[int, str | None]  # without a report: by last reporter; only a leader knows
+    own_turn: bool  # this worker must look up, report, decide or read more of the log
 
 
 class Participant(Generic[Record]):
-    """Not thread-safe."""
+    """One worker's shards, reports and, if it leads, decisions. Not thread-safe."""
 
     def __init__(self, worker: str, nearness: Nearness, reads: int = versions.NEWEST) -> None:
         """``worker`` names this run of the worker; no other run has the same name.
@@ -202,7 +202,7 @@ class Participant(Generic[Record]):
         self.shards = self.held.owned
         self.replica = Replica(0, NO_CONTROL)
         self.decider: Decider | None = None
-        self.answers: dict[str, Answer | None] = {}  # to own queries; None: not answered yet
+        self.answers: dict[str, Answer | None] = {}  # to own queries; None: no answer yet
         self.documents_looked_up = 0
         self.packets_skipped = 0
         self.controls_refused = 0
@@ -239,8 +239,8 @@ class Participant(Generic[Record]):
     def promote(self, progress: Progress) -> OwnedShard[Record] | None:
         """Turn a standby into an owned shard at the last committed progress; then call ``begin``.
 
-        ``Standby.owner_committed`` must have seen all commits. If it returns None, the standby was
-        dropped: call ``add_shard`` instead.
+        Before, ``Standby.owner_committed`` must have received all commits. If this returns None,
+        the standby was dropped: call ``add_shard`` instead.
         """
         shard = self.held.promote(progress, self.replica.decided_before)
         if shard is None:
@@ -255,7 +255,8 @@ class Participant(Generic[Record]):
     def lead_for_owner(self) -> bool:
         """Lead because the owner of the leading shard is silent; return whether this worker can.
 
-        It needs a standby of that shard. An owner that is alive soon succeeds this worker.
+        This worker needs a standby of that shard. If the owner is alive, it soon succeeds this
+        worker.
         """
         standby = self.held.standbys.get(LEADING_SHARD)
         if self.decider is not None or standby is None or not standby.in_session:
@@ -264,7 +265,7 @@ class Participant(Generic[Record]):
         return True
 
     def begin(self, end: int) -> int:
-        """Begin a session; return the offset to read from. Before ``end``, nothing is sent."""
+        """Begin a session; return the offset to read from. It sends nothing before ``end``."""
         progresses = self.held.progresses(self.replica.decided_before)
         first = _first_needed(progresses)
         if first is None:
@@ -278,7 +279,8 @@ class Participant(Generic[Record]):
         self._forget_at = FORGOTTEN_PLACES_MIN
         self.decider = self._new_decider() if LEADING_SHARD in self.shards else None
         self.held.begin(end)
-        self.index.drop_before(self.index.dropped_before)  # in shards that came since
+        # Also in shards that were added since then.
+        self.index.drop_before(self.index.dropped_before)
         return self.replica.start
 
     def _in_session(self, partitions: Iterable[int]) -> Iterator[OwnedShard[Record]]:
@@ -300,15 +302,15 @@ class Participant(Generic[Record]):
 
     @property
     def version(self) -> int:
-        """The version of the formats in which everything is written now."""
+        """The version of the formats in which this worker writes now."""
         return self.replica.version
 
     # ---- the log
 
     def read(self, offset: int, record: LogRecord, appended_ms: int) -> AcceptedControl | None:
-        """Read the next record of the log, which counts (``Replica.heeds``).
+        """Read the next record of the log; its version must count (``Replica.heeds``).
 
-        Raises ``UnreadableVersionError`` if from there on all is written in a newer version.
+        Raises ``UnreadableVersionError`` if all records after it are written in a newer version.
         """
         accepted = self.replica.read(offset, record, appended_ms)
         self._refuse_newer()
@@ -342,7 +344,7 @@ class Participant(Generic[Record]):
             raise versions.UnreadableVersionError(where, self.version, self.reads)
 
     def _term_begins(self) -> None:
-        self._reporter.look_up_again()  # the new leader knows of no report
+        self._reporter.look_up_again()  # the new leader has no earlier reports
 
     def _forget(self) -> None:
         needed = (each.needed for each in self.held.progresses(self.replica.decided_before))
@@ -365,7 +367,7 @@ class Participant(Generic[Record]):
 
     def _lead_no_more(self) -> None:
         self.decider = None
-        self._reporter.look_up_again()  # reports since it led went to this worker alone
+        self._reporter.look_up_again()  # while it led, only this worker got its reports
 
     def _decided(self, decided: Decided) -> None:
         item = decided.item
@@ -377,9 +379,9 @@ class Participant(Generic[Record]):
         self.held.decided(decided.offset, item, decided.decision)
 
     def bundle(self, limit: BundleLimit) -> Bundle | None:
-        """Return the next bundle to append, with a packet of each shard that has anything to send.
+        """Return the next bundle to append, with a packet of each shard that has documents to send.
 
-        After a full one there may be more.
+        After a full bundle there may be another one.
         """
         if not self.caught_up:
             return None
@@ -402,7 +404,7 @@ class Participant(Generic[Record]):
     # ---- reports and decisions
 
     def report(self, documents: int) -> Report | None:
-        """Look up about so many ``documents`` of what is undecided; None if there is nothing."""
+        """Look up about ``documents`` undecided ones; return the report, None if there are none."""
         looked_up = self._reporter.step(documents)
         if looked_up is None:
             return None
@@ -421,7 +423,7 @@ class Participant(Generic[Record]):
         return self._reporter.look_up_oldest_again(limit)
 
     def positions(self) -> Report:
-        """Return a report without look-ups: only how far the shards need the log."""
+        """Return a report without look-ups, which only says which log offset each shard needs."""
         return self._report(LookedUp(0, 0, [], 0))
 
     def _report(self, looked_up: LookedUp) -> Report:
@@ -438,12 +440,12 @@ class Participant(Generic[Record]):
 
     @property
     def awaits_raise(self) -> bool:
-        """Whether the others should know that this worker reads more than the version in force."""
+        """Whether to report that this worker reads a newer version than the one in force."""
         return self.version < self.reads
 
     @property
     def has_standby_news(self) -> bool:
-        """Whether control records should name this worker's standbys and name others, or none."""
+        """Whether control records name other standbys of this worker than it has open."""
         latest = self.replica.latest
         if latest is None or latest.version < versions.STANDBYS_SINCE or not self.caught_up:
             return False
@@ -453,8 +455,8 @@ class Participant(Generic[Record]):
         return known != set(self.held.reported) - self.shards.keys()
 
     def see_members(self, members: Mapping[str, str]) -> None:
-        """Take all members of the group (``Readers.check``), now and then, while this one leads."""
-        # While the group's coordinator moves, the group may seem to have no members.
+        """Take all members of the group (``Readers.check``) while this worker leads."""
+        # While the group moves to another coordinator, it may seem to have no members.
         if self.decider is not None and versions.member_of(self.worker) in members:
             self.decider.report(self.positions())
             self.decider.see_members(members)
@@ -487,7 +489,7 @@ class Participant(Generic[Record]):
         return Decider(term_of(self.worker, self._terms), self.nearness, self.reads)
 
     def waits_for(self) -> Waiting | None:
-        """Return what the next undecided bundle, and so each later one, waits for."""
+        """Return what the next undecided bundle or query, and so each later one, waits for."""
         offset = self.replica.undecided.first
         if offset is None:
             return None
@@ -496,7 +498,7 @@ class Participant(Generic[Record]):
         latest = self.replica.latest
         leader = None if latest is None else worker_of(latest.leader)
         if leader == self.worker:
-            leader = None  # it led before; its successor has not begun
+            leader = None  # it was the leader; its successor has not begun
         is_to_report = bool(self.held.reported) and self._reporter.is_to_look_up_next()
         return Waiting(offset, leader, {}, own_turn=is_to_report or not self.caught_up)
 
@@ -511,9 +513,9 @@ class Participant(Generic[Record]):
     # ---- out
 
     def ready(self, limit: int, *, positions: bool = False) -> list[ShardReady[Record]]:
-        """Return what can be output next; the caller commits it and calls ``committed``.
+        """Return what can be output next; the caller commits it and then calls ``committed``.
 
-        ``positions`` includes shards of which only the position moved, so that the log can be
+        ``positions`` includes shards of which only the position changed, so that the log can be
         trimmed.
         """
         each_ready = self.each_ready(limit, positions=positions)
@@ -522,7 +524,7 @@ class Participant(Generic[Record]):
     def each_ready(
         self, limit: int, *, positions: bool = False
     ) -> Iterator[ShardReady[Record] | None]:
-        """Yield what ``ready`` returns, and None for other shards, so that callers can pause."""
+        """Yield the results of ``ready``, and None for other shards, so that callers can pause."""
         news = self.held.news.to_commit
         for shard in self._in_session(self.shards if positions else news):
             stream = shard.stream

@@ -21,8 +21,8 @@ from simhash_core.log import versions
 from simhash_core.verdicts import Answer, Match
 from simhash_core.window import SLICES, Window
 
-# A sequence number is a document's position in the log as 64 bits: the offset of its bundle, and in
-# the last 16 bits its row there.
+# A sequence number is a document's position in the log as 64 bits: the offset of its bundle, then
+# its row there in the last 16 bits.
 INDEX_BITS: Final = 16
 BUNDLE_DOCUMENTS_LIMIT: Final = 1 << INDEX_BITS
 _INDEX_MASK: Final = BUNDLE_DOCUMENTS_LIMIT - 1
@@ -33,7 +33,7 @@ def sequence_number(log_offset: int, index: int) -> int:
 
 
 def sequence_numbers(first: int, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
-    """Return the sequence numbers of rows, where that of row 0 is ``first``."""
+    """Return the sequence numbers of rows; ``first`` is the number of row 0."""
     return np.uint64(first) + rows.astype(np.uint64)
 
 
@@ -49,10 +49,11 @@ NO_OFFSET: Final = -1  # before the first
 
 
 class Chain(NamedTuple):
-    """A raw partition whose packets follow each other."""
+    """The chain of packets of one raw partition."""
 
     topic: str
-    topic_id: str  # the broker's, as a topic may be created again under its name; may be empty
+    # The broker's id of the topic, which may be created again under its name; may be empty.
+    topic_id: str
     partition: int
 
 
@@ -63,12 +64,13 @@ class Sender(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Packet:
-    """Documents of one raw partition, a link of its chain.
+    """Documents of one raw partition: one link of its chain.
 
-    ``previous`` is the raw offset that the sender believes to be the last in the log. A packet
-    counts only if that is so at its place in the log: compare-and-append. So everybody skips one
-    that was appended twice, by a former owner of the partition, or on a wrong guess. It covers all
-    raw offsets after ``previous`` up to ``last``; those without a row hold no document.
+    ``previous`` is the raw offset that the sender believes to be the last in the log. The packet
+    counts only if this is true at its offset in the log: compare-and-append. So all readers skip a
+    packet that was appended twice, by a former owner of the partition, or with a wrong
+    ``previous``. A packet covers all raw offsets after ``previous`` up to ``last``; those without a
+    row hold no document.
     """
 
     chain: Chain
@@ -99,9 +101,9 @@ class BundleSegment(NamedTuple):
 
 
 class Bundle:
-    """The packets of one log record, their rows as common columns; each counts by itself.
+    """The packets of one log record with all rows in common columns; each packet counts by itself.
 
-    No two are of the same raw partition.
+    All packets are of different raw partitions.
     """
 
     __slots__ = ("columns", "segments", "worker")
@@ -146,7 +148,7 @@ class Bundle:
         return SourcePosition(chain.topic, chain.partition, int(self.columns.offsets[row]))
 
     def rows_without(self, skipped: Iterable[int]) -> NDArray[np.bool_]:
-        """Return which rows are not of the segments with these numbers, bool (rows,)."""
+        """Return which rows do not belong to the segments with these numbers, bool (rows,)."""
         rows = np.ones(len(self), dtype=np.bool_)
         for at in skipped:
             rows[self.segments[at].first : self.segments[at].end] = False
@@ -184,7 +186,7 @@ class ChainHeads(NamedTuple):
 
 
 class Heads:
-    """The last raw offset in the log of each chain, by the packets that count."""
+    """The last raw offset in the log of each chain, as given by the packets that count."""
 
     def __init__(self, heads: ChainHeads = ChainHeads()) -> None:  # noqa: B008 - it is never changed
         self._set(heads)
@@ -194,7 +196,7 @@ class Heads:
         self._last = heads.last[:]
         self._at = {chain: at for at, chain in enumerate(self._chains)}
         self._partitions = {chain.partition for chain in self._chains}
-        self._columns = heads.chains  # in order; those after them were added since
+        self._columns = heads.chains  # in order; the dictionary has later chains after these
 
     def counts(self, packet: Packet | BundleSegment) -> bool:
         return packet.previous == self.last(packet.chain) and packet.last > packet.previous
@@ -247,17 +249,17 @@ class LogClock(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Horizons:
-    """What has expired at each offset of the log that still matters, if an index has a window.
+    """What has expired at each log offset that is still needed, if an index has a window.
 
-    The watermark of an offset is the highest time of all documents up to it. The append time of its
-    packet caps the time of a document, so a date in the future does not move it further. The
-    watermark is cut into slices, of which ``SLICES`` are window plus lateness. Two documents within
-    the window, the later of them at most ``lateness`` late, are never more than ``SLICES`` slices
-    apart; so everything before has expired. All readers agree on it.
+    The watermark at an offset is the highest time of all documents up to it. The time of a document
+    is at most the append time of its packet, so a date in the future does not move the watermark
+    further. The watermark is cut into slices; window plus lateness is ``SLICES`` slices long. Two
+    documents within the window, the later of them at most ``lateness`` late, are never more than
+    ``SLICES`` slices apart; so everything before has expired. All readers compute the same slices.
     """
 
     def __init__(self, window: Window | None, clock: LogClock | None = None) -> None:
-        """``clock`` is the watermark where reading begins; None if no document is before."""
+        """``clock`` is the watermark where reading begins; None if there is no document before."""
         self._window = window
         self._offsets = [-1]
         self._clocks = [clock]
@@ -286,7 +288,7 @@ class Horizons:
         self._clocks.append(LogClock(time_ms, slices))
 
     def at(self, offset: int) -> int:
-        """Return the offset before which everything has expired for what is at ``offset``."""
+        """Return the offset before which everything has expired for the record at ``offset``."""
         clock = self.before(offset + 1)
         return 0 if clock is None else clock.horizon
 
@@ -310,7 +312,7 @@ NO_CONTROL: Final = -1  # before the first control record
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """A query for one document: looked up and decided as if it came here, but not kept."""
+    """A query for one document: it is looked up and decided like a new document, but not kept."""
 
     identifier: str
     limit: int  # of neighbours in the answer
@@ -318,7 +320,7 @@ class Query:
 
 
 class Removal(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
-    """An entry that a delete, or a document that replaces those of its id, removes."""
+    """The removal of an entry, by a delete or by a document that replaces those of its id."""
 
     row: int  # of the delete or document in its bundle
     partition: int  # the shard of the entry
@@ -332,30 +334,30 @@ class Decision(msgspec.Struct, frozen=True, array_like=True):
     matches: list[Match]  # of the duplicates, by row
     answer: Answer | None = None
     removals: list[Removal] = []  # by row
-    skipped: list[int] = []  # segments that break their chains, and do not count
+    skipped: list[int] = []  # numbers of the segments that break their chains and do not count
 
 
 Standbys = tuple[tuple[str, tuple[int, ...]], ...]
-"""Workers that have standbys open, and of which shards; both rise."""
+"""The workers with open standbys, each with its shards; both rise."""
 
 
 class Control(msgspec.Struct, frozen=True, array_like=True):
-    """A link of one chain: everybody ignores a record that names another one before it.
+    """A link of one chain: readers ignore a record whose ``previous`` is not the last link.
 
-    A verdict counts when it is read in an accepted control record.
+    A verdict counts as soon as it is read in an accepted control record.
     """
 
     previous: int  # offset of the control record before
-    leader: str  # name of its term
-    leads: bool  # begins the term, decides nothing; only reports made after it count
+    leader: str  # the name of its term
+    leads: bool  # it begins the term and decides nothing; only reports made after it count
     decisions: list[Decision]
     heads: ChainHeads  # of all chains after these decisions
     next: int  # everything before this log offset is decided
-    version: int = versions.OLDEST  # in force from this record on
-    standbys: Standbys = ()  # open, as reports say; () before ``versions.STANDBYS_SINCE``
+    version: int = versions.OLDEST  # in force after this record
+    standbys: Standbys = ()  # open ones, as reported; () before ``versions.STANDBYS_SINCE``
 
     def standbys_of(self, partition: int) -> set[str] | None:
-        """Return the members that have a standby of a shard open; None: this does not say."""
+        """Return the members that have a standby of a shard open; None: the record does not say."""
         if self.version < versions.STANDBYS_SINCE:
             return None
         return {versions.member_of(name) for name, shards in self.standbys if partition in shards}
@@ -365,7 +367,7 @@ LogRecord = Bundle | Query | Control
 
 
 class Found(msgspec.Struct, frozen=True, array_like=True):
-    """What a worker's shards found for the bundle or query at one offset of the log."""
+    """What a worker's shards found for the bundle or query at one log offset."""
 
     offset: int
     matches: list[Match]  # the nearest of each document that has any
@@ -374,28 +376,28 @@ class Found(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Report(msgspec.Struct, frozen=True, array_like=True):
-    """A worker's look-ups of all that was undecided from one offset of the log to another."""
+    """A worker's look-ups of all undecided documents of a range of the log."""
 
     worker: str
-    shards: list[int]  # looked up in
-    control: int  # the last control record that was applied before
+    shards: list[int]  # the shards that were looked up
+    control: int  # the last control record that was applied before the look-ups
     first: int
-    end: int  # the offset after the last one; not after ``first``: nothing was looked up
+    end: int  # the offset after the last one; not above ``first``: nothing was looked up
     found: list[Found]  # by offset; nothing was found for the others
     positions: dict[int, int]  # the lowest log offset that each owned shard needs after a restart
     reads: int = versions.OLDEST  # the newest version of the formats that the worker reads
 
 
 class Progress(msgspec.Struct, frozen=True, array_like=True):
-    """How far a shard has come; committed together with its outputs and entries."""
+    """How far a shard is processed; committed together with its outputs and entries."""
 
     chain: Chain
     next: int  # raw offset to output next
-    position: int  # to resume the log, before anything not decided or not output
-    control: int  # the control record in force there, always before ``position``
+    position: int  # where to resume the log: before all that is undecided or not output
+    control: int  # the control record in force at ``position``, always before it
     clock: LogClock | None = None  # watermark before ``needed``; None: no window or no document
 
     @property
     def needed(self) -> int:
-        """The lowest offset of the log that is read after a restart."""
+        """The lowest log offset that is read after a restart."""
         return self.position if self.control == NO_CONTROL else min(self.position, self.control)

@@ -1,8 +1,8 @@
-"""Which entries the rows of bundles remove from the index, by the order of the log.
+"""Which entries the rows of bundles remove from the index, in the order of the log.
 
-A delete removes all entries with its id; so does each document, if documents replace those of their
-id. This holds for every packet that counts, whatever else is decided of it. So every reader knows
-before any decision which ids the earlier packets remove.
+A delete removes all entries with its id. A document does the same if documents replace those of
+their id. This holds for every packet that counts, whatever its other verdicts are. So every reader
+knows before any decision which ids earlier packets remove.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from simhash_core.log.replica import Replica
 def removing_rows(
     columns: DocumentColumns, counting: NDArray[np.bool_] | None = None, *, replaces: bool
 ) -> dict[bytes, list[int]]:
-    """Return the ids that rows remove, with these rows, rising; ``counting`` None: all count."""
+    """Return removed ids, each with its rows, rising; ``counting`` None: all rows count."""
     rows: Sequence[int] = range(len(columns)) if replaces else columns.deletes
     if counting is not None:
         rows = [row for row in rows if counting[row]]
@@ -35,8 +35,8 @@ def removing_rows(
 class UndecidedRemovals:
     """The ids that undecided bundles remove, each with the first row that does.
 
-    Bundles are processed once, in order and on demand, and remembered until they are decided. In an
-    index where documents do not replace each other, this begins with the first delete.
+    Bundles are processed once, in order and only when needed, and remembered until they are
+    decided. In an index without replacing documents, processing begins with the first delete.
     """
 
     def __init__(self, *, replaces: bool) -> None:
@@ -62,7 +62,7 @@ class UndecidedRemovals:
             self._waiting.extend(bundles)
 
     def read(self, offset: int, bundle: Bundle, replica: Replica) -> None:
-        """Take in the latest bundle, which the replica has already read."""
+        """Add the latest bundle, which the replica has already read."""
         if self._heads is not None:
             self._waiting.append((offset, bundle))
         elif not self._is_needed and _removes(bundle):
@@ -87,7 +87,7 @@ class UndecidedRemovals:
         return self._first
 
     def of(self, offset: int) -> Mapping[bytes, Sequence[int]]:
-        """Return the ids that the undecided bundle at ``offset`` removes, with its rows that do."""
+        """Return the ids that the undecided bundle at ``offset`` removes, with their rows."""
         self.through(offset)
         return self._removing.get(offset, {})
 

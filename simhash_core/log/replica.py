@@ -1,6 +1,6 @@
 """What every reader of the log knows: the undecided bundles and the chain of control records.
 
-The state depends only on the log from some position on, so all readers agree.
+This state depends only on the log after some position, so all readers agree on it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ from simhash_core.log.records import (
     sequence_number,
 )
 
-_PASSED_MIN: Final = 1024  # decided offsets that stay listed, unless they are fewer than half
+# Limit of decided offsets that stay listed, unless they are fewer than half.
+_PASSED_MIN: Final = 1024
 
 
 class Undecided(Mapping[int, Bundle | Query]):
     """Bundles and queries that were read from the log and are not decided yet.
 
-    Thousands may wait, so the first one is indexed, and those of the chains that matter here.
+    Thousands may wait, so there is an index of the first one, and of the packets of each chain that
+    matters here.
     """
 
     def __init__(self, chains: AbstractSet[Chain] | None = None) -> None:
@@ -66,7 +68,7 @@ class Undecided(Mapping[int, Bundle | Query]):
             self._last[segment.chain] = max(segment.last, self.last_of(segment.chain))
 
     def pop(self, offset: int) -> Bundle | Query | None:
-        """Remove and return what is at an offset, as it is decided; None if nothing is there."""
+        """Remove and return what is at an offset when it is decided; None if nothing is there."""
         item = self._items.pop(offset, None)
         if item is None:
             return None
@@ -76,7 +78,7 @@ class Undecided(Mapping[int, Bundle | Query]):
             del of_chain[offset]
             if not of_chain:
                 del self._of_chain[chain], self._last[chain]
-            elif segment.last == self._last[chain]:  # seldom: it does not count
+            elif segment.last == self._last[chain]:  # rare: it does not count
                 self._last[chain] = max(each.last for each in of_chain.values())
         while self._passed < len(self._offsets) and self._offsets[self._passed] not in self._items:
             self._passed += 1
@@ -107,7 +109,7 @@ class Undecided(Mapping[int, Bundle | Query]):
         return self._last.get(chain, NO_OFFSET)
 
     def head_of(self, chain: Chain, head: int = NO_OFFSET) -> int:
-        """Return the head of a chain after its undecided packets; ``head`` is before them."""
+        """Return the head of a chain after its undecided packets; ``head`` is that before them."""
         for segment in self._of_chain.get(chain, {}).values():
             if segment.previous == head:
                 head = segment.last
@@ -126,7 +128,7 @@ class AcceptedControl(NamedTuple):
     offset: int
     control: Control
     decided: list[Decided]
-    has_heads: bool = True  # its heads do not follow from what was read here
+    has_heads: bool = True  # False: its heads follow from the records read here
 
 
 class Replica:
@@ -137,16 +139,18 @@ class Replica:
         horizons: Horizons | None = None,
         chains: AbstractSet[Chain] | None = None,
     ) -> None:
-        """Read the control record in force at ``position`` first; ``horizons`` are those there.
+        """Begin at ``position``; the control record in force there must be read first.
 
-        ``chains`` are those of which the undecided packets must be known; None: all.
+        ``horizons`` are those at ``position``. ``chains`` are those whose undecided packets must be
+        known; None: all.
         """
         self.position = _starts_at(position, control)
         self.start = self.position
         self.control = NO_CONTROL
         self.latest: Control | None = None
         self.undecided = Undecided(chains)
-        # Before the undecided bundles; None while the latest control record is before ``start``.
+        # The heads before the undecided bundles; None until a control record after ``start`` is
+        # read.
         self.heads: Heads | None = None
         self._awaited = control
         self._accepted: list[int] = []
@@ -161,14 +165,14 @@ class Replica:
                 self._horizons.bundle(offset, record.columns, appended_ms)
             return None
         if not self._continues(offset, record):
-            return None  # of a leader that was succeeded
+            return None  # it comes from a leader that was succeeded
         self._awaited = NO_CONTROL
         self.control, self.latest = offset, record
         self._accepted.append(offset)
         decided = []
         for decision in record.decisions:
             item = self.undecided.pop(decision.offset)
-            if item is not None:  # else it was decided before this reader's position
+            if item is not None:  # otherwise it was decided before this reader's position
                 decided.append(Decided(decision.offset, item, decision))
         return AcceptedControl(offset, record, decided, self._takes_heads(record, decided))
 
@@ -178,7 +182,7 @@ class Replica:
         return control.previous == self.control
 
     def _takes_heads(self, control: Control, decided: Iterable[Decided]) -> bool:
-        """Advance the heads by what is decided; return whether the record's heads were needed."""
+        """Advance the heads by the decided bundles; return whether the record's own were needed."""
         if self.heads is not None:
             for each in decided:
                 if isinstance(each.item, Bundle):
@@ -196,11 +200,11 @@ class Replica:
 
     @property
     def version(self) -> int:
-        """The version of the formats in force, as far as the log was read."""
+        """The version of the formats in force at the position of this reader."""
         return versions.OLDEST if self.latest is None else self.latest.version
 
     def heeds(self, offset: int, version: int) -> bool:
-        """Return whether a record of a version counts at an offset, the next to read."""
+        """Return whether a record of this version counts at ``offset``, the next to read."""
         return offset == self._awaited or versions.counts(version, self.version)
 
     @property
@@ -229,7 +233,7 @@ class Replica:
         return len(self._accepted) + len(self._horizons)
 
     def forget_before(self, position: int) -> None:
-        """Forget what neither positions from ``position`` on nor undecided packets need."""
+        """Forget what is needed neither from ``position`` on nor for undecided packets."""
         position = self._needed_from(position)
         self._horizons.forget_before(position)
         del self._accepted[: self._unneeded_controls(position)]

@@ -1,6 +1,6 @@
 """The documents of one raw partition: read, sent, decided, and output in raw order.
 
-Raw records wait in the worker that read them until their verdicts come back in the log. Sent and
+Raw records wait in the worker that read them until their verdicts are read from the log. Sent and
 returned documents are matched by raw offset alone, so a packet may come from this worker or from an
 earlier owner of the partition.
 """
@@ -40,7 +40,7 @@ Record = TypeVar("Record")
 
 
 class RawBatch(NamedTuple, Generic[Record]):
-    """Raw records of one partition in order."""
+    """Raw records of one partition, in order."""
 
     records: Sequence[Record]
     offsets: Sequence[int]  # rising
@@ -50,11 +50,12 @@ class RawBatch(NamedTuple, Generic[Record]):
 
 
 class NoVerdict(Enum):
-    """Why a raw record has no verdict. All but ``UNDECIDED`` are output all the same."""
+    """Why a raw record has no verdict. All records but ``UNDECIDED`` ones are still output."""
 
     NO_DOCUMENT = auto()  # not readable, or a tombstone without a key
-    READ_OTHERWISE = auto()  # a document as it reads now, but not for the sender of its packet
-    UNDECIDED = auto()  # not decided, not in the log yet, or perhaps in an undecided packet
+    # It is a document as read now, but was none for the sender of its packet.
+    READ_OTHERWISE = auto()
+    UNDECIDED = auto()  # it is not decided, not in the log yet, or perhaps in an undecided packet
 
 
 class Output(NamedTuple, Generic[Record]):
@@ -63,12 +64,10 @@ class Output(NamedTuple, Generic[Record]):
 
 
 class Verdict(NamedTuple):
-    """The log's verdict on a document."""
-
     packet: Packet
     row: int
     match: Match | None  # None: unique
-    replaced: bool = False  # it removed a formerly unique entry with its id
+    replaced: bool = False  # the document removed a formerly unique entry with its id
 
 
 class Deleted(NamedTuple):
@@ -78,7 +77,7 @@ class Deleted(NamedTuple):
 
 
 class NewEntries(NamedTuple):
-    """Unique documents of one packet that become entries of the index."""
+    """Unique documents of one packet that become index entries."""
 
     log_offset: int
     packet: Packet
@@ -95,12 +94,13 @@ class Ready(NamedTuple, Generic[Record]):
     outputs: list[Output[Record]]
     entries: list[NewEntries]
     next: int  # the raw offset after it
-    removed: Sequence[int] = ()  # entries to forget, none of ``entries``; some may be gone
+    # Entries to forget, which are not in ``entries``; some may no longer exist.
+    removed: Sequence[int] = ()
     expired_before: int = 0  # entries before this sequence number may be forgotten
 
 
 class StreamNews:
-    """Raw partitions that may have something to do, so that the others are not looked at."""
+    """Raw partitions that may have work, so that the others need no check."""
 
     def __init__(self) -> None:
         self.to_send: set[int] = set()
@@ -113,7 +113,7 @@ class StreamNews:
 
 @dataclass(slots=True, eq=False)
 class DecidedPacket:
-    """A packet that counts."""
+    """The documents of a packet that counts, with the decisions on them."""
 
     log_offset: int
     packet: Packet
@@ -123,7 +123,7 @@ class DecidedPacket:
     rows: dict[int, int] = field(init=False)  # by raw offset
 
     def __post_init__(self) -> None:
-        # NumPy takes microseconds to find a single row.
+        # NumPy would take microseconds to find a single row.
         self.rows = {offset: row for row, offset in enumerate(self.packet.columns.offsets.tolist())}
 
     @classmethod
@@ -168,7 +168,7 @@ class ShardStream(Generic[Record]):
         expires: bool = False,
         news: StreamNews | None = None,
     ) -> None:
-        """Resume at ``progress``; ``worker`` is the sender, ``expires`` says that entries do."""
+        """Resume at ``progress``; ``worker`` is the sender; ``expires``: entries expire here."""
         self.chain = progress.chain
         self.next = progress.next
         self.committed = progress
@@ -201,7 +201,7 @@ class ShardStream(Generic[Record]):
         return offset > in_log_to and not (batch.columns.offsets == offset).any()
 
     def restart(self) -> None:
-        """Forget what was read from the log, which is read again; keep raw records."""
+        """Forget everything read from the log, which will be read again; keep raw records."""
         self.head = NO_OFFSET
         self._decided.clear()
         self._removed.clear()
@@ -226,10 +226,10 @@ class ShardStream(Generic[Record]):
         self._news.to_send.add(self.chain.partition)
 
     def lost(self, packet: Packet) -> None:
-        """Send the content of a packet again that was not appended or does not count.
+        """Send the documents of a packet again that was not appended or does not count.
 
-        Not if it came into the log otherwise or was sent again since: otherwise each useless packet
-        would cause all later ones to be sent in vain.
+        This does nothing if they are in the log in another packet, or were sent again since.
+        Otherwise one rejected packet would make all later ones be sent again.
         """
         is_latest = packet.sender.number >= self._first_number
         if packet.sender.worker == self._worker and is_latest and packet.last > self.head:
@@ -238,10 +238,11 @@ class ShardStream(Generic[Record]):
     def next_packet(
         self, replica: Replica, documents: int = BUNDLE_DOCUMENTS_LIMIT, size: int = 1 << 30
     ) -> Packet | None:
-        """Return the next packet to append, once caught up; a wrong guess costs an append.
+        """Return the next packet to append, once the log is read to its end.
 
-        It joins batches that were not sent: at most so many ``documents``, and no more batches once
-        they have ``size`` bytes.
+        It joins batches that were not sent: at most ``documents`` documents, and no more batches
+        once they have ``size`` bytes. If its ``previous`` is a wrong guess, only the append is
+        wasted.
         """
         if self._sent is None:
             self._sent = self._expected_head(replica)
@@ -284,7 +285,7 @@ class ShardStream(Generic[Record]):
     def skipped(self, packet: Packet) -> None:
         """Note that a packet of this chain does not count."""
         self.lost(packet)
-        self._note_output()  # records that it might have held wait no longer
+        self._note_output()  # records that could have been in it no longer wait
 
     def decided(self, decided: DecidedPacket) -> None:
         self.head = decided.packet.last
@@ -313,8 +314,8 @@ class ShardStream(Generic[Record]):
         """Return what can be output next, about ``limit`` records at most; change nothing.
 
         An undecided packet may contain raw records up to ``in_log_to``. Another worker may have
-        read a document there where this one read none, so such records wait too; otherwise the
-        entry would never come into the store.
+        read a document where this worker read none, so such records wait too; otherwise the entry
+        would never reach the store.
         """
         outputs: list[Output[Record]] = []
         end = self.next
@@ -329,7 +330,7 @@ class ShardStream(Generic[Record]):
         return self._ready(outputs, end, expired_before)
 
     def _outputs(self, in_log_to: int) -> Iterator[tuple[int, Output[Record] | None]]:
-        """Yield raw offsets and their outputs; None for an output: nothing was read up to there."""
+        """Yield raw offsets with their outputs; None: nothing was read up to this offset."""
         return takewhile(_has_verdict, self._with_verdicts(in_log_to))
 
     def _with_verdicts(self, in_log_to: int) -> Iterator[tuple[int, Output[Record] | None]]:
@@ -374,7 +375,7 @@ class ShardStream(Generic[Record]):
         entries = []
         for each in self._decided.values():
             if each.packet.previous + 1 >= end:
-                break  # what follows has no output yet
+                break  # later documents have no output yet
             rows = each.new_rows(self.next, end)
             if len(rows) and each.log_offset >= log_offset_of(expired_before):
                 entries.append(NewEntries(each.log_offset, each.packet, rows))
@@ -401,8 +402,9 @@ class ShardStream(Generic[Record]):
         """Return the progress to commit once everything before ``next_offset`` is output."""
         position = self._position(next_offset, replica)
         if not self._is_after_committed(position):
-            # If the log is read again, for another shard or from a control record on, it says less
-            # than what was committed, and the log may be trimmed before that.
+            # While the log is read again, for another shard or from a control record on, the
+            # replica knows an earlier position than the committed one, and the log may be trimmed
+            # up to that.
             return msgspec.structs.replace(self.committed, next=next_offset)
         progress = Progress(self.chain, next_offset, position, replica.control_before(position))
         clock = replica.clock_before(progress.needed)

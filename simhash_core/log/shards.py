@@ -1,4 +1,4 @@
-"""The shards that one worker owns, its standby copies of others' shards, and both together."""
+"""The shards that one worker owns, and its standby copies of other workers' shards."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from simhash_core.log.unique_documents import UniqueDocuments, UniqueRows, uniqu
 
 
 class EntryStore(Protocol):
-    """The committed entries of one shard; sequence numbers are returned in rising order."""
+    """The committed entries of one shard; all methods return sequence numbers in rising order."""
 
     def entries(self, sequences: Sequence[int]) -> list[Entry]:
-        """Raises ``KeyError`` for an entry that is not there."""
+        """Raises ``KeyError`` if an entry is missing."""
         ...
 
     def by_content(self, digest: bytes) -> list[int]:
@@ -42,8 +42,8 @@ class ShardCopy:
     """The entries of one shard, as one worker knows them.
 
     Entries are in the worker's index once they are decided, and in the shard's store once they are
-    committed with their outputs. A copy holds those in between, and the removed ones that the store
-    still has.
+    committed with their outputs. A copy holds the decided entries that are not committed yet, and
+    the removed entries that the store still has.
     """
 
     def __init__(
@@ -83,20 +83,21 @@ class ShardCopy:
     def apply(self, decided: DecidedPacket) -> None:
         """Add the unique documents of a packet of this shard to the index.
 
-        It adds those too that the packet itself removes, until ``remove``. If the raw topic was
-        created again without this worker's knowledge, it adds later packets of any topic; the store
-        has earlier ones.
+        This includes documents that the packet itself removes; ``remove`` removes them. If the raw
+        topic was created again and this worker does not know it yet, packets of any topic are
+        added; the store has the earlier ones.
         """
         offset, packet = decided.log_offset, decided.packet
         if self._was_applied(offset) or not self._concerns(offset, packet):
             return
         self._applied = offset
         if offset < log_offset_of(self._index.dropped_before):
-            return  # it is read again, and has expired since
+            return  # the log is read again, and this packet has expired since
         columns = packet.columns
         unique = unique_rows(columns, decided.matches)
         if packet.chain == self.chain:
-            unique &= columns.offsets >= self._first  # what is before was committed, and is there
+            # Earlier documents are committed and in the store.
+            unique &= columns.offsets >= self._first
         if not unique.any():
             return
         uniques = UniqueRows(offset, packet, np.flatnonzero(unique))
@@ -116,16 +117,16 @@ class ShardCopy:
         self._index.add(self.slot, uniques.sequences(rows), prints)
 
     def remove(self, sequences: Sequence[int], *, may_come: bool = False) -> None:
-        """Remove entries; those that are gone have no effect.
+        """Remove entries; entries that no longer exist have no effect.
 
-        ``may_come``: a commit in flight may still store one, which stays hidden until
+        ``may_come``: a commit in flight may still store an entry, which stays hidden until
         ``committed``.
         """
         for sequence in sequences:
             entry = self._uncommitted.entry(sequence)
             if entry is None:
                 entry = self._stored(sequence)
-            if entry is not None or may_come:  # else the store has let go of it
+            if entry is not None or may_come:  # otherwise the store no longer has it
                 self._hide(sequence)
         self._index.remove(self.slot, np.array(sequences, dtype=np.uint64))
 
@@ -172,14 +173,14 @@ class ShardCopy:
 
 
 class Standby(ShardCopy):
-    """A copy of another worker's shard, whose reports count too.
+    """A copy of another worker's shard; its reports count like those of the owner.
 
-    The store takes in the owner's commits from the changelog, which may be ahead of what was read
-    of the log. Then the store may lack entries that the index still has. A decided packet removed
-    or expired them, and reports on packets before that one no longer count.
+    The store gets the owner's commits from the changelog, which may be further than this worker has
+    read the log. Then the store may lack entries that the index still has. A decided packet removed
+    them or made them expire, and reports on packets before that one no longer count.
 
     ``progress`` is the owner's, as far as this worker has read the log. ``is_outdated`` says that
-    the raw topic was created again and the copy must be opened again.
+    the raw topic was created again, so the copy must be opened again.
     """
 
     def __init__(
@@ -199,13 +200,14 @@ class Standby(ShardCopy):
         self._commits.append(progress)
 
     def catch_up(self, decided_before: int) -> bool:
-        """Advance the progress to what this copy read; return whether it is the owner's."""
+        """Advance to what this copy read; return whether its progress equals the owner's."""
         while self._commits and self._has_read(self._commits[0].position, decided_before):
             self.progress = self._commits.popleft()
         return not self._commits
 
     def _has_read(self, position: int, decided_before: int) -> bool:
-        # What was read in sessions without this copy does not count: it did not apply it.
+        # Packets that were read in sessions without this copy do not count, because it did not
+        # apply them.
         return self.in_session and position <= decided_before
 
     def is_level(self, progress: Progress, decided_before: int) -> bool:
@@ -221,9 +223,9 @@ class Standby(ShardCopy):
 
 
 class OwnedShard(Generic[Record]):
-    """A shard that this worker owns; takes nothing in until a session begins.
+    """A shard that this worker owns; it takes no documents until a session begins.
 
-    ``copy`` takes part earlier if the shard was a standby here.
+    If the shard was a standby of this worker, ``copy`` takes part in look-ups before that.
     """
 
     def __init__(self, stream: ShardStream[Record], copy: ShardCopy) -> None:
@@ -271,7 +273,7 @@ class OwnedShard(Generic[Record]):
 
 
 class HeldShards(Generic[Record]):
-    """Shards by partition; a worker has each as owner or as standby, never as both."""
+    """Shards by partition; a worker has a shard either as owner or as standby."""
 
     def __init__(self, worker: str, index: DocumentIndex, *, expires: bool) -> None:
         self.owned: dict[int, OwnedShard[Record]] = {}
@@ -294,11 +296,11 @@ class HeldShards(Generic[Record]):
     def own(
         self, progress: Progress, store: EntryStore, slot: int, log_end: int | None = None
     ) -> OwnedShard[Record]:
-        """Add a shard; ``log_end`` is the end of the log, read before the shard was opened."""
+        """Add an owned shard; ``log_end`` is the end of the log before the shard was opened."""
         return self._own(progress, ShardCopy(progress, slot, store, self._index, log_end))
 
     def stand_by(self, progress: Progress, store: EntryStore, slot: int, log_end: int) -> Standby:
-        """Add a standby; ``log_end`` is the end of the log, read before the changelog was read."""
+        """Add a standby; ``log_end`` is the end of the log before the changelog was read."""
         standby = Standby(progress, slot, store, self._index, log_end)
         self.standbys[standby.partition] = standby
         self._by_slot[slot] = standby
@@ -399,7 +401,7 @@ class HeldShards(Generic[Record]):
         return self._by_slot[slot].entry(sequence)
 
     def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
-        """Return the undecidable documents with this content, the earliest first."""
+        """Return undecidable documents of this content by sequence number, the earliest first."""
         entries = [
             (sequence, entry)
             for copy in self._in_session()
@@ -416,7 +418,7 @@ class HeldShards(Generic[Record]):
         return entries
 
     def _in_session(self) -> list[ShardCopy]:
-        """Return those that take part. Cached, as each look-up asks and they seldom change."""
+        """Return the copies that take part; cached for look-ups, as they seldom change."""
         if self._session is None:
             copies = [*(shard.copy for shard in self.owned.values()), *self.standbys.values()]
             self._session = [copy for copy in copies if self._takes_part(copy)]

@@ -33,7 +33,7 @@ def unique_rows(columns: DocumentColumns, duplicates: Iterable[int]) -> NDArray[
 
 
 class UniqueRows:
-    """The unique documents of one packet or bundle; ``rows`` are rising and become fewer."""
+    """The unique documents of one packet or bundle; ``rows`` rise, and removals shorten them."""
 
     __slots__ = ("_first", "_numbers", "documents", "log_offset", "rows")
 
@@ -42,11 +42,12 @@ class UniqueRows:
         self.documents = documents
         self.rows = rows
         self._first = sequence_number(log_offset, documents.first)
-        self._numbers: NDArray[np.intp] | None = None  # of rows; None: the rows themselves
+        # The row numbers in the whole packet; None: ``rows`` has them.
+        self._numbers: NDArray[np.intp] | None = None
 
     @classmethod
     def compact(cls, log_offset: int, packet: Packet, rows: NDArray[np.intp]) -> UniqueRows:
-        """Return the unique documents of a packet without the columns of its other rows."""
+        """Return the unique documents of a packet, without the columns of its other rows."""
         if len(rows) == len(packet):
             return cls(log_offset, packet, rows)
         kept = replace(packet, columns=packet.columns.take(rows))
@@ -74,7 +75,7 @@ class UniqueRows:
         return rows if self._numbers is None else self._numbers[rows]
 
     def row_of(self, sequence: int) -> int | None:
-        """Return the row of a unique document, None if it is none of these."""
+        """Return the row of a unique document; None if it is not in this packet or bundle."""
         numbers = self._numbers_of(self.rows)
         at = int(np.searchsorted(numbers, sequence - self._first))
         is_here = at < len(numbers) and int(numbers[at]) == sequence - self._first
@@ -152,7 +153,7 @@ class UniqueDocuments:
         return self._contents.get(digest, [])
 
     def with_ids(self, ids: Sequence[bytes]) -> list[list[int]]:
-        if self._ids is None:  # most streams never take a document out
+        if self._ids is None:  # most streams never remove a document
             self._ids = {}
             for unique in self._rows.values():
                 _note(self._ids, unique.with_ids())
@@ -172,12 +173,13 @@ def _forget(known: dict[bytes, list[int]], name: bytes, sequence: int) -> None:
         del known[name]
 
 
-_FORGOTTEN_LIMIT: Final = 1024  # documents that nobody needs, before they leave the index
+# Documents that may be forgotten, before they are removed from the index.
+_FORGOTTEN_LIMIT: Final = 1024
 
 
 class _Block(NamedTuple):
     unique: UniqueRows
-    control: int | None  # the record that decides them; None: not appended
+    control: int | None  # the record that decides them; None: it is not appended yet
 
 
 class RecentUniques:
@@ -211,7 +213,7 @@ class RecentUniques:
             self._blocks[at] = self._blocks[at]._replace(control=control)
 
     def forget_through(self, control: int) -> None:
-        """Forget what is known to everyone who applied the control record at this offset."""
+        """Forget what every worker knows that has applied the control record at this offset."""
         while self._blocks:
             unique, known_from = self._blocks[0]
             if not _is_known(known_from, control):
@@ -231,7 +233,7 @@ class RecentUniques:
         self._documents.remove(sequence)
 
     def near(self, prints: Prints) -> list[tuple[int, int, int]]:
-        """Return sorted rows, distances and sequence numbers of the pairs within the distance."""
+        """Return rows, distances and sequence numbers of the pairs within the distance, sorted."""
         if not self._blocks:
             return []
         self._put()
@@ -251,7 +253,7 @@ class RecentUniques:
         return self._documents.entry(sequence)
 
     def _put(self) -> None:
-        """Index what was added since: many bundles at once are cheaper."""
+        """Index the documents added since the last call; many bundles at once are faster."""
         added = [each for each in self._not_indexed if each.log_offset in self._documents]
         self._not_indexed.clear()
         if not added:

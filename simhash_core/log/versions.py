@@ -1,22 +1,23 @@
-"""Which versions of the formats there are, who writes which, and how a new one comes into force.
+"""Which format versions exist, who writes which, and how a new one comes into force.
 
-A release reads two versions, N - 1 (``OLDEST``) and N (``NEWEST``), of all that workers write for
-each other: records of the log, reports, records of the changelog. So workers of a release and of
-the next one can run together. The log itself decides which version they write:
+A release reads two versions, N - 1 (``OLDEST``) and N (``NEWEST``), of everything that workers
+write for each other: records of the log, reports, records of the changelog. So workers of one
+release and the next can run together. The log itself decides which version they write:
 
-1. Each control record names the version *in force* from it on. Before the first one, it is N - 1 of
-   the release that reads. So all readers know the version in force at each offset of the log, also
-   those that begin with the control record in force there.
-2. Everybody writes in the version in force, as far as the log was read.
-3. Only the leader raises it, and only to a version that each member of the group reads, as their
-   reports say (``Readers``). The control record that raises it is still in the version before, so
-   those that cannot go on can read why.
-4. A record counts if it is in the version in force, or in the one before: its sender may not have
-   read the raise yet. All others are skipped by everybody, whoever could read them.
+1. Each control record names the version that is *in force* after it. Before the first control
+   record, N - 1 of the reading release is in force. So all readers know the version in force at
+   each offset of the log, even if they begin with the control record in force there.
+2. Each worker writes in the version in force at the offset up to which it has read the log.
+3. Only the leader raises the version, and only to one that every member of the group reads,
+   according to their reports (``Readers``). The control record that raises the version is still in
+   the old one, so workers that must stop can read why.
+4. A record counts if it is in the version in force or in the one before, because its sender may not
+   have read the raise yet. All workers skip other records, even if they could read them.
 5. A worker that reads no version as high as the one in force stops (``UnreadableVersionError``).
 
-Until the raise, any worker can be replaced by one of the release before; after it, those refuse.
-What one worker alone reads, its store, has a version of its own and is rebuilt from the changelog.
+Before the raise, any worker can be replaced by one of the release before; after it, workers of that
+release refuse to run. A store is read by one worker alone: it has its own version and is rebuilt
+from the changelog.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ OLDEST: Final = 4
 NEWEST: Final = 5
 
 STANDBYS_SINCE: Final = 5
-"""Control records name the open standbys from this version on."""
+"""The first version in which control records name the open standbys."""
 
 
 class UnreadableVersionError(FirstseenError):
-    """A version that this release does not read is in force, or that of a record that counts."""
+    """A version that this release does not read is in force, or is that of a record that counts."""
 
     reason = ErrorReason.FORMAT
 
     def __init__(self, where: str, version: int, reads: int = NEWEST) -> None:
-        """``reads``: the highest version that is read here."""
+        """``reads``: the newest version that this release reads."""
         self.version = version
         fix = (
             "It is older than the workers of this index: start their release, or a newer one; "
@@ -59,7 +60,7 @@ def counts(version: int, in_force: int) -> bool:
 
 
 class Readers:
-    """What the members of the group read, for a leader that may raise the version in force."""
+    """Which versions the group's members read, for a leader that may raise that in force."""
 
     def __init__(self, newest: int) -> None:
         self._newest = newest
@@ -67,15 +68,15 @@ class Readers:
         self._members: Mapping[str, str] = {}
 
     def note(self, worker: str, reads: int) -> None:
-        """Note a report."""
         member = member_of(worker)
         self._reads[member] = min(reads, self._reads.get(member, reads))
 
     def check(self, members: Mapping[str, str]) -> bool:
-        """Return whether all members read the newest version; call it again and again.
+        """Return whether all members read the newest version; call it repeatedly.
 
-        ``members`` maps their names to what tells two lives of a name apart. They must be those of
-        the call before, and each must have reported in between. Who joins later finds it raised.
+        ``members`` maps names to ids that differ between two lives of a worker. The members must be
+        the same as in the call before, and each must have reported in between. A worker that joins
+        later finds the version already raised.
         """
         all_read = all(self._reads.get(name, 0) >= self._newest for name in members)
         are_same, self._members = members == self._members, members
@@ -84,5 +85,5 @@ class Readers:
 
 
 def member_of(worker: str) -> str:
-    """Return the name in the group of a worker: its own without that of the life, if it has one."""
+    """Return the name of a worker in the group, which is its name without the part for its life."""
     return worker.rpartition(".")[0] or worker

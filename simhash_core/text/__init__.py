@@ -1,1 +1,1 @@
-"""From a text to its fingerprint, as profiles say."""
+"""The steps from a text to its fingerprint, as set in profiles."""

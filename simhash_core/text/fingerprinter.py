@@ -1,4 +1,4 @@
-"""The fingerprinter: from a batch of texts to fingerprints, by the settings of a profile."""
+"""The fingerprinter: it turns a batch of texts into fingerprints by the settings of a profile."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ class Fingerprinted(NamedTuple):
     """A text's fingerprint, or why it is undecidable."""
 
     fingerprint: bytes  # empty exactly if undecidable
-    # BLAKE2b-128 of the normalised text. It alone decides for undecidable texts, so nobody must be
-    # able to make two texts collide.
+    # BLAKE2b-128 of the normalised text. For undecidable texts it alone decides, so it must be
+    # impossible to construct two texts with the same digest.
     content_digest: bytes
     features: int
     undecidable: UndecidableReason | None
     sketch: bytes = b""  # empty if undecidable, or without verification
-    passes: bool = False  # undecidable, and not even compared by content
+    passes: bool = False  # undecidable and not compared by content: always unique
 
 
 class Printed(NamedTuple):
-    """The same before ``Judge``: with a fingerprint of too few features, without a digest."""
+    """A fingerprint before ``Judge``: it may have too few features, and there is no digest."""
 
     fingerprint: bytes
     features: int
@@ -64,12 +64,12 @@ class WeightedTerm(NamedTuple):
 
 
 Judge = Callable[[str, int], UndecidableReason | None]
-"""From a normalised text and its number of features to why it is undecidable, or None."""
+"""Returns why a normalised text with this number of features is undecidable, or None."""
 
 
 FINGERPRINT_MEMORY_BYTES: Final = 16 << 20  # roughly 8,000 documents of 500 Chinese characters
 
-# Objects of a document and its fingerprint, with a sketch; measured with tracemalloc.
+# Python objects of a document and its fingerprint, with a sketch; measured with tracemalloc.
 _OVERHEAD_BYTES: Final = 1_000
 _CHARACTER_BYTES: Final = 2
 
@@ -80,7 +80,7 @@ class FingerprintMemo(Generic[_Fingerprinted]):
     """Fingerprints of recent documents, so that exact repeats are neither segmented nor sketched.
 
     There are two generations: when the young one is full, it replaces the old one. Keys are whole
-    documents, so nobody can make two with the same key.
+    documents, so nobody can construct two documents with the same key.
     """
 
     def __init__(self, memory_bytes: int = FINGERPRINT_MEMORY_BYTES) -> None:
@@ -114,15 +114,16 @@ IDENTITY: Final = f"shingles-1/{shingles.SHINGLE_CHARACTERS}x{shingles.BINS}"
 class ShinglePrints:
     """Fingerprints without segmentation: one bit of each bin of a sketch of shingles.
 
-    A sketch keeps 4 bits of each bin's value; the fingerprint has a fifth (b-bit minwise hashing,
-    Li & König 2010). Two texts differ in a bit with a chance of (1 − similarity) / 2. This takes a
-    fifth of the time of weighted terms, in any language, but texts of one template are near.
+    A sketch keeps 4 bits of each bin's value; the fingerprint has a fifth bit (b-bit minwise
+    hashing, Li & König 2010). Two texts differ in a bit with probability (1 − similarity) / 2. This
+    takes a fifth of the time of weighted terms and works in any language, but it finds texts of one
+    template near.
 
-    A feature is here a bin with a shingle: as many as distinct shingles in a short text.
+    Here a feature is a bin that has a shingle; a short text has as many as distinct shingles.
     """
 
     def __init__(self, profile: Profile) -> None:
-        """Raises ``UsageError`` for a profile with settings that only terms have."""
+        """Raises ``UsageError`` for a profile with settings that only apply to terms."""
         for name in ("idf", "user_dictionary", "stop_words"):
             if getattr(profile, name) is not None:
                 raise UsageError(
@@ -163,7 +164,7 @@ class ShinglePrints:
 
 
 class TermCounts(NamedTuple):
-    """The features of some texts: distinct terms; text ``i`` has bounds[i] to bounds[i + 1]."""
+    """The distinct terms of some texts; those of text ``i`` are bounds[i] to bounds[i + 1]."""
 
     rows: NDArray[np.int64]  # of the lexicon, ascending within a text
     counts: NDArray[np.float64]  # occurrences
@@ -179,9 +180,9 @@ class FeatureBatch(NamedTuple):
 
 
 def count(rows: NDArray[np.int64], sizes: NDArray[np.int64], lexicon: Lexicon) -> TermCounts:
-    """Count how often each feature occurs in each text; the rows are those of its terms."""
-    # Text and row as one number: sorted, equal features of a text are side by side. 32 bits are
-    # nearly always enough and take half the time.
+    """Count how often each feature occurs in each text; ``rows`` are those of the texts' terms."""
+    # Text and row become one number, so sorting puts equal features of a text side by side. 32 bits
+    # are nearly always enough and take half the time.
     row_bits = len(lexicon.idf).bit_length()
     texts = np.arange(len(sizes) + 1) << row_bits
     pairs = np.repeat(texts[:-1], sizes) | rows
@@ -216,7 +217,7 @@ def weigh(
 
 
 def _shared(counted: TermCounts, others: TermCounts) -> NDArray[np.bool_]:
-    """Return whether each feature is also one of the other text with the same index."""
+    """Return for each feature whether the other text with the same index has it too."""
     rows = max(int(part.rows.max(initial=0)) for part in (counted, others)) + 1
     keys, other_keys = (
         np.repeat(np.arange(len(part.bounds) - 1), np.diff(part.bounds)) * rows + part.rows
@@ -249,7 +250,7 @@ class TermPrints:
         self._runs = SegmentationCache(
             self._segmenter, self._lexicon, RUN_MEMORY_BYTES if remember else 0
         )
-        self.more: dict[str, str] = {}  # parts of the identity that only some indexes have
+        self.more: dict[str, str] = {}  # parts of the identity that not every index has
         if self._weighting.titles:
             self.more["roles"] = traits_identity()
         if stop_words is not None:
@@ -267,7 +268,7 @@ class TermPrints:
         """``normal`` has the normalised texts."""
         rows, weights, bounds = self._features(normal, contents)
         scaled = scale(weights, bounds)
-        # Attribute look-ups and numpy scalars would be most of the cost of a short document.
+        # Attribute look-ups and numpy scalars would take most of the time for a short document.
         votes, limits = self._lexicon.votes, bounds.tolist()
         bit_sums = np.empty((len(normal), self._profile.bits), dtype=np.float32)
         for i, (start, stop) in enumerate(pairwise(limits)):
@@ -296,7 +297,7 @@ class TermPrints:
         return list(map(Printed, fingerprints, counts, undecidable, sketches))
 
     def weighted_terms(self, content: Content, normal: str) -> list[WeightedTerm]:
-        """Return features with weights, added for terms that differ only in their tag."""
+        """Return features and weights, summed over terms that differ only in their tag."""
         rows, weights, _ = self._features([normal], [content])
         by_row = dict(zip(rows.tolist(), weights.tolist(), strict=True))
         by_word: dict[str, float] = {}
@@ -315,7 +316,7 @@ class TermPrints:
         titles = normalize_batch(
             [content.title for content in contents], simplify=self._profile.fold_traditional
         )
-        # Rows are valid until the next call, so both are looked up at once.
+        # Rows are valid only until the next call, so texts and titles are looked up together.
         rows, sizes = self._runs.rows([*normal, *titles])
         texts, of_texts = len(normal), int(sizes[: len(normal)].sum())
         counted = count(rows[:of_texts], sizes[:texts], lexicon)
@@ -347,15 +348,15 @@ def _simplified(words: Iterable[str]) -> list[str]:
 
 CONTENT_DIGEST_SIZE: Final = 16  # bytes
 
-# Texts in one batch: bounds the memory of the columns, and lets them stay in the cache.
+# Characters in one batch: this bounds the memory of the columns, and they stay in the cache.
 _BATCH_CHARACTERS: Final = 1 << 17
 
 
 class Fingerprinter:
-    """Texts to fingerprints. Not thread-safe: holds a lexicon and caches."""
+    """Makes fingerprints of texts. Not thread-safe: it holds a lexicon and caches."""
 
     def __init__(self, profile: Profile, *, remember: bool = True) -> None:
-        """Raises ``UsageError``; without ``remember``, no work is reused."""
+        """Raises ``UsageError``; without ``remember``, no result is reused."""
         self.profile = profile
         self.scheme = profile.scheme()
         profile.check_files()
@@ -366,7 +367,7 @@ class Fingerprinter:
             else TermPrints(profile, remember=remember)
         )
         self._memo = FingerprintMemo[Fingerprinted](FINGERPRINT_MEMORY_BYTES if remember else 0)
-        # The tables are made now, so that no document waits for them.
+        # This creates the tables now, so that no document waits for them.
         self._normal([])
         if profile.verify == WITH_BANDS:
             shingles.bare_texts([], simplify=profile.fold_traditional)
@@ -394,7 +395,7 @@ class Fingerprinter:
         return [known or by_content[each] for each, known in zip(whole, remembered, strict=True)]
 
     def weighted_terms(self, content: Content | str) -> list[WeightedTerm]:
-        """Return features and weights, heaviest first; tags of terms do not count."""
+        """Return features and weights, the heaviest first, without tags."""
         whole = Content(content) if isinstance(content, str) else content
         pairs = self._prints.weighted_terms(whole, self._normal([whole])[0])
         return sorted(pairs, key=lambda pair: (-pair.weight, pair.term))
@@ -418,7 +419,8 @@ class Fingerprinter:
         profile = self.profile
         if features >= profile.min_features:
             return None
-        # Many characters, few words: a sketch of the shingles says enough of such a text.
+        # The text has many characters but few words, so a sketch of its shingles says enough about
+        # it.
         if (
             profile.long_characters
             and features >= profile.min_features_of_long

@@ -19,9 +19,10 @@ from simhash_core.errors import UsageError
 from simhash_core.text.normalization import NORMALIZATION, normalize_terms
 from simhash_core.text.word_lists import read_jieba_file
 
-# English function words with an idf: a table of Chinese terms gives every English word its median,
-# "the" like a rare name. They are in order of frequency. The idf of rank r is 1 + 0.9 · ln r by
-# Zipf's law, fitted to similar Chinese words in jieba's table (的 0.9, 了 1.5, 我们 3.4, 可以 3.5).
+# English function words with an idf. A table of Chinese terms gives every English word its median,
+# so "the" would weigh like a rare name. The words are in order of frequency. The idf of rank r is 1
+# + 0.9 · ln r by Zipf's law, fitted to similar Chinese words in jieba's table (的 0.9, 了 1.5, 我们
+# 3.4, 可以 3.5).
 FUNCTION_WORDS_VERSION: Final = "english-1"
 
 _WORDS_BY_RANK: Final = """
@@ -36,7 +37,7 @@ always often later said say see get go am i s t re ve ll d m don doesn isn can't
 """
 
 FUNCTION_WORD_IDF: Final[Mapping[str, float]] = MappingProxyType(
-    {  # rounded, so that no machine's logarithm shows
+    {  # rounded, so that the logarithms of all machines give the same numbers
         word: round(1 + 0.9 * math.log(rank), 4)
         for rank, word in enumerate(_WORDS_BY_RANK.split(), start=1)
     }
@@ -44,7 +45,7 @@ FUNCTION_WORD_IDF: Final[Mapping[str, float]] = MappingProxyType(
 
 
 class IdfModel(NamedTuple):
-    """Trained offline and fixed: a change under a running index would change fingerprints."""
+    """Trained offline and never changed: a change would change the fingerprints of an index."""
 
     identity: str
     table: Mapping[str, float]
@@ -57,7 +58,7 @@ class IdfModel(NamedTuple):
 
 @cache
 def jieba_idf() -> IdfModel:
-    """Return jieba's table with English words; unknown terms get jieba's median, as in jieba."""
+    """Return jieba's table with English words; unknown terms get the median, as in jieba."""
     data = read_jieba_file("analyse/idf.txt")
     chinese = parse_idf("jieba", data)
     return IdfModel(
@@ -70,7 +71,7 @@ def jieba_idf() -> IdfModel:
 def parse_idf(name: str, data: bytes) -> IdfModel:
     """Read UTF-8 lines ``term idf``; raises ``UsageError`` for anything else."""
     text = data.decode("utf-8")
-    fields = text.split()  # all lines at once, as a table has some 100,000
+    fields = text.split()  # all lines at once, because a table has some 100,000
     terms, numbers = fields[::2], fields[1::2]
     regular = "\n".join(map(" ".join, zip(terms, numbers, strict=False)))
     try:
@@ -80,14 +81,14 @@ def parse_idf(name: str, data: bytes) -> IdfModel:
     in_range = values and all(0.0 <= value < inf for value in values)
     if regular != text.rstrip("\n") or not in_range:
         raise UsageError(f"idf model {name}: its lines are not 'term idf': reinstall it (pip)")
-    # Of several terms with the same normal form the last counts.
+    # If several terms have the same normal form, the last one counts.
     table = dict(zip(normalize_terms(terms), values, strict=True))
     digest = hashlib.blake2b(data, digest_size=6).hexdigest()
     return IdfModel(f"{name}-{digest}", table, statistics.median(table.values()))
 
 
-# The file of a model is described in docs/formats.md (idf models). Decimals, not frequencies, give
-# the same numbers on every machine.
+# docs/formats.md describes the file of a model (idf models). Decimals, not frequencies, give the
+# same numbers on every machine.
 FORMAT: Final = "firstseen-idf"
 FORMAT_VERSION: Final = 1
 TERMS_MAX: Final = 5_000_000
@@ -102,16 +103,16 @@ _IDENTITY_DIGITS: Final = 12
 
 
 class IdfHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a model was made."""
+    """The settings and counts of a model's training."""
 
     name: Annotated[str, Meta(pattern=f"^{NAME}$")]
     segmenter: str
     normalization: str
     documents: Annotated[int, Meta(ge=1)]
-    least: Annotated[int, Meta(ge=1)]  # documents that a term of the table is in
-    undercount: Annotated[int, Meta(ge=0)]  # by so much a frequency may be too low
+    least: Annotated[int, Meta(ge=1)]  # minimum of documents that contain a term of the table
+    undercount: Annotated[int, Meta(ge=0)]  # a frequency may be too low by up to this number
     terms: Annotated[int, Meta(ge=1, le=TERMS_MAX)]
-    unknown: Annotated[float, Meta(ge=0, lt=10_000)]  # the idf of other terms
+    unknown: Annotated[float, Meta(ge=0, lt=10_000)]  # the idf of terms outside the table
 
 
 def encode_idf(header: IdfHeader, table: Mapping[str, float]) -> bytes:
@@ -125,7 +126,8 @@ def encode_idf(header: IdfHeader, table: Mapping[str, float]) -> bytes:
 def decode_idf(data: bytes) -> IdfModel:
     """Read the file of a model; raises ``UsageError`` that begins with ``idf``.
 
-    It may be damaged, of another version, or made with another normalisation.
+    The error is raised for a file that is damaged, of another version, or made with another
+    normalisation.
     """
     header, lines = _opened(data)
     table: dict[str, float] = {}
@@ -145,18 +147,18 @@ def decode_idf(data: bytes) -> IdfModel:
 
 
 def idf_identity(data: bytes) -> str:
-    """Return the model's part of the index identity; raises as ``decode_idf``."""
+    """Return the model's part of the index identity; raises the errors of ``decode_idf``."""
     digest = data[-_DIGEST_BYTES * 2 - 1 : -1].decode()
     return f"{read_header(data).name}-{digest[:_IDENTITY_DIGITS]}"
 
 
 def read_header(data: bytes) -> IdfHeader:
-    """Raises as ``decode_idf`` for a damaged file."""
+    """Raises the errors of ``decode_idf`` for a damaged file."""
     return _opened(data)[0]
 
 
 def _opened(data: bytes) -> tuple[IdfHeader, list[str]]:
-    """Check that a file is whole; return its header and the lines of its terms."""
+    """Check that a file is complete; return its header and the lines of its terms."""
     first = data[: len(FORMAT) + 12].partition(b"\n")[0].decode("ascii", "replace")
     version = _FIRST.fullmatch(first)
     if version is None:

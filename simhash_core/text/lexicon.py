@@ -16,31 +16,32 @@ from simhash_core.text.idf import IdfModel
 from simhash_core.text.segmentation import is_feature, word_of
 from simhash_core.text.weighting import TermTraits, TraitsOf, no_traits
 
-SEPARATOR: Final = "\n"  # between terms; normalised texts do not have it
+SEPARATOR: Final = "\n"  # between terms; normalised texts do not contain it
 
 _UTF16: Final = "utf-16-le"
 _SEPARATOR_BYTES: Final = SEPARATOR.encode(_UTF16)
 _UNITS_A_WORD: Final = 4
 _WORDS: Final = 2
-# By the number of units, at most four, that belong to the term among the four read at its start.
+# Indexed by how many of the four units read at the start of a term belong to it.
 _MASKS: Final = np.array([(1 << 16 * units) - 1 for units in range(5)], dtype=np.uint64)
 
 
 class TermCodes(NamedTuple):
-    """Terms, and an exact 128-bit code for every short one; an entry for each term in each array.
+    """Terms, and an exact 128-bit code for every short one; each array has one element per term.
 
-    A term of up to eight UTF-16 units is its code, which holds nearly every Chinese word and most
-    English ones. So all terms of a batch are compared by array operations, instead of as strings.
+    The code of a term of up to eight UTF-16 units is the term itself. This includes nearly every
+    Chinese word and most English ones. So array operations compare all terms of a batch, not string
+    comparisons.
     """
 
-    low: NDArray[np.uint64]  # the code; both halves are 0 for a term without one
+    low: NDArray[np.uint64]  # the code; both halves are 0 for a term that has none
     high: NDArray[np.uint64]
     starts: NDArray[np.int64]  # in ``encoded``, in UTF-16 units
     ends: NDArray[np.int64]
     encoded: bytes
 
     def spelled(self, codes: NDArray[np.int64]) -> list[str]:
-        # Each with its following separator, decoded in one piece.
+        # Each term with the separator after it, all decoded at once.
         starts, ends = self.starts[codes] * 2, self.ends[codes] * 2 + len(_SEPARATOR_BYTES)
         spans = zip(starts.tolist(), ends.tolist(), strict=True)
         joined = b"".join([self.encoded[start:end] for start, end in spans])
@@ -48,7 +49,7 @@ class TermCodes(NamedTuple):
 
 
 def encode(joined: Iterable[str]) -> TermCodes:
-    """Return the codes of the terms in ``joined``, strings of terms with separators between."""
+    """Return the codes of the terms in ``joined``, whose strings have separators between terms."""
     text = SEPARATOR.join(joined)
     if not text:
         none = np.zeros(0, dtype=np.int64)
@@ -91,16 +92,16 @@ _HIGH_FACTOR: Final = np.uint64(0xC2B2_AE3D_27D4_EB4F)
 
 
 class CodeIndex:
-    """Codes of 128 bits, as two columns, to rows. The code (0, 0) is never found.
+    """Maps codes of 128 bits, in two columns, to rows. The code (0, 0) is never found.
 
-    An open-addressing table in numpy arrays: a code is at its hash or at one of the next few
-    places, of which there are four times as many as codes. A code that finds no place is not kept,
-    which bounds the steps of every look-up, whatever codes somebody constructs.
+    It is an open-addressing table in numpy arrays: a code is at its hash or in one of the next few
+    slots; there are four times as many slots as codes. A code that finds no free slot is not kept,
+    which bounds the steps of every look-up, even for maliciously chosen codes.
     """
 
     def __init__(self, rows: int) -> None:
-        """Start with room for so many rows; it grows as needed."""
-        # The system gives memory only to what is used, so reserving it is cheaper than growing.
+        """Start with space for ``rows`` rows; it grows as needed."""
+        # The system assigns memory only to used pages, so reserving is cheaper than growing.
         self._low: Codes = np.zeros(rows, dtype=np.uint64)
         self._high: Codes = np.zeros(rows, dtype=np.uint64)
         self._places_log2 = (rows * _PLACES_A_ROW - 1).bit_length()
@@ -109,7 +110,7 @@ class CodeIndex:
     def find(self, low: Codes, high: Codes) -> Rows:
         at = self._first_places(low, high)
         rows = self._places[at].astype(np.int64)
-        # Few are left after the first step, so later steps look at these alone.
+        # Few codes are left after the first step, so later steps process these alone.
         left = np.flatnonzero(self._differ(rows, low, high))
         for step in range(1, _STEPS_MAX):
             left = left[rows[left] != NO_ROW]
@@ -121,9 +122,9 @@ class CodeIndex:
         return rows
 
     def add(self, low: Codes, high: Codes, rows: Rows) -> None:
-        """Keep the row of each code if there is a place for it; (0, 0) is left out.
+        """Keep the row of each code if there is a free slot for it; (0, 0) is left out.
 
-        A known code must not be added again, nor a row be given to two codes.
+        A known code must not be added again, and two codes must not have the same row.
         """
         rows, first = np.unique(rows, return_index=True)
         low, high = low[first], high[first]
@@ -152,7 +153,7 @@ class CodeIndex:
         return differ
 
     def _make_room(self, rows: int) -> None:
-        """Lengthen the columns to ``rows``; more rows need more places."""
+        """Lengthen the columns to ``rows``; more rows need more slots."""
         if rows > len(self._low):
             more = np.zeros(max(rows, 2 * len(self._low)) - len(self._low), dtype=np.uint64)
             self._low = np.concatenate([self._low, more])
@@ -163,13 +164,13 @@ class CodeIndex:
             self._place(np.flatnonzero(self._low | self._high))
 
     def _place(self, rows: Rows) -> None:
-        """Put rows, whose codes are in the columns, at the first free place from their hash on."""
+        """Put rows, whose codes are in the columns, into the first free slots from their hashes."""
         at = self._first_places(self._low[rows], self._high[rows])
         for _ in range(_STEPS_MAX):
             if not rows.size:
                 break
             free = self._places[at] == NO_ROW
-            self._places[at[free]] = rows[free]  # of several at one place the last one stays
+            self._places[at[free]] = rows[free]  # if several rows take one slot, the last one stays
             left = self._places[at] != rows
             rows, at = rows[left], (at[left] + 1) & self._last_place
 
@@ -177,18 +178,19 @@ class CodeIndex:
 TERMS_MAX: Final = 65_536  # 17 MB at 256 bits
 
 _FIRST_ROW: Final = NO_ROW + 1
-_ROOM: Final = TERMS_MAX + 16_384  # with what one more batch nearly always brings
+# This includes the new terms of nearly any one more batch.
+_ROOM: Final = TERMS_MAX + 16_384
 
 _Item = TypeVar("_Item", bound=np.generic)
 
 
 class Lexicon(defaultdict[str, int]):
-    """Recent terms to rows of the columns, so that no term is hashed twice.
+    """Maps recent terms to rows of the columns, so that no term is hashed twice.
 
     By Zipf's law a few tens of thousands of words make up nearly all running text. A full lexicon
     is emptied and fills again; that is simpler than eviction and costs as little.
 
-    For a tagged term, all columns but the traits are the word's. ``short_hashes`` are folded
+    For a tagged term, all columns but the traits are those of the word. ``short_hashes`` are folded
     feature hashes. ``traits`` are empty without ``traits_of``.
     """
 
@@ -200,7 +202,7 @@ class Lexicon(defaultdict[str, int]):
         stop_words: Container[str] = (),
         traits_of: TraitsOf | None = None,
     ) -> None:
-        # A new term gets the next row when it is looked up, all in C.
+        # When a new term is looked up it gets the next row, all in C.
         super().__init__(count(_FIRST_ROW).__next__)
         self._bits = bits
         self._hash = feature_hash
@@ -209,8 +211,8 @@ class Lexicon(defaultdict[str, int]):
         self._traits_of = traits_of
         self._used = _FIRST_ROW
         self._index = CodeIndex(_ROOM)
-        # Reserve the whole room at once: the system gives memory only to used rows, and copying a
-        # growing column takes longer than learning the terms.
+        # Reserve all the memory at once: the system assigns only used pages, and copying a growing
+        # column takes longer than adding the terms.
         self.votes: Votes = np.zeros((_ROOM, bits), dtype=np.int8)
         self.idf: NDArray[np.float64] = np.zeros(_ROOM)
         self.is_feature: NDArray[np.bool_] = np.zeros(_ROOM, dtype=np.bool_)
@@ -219,7 +221,7 @@ class Lexicon(defaultdict[str, int]):
 
     @property
     def is_full(self) -> bool:
-        """Whether the next call of ``rows`` empties the lexicon and voids all earlier rows."""
+        """Whether the next call of ``rows`` empties the lexicon and makes earlier rows invalid."""
         return self._used > TERMS_MAX
 
     def rows(self, terms: TermCodes) -> NDArray[np.int64]:
@@ -229,7 +231,7 @@ class Lexicon(defaultdict[str, int]):
         rows = self._index.find(terms.low, terms.high)
         unknown = np.flatnonzero(rows == NO_ROW)
         if unknown.size:
-            # New ones, long ones, and the few that the index had no place for.
+            # These are new terms, long terms, and the few that did not fit into the index.
             rows[unknown] = list(map(self.__getitem__, terms.spelled(unknown)))
             self._learn()
             self._index.add(terms.low[unknown], terms.high[unknown], rows[unknown])
@@ -276,7 +278,7 @@ class Lexicon(defaultdict[str, int]):
 
 
 def _folded(hashes: bytes, bits: int) -> NDArray[np.uint32]:
-    """Return the XOR of each hash's 32-bit words, as no hash has all bits well mixed."""
+    """Return the XOR of each hash's 32-bit words, because some hashes mix their bits poorly."""
     words = np.frombuffer(hashes, dtype=">u4").reshape(-1, bits // 32)
     folded: NDArray[np.uint32] = np.bitwise_xor.reduce(words, axis=1).astype(np.uint32)
     return folded

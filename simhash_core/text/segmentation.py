@@ -1,8 +1,8 @@
-"""Segmenters: from normalised text to terms, by name.
+"""Segmenters by name: they split normalised text into terms.
 
 A segmenter is a pure function from text to its terms in order, repeats included. Its identity has
 the versions of its parts, because the index identity must change when terms may change. Terms
-without a letter or digit are included; ``is_feature`` tells which count.
+without a letter or digit are included; ``is_feature`` says which terms count.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 from simhash_core.errors import UnknownNameError
 from simhash_core.text.word_lists import UserDictionary
 
-# Scripts, as the insides of character classes of regular expressions. They are spelled out, because
-# a table of the interpreter would change features with its Unicode version.
+# Scripts, written as the insides of character classes in regular expressions. They are spelled out,
+# because with a table of the interpreter, features would depend on its Unicode version.
 
-# Chinese characters, and the marks that repeat one: all that a dictionary segmenter knows.
+# Chinese characters, and the marks that repeat a character: all that a dictionary segmenter knows.
 HAN: Final = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 
-# Hiragana and katakana: among Han, they make a text Japanese.
+# Hiragana and katakana: a text in Han characters with these is Japanese.
 KANA: Final = "\u3041-\u3096\u3099-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
 
-# Other scripts that leave no blanks between words.
+# Other scripts that write no blanks between words.
 UNSPACED: Final = (
     "\u0e00-\u0eff"  # Thai, Lao
     "\u0f00-\u0fff"  # Tibetan
@@ -39,7 +39,7 @@ UNSPACED: Final = (
     "\u1b00-\u1b7f\ua980-\ua9df"  # Balinese, Javanese
     "\ua000-\ua4cf"  # Yi
 )
-# Letters, marks and digits of scripts that leave blanks between words.
+# Letters, marks and digits of scripts that write blanks between words.
 SPACED: Final = (
     "\u00aa\u00b5\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af"  # Latin with marks
     "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f"  # marks that combine
@@ -69,7 +69,7 @@ _UTF16: Final = "utf-16-le"
 _SPECIAL: Final = re.compile(f"[{KANA}{UNSPACED}{SPACED}]")
 _KANA: Final = re.compile(f"[{KANA}]")
 _SPACED: Final = re.compile(f"[{SPACED}]")
-# Each alternative is one repeated class, so a run is read once, however long it is.
+# Each alternative is one repeated class, so a run is read only once, at any length.
 _RUNS: Final = re.compile(
     f"(?P<japanese>[{HAN}{KANA}]+)|(?P<unspaced>[{UNSPACED}]+)|(?P<spaced>[A-Za-z0-9{SPACED}]+)"
 )
@@ -80,11 +80,11 @@ Cut = Callable[[str], Sequence[str]]
 def cut_words(texts: Sequence[str], dictionary: Cut) -> Iterator[Sequence[str]]:
     """Yield the terms of each normalised text; ``dictionary`` cuts Chinese and ASCII.
 
-    jieba and rjieba cut other scripts into single characters, by which all texts of a language look
-    alike. So runs of these are cut separately: of scripts with blanks between words, with the ASCII
-    letters and digits beside them, into one word a run; of Han with kana among it (Japanese) into
-    overlapping runs of ``GRAM`` characters; of scripts without blanks (Thai, Lao, Khmer, …) of
-    ``LONG_GRAM``.
+    jieba and rjieba cut other scripts into single characters, which make all texts of a language
+    look alike. So runs of these scripts are cut separately. A run of a script with blanks between
+    words is one word, with adjacent ASCII letters and digits. A run of Han with kana in it
+    (Japanese) gives overlapping pieces of ``GRAM`` characters; a run of a script without blanks
+    (Thai, Lao, Khmer, …) gives pieces of ``LONG_GRAM``.
     """
     special = _texts_with_other_scripts(texts)
     for i, text in enumerate(texts):
@@ -120,7 +120,7 @@ def _grams(text: str, width: int) -> Sequence[str]:
 
 
 def _texts_with_other_scripts(texts: Sequence[str]) -> set[int]:
-    """Return the indices of texts with a character that the dictionary does not know."""
+    """Return the indices of texts that have a character unknown to the dictionary."""
     encoded = [text.encode(_UTF16, "surrogatepass") for text in texts]
     ends = np.cumsum([len(units) // 2 for units in encoded])
     special = _SPECIAL_UNITS.take(np.frombuffer(b"".join(encoded), dtype="<u2"))
@@ -128,7 +128,7 @@ def _texts_with_other_scripts(texts: Sequence[str]) -> set[int]:
 
 
 def _special_units() -> NDArray[np.bool_]:
-    """Return for each UTF-16 unit whether it belongs to another script; surrogates do not."""
+    """Return for each UTF-16 unit whether it belongs to another script; no surrogate does."""
     units = np.arange(0x10000, dtype="<u2").tobytes().decode(_UTF16, "surrogatepass")
     is_special = np.zeros(0x10000, dtype=np.bool_)
     is_special[[ord(character) for character in _SPECIAL.findall(units)]] = True
@@ -164,7 +164,8 @@ def tokenizer(words: UserDictionary | None) -> Any:  # noqa: ANN401 - jieba has 
     """Return a separate tokenizer with its dictionary loaded."""
     import jieba
 
-    # jieba reports on standard error that it builds its dictionary; the program should say that.
+    # jieba reports on standard error that it builds its dictionary; the program should report this
+    # itself.
     jieba.setLogLevel("WARNING")
     jieba_tokenizer = jieba.Tokenizer()
     jieba_tokenizer.initialize()
@@ -174,15 +175,15 @@ def tokenizer(words: UserDictionary | None) -> Any:  # noqa: ANN401 - jieba has 
     return jieba_tokenizer
 
 
-# Versions of rjieba that cut every text as an earlier one does, with that earlier one. They keep
-# its name in the identity, so that workers can be replaced one by one (CONTRIBUTING.md).
+# Maps versions of rjieba to an earlier version with the same terms for every text. They keep its
+# name in the identity, so workers can be replaced one by one (CONTRIBUTING.md).
 SAME_TERMS_AS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def _load_rjieba(words: UserDictionary | None) -> tuple[str, Cut]:
-    """Load jieba's algorithm and dictionary in Rust: 8 to 16 times as fast.
+    """Load jieba's algorithm and dictionary in Rust, which is 8 to 16 times as fast.
 
-    It cuts about 2 % of Chinese documents a little differently (e.g. "010-12306").
+    It cuts about 2 % of Chinese documents slightly differently (e.g. "010-12306").
     """
     import rjieba
 
@@ -194,7 +195,7 @@ def _load_rjieba(words: UserDictionary | None) -> tuple[str, Cut]:
     return f"rjieba-{SAME_TERMS_AS.get(installed, installed)}", segmenter.cut
 
 
-TAG_MARK: Final = "\x1f"  # before the tag of a term; normalised texts do not have it
+TAG_MARK: Final = "\x1f"  # before the tag of a term; normalised texts do not contain it
 
 
 def word_of(term: str) -> str:
@@ -202,10 +203,10 @@ def word_of(term: str) -> str:
 
 
 def _load_posseg(words: UserDictionary | None) -> tuple[str, Cut]:
-    """Load jieba's tagger, which reads parts of speech from the sentence.
+    """Load jieba's tagger, which determines parts of speech from the sentence.
 
-    Each term is tagged, so a word that is both noun and verb is two terms; hash and idf are the
-    word's. It is fifty times slower than ``words``.
+    Each term is tagged, so a word that is both noun and verb is two terms; they share the hash and
+    idf of the word. The tagger is fifty times slower than ``words``.
     """
     import jieba
     import jieba.posseg
@@ -218,8 +219,8 @@ def _load_posseg(words: UserDictionary | None) -> tuple[str, Cut]:
     return f"jieba-posseg-{jieba.__version__}/{WORDS_VERSION}", cut
 
 
-# Characters that every dictionary segmenter makes a term of its own, whatever stands beside them.
-# None is a feature. The list has only those that are frequent in normalised texts.
+# Every dictionary segmenter makes each of these characters its own term, in any context. None is a
+# feature. The list has only characters that are frequent in normalised texts.
 SEPARATORS: Final = (
     " ,;:!?()[]{}<>\"'/\\|*=@$^~`"
     "\u2013\u2014\u2018\u2019\u201c\u201d\u2022\u2026\u00b7"
@@ -232,8 +233,9 @@ class Segmenter(NamedTuple):
     """A segmenter and its name in the index identity."""
 
     identity: str
-    cut_all: Callable[[Sequence[str]], Iterator[Sequence[str]]]  # lazily: terms are many
-    separators: str = ""  # a text may be divided there without a change to its features
+    # An iterator, because there are many terms.
+    cut_all: Callable[[Sequence[str]], Iterator[Sequence[str]]]
+    separators: str = ""  # a text may be split there without a change to its features
 
     def cut(self, text: str) -> Sequence[str]:
         return next(self.cut_all([text]))
@@ -241,7 +243,7 @@ class Segmenter(NamedTuple):
 
 class _Kind(NamedTuple):
     load: Callable[[UserDictionary | None], tuple[str, Cut]]
-    of_any_script: bool = False  # ``cut_words`` cuts other scripts than Han and ASCII
+    of_any_script: bool = False  # ``cut_words`` also cuts scripts other than Han and ASCII
     separators: str = SEPARATORS
 
 
@@ -257,7 +259,7 @@ WITHOUT_DICTIONARY: Final = frozenset({"ngrams"})  # words cannot be added to th
 
 
 def load_segmenter(name: str, user_dictionary: UserDictionary | None = None) -> Segmenter:
-    """Raises ``UnknownNameError``; a segmenter of ``WITHOUT_DICTIONARY`` ignores a dictionary."""
+    """Raises ``UnknownNameError``; a segmenter in ``WITHOUT_DICTIONARY`` ignores the dictionary."""
     if name not in _BY_NAME:
         raise UnknownNameError("segmenter", name, SEGMENTERS)
     kind = _BY_NAME[name]

@@ -1,8 +1,8 @@
 """From texts to lexicon rows, with a cache of segmented runs.
 
 A dictionary segmenter first cuts a text at characters that belong to no word. So the text can be
-divided there in advance, and a run always gives the same terms: an edited copy shares most runs
-with the original. The separators are no features and are left out.
+split there in advance, and a run always gives the same terms: an edited copy shares most runs with
+the original. The separators are not features and are left out.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from numpy.typing import ArrayLike, NDArray
 from simhash_core.text.lexicon import NO_ROW, SEPARATOR, CodeIndex, Lexicon, encode
 from simhash_core.text.segmentation import Segmenter
 
-# In characters of text. The first trial, and each after one that paid, is a short one.
+# Lengths in characters of text. The first trial is short, and so is each trial after one that paid
+# off.
 SHORTEST_TRIAL: Final = 1 << 18
 LONGEST_TRIAL: Final = 1 << 22  # about as many as a cache remembers
 REST: Final = 16  # length of a pause, in trials
-# Share of characters; measured on distinct texts: at .25 a cache costs, at .39 it saves.
+# Share of characters; measured on distinct texts: at .25 a cache costs time, at .39 it saves time.
 _WORTH_IT: Final = 1 / 3
 
 
 class CacheTrials:
-    """When the cache is used: trials, and pauses after those that do not pay.
+    """Decides when the cache is used: in trials, with pauses after trials that do not pay off.
 
-    Looking up and remembering runs costs a third of segmentation; near copies and texts of one
-    style save more than that, distinct texts less. After a trial that does not pay, the cache
-    pauses for ``REST`` times its length, and the next one is twice as long, so that copies of much
-    earlier documents are noticed too.
+    Looking up and remembering runs costs a third of the time of segmentation. Near copies and texts
+    of one style save more than that, distinct texts save less. After a trial that does not pay off,
+    the cache pauses for ``REST`` times its length. The next trial is twice as long, so that copies
+    of much earlier documents are noticed too.
     """
 
     def __init__(self) -> None:
@@ -45,7 +46,7 @@ class CacheTrials:
         return self._rest <= 0
 
     def count(self, characters: int, saved: int) -> None:
-        """Count segmented text, ``saved`` of its characters from the cache."""
+        """Count segmented text; ``saved`` of its characters came from the cache."""
         if not self.is_on:
             self._rest -= characters
             return
@@ -70,7 +71,7 @@ class CacheTrials:
 
 
 MAX_UNITS: Final = 1 << 18
-"""UTF-16 units of texts that are divided together; the powers of the polynomial take 4 MB."""
+"""Limit of UTF-16 units in texts that are split together; the polynomial's powers take 4 MB."""
 
 UTF16: Final = "utf-16-le"
 
@@ -81,9 +82,9 @@ _HALF: Final = np.uint64(32)
 
 
 class TextRuns(NamedTuple):
-    """The runs of some texts, the parts between separators; none is empty.
+    """The runs of some texts: the non-empty parts between separators.
 
-    Equal runs have equal hashes. Somebody can construct different runs with one hash (Pachocki &
+    Equal runs have equal hashes. Different runs with one hash can be constructed (Pachocki &
     Radoszewski 2013), so equal hashes must be verified.
     """
 
@@ -92,7 +93,7 @@ class TextRuns(NamedTuple):
     starts: NDArray[np.int64]  # of the runs, in ``units``
     sizes: NDArray[np.int64]
     hashes: NDArray[np.uint64]
-    until: NDArray[np.int64]  # (texts,), the running number of runs
+    until: NDArray[np.int64]  # (texts,), the number of runs up to the end of each text
 
     def joined(self, runs: NDArray[np.int64], between: str) -> NDArray[np.uint16]:
         sizes = self.sizes.take(runs) + 1
@@ -138,13 +139,13 @@ def _hashes(
 ) -> NDArray[np.uint64]:
     """Return a polynomial of each run's units, modulo 2⁶⁴.
 
-    With running sums over a batch, each is one subtraction, and one multiplication that removes the
-    position in the batch.
+    With running sums over a batch, each hash takes one subtraction, and one multiplication that
+    removes the run's position in the batch.
     """
     sums = np.zeros(len(units) + 1, dtype=np.uint64)
     np.cumsum(units * _powers(_BASE)[: len(units)], out=sums[1:])
     hashes = (sums[ends] - sums[starts]) * _powers(pow(_BASE, -1, _MODULUS))[starts]
-    # The low bits of a sum say nothing about the high bits of what was added.
+    # The low bits of a sum do not depend on the high bits of its terms.
     hashes ^= hashes >> _HALF
     return hashes
 
@@ -167,7 +168,7 @@ _Item = TypeVar("_Item", bound=np.generic)
 
 
 class GrowingColumn(Generic[_Item]):
-    """A growing column; its capacity doubles, so that each value moves only a few times."""
+    """A column that grows; its capacity doubles, so each value is copied only a few times."""
 
     def __init__(self, dtype: np.dtype[_Item]) -> None:
         self._room: NDArray[_Item] = np.zeros(_FIRST_ROWS, dtype=dtype)
@@ -192,21 +193,23 @@ class GrowingColumn(Generic[_Item]):
         self._used = end
 
 
-RUN_MEMORY_BYTES: Final = 32 << 20  # roughly; the runs of one more batch come on top
+RUN_MEMORY_BYTES: Final = 32 << 20  # roughly; the runs of one more batch are added
 
 _BETWEEN: Final = " "
-"""Separates runs that are cut in one call; a separator of every segmenter that has any."""
-_ROOM: Final = 1 << 16  # runs, of some tens of bytes each, that the index starts with
-# A call costs as much as a run or two; a character of another script slows down its call alone.
+"""Separates runs that are cut in one call; every segmenter with separators has this one."""
+# The number of runs, some tens of bytes each, for which the index has space at first.
+_ROOM: Final = 1 << 16
+# One call costs as much as one or two runs; a character of another script slows down only its call.
 _RUNS_A_CALL: Final = 64
-# A run's place in the index and in four columns; measured with tracemalloc, room to grow included.
+# A run's place in the index and in four columns; measured with tracemalloc, including free
+# capacity.
 _OVERHEAD_BYTES: Final = 110
 _CHARACTER_BYTES: Final = 3
 _TERM_BYTES: Final = 6
 
 
 class TermRows(NamedTuple):
-    """The terms of some texts, repeats included, those of a text side by side."""
+    """The terms of some texts, repeats included; the terms of a text are adjacent."""
 
     rows: NDArray[np.int64]  # of the lexicon, valid until the next call
     sizes: NDArray[np.int64]  # terms of each text
@@ -218,13 +221,13 @@ class SegmentationCache:
     def __init__(
         self, segmenter: Segmenter, lexicon: Lexicon, memory_bytes: int = RUN_MEMORY_BYTES
     ) -> None:
-        """Without separators or ``memory_bytes`` it caches nothing."""
+        """It caches nothing if the segmenter has no separators or ``memory_bytes`` is 0."""
         self._segmenter = segmenter
         self._lexicon = lexicon
         self._memory_bytes = memory_bytes if segmenter.separators else 0
         self._trials = CacheTrials()
         self._splitter = RunSplitter(segmenter.separators)
-        # The term of _BETWEEN, tagged if the segmenter tags.
+        # The term for _BETWEEN, with a tag if the segmenter tags.
         self._between = "".join(segmenter.cut(_BETWEEN)) if segmenter.separators else ""
         self._forget()
 
@@ -244,11 +247,11 @@ class SegmentationCache:
         known_units = len(self._units)
         numbers = self._numbers_of(runs)
         if not self._are_equal(runs, numbers):
-            # Different runs with one hash. The lexicon may be full and void with the next call.
+            # Different runs have one hash. The next call may empty a full lexicon.
             self._forget()
             return self._rows_of_whole_texts(texts)
         sizes = self._terms.values.take(numbers)
-        # Positions of terms in the cache instead of in the batch.
+        # These are positions of terms in the cache, no longer in the batch.
         rows = self._rows.values.take(spans(self._first_terms.values.take(numbers), sizes))
         ends = np.concatenate(([0], np.cumsum(sizes)))
         new_units = len(self._units) - known_units
@@ -272,7 +275,7 @@ class SegmentationCache:
         return numbers
 
     def _are_equal(self, runs: TextRuns, numbers: NDArray[np.int64]) -> bool:
-        """Return whether each run equals, unit by unit, the run that has its number."""
+        """Return whether each run equals the cached run with its number, unit by unit."""
         sizes = self._sizes.values.take(numbers)
         if not np.array_equal(sizes, runs.sizes):
             return False
@@ -313,7 +316,7 @@ class SegmentationCache:
         self._used_bytes = 0
         self._is_whole = True
         self._index: CodeIndex = CodeIndex(_ROOM)
-        # Units and terms of each run. The first run's number is not NO_ROW.
+        # The units and terms of each run. The first run's number is not NO_ROW.
         self._starts = GrowingColumn(np.dtype(np.int64))
         self._sizes = GrowingColumn(np.dtype(np.int64))
         self._units = GrowingColumn(np.dtype(np.uint16))

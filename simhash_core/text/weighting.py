@@ -1,9 +1,9 @@
-"""Weightings: how much each distinct term of a document counts, by name.
+"""Weightings by name: each says how much each distinct term of a document counts.
 
 A weighting is a pure function from ``TermStatistics`` to one weight for each term. Weights are
 relative: multiplying all of them leaves a fingerprint unchanged. They use only sums, products,
-quotients and square roots, which IEEE 754 rounds the same everywhere, so a document has the same
-fingerprint on every machine. docs/methods.md says how lost formulas of papers are read.
+quotients and square roots, which IEEE 754 rounds the same on every machine. So a document has the
+same fingerprint everywhere. If the formula in a paper is lost, docs/methods.md says how it is read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from simhash_core.text.segmentation import TAG_MARK, word_of
 from simhash_core.text.word_lists import read_jieba_file
 
 # Cue terms announce a conclusion or a turn of a text, for ``tfidf_roles``. The paper names a
-# lexicon and shows a few of its words; this list, of normalised words, is ours.
+# lexicon and shows a few of its words; this list of normalised words is ours.
 CUE_TERMS_VERSION: Final = "cues-1"
 
 _SIMPLIFIED: Final = """
@@ -107,14 +107,14 @@ _NO_TITLES: Final = np.zeros(0, dtype=np.bool_)
 
 
 class TermStatistics(NamedTuple):
-    """The distinct terms of documents; document ``i`` has bounds[i] up to bounds[i + 1]."""
+    """The distinct terms of documents; those of document ``i`` are bounds[i] to bounds[i + 1]."""
 
     counts: NDArray[np.float64]  # occurrences in the document
     idf: NDArray[np.float64]
     bounds: NDArray[np.int64]  # (documents + 1,)
     # Empty unless the ``Weighting`` needs them:
     traits: TermTraits = _NO_TRAITS
-    in_title: NDArray[np.bool_] = _NO_TITLES  # whether the title has the term too
+    in_title: NDArray[np.bool_] = _NO_TITLES  # whether the title also has the term
 
 
 def tf(terms: TermStatistics) -> NDArray[np.float64]:
@@ -123,17 +123,17 @@ def tf(terms: TermStatistics) -> NDArray[np.float64]:
 
 
 def tfidf(terms: TermStatistics) -> NDArray[np.float64]:
-    """Return tf-idf, the base of Wang & Wang 2019; a common divisor of tf changes nothing."""
+    """Return tf-idf, the basis of Wang & Wang 2019; a common divisor of tf changes nothing."""
     return terms.counts * terms.idf
 
 
 def tfidf_sublinear(terms: TermStatistics) -> NDArray[np.float64]:
-    """Return tf^0.75 · idf: a frequent term must not speak for the whole document.
+    """Return tf^0.75 · idf, so that a frequent term does not decide for the whole document.
 
-    On human revisions of Chinese articles, 256 bits, precision is .995 at recall .925, where linear
-    tf-idf has .884 at .923.
+    On human revisions of Chinese articles at 256 bits, precision is .995 at recall .925, while
+    linear tf-idf has .884 at .923.
     """
-    # x^0.75 as √x · √√x: square roots are rounded the same everywhere, a general power is not.
+    # x^0.75 is computed as √x · √√x: all machines round square roots alike, but not general powers.
     root = np.sqrt(terms.counts)
     return root * np.sqrt(root) * terms.idf
 
@@ -142,7 +142,7 @@ MEAN: Final = Decimal("4.51")
 DEVIATION: Final = Decimal("2.207")
 
 _PLACES: Final = Decimal("1e-12")
-_LONGEST: Final = 24  # beyond, the curve is below half of a last place: 0
+_LONGEST: Final = 24  # for greater lengths, the curve is below half of the last decimal place: 0
 
 
 def length_relevance(characters: int) -> Decimal:
@@ -152,15 +152,15 @@ def length_relevance(characters: int) -> Decimal:
         return (-((characters - MEAN) ** 2) / (2 * DEVIATION**2)).exp().quantize(_PLACES)
 
 
-# Decimal arithmetic is exact to the last place on every machine; a libm's exp may not be.
+# Decimal arithmetic gives the same digits on every machine; a libm's exp may not.
 _RELEVANCE: Final = np.array([float(length_relevance(x)) for x in range(_LONGEST + 1)] + [0.0])
 
 
 def tfidf_length(terms: TermStatistics) -> NDArray[np.float64]:
-    """Return tf · idf · (1 + len(x)): terms of the usual length of a technical term count more.
+    """Return tf · idf · (1 + len(x)): terms with the usual length of a technical term count more.
 
-    Wang & Wang 2019 (improved SimHash for large-scale document deduplication): the lengths of
-    10,000 CSSCI terms, in characters, fit the normal distribution N(4.51, 2.207²) with R² 0.9499.
+    The lengths of 10,000 CSSCI terms, in characters, fit the normal distribution N(4.51, 2.207²)
+    with R² 0.9499 (Wang & Wang 2019, improved SimHash for large-scale document deduplication).
     """
     lengths = np.minimum(terms.traits.lengths, _LONGEST + 1).astype(np.int64)
     return terms.counts * terms.idf * (1.0 + _RELEVANCE[lengths])
@@ -172,12 +172,12 @@ TITLE_FACTOR: Final = 5.0
 
 
 def tfidf_roles(terms: TermStatistics) -> NDArray[np.float64]:
-    """Return tf-idf by the roles of a term: part of speech, length, cue, title.
+    """Return tf-idf, weighted by the roles of a term: part of speech, length, cue, title.
 
     This is the "improved TF-IDF SimHash" of the 2020s, whose authors tag with ICTCLAS. Nouns and
-    verbs count twice. Length counts 1 + √((length − minimum) / (maximum − minimum)) of the
-    document's terms. Cue terms and terms of the title count five times; terms of the title alone
-    are no features.
+    verbs count twice. The length multiplies by 1 + √((length − minimum) / (maximum − minimum)) over
+    the document's terms. Cue terms and terms of the title count five times; terms that only the
+    title has are not features.
     """
     traits = terms.traits
     result: NDArray[np.float64] = terms.counts * terms.idf
@@ -189,14 +189,14 @@ def tfidf_roles(terms: TermStatistics) -> NDArray[np.float64]:
 
 
 def _normalised(lengths: NDArray[np.float64], bounds: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return each length as a share of the way from the document's shortest to its longest."""
+    """Return each length as a share from the document's shortest (0) to its longest term (1)."""
     sizes = np.diff(bounds)
     starts, sizes = bounds[:-1][sizes > 0], sizes[sizes > 0]
     if not sizes.size:
         return lengths
     least = np.minimum.reduceat(lengths, starts)
     span = np.maximum.reduceat(lengths, starts) - least
-    span[span == 0] = 1.0  # all lengths are equal: each is 0 above the least
+    span[span == 0] = 1.0  # all lengths are equal, so each of them becomes 0
     normalised: NDArray[np.float64] = lengths - np.repeat(least, sizes)
     normalised /= np.repeat(span, sizes)
     return normalised
@@ -205,7 +205,7 @@ def _normalised(lengths: NDArray[np.float64], bounds: NDArray[np.int64]) -> NDAr
 class Weighting(NamedTuple):
     weights: Callable[[TermStatistics], NDArray[np.float64]]
     traits_of: TraitsOf | None = None  # None: not needed
-    titles: bool = False  # it needs to know which terms are in the title
+    titles: bool = False  # it needs the terms of the title
 
 
 _BY_NAME: Final[Mapping[str, Weighting]] = {

@@ -17,7 +17,7 @@ _FIELDS_MAX: Final = 3
 
 
 def read_jieba_file(name: str) -> bytes:
-    """Return a file of jieba's package, without importing it, which takes 0.2 s.
+    """Return a file of jieba's package without the import of jieba, which takes 0.2 s.
 
     Raises ``UsageError`` if it is not installed.
     """
@@ -28,7 +28,7 @@ def read_jieba_file(name: str) -> bytes:
 
 
 class UserWord(NamedTuple):
-    """A normalised word; None lets the segmenter choose."""
+    """A normalised word; the segmenter chooses values that are None."""
 
     text: str
     frequency: int | None
@@ -36,7 +36,7 @@ class UserWord(NamedTuple):
 
 
 class UserDictionary(NamedTuple):
-    """Words and their digest: equal lists have equal identities."""
+    """Words and their digest; equal lists have equal digests."""
 
     identity: str
     words: tuple[UserWord, ...]
@@ -46,7 +46,7 @@ def parse_user_dictionary(text: str) -> UserDictionary:
     """Read lines as jieba does: ``word``, ``word frequency`` or ``word frequency tag``.
 
     Without a frequency, the segmenter chooses one that keeps the word whole. Raises ``UsageError``
-    that begins with ``user_dictionary`` for an invalid line.
+    with a message that begins with ``user_dictionary`` for an invalid line.
     """
     words = []
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), start=1):
@@ -78,14 +78,14 @@ def _word(number: int, line: str) -> UserWord:
 
 
 class StopWords(NamedTuple):
-    """Normalised terms that are no features, and their digest: equal sets have equal identities."""
+    """Normalised terms that are not features, and their digest; equal sets have equal digests."""
 
     identity: str
     words: frozenset[str]
 
 
 def parse_stop_words(text: str) -> StopWords:
-    """Read a word a line; raises ``UsageError`` that begins with ``stop_words``."""
+    """Read one word per line; raises ``UsageError`` that begins with ``stop_words``."""
     lines = (normalize(line) for line in text.removeprefix("\ufeff").splitlines())
     words = frozenset(line for line in lines if line)
     if not 0 < len(words) <= STOP_WORDS_MAX:

@@ -1,4 +1,4 @@
 """Kafka through librdkafka: configuration, connections, readers, producers, transactions.
 
-Every higher folder that talks to a broker uses these clients; nothing else creates one.
+Every higher folder that connects to a broker uses these clients; no other code creates one.
 """

@@ -1,8 +1,8 @@
 """Configurations of all Kafka clients, from the settings.
 
-Every client, of workers and of commands, gets the user's properties, except those for the other
-kind of client, of which librdkafka would warn. Properties that Firstseen's guarantees need override
-them; ``kafka_properties.RESERVED`` refuses those earlier, with a reason.
+Every client of workers and commands gets the user's properties, except those for another kind of
+client, because librdkafka would warn about them. Properties that Firstseen's guarantees need
+override the user's; ``kafka_properties.RESERVED`` refuses those earlier, with a reason.
 """
 
 from __future__ import annotations
@@ -14,38 +14,38 @@ from typing import Any, Final
 
 from streams.settings.settings import Settings
 
-LIBRDKAFKA: Final = "firstseen.librdkafka"  # the logger of the library's own lines
+LIBRDKAFKA: Final = "firstseen.librdkafka"  # the logger of the library's log lines
 
 logger = logging.getLogger(LIBRDKAFKA)
-# A command without logging reports errors itself; Python would print them a second time.
+# A command without logging reports errors itself; Python would print them again.
 logger.addHandler(logging.NullHandler())
 
 _NO_PROPERTIES: Final = frozenset({"logger", "on_commit", "on_delivery"})
-"""Constructor arguments that are no properties; other callbacks end in ``_cb``."""
+"""Constructor arguments that are not properties; the names of other callbacks end in ``_cb``."""
 
 _MS: Final = 1000
 _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
 _PREFETCH_KIB: Final = 16 * _KIB
-"""librdkafka fetches so much of raw records in advance; the last fetch may exceed it."""
+"""librdkafka fetches so many raw records in advance; the last fetch may exceed the limit."""
 _PARTITION_FETCH_BYTES: Final = 2 * _MIB
-"""A fetch has at most so much of a partition: more than a batch, or each fetch would end with a
-small batch."""
+"""The limit of one fetch for one partition. It is more than a batch, because otherwise each fetch
+would end with a small batch."""
 _REFRESH_MS: Final = 5000  # how soon a deleted topic or a new partition is noticed
 _REJOIN_MS: Final = 20_000
-"""How long a rebalance waits for a member that does not rejoin, and nobody reads anything. The
+"""How long a rebalance waits for a member that does not rejoin; nothing is read meanwhile. The
 default is 5 minutes. It is longer than a revocation takes (``RawConsumer``)."""
 _RECONNECT_MAX_MS: Final = 1000
-"""The longest pause between two connection attempts. The default, 10 s, is more than a session. It
-is at most a sixth of the session, so that a member is back in time."""
+"""The longest pause between two connection attempts. The default, 10 s, is longer than a session.
+It is at most a sixth of the session, so that a member reconnects in time."""
 _BACKOFF: Final = "reconnect.backoff.ms"
-_SETUP_MIN_MS: Final = 1000  # the library's minimum for the set-up of a connection
+_SETUP_MIN_MS: Final = 1000  # the library's minimum for setting up a connection
 _REQUEST_MIN_MS: Final = 2000
 """The shortest time-out of a request: a second more than a broker holds a consumer's fetch."""
 _HEARTBEAT_MS: Final = 500
 """How soon a member learns of a rebalance; at most a third of the session."""
 
-# librdkafka's CONFIGURATION.md, column C/P.
+# The properties with C (consumer) in column C/P of librdkafka's CONFIGURATION.md.
 _OF_CONSUMERS: Final = frozenset(
     {
         "auto.offset.reset",
@@ -103,7 +103,7 @@ _OF_PRODUCERS: Final = frozenset(
         "transactional.id",
     }
 )
-# Aliases of properties that are set here: only one of the two may remain.
+# Aliases of properties that are set here: only one of the two names may remain.
 _SAME: Final[Mapping[str, str]] = MappingProxyType(
     {"queue.buffering.max.ms": "linger.ms", "compression.codec": "compression.type"}
 )
@@ -130,7 +130,7 @@ def producer_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa
 
 
 def changelog_group(settings: Settings) -> str:
-    """Return a group id that begins with the application's, for one ACL."""
+    """Return a group id that begins with the application id, so that one ACL covers it."""
     return f"{settings.application_id}.changelog-reader"
 
 
@@ -141,11 +141,12 @@ def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
     static = {} if instance is None else {"group_instance_id": instance}
     return {
         "queued.max.messages.kbytes": _PREFETCH_KIB,
-        # A partition with this many records is not fetched while a batch is gathered: otherwise
-        # each new record ends a fetch of all partitions. Fewer would delay a slow stream.
+        # A partition with this many records is not fetched while a batch is gathered; otherwise
+        # each new record would end a fetch of all partitions. A lower number would delay a slow
+        # stream.
         "queued.min.messages": 4,
         "max.partition.fetch.bytes": _PARTITION_FETCH_BYTES,
-        # How soon a full queue is checked again: the default of a second is a gap.
+        # How soon a full queue is checked again: the default of one second would leave a gap.
         "fetch.queue.backoff.ms": 20,
         "topic.metadata.refresh.interval.ms": _REFRESH_MS,
         "max.poll.interval.ms": max(_REJOIN_MS, 2 * session_ms),
@@ -160,9 +161,9 @@ def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             enable_auto_offset_store=False,
-            # An empty partition is then known to be at its end.
+            # The client then reports when it has read a partition to its end.
             enable_partition_eof=True,
-            # The broker then also holds back offsets of open transactions.
+            # The broker then also holds back offsets that an open transaction commits.
             isolation_level="read_committed",
             **static,
         ),
@@ -170,9 +171,9 @@ def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
 
 
 def _answers_within_session(session_ms: int) -> dict[str, int]:
-    """Return time-outs after which a member tries the next broker before its session ends.
+    """Return time-outs that let a member try the next broker before its session ends.
 
-    By default the set-up of a connection may take 30 s, and a request a minute.
+    By default, setting up a connection may take 30 s, and a request a minute.
     """
     return {
         "socket.connection.setup.timeout.ms": max(_SETUP_MIN_MS, session_ms // 2),
@@ -182,15 +183,15 @@ def _answers_within_session(session_ms: int) -> dict[str, int]:
 
 def log_reader_config(settings: Settings) -> dict[str, Any]:
     return {
-        # A broker answers as soon as there is a byte, so a long wait only spares requests.
+        # A broker responds as soon as there is a byte, so a long wait only saves requests.
         "fetch.wait.max.ms": 500,
         "topic.metadata.refresh.interval.ms": _REFRESH_MS,
         "fetch.queue.backoff.ms": 20,
         "queued.max.messages.kbytes": _PREFETCH_KIB,
         **consumer_config(
             settings,
-            # The client needs one, but never joins or commits. It begins with the application id,
-            # so that one ACL covers all.
+            # The client needs a group id, but never joins or commits. The id begins with the
+            # application id, so that one ACL covers it.
             group_id=f"{settings.application_id}.log-reader",
             fetch_min_bytes=1,
             auto_offset_reset="error",
@@ -204,8 +205,8 @@ def log_reader_config(settings: Settings) -> dict[str, Any]:
 def appender_config(settings: Settings) -> dict[str, Any]:
     return {
         "compression.type": "lz4",
-        # A broker that was cut off resets no connection. Its successors are known this soon, and
-        # what it has not answered is sent to them. A record that comes twice does no harm.
+        # A broker that was cut off resets no connection. After this time its successors are known,
+        # and unanswered records are sent to them. A record that arrives twice does no harm.
         "topic.metadata.refresh.interval.ms": _REFRESH_MS,
         **_answers_within_session(int(settings.session_timeout_seconds * _MS)),
         **producer_config(
@@ -221,9 +222,10 @@ def appender_config(settings: Settings) -> dict[str, Any]:
 def output_config(settings: Settings) -> dict[str, Any]:
     return {
         "compression.type": "lz4",
-        # Kafka's own choice by key: outputs land where other clients would put them.
+        # Kafka's own partitioner by key: outputs go to the same partitions as those of other
+        # clients.
         "partitioner": "murmur2_random",
-        # A commit flushes, so this delays nothing. Earlier sending would make a client thread poll
+        # A commit flushes, so this delays nothing. Sending earlier would make a client thread poll
         # without a pause (see ``Appender``).
         "linger.ms": 100,
         **producer_config(settings, acks="all"),
@@ -247,7 +249,7 @@ def _config(
 
 def _reconnect_max_ms(settings: Settings) -> int:
     longest = min(_RECONNECT_MAX_MS, int(settings.session_timeout_seconds * _MS) // 6)
-    # The library refuses a first pause that is longer than the longest.
+    # The library rejects a first pause that is longer than the longest pause.
     first = settings.kafka.get(_BACKOFF, "")
     return max(longest, int(first)) if first.isdecimal() else longest
 

@@ -1,13 +1,13 @@
-"""The clients of librdkafka, none of which blocks the thread that releases it.
+"""Clients of librdkafka that never block the thread that releases them.
 
-Ending a client joins the library's own threads. Where a broker goes away at that moment, one of
-them may serve its queue for ever (librdkafka 2.16). Whoever dropped the last reference then waits
-in C, where no signal or time limit reaches. A consumer that leaves its group also waits five
+Ending a client joins the library's own threads. If a broker disappears at that moment, one of these
+threads may never end (librdkafka 2.16). The thread that dropped the last reference then waits in C
+code, where no signal or time limit ends the wait. A consumer that leaves its group also waits five
 seconds for a silent broker.
 
-So every client is of one of these classes and ends in its own thread, however it was released:
-attribute, local variable, garbage collector, ``close``. A client that does not end in time is
-logged and left to its thread; the process can exit without it.
+So every client is of one of these classes and ends in its own thread, no matter whether an
+attribute, a local variable, the garbage collector or ``close`` released it. If a client does not
+end in time, this is logged and its thread continues; the process can exit anyway.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class ClientThread:
         """
         if self._queue is None:
             self._queue = SimpleQueue()
-            # A daemon, because the interpreter waits for an executor's threads when it ends.
+            # The thread is a daemon, because the interpreter waits at its end for an executor's
+            # threads.
             threading.Thread(
                 target=_serve,
                 args=(self._queue, asyncio.get_running_loop()),
@@ -92,7 +93,7 @@ def _resolve(future: asyncio.Future[Any], result: object, error: Exception | Non
         return
     if error is not None:
         future.set_exception(error)
-        future.exception()  # nobody may wait for it any more
+        future.exception()  # nothing may wait for the result any more
     else:
         future.set_result(result)
 
@@ -100,21 +101,21 @@ def _resolve(future: asyncio.Future[Any], result: object, error: Exception | Non
 logger = logging.getLogger(__name__)
 
 END_SECONDS: Final = 30.0
-"""A client that takes longer to end is logged. A request to a silent broker takes less, and so does
-the last commit of a group member."""
+"""A client that takes longer to end is logged. A request to a silent broker and the last commit of
+a group member take less time."""
 _EXIT_SECONDS: Final = 3.0  # how long the exiting process waits for clients that are ending
 _END_LOOK_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 0.01
 _METADATA_SECONDS: Final = 1.0
 _DROP_LOOKS: Final = 100
 _ITS_REFERENCES: Final = 2
-"""References to a released client: the list's, and that of the counting call."""
+"""The number of references to a released client: one of the list, one of the call that counts."""
 
 
 class _Callback:
-    """A callback of a client's owner, which an ending client releases.
+    """A callback of a client's owner, which is released when the client ends.
 
-    Otherwise an owner with a method as callback keeps its own client alive, and the garbage
+    Otherwise an owner with a method as callback would keep its own client alive, and the garbage
     collector would end both in any thread.
     """
 
@@ -126,16 +127,16 @@ class _Callback:
 
 
 class _Ends:
-    """Ends released clients, each in a thread, and watches them in one more."""
+    """Ends each released client in its own thread, and watches these threads in another one."""
 
     def __init__(self) -> None:
-        # ``put`` is safe anywhere, even in the garbage collector within another ``put``.
+        # Calling ``put`` is safe anywhere, even in the garbage collector within another ``put``.
         self._queue: SimpleQueue[list[_Client] | SimpleQueue[list[str]]] = SimpleQueue()
         self._lock = threading.Lock()
         self._watcher: threading.Thread | None = None
 
     def open(self) -> None:
-        """Start the watcher once: a finalizer cannot start threads safely."""
+        """Start the watching thread once, because a finalizer cannot start threads safely."""
         with self._lock:
             if self._watcher is None:
                 self._watcher = threading.Thread(
@@ -189,7 +190,7 @@ def _begin_end(box: list[_Client]) -> threading.Thread:
 
 
 def _drop(box: list[_Client]) -> None:
-    # The finalizer may still run: it would then drop the last reference, and wait.
+    # The finalizer may still be running: it would then drop the last reference, and wait.
     for _ in range(_DROP_LOOKS):
         if sys.getrefcount(box[0]) <= _ITS_REFERENCES:
             break
@@ -222,7 +223,7 @@ class _Client:
         return callback
 
     def _close(self, close: Callable[[], object], seconds: float) -> None:
-        """Call a blocking ``close`` of the library; raise its error if it comes in time."""
+        """Call a blocking ``close`` of the library; raise its error if it occurs in time."""
         outcome: SimpleQueue[BaseException | None] = SimpleQueue()
 
         def run() -> None:
@@ -242,8 +243,9 @@ class _Client:
         if error is not None:
             raise error
 
-    # Called once per object, when its last reference goes: the queue revives it. While the
-    # interpreter shuts down it stays there, because the watcher's frame is never released.
+    # This is called once per object, when its last reference is dropped; the queue revives the
+    # object. While the interpreter shuts down, the object stays there, because the watcher's frame
+    # is never released.
     def __del__(self, add: Callable[[_Client], None] = _ENDS.add) -> None:
         add(self)
 
@@ -258,7 +260,7 @@ class Consumer(_Client, confluent_kafka.Consumer):
         )
 
     def close(self, seconds: float = END_SECONDS) -> None:
-        """Leave the group and end, in another thread; log it if that takes longer."""
+        """Leave the group and end, in another thread; log it if this takes longer."""
         self._close(super().close, seconds)
 
     def __exit__(self, *_: object) -> None:
@@ -309,9 +311,9 @@ atexit.register(await_ends, _EXIT_SECONDS)
 def committed_offsets(
     consumer: Consumer, partitions: Sequence[TopicPartition], seconds: float
 ) -> list[TopicPartition]:
-    """Return the offsets that the consumer's group has committed, negative for none.
+    """Return the offsets that the consumer's group has committed, negative if there are none.
 
-    Raises ``KafkaException``, also for an error of one partition.
+    Raises ``KafkaException``, also for an error of a single partition.
     """
     committed = consumer.committed(list(partitions), timeout=seconds)
     for each in committed:
@@ -323,15 +325,16 @@ def committed_offsets(
 def offset_range(consumer: Consumer, topic: str, partition: int, seconds: float) -> tuple[int, int]:
     """Return the first offset and the end; raise ``KafkaException``.
 
-    A client that knows a topic does not ask about a partition that was added later, for minutes:
-    after such an error the next call knows it.
+    A client that knows a topic does not request a partition that was added later for some minutes.
+    After such an error the next call knows the partition.
     """
     topic_partition = TopicPartition(topic, partition)
     try:
         watermarks = consumer.get_watermark_offsets(topic_partition, timeout=seconds, cached=False)
     except KafkaException as error:
         if error.args[0].code() == KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001 - a public code
-            with suppress(KafkaException):  # of all topics: by name it may create one
+            # For all topics, because a request by name may create a topic.
+            with suppress(KafkaException):
                 consumer.list_topics(timeout=min(seconds, _METADATA_SECONDS))
         raise
     if watermarks is None:
@@ -342,8 +345,8 @@ def offset_range(consumer: Consumer, topic: str, partition: int, seconds: float)
 def is_read_to_end(consumer: Consumer, topic: str, partition: int, next_offset: int) -> bool:
     """Return whether the last fetch had no record from ``next_offset`` on, without a request.
 
-    The client's own end event needs another fetch; but only that event comes where a transaction
-    marker ends the partition.
+    The client's own end event needs another fetch. But if a transaction marker is the last record
+    of the partition, only that event reports the end.
     """
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
     return bool(0 <= end <= next_offset)
@@ -353,7 +356,7 @@ def is_read_to_end(consumer: Consumer, topic: str, partition: int, next_offset: 
 
 
 def headers_of(message: Message) -> Headers:
-    # The type allows a mapping or a list; in fact it is a list of pairs with bytes.
+    # The type allows a mapping or a list; actually it is a list of pairs with bytes.
     return tuple(cast("list[tuple[str, bytes | None]]", message.headers() or []))
 
 

@@ -1,7 +1,7 @@
 """Waits for a broker, within a limit if there is one, and reports why it waits.
 
-A broker that refuses the password, the authority or the certificate ends the wait at once, with an
-error that names the setting. A broker that only closes connections ends it after ten seconds.
+If a broker refuses the password, the authority or the certificate, the wait ends at once with an
+error that names the setting. If a broker only closes connections, the wait ends after ten seconds.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _WANTS_MORE: Final = (
 
 
 class ConnectionRefusal(NamedTuple):
-    """The ``setting`` to change, and how; ``is_certain``: waiting does not help."""
+    """Which ``setting`` to change, and how; ``is_certain``: waiting does not help."""
 
     setting: str
     fix: str
     is_certain: bool
 
 
-# The first match in the library's message counts.
+# The first pattern that matches the library's message counts.
 _REASONS: Final[tuple[tuple[re.Pattern[str], ConnectionRefusal], ...]] = tuple(
     (re.compile(pattern, re.IGNORECASE), ConnectionRefusal(setting, fix, is_certain=True))
     for pattern, setting, fix in (
@@ -94,7 +94,7 @@ _OTHERS: Final = {
 
 
 def refusal_of(said: str, protocol: str) -> ConnectionRefusal | None:
-    """Return the meaning of the library's message; None where there is just no broker."""
+    """Return what the library's message means; None if there is just no broker."""
     for pattern, refused in _REASONS:
         if pattern.search(said):
             return refused
@@ -115,7 +115,7 @@ _LOG_SUFFIX: Final = re.compile(r" \(after \d+ms in state (\w+)\)$")
 
 
 class _LastReason(logging.Handler):
-    """The client's last problem; only its log says that a broker closed the connection."""
+    """Keeps the client's last problem; only its log says that a broker closed the connection."""
 
     def __init__(self, protocol: str) -> None:
         super().__init__(logging.INFO)
@@ -125,7 +125,7 @@ class _LastReason(logging.Handler):
         self._protocol = protocol
 
     def __call__(self, error: KafkaError) -> None:
-        # "All brokers are down" only sums up the errors of each.
+        # "All brokers are down" only sums up the errors of the brokers.
         if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - the library's own name for it
             self._note(error.str())
 
@@ -137,7 +137,7 @@ class _LastReason(logging.Handler):
     def _note(self, said: str) -> None:
         refused = refusal_of(said, self._protocol)
         if self.refused is not None and self.refused.is_certain and refused is None:
-            return  # of another connection, or in fewer words
+            return  # it is from another connection, or has fewer details
         if refused is None or refused.is_certain:
             self.hangs_up_since = None
         elif self.hangs_up_since is None:
@@ -175,12 +175,13 @@ class _LastReason(logging.Handler):
 def connect_admin(
     settings: Settings, wait_seconds: float | None, announce: Callable[[str], None] | None = None
 ) -> AdminClient:
-    """Return an admin client after a broker has answered; ``announce`` is called every ten seconds.
+    """Return an admin client once a broker has responded; ``announce`` is called every ten seconds.
 
     Raises ``BrokerUnavailableError`` after the wait, ``SettingsError`` for a certain refusal.
     """
     reason = _LastReason(settings.kafka.get("security.protocol", "PLAINTEXT"))
-    # Some twenty attempts a second are logged. None are passed on: the last reason is enough.
+    # Some twenty attempts per second are logged. No line is passed on, because the last reason is
+    # enough.
     log = logging.Logger("firstseen.connection", logging.INFO)  # noqa: LOG001 - of this client alone
     log.addHandler(reason)
     admin = AdminClient(admin_config(settings, error_cb=reason, logger=log))
@@ -194,7 +195,7 @@ def connect_admin(
                 return admin
         except KafkaException:
             for _ in range(_LINES_A_POLL):
-                if not admin.poll(0):  # brings the reason
+                if not admin.poll(0):  # this also receives the reason
                     break
         now = time.monotonic()
         reason.raise_refusal(settings.brokers)

@@ -1,7 +1,8 @@
 """Sends documents to a topic, with acknowledgements and at a given rate.
 
-The embedded broker drops what a worker is too slow to read (``streams.kafka.embedded_broker``).
-There the sender regularly waits for the worker of the application id.
+The embedded broker drops records that a worker reads too slowly
+(``streams.kafka.embedded_broker``). With that broker, the sender regularly waits for the worker of
+the application id.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _QUEUE_MESSAGES: Final = 10_000
 _QUEUE_KBYTES: Final = 64 * 1024
 _GRACE_SECONDS: Final = 5.0
 _UNREAD_BYTES: Final = 2 * MIB
-"""After so many bytes the sender waits until the worker has read them. They are less than half of
-what a partition of the embedded broker keeps."""
+"""After so many bytes the sender waits until the worker has read them. This is less than half of
+what the embedded broker keeps per partition."""
 _UNREACHABLE: Final = frozenset(
     {
         KafkaError._MSG_TIMED_OUT,  # noqa: SLF001 - a public code of librdkafka
@@ -38,15 +39,15 @@ _UNREACHABLE: Final = frozenset(
 
 
 def longest_value_bytes(settings: Settings) -> int:
-    """Return a length above the filter's limit, so that the filter refuses what is too long."""
+    """Return a length above the filter's limit, so that the filter rejects longer texts."""
     return max(2 * MIB, settings.largest_output_bytes)
 
 
 class DocumentSender:
     """Sends to one topic; a context manager.
 
-    ``paced`` waits for the worker, for the embedded broker. Without ``per_second`` it sends as fast
-    as the broker accepts.
+    With ``paced`` it waits for the worker, which the embedded broker needs. Without ``per_second``
+    it sends as fast as the broker accepts.
     """
 
     def __init__(
@@ -64,7 +65,8 @@ class DocumentSender:
         self._failure: KafkaError | None = None
         self._sent = 0
         self._alone: list[_Document] = []
-        """Documents of batches that were too large as a whole; each is sent again by itself."""
+        """Documents of batches that were too large as a whole; each is sent again in its own
+        batch."""
         longest = longest_value_bytes(settings) + MESSAGE_OVERHEAD_BYTES
         self._producer = Producer(
             producer_config(
@@ -79,11 +81,11 @@ class DocumentSender:
             )
         )
         self._unread_bytes = 0
-        self._ends: dict[int, int] = {}  # the ends of partitions, as acknowledged here
+        self._ends: dict[int, int] = {}  # the ends of partitions, from acknowledgements
         self._group: Consumer | None = None
         if paced:
-            # The embedded broker creates a topic for a producer's metadata request, not for a
-            # consumer's.
+            # The embedded broker creates a topic when a producer requests its metadata, but not
+            # when a consumer does.
             self._producer.list_topics(topic, timeout=self._seconds)
             self._group = Consumer(consumer_config(settings, group_id=settings.application_id))
 
@@ -123,7 +125,7 @@ class DocumentSender:
     def _drain(self) -> None:
         def is_empty() -> bool:
             self._raise_failure()
-            return not len(self._producer)  # a client has a length, and no truth of its own
+            return not len(self._producer)  # a client has a length, but no truth value
 
         if not becomes_true(
             is_empty, self._seconds + _GRACE_SECONDS, _POLL_SECONDS, pause=self._producer.poll

@@ -1,25 +1,25 @@
-"""A Kafka broker with nothing to install, for demonstrations and tests: real protocol, no disk.
+"""A Kafka broker for demonstrations and tests: real protocol, no disk, nothing to install.
 
 ``EmbeddedBroker`` starts librdkafka's mock cluster (``MockCluster``) in its own process, so that a
-broker survives killed workers, and a worker survives the broker's aborts. By hand::
+broker survives killed workers, and a worker survives aborts of the broker. To start it by hand::
 
     python -m streams.kafka.embedded_broker            # prints {"bootstrap_servers": "127.0.0.1:…"}
 
 The process prints its address as one JSON line, then reads one JSON object per line from standard
-input, ``{"topic": "documents", "partitions": 8}``, and answers each with a line. It ends when its
-standard input closes or its parent is gone.
+input, ``{"topic": "documents", "partitions": 8}``, and prints one line for each. It ends when its
+standard input closes or its parent ends.
 
 Its limits (librdkafka 2.16):
 
-- A partition keeps 5 MiB as sent. Older batches are dropped even unread, which
+- A partition keeps 5 MiB as sent. Older batches are dropped even if they were not read, which
   ``auto.offset.reset`` turns into a silent gap (``streams.kafka.document_sender`` therefore waits
-  for the worker). Nothing is on disk or compacted: a changelog beyond 5 MiB cannot be restored.
-- If a batch fits beside none of the earlier ones, they are dropped *and it cannot be read either*.
-  A client's own limit of 1 MB per batch avoids this: do not raise it.
+  for the worker). Nothing is on disk or compacted: a changelog above 5 MiB cannot be restored.
+- If a batch is so large that all earlier ones are dropped, *the batch itself cannot be read
+  either*. A client's own limit of 1 MB per batch avoids this: do not raise it.
 - A metadata request creates a topic with four partitions, without an error. Partitions cannot be
-  added. The admin API is missing: calls time out. Nothing is found by time.
-- A fetch that finds nothing is held for all of ``fetch.wait.max.ms`` (500 by default) though
-  records arrive meanwhile.
+  added. The admin API is missing, so calls time out. Offsets cannot be found by time.
+- A fetch without records is held for all of ``fetch.wait.max.ms`` (500 by default), even if records
+  arrive meanwhile.
 - A group's first member joins at once; any later change takes ``session.timeout.ms`` − 1 s: use
   6,000 instead of the client's 45,000. Static membership is ignored. All members must name the same
   assignment strategy first, or the broker aborts. Only members can commit a group's offsets.
@@ -49,7 +49,7 @@ from confluent_kafka import cimpl
 # A confluent-kafka client can switch it on (``test.mock.num.brokers``), but then every topic has
 # four partitions and the first member of each group waits three seconds. The C functions that set
 # both are public (``rdkafka_mock.h``). A handle on confluent-kafka's extension module also finds
-# the symbols of the libraries that it depends on. The cluster lives until the process ends.
+# the symbols of libraries that the module depends on. The cluster exists until the process ends.
 
 _RD_KAFKA_PRODUCER = 0
 _RD_KAFKA_CONF_OK = 0
@@ -58,7 +58,7 @@ _ERROR_TEXT_BYTES = 512
 
 _SETTINGS = {
     "test.mock.num.brokers": "1",
-    # At level 5 it reports that the mock cluster is on.
+    # At level 5 the library reports that the mock cluster is on.
     "log_level": "3",
 }
 
@@ -75,7 +75,7 @@ class MockCluster:
 
     def __init__(self, *, first_join_delay_ms: int = 0) -> None:
         self._library = _library()
-        # The mock cluster belongs to a client, which has no other use.
+        # The mock cluster needs a client, which is not used otherwise.
         client = self._new_client()
         self._cluster = self._library.rd_kafka_handle_mock_cluster(client)
         if not self._cluster:
@@ -148,7 +148,7 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-PARTITIONS_BY_DEFAULT = 4  # for a topic that a client's metadata request creates
+PARTITIONS_BY_DEFAULT = 4  # of a topic that a client's metadata request creates
 
 RETAINED_BYTES_PER_PARTITION = 5 * 1024 * 1024
 
@@ -196,7 +196,8 @@ class EmbeddedBroker:
     def start(self) -> None:
         if self._process is not None:
             raise EmbeddedBrokerError("the embedded broker is already running")
-        # A new session: Ctrl-C must reach the workers while their broker still answers.
+        # The process gets its own session, because Ctrl-C must stop the workers while their broker
+        # is still running.
         self._process = subprocess.Popen(  # noqa: S603 - our own module
             [
                 sys.executable,
@@ -256,7 +257,7 @@ class EmbeddedBroker:
             ready, _, _ = select.select([process.stdout], [], [], max(remaining, 0.0))
             if not ready:
                 raise EmbeddedBrokerError(f"the embedded broker was silent for {seconds_max} s")
-            # Each request gets exactly one line, so nothing after it can be lost here.
+            # Each request gets exactly one line, so no later line can be lost here.
             chunk = process.stdout.read(_LINE_BYTES_MAX)
             if not chunk:
                 raise EmbeddedBrokerError(_how_it_ended(process))
@@ -283,7 +284,7 @@ def _topic_wanted(line: bytes) -> tuple[str, int]:
         raise ValueError(f'not {{"topic": …, "partitions": …}}: {error!r}') from None
     if not isinstance(name, str) or not _TOPIC_NAME.fullmatch(name):
         raise ValueError(f"topic name {name!r}: 1 to 249 letters, digits, '.', '_' or '-'")
-    # True is an int in Python.
+    # In Python, True is an int.
     if type(partitions) is not int or not 1 <= partitions <= _PARTITIONS_MAX:
         raise ValueError(f"topic {name!r}: {partitions!r} partitions, not 1 to {_PARTITIONS_MAX}")
     return name, partitions
@@ -303,11 +304,11 @@ def _say(message: Mapping[str, object]) -> None:
 
 
 def _serve(cluster: MockCluster) -> None:
-    """Answer requests until standard input closes or the parent process is gone."""
+    """Serve requests until standard input closes or the parent process ends."""
     parent = os.getppid()
     requests = sys.stdin.fileno()
     pending = b""
-    # A process forked by the parent may keep the pipe open, so check the parent too.
+    # A child process of the parent may keep the pipe open, so check the parent too.
     while os.getppid() == parent:
         ready, _, _ = select.select([requests], [], [], _PARENT_CHECK_SECONDS)
         if not ready:

@@ -23,19 +23,19 @@ from streams.kafka.clients import Consumer
 
 # ---- Retries until a deadline, after errors that pass.
 #
-# Such an error comes from a lost connection or a new leader or coordinator; each rolling restart of
-# a cluster brings some. The client recovers by itself or when it is called again; the caller sets
-# the limit.
+# A temporary error comes from a lost connection, or from a new leader or coordinator; each rolling
+# restart of a cluster causes some. The client recovers by itself or when it is called again; the
+# caller sets the time limit.
 
 PASSING_ERRORS: Final = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - a public code of librdkafka
-        # The library has dropped a broker that the cluster no longer lists, with its requests.
+        # The library has removed a broker that the cluster no longer lists, and its requests.
         KafkaError._DESTROY_BROKER,  # noqa: SLF001 - a public code of librdkafka
         KafkaError._RESOLVE,  # noqa: SLF001 - a public code of librdkafka
         KafkaError._TIMED_OUT,  # noqa: SLF001 - a public code of librdkafka
         KafkaError._TRANSPORT,  # noqa: SLF001 - a public code of librdkafka
-        # librdkafka does not know a partition while it has no leader.
+        # librdkafka does not know a partition while the partition has no leader.
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - a public code of librdkafka
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -67,7 +67,7 @@ def retrying(
 ) -> Retrying:
     """Return a caller that retries a function: ``retrying(10, 0.2)(function)``.
 
-    It raises an error that does not pass at once, and the last error after ``seconds``. ``pause``
+    It raises a permanent error at once, and the last temporary error after ``seconds``. ``pause``
     is called with ``pause_seconds`` between two tries.
     """
     return Retrying(
@@ -138,7 +138,7 @@ async def becomes_true_on_loop(
 
 
 class AbortedError(FirstseenError):
-    """The transaction was aborted, and may be tried again from the committed state."""
+    """The transaction was aborted, and may be tried again after reading the committed state."""
 
     reason = ErrorReason.BROKER
 
@@ -162,7 +162,7 @@ class TransactionError(FirstseenError):
 STALE_GENERATION: Final = frozenset(
     {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID}
 )
-"""The coordinator's errors for a commit from outside the present generation."""
+"""The coordinator's errors for a commit from outside the current generation."""
 
 
 # ---- The errors of a consumer: many pass, some end the worker.
@@ -199,9 +199,9 @@ class MemberFencedError(FirstseenError):
 
 
 def judge(error: KafkaError, topic: str) -> FirstseenError | None:
-    """Return the error that ends the consumer, None where it passes by itself."""
+    """Return the error that ends the consumer; None for a temporary error."""
     code = error.code()
-    # For a fatal error the reason may be in the text only.
+    # A fatal error may name its reason only in the text.
     if code == KafkaError.FENCED_INSTANCE_ID or _FENCED in error.str():
         return MemberFencedError(
             "another worker has joined the group with this worker's group_instance_id: give each "
@@ -223,7 +223,7 @@ def judge(error: KafkaError, topic: str) -> FirstseenError | None:
 
 
 def topic_is_gone(error: KafkaError, consumer: Consumer, topic: str) -> bool:
-    """Return whether the topic was deleted. A starting broker may not know it for a moment."""
+    """Return whether the topic was deleted; a starting broker may not know it for a moment."""
     return error.code() in _GONE and is_absent(consumer, topic)
 
 

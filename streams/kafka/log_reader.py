@@ -1,8 +1,7 @@
 """Reads one internal partition (log or reports) in order, from any offset, outside any group.
 
-Each reading has a number, its *epoch*: records of an earlier one are not returned. A gap is never
-skipped: where the wanted offset does not exist, the owner gets the partition's first and last
-offsets.
+Each reading has a number, its *epoch*; records of earlier epochs are not returned. A gap is never
+skipped: if the next offset does not exist, the owner gets the partition's first and end offsets.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ logger = logging.getLogger(__name__)
 _BLOCKED_SECONDS: Final = 0.05
 _ANSWER_SECONDS: Final = 2.0
 """The time-out of a request. It is longer than a broker may hold a fetch, because a request on the
-same connection waits behind that."""
+same connection waits until the fetch ends."""
 _AGAIN_SECONDS: Final = 0.05
 _CLOSE_SECONDS: Final = 3.0
 
@@ -49,7 +48,7 @@ class ReaderThread(ABC, Generic[Item]):
     def __init__(
         self, config: Mapping[str, Any], topic: str, *, batch_records: int, queued_batches: int
     ) -> None:
-        """Poll at most ``batch_records`` messages; at most ``queued_batches`` items wait."""
+        """Poll up to ``batch_records`` messages at a time; up to ``queued_batches`` items wait."""
         self._topic = topic
         self._failed: Callable[[FirstseenError], object] | None = None
         self._batch_records = batch_records
@@ -64,7 +63,7 @@ class ReaderThread(ABC, Generic[Item]):
     def open(
         self, filled: Callable[[], object], failed: Callable[[FirstseenError], object]
     ) -> None:
-        """Start; call ``filled`` for each item, ``failed`` with the error that ends it."""
+        """Start; call ``filled`` for each item, ``failed`` with the error that ends the thread."""
         self._failed = failed
         self._batches.open(filled)
         self._thread.start()
@@ -111,7 +110,7 @@ class ReaderThread(ABC, Generic[Item]):
 
     @abstractmethod
     def _take(self, messages: list[Message]) -> None:
-        """Queue what was read, or raise the error that ends the reader."""
+        """Queue the messages, or raise the error that ends the reader."""
 
     def _has_partitions(self) -> bool:
         return True
@@ -147,7 +146,8 @@ class ReaderThread(ABC, Generic[Item]):
             )
 
     def _turn(self) -> None:
-        # Polls stay long after a record: calls, which need short polls, seldom follow one.
+        # A poll may be long right after a record, because calls, which need short polls, seldom
+        # follow it.
         message = self._consumer.poll(self._interval.seconds)
         if message is not None:
             self._take([message, *self._consumer.consume(self._batch_records - 1, 0)])
@@ -173,12 +173,12 @@ class LogRecords(NamedTuple):
 
 
 class LogCutError(FirstseenError):
-    """The wanted offset is not in the partition: it was trimmed, or the topic created again."""
+    """The next offset is not in the partition: it was trimmed, or the topic was created again."""
 
     reason = ErrorReason.BROKER
 
     def __init__(self, topic: str, wanted: int, start: int, end: int) -> None:
-        """``start`` is the first offset of the partition, ``end`` the offset after the last."""
+        """``start`` is the partition's first offset, ``end`` the offset after the last record."""
         self.wanted = wanted
         self.start = start
         self.end = end
@@ -207,7 +207,7 @@ class LogReader(ReaderThread[LogRecords]):
             queued_batches=queued_batches,
         )
         self._epoch = 0
-        # Used by the thread only.
+        # Only the thread uses these.
         self._reading = 0
         self._next = 0
         self._heard_at = 0.0
@@ -260,7 +260,7 @@ class LogReader(ReaderThread[LogRecords]):
         self._is_assigned = True
 
     def _stop_with(self, error: FirstseenError) -> None:
-        """Stop reading until the next ``seek``, and report why, unless it was already called."""
+        """Stop reading until the next ``seek``, and report why, unless that was called already."""
         epoch = self._reading
 
         def on_loop() -> None:
@@ -273,26 +273,26 @@ class LogReader(ReaderThread[LogRecords]):
 
     def _note(self, error: KafkaError) -> None:
         if error.code() in _CUT:
-            # A reading may get more than one such error.
+            # One reading may get several such errors.
             if self._is_assigned and not self._is_cut():
-                self._assign(self._next, self._reading)  # it was only not known for a moment
+                self._assign(self._next, self._reading)  # it was unknown only for a moment
         elif topic_is_gone(error, self._consumer, self._topic):
             self._stop_with(TopicGoneError(self._topic))
         else:
             self._error = self._error or judge(error, self._topic)
 
     def _check_partition(self) -> None:
-        """Check the partition: a silent consumer does not say that it was deleted or replaced."""
+        """Check the partition: a consumer does not report that it was deleted or replaced."""
         if self._is_cut() is not None:
             self._was_absent = False
             return
         was_absent, self._was_absent = self._was_absent, is_absent(self._consumer, self._topic)
-        # Twice, because a broker that has just started may not know the topic for a moment.
+        # This must happen twice, because a broker that has just started may not know the topic yet.
         if was_absent and self._was_absent:
             self._stop_with(TopicGoneError(self._topic))
 
     def _is_cut(self) -> bool | None:
-        """Report a missing next offset; return None where the broker does not answer."""
+        """Report a missing next offset; return None if the broker does not respond."""
         try:
             start, end = self._offset_range(_PARTITION)
         except KafkaException:

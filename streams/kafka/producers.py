@@ -1,4 +1,4 @@
-"""Producers: records sent to a broker, acknowledged one by one or appended in order."""
+"""Producers: records are sent to a broker, and acknowledged one by one or appended in order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ProducerRecord(NamedTuple):
     partition: int | None = None  # None: Kafka chooses by the key
     timestamp_ms: int | None = None  # None: the time of sending
     headers: Sequence[tuple[str, bytes | None]] = ()
-    about: Sequence[SourcePosition] = ()  # the raw records that it is made of, for messages
+    about: Sequence[SourcePosition] = ()  # the raw records from which it comes, for messages
 
     @property
     def size(self) -> int:
@@ -48,7 +48,7 @@ class DeliveryError(FirstseenError):
 
 
 class RecordTooLargeError(DeliveryError):
-    """A topic refuses records of this size; sending it again does not help."""
+    """A topic rejects records of this size; sending them again does not help."""
 
     def __init__(self, refused: Sequence[ProducerRecord]) -> None:
         """Name the largest of ``refused``, which is not empty."""
@@ -78,13 +78,13 @@ _NOT_KNOWN_YET: Final = frozenset(
         KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - a public code of librdkafka
     }
 )
-"""Errors for a partition that was added after the client's last metadata request."""
+"""The errors for a partition that was added after the client's last metadata request."""
 
 
 class Deliveries:
     def __init__(self, records: Sequence[ProducerRecord], changelog_topic: str) -> None:
         self.records = records
-        self.failures: list[str] = []  # the errors of other records than those that are too large
+        self.failures: list[str] = []  # the errors of records, except of records that are too large
         self.too_large: list[ProducerRecord] = []
         self.next_offsets: dict[int, int] = {}  # after the last record of a changelog partition
         self._last: dict[int, int] = {
@@ -94,11 +94,12 @@ class Deliveries:
         }
 
     def produce(self, producer: Producer, *, deadline: float, reports: bool) -> None:
-        """Give all records to librdkafka; ``reports`` asks for a report on each.
+        """Give all records to librdkafka; with ``reports``, request a report on each.
 
-        Otherwise only the last record of each changelog partition gets one, because each report
-        holds up the event loop. Waits until ``deadline`` (monotonic) for room in the client's
-        queue. Raises ``UnansweredError`` without room, ``RecordTooLargeError``, ``DeliveryError``.
+        Otherwise only the last record of each changelog partition gets a report, because each
+        report delays the event loop. Waits until ``deadline`` (monotonic) for space in the client's
+        queue. Raises ``UnansweredError`` if there is no space, ``RecordTooLargeError``,
+        ``DeliveryError``.
         """
         last = set(self._last.values())
         for index, record in enumerate(self.records):
@@ -132,7 +133,7 @@ def _produce(
     try:
         _send(producer, record, report)
     except (BufferError, KafkaException) as error:
-        # A separate function, because preparing a retry takes longer than the call.
+        # This is a separate function, because preparing a retry takes longer than the call.
         _send_again(producer, record, report, deadline, error)
 
 
@@ -164,7 +165,7 @@ def _send_again(
 
     def may_pass(error: BaseException) -> bool:
         if isinstance(error, KafkaException) and error.args[0].code() in _NOT_KNOWN_YET:
-            # The client by itself would ask minutes later.
+            # The client alone would update its metadata only minutes later.
             with suppress(KafkaException):
                 producer.list_topics(topic, timeout=_METADATA_SECONDS)
             return True
@@ -189,8 +190,8 @@ def _send_again(
 
 # ---- At least once: records are sent and acknowledged, then the raw offsets are committed.
 #
-# The same interface as ``OutputTransactions``, for brokers without transactions. After a crash
-# between the two steps the next owner sends the same records again.
+# This is the same interface as that of ``OutputTransactions``, for brokers without transactions.
+# After a crash between the two steps, the next owner sends the same records again.
 
 
 class AcknowledgedProducer:
@@ -204,8 +205,9 @@ class AcknowledgedProducer:
         self._config = {
             **config,
             "enable.idempotence": True,
-            # Nothing is delivered after a refused record of its partition. That guarantee does not
-            # cover records that time out, so they never do: ``send`` ends the wait.
+            # After a rejected record, nothing more is delivered to its partition. That guarantee
+            # does not cover records that time out, so records never time out: ``send`` ends the
+            # wait.
             "enable.gapless.guarantee": True,
             "message.timeout.ms": 0,
         }
@@ -215,7 +217,7 @@ class AcknowledgedProducer:
         """Send records and wait for all acknowledgements.
 
         Returns by changelog partition the offset after the last record. Raises
-        ``RecordTooLargeError``, or ``UnansweredError`` where the outcome is unknown.
+        ``RecordTooLargeError``, or ``UnansweredError`` if the outcome is unknown.
         """
         producer = self._producer = self._producer or Producer(self._config)
         deliveries = Deliveries(records, self._changelog_topic)
@@ -231,7 +233,7 @@ class AcknowledgedProducer:
             self.close()
             raise
         if left or deliveries.too_large or deliveries.unreported():
-            self.close()  # with what it has not sent: all is sent again
+            self.close()  # records in its queue are dropped, and all are sent again
             deliveries.raise_too_large()
             raise UnansweredError(
                 f"{left or len(deliveries.failures)} records were not acknowledged within "
@@ -277,7 +279,8 @@ class AcknowledgedSends:
         loop = asyncio.get_running_loop()
         outputs = [each for each in records if each.topic != self._changelog_topic]
         changes = [each for each in records if each.topic == self._changelog_topic]
-        # Outputs first: a crash would lose them if their progress were already there.
+        # Outputs are sent first, because a crash would lose them if their progress were already
+        # stored.
         if outputs:
             await loop.run_in_executor(self._thread, self._producer.send, outputs)
         sent = await loop.run_in_executor(self._thread, self._producer.send, changes)
@@ -293,7 +296,7 @@ class AcknowledgedSends:
 def in_place(
     offsets: Mapping[int, int], sent: Mapping[int, int], ends: Mapping[int, int]
 ) -> dict[int, int]:
-    """Return the raw offsets of partitions whose changelog ends where it is expected."""
+    """Return the raw offsets of partitions whose changelog ends at the expected offset."""
     return {
         partition: offset
         for partition, offset in offsets.items()
@@ -304,8 +307,9 @@ def in_place(
 async def offsets_after_sends(commit: Awaitable[None]) -> None:
     """Await the commit of offsets whose records are sent; raises ``UnansweredError``.
 
-    If it is refused, the changelog has entries and progress that the store does not have. A second
-    commit could leave out an entry that was removed meanwhile, and the first one's would stay.
+    If the commit is refused, the changelog has entries and progress that the store does not have. A
+    second commit could leave out an entry that was removed since then, and the entry in the first
+    one's records would remain.
     """
     try:
         await commit
@@ -316,10 +320,10 @@ async def offsets_after_sends(commit: Awaitable[None]) -> None:
 def _fatal(
     error: KafkaException | SystemError, records: Sequence[ProducerRecord]
 ) -> RecordTooLargeError | UnansweredError:
-    """Return the error for a client that gave up for good.
+    """Return the error for a client that has stopped for good.
 
-    It gives up where a record was refused and later ones may have been accepted. A report that
-    comes later fails with the exception as its cause.
+    It stops if a record was rejected and later records may have been accepted. A later report fails
+    with this exception as its cause.
     """
     cause = error if isinstance(error, KafkaException) else error.__cause__
     if KafkaError(KafkaError.MSG_SIZE_TOO_LARGE).str() in str(cause):
@@ -329,18 +333,19 @@ def _fatal(
 
 # ---- Appends packets, control records and reports to internal topics of one partition.
 #
-# The producer is idempotent. Where no answer comes, it is unknown whether the record is there, but
-# the log's chains make it harmless to append it again.
+# The producer is idempotent. Without an acknowledgement, it is unknown whether the record is in the
+# log, but the log's chains make it harmless to append the record again.
 #
-# While appends are unanswered, later ones wait and then go together. With five or more unanswered
-# records, an idempotent librdkafka client (2.16) sends no more to a partition and its thread polls
-# without a pause, which took up to 50 µs of CPU per document. Fewer, larger requests also spare the
-# broker.
+# While appends are not acknowledged, later ones wait and are then sent together. With five or more
+# records without acknowledgement, an idempotent librdkafka client (2.16) sends no more to a
+# partition, and its thread polls without a pause, which took up to 50 µs of CPU per document.
+# Fewer, larger requests are also less work for the broker.
 
 logger = logging.getLogger(__name__)
 
 _PARTITION: Final = 0
-_APPENDER_POLL_SECONDS: Final = 0.5  # the longest wait for the thread to end; reports wake it
+# The longest wait for the thread to end; reports end a poll early.
+_APPENDER_POLL_SECONDS: Final = 0.5
 _REFUSED: Final = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -358,7 +363,7 @@ class AppendUnknownError(FirstseenError):
 
 
 class Appender:
-    """An idempotent producer; a thread passes its reports to the loop in groups."""
+    """An idempotent producer; its thread passes its reports to the event loop in groups."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._config = {**config, "error_cb": self._on_error}
@@ -380,7 +385,7 @@ class Appender:
         self._thread.start()
 
     async def close(self, seconds: float = 1.0) -> None:
-        """Wait for unanswered appends; nothing more is sent."""
+        """Wait for unacknowledged appends; nothing more is sent."""
         self._takes_more = False
         if self._waiting:
             await asyncio.wait(self._waiting, timeout=seconds)
@@ -400,7 +405,7 @@ class Appender:
         return future
 
     def _send_soon(self) -> None:
-        """Send after the loop's present callback, which may append more."""
+        """Send after the event loop's current callback, which may append more records."""
         if self._queued and not self._unanswered and not self._is_sending_soon:
             assert self._loop is not None
             self._is_sending_soon = True
@@ -414,8 +419,8 @@ class Appender:
 
     def _produce(self, topic: str, value: bytes, future: asyncio.Future[int]) -> None:
         if self._is_fatal:
-            # The client has lost the order of its records and gives up. A new one replaces it; the
-            # old one still delivers its reports.
+            # The client no longer knows the order of its records and stops. A new client replaces
+            # it; the old one still delivers its reports.
             self._is_fatal = False
             self._ended.append(self._producer)
             self._producer = Producer(self._config)
@@ -436,7 +441,7 @@ class Appender:
             self._producer.poll(_APPENDER_POLL_SECONDS)
             for ended in list(self._ended):
                 ended.poll(0)
-                if not len(ended):  # a client has a length, and no truth of its own
+                if not len(ended):  # a client has a length, but no truth value
                     self._ended.remove(ended)
             reports, self._reports = self._reports, []
             if reports:

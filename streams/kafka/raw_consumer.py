@@ -1,14 +1,14 @@
 """A member of the consumer group that reads the raw topic: one consumer in one thread.
 
-The thread polls and hands records over; the worker decides on its event loop
+The thread polls and passes records on; the worker makes all decisions on its event loop
 (``streams.worker.consume``, ``streams.worker.assignment``). The thread first calls ``poll``, which
-waits and serves rebalances, then ``consume(n, 0)`` for the rest: an idle stream has no delay, a
-busy one full batches. Only this thread calls the client (``consumer_group_metadata`` blocks while
-another one polls).
+waits and serves rebalances, then ``consume(n, 0)`` for further records. So an idle stream has no
+delay, and a busy stream has full batches. Only this thread calls the client
+(``consumer_group_metadata`` blocks while another thread polls).
 
-An assigned partition is not fetched until ``read`` gives its offset. Where the loop is behind, the
-thread reads no more but still serves rebalances. It pauses partitions only when that lasts, because
-a pause discards what was fetched.
+An assigned partition is not fetched until ``read`` gives its offset. While the event loop is
+behind, the thread stops reading but still serves rebalances. It pauses partitions only when the
+event loop is behind for long, because a pause discards fetched records.
 """
 
 from __future__ import annotations
@@ -42,26 +42,27 @@ from streams.kafka.thread_bridge import Calls, Inbox, PollInterval, joined
 logger = logging.getLogger(__name__)
 
 _ANSWER_SECONDS: Final = 2.0
-"""How long one request may keep the thread from polling. It is more than a broker may hold a fetch,
-because a request on the same connection waits behind it."""
+"""The time for which one request may keep the thread from polling. It is longer than a broker may
+hold a fetch, because a request on the same connection waits until the fetch ends."""
 _PART_SECONDS: Final = 0.2
 _PATIENCE: Final = 4
-"""A request for the offsets of some partitions may take this many times as long as one that waits
-for nothing."""
+"""How many times as long a request for the offsets of several partitions may take as one that does
+not have to wait."""
 _NO_PARTITION: Final = 2**31 - 1
 _REVOKE_POLL_SECONDS: Final = 0.005
-_BLOCKED_SECONDS: Final = 0.05  # how often rebalances are served while the loop is behind
-_PAUSE_SECONDS: Final = 2.0  # partitions are paused when the loop has been behind for this long
+_BLOCKED_SECONDS: Final = 0.05  # how often rebalances are served while the event loop is behind
+# Partitions are paused when the event loop has been behind for this long.
+_PAUSE_SECONDS: Final = 2.0
 _LEAVE_SECONDS: Final = 3.0
 """How long the broker may take to confirm that this member left; otherwise its session expires."""
-_FETCHES: Final = 2  # polls whose records may wait for the loop
+_FETCHES: Final = 2  # polls whose records may wait for the event loop
 Result = TypeVar("Result")
 
 _partition_of = methodcaller("partition")
 
 
 class RawRecords(NamedTuple):
-    """Consecutive records; ``reading`` is of ``GroupMember.read``, ``size`` of the values."""
+    """Consecutive records; ``reading`` is that of ``GroupMember.read``, ``size`` of the values."""
 
     partition: int
     reading: int
@@ -70,7 +71,7 @@ class RawRecords(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """The result of one poll; ``ended`` are partitions that were read to their end."""
+    """The result of one poll; ``ended`` are the partitions that were read to their end."""
 
     runs: list[RawRecords]
     ended: frozenset[int]
@@ -80,7 +81,7 @@ class GroupEvents(Protocol):
     """Callbacks to the worker; ``metadata`` names the generation, for a transaction's offsets."""
 
     def assigned(self, partitions: frozenset[int], metadata: bytes) -> None:
-        """Called once per generation, maybe with no partition; ``GroupMember.read`` must follow."""
+        """Called once per generation, even without partitions; ``GroupMember.read`` must follow."""
         ...
 
     def revoked(self, partitions: frozenset[int], metadata: bytes) -> Awaitable[None]:
@@ -88,7 +89,7 @@ class GroupEvents(Protocol):
         ...
 
     def lost(self, partitions: frozenset[int], metadata: bytes) -> None:
-        """Others may own the partitions by now; commits for them are refused."""
+        """Close partitions that others may own now; commits for them are refused."""
         ...
 
     def fetched(self) -> None: ...
@@ -97,15 +98,15 @@ class GroupEvents(Protocol):
 
 
 class RawConsumer:
-    """``streams.worker.clients.GroupMember``, which documents the methods, on librdkafka."""
+    """A ``streams.worker.clients.GroupMember``, which documents the methods, on librdkafka."""
 
     def __init__(
         self,
-        config: Mapping[str, Any],  # of ``client_config.raw_consumer_config``
+        config: Mapping[str, Any],  # from ``client_config.raw_consumer_config``
         topic: str,
         *,
         poll_records: int = 500,
-        revoke_seconds: float = 10.0,  # a rebalance waits so long for ``GroupEvents.revoked``
+        revoke_seconds: float = 10.0,  # how long a rebalance waits for ``GroupEvents.revoked``
     ) -> None:
         self._topic = topic
         self._poll_records = poll_records
@@ -121,7 +122,7 @@ class RawConsumer:
         self._leaving = False
         self._has_failed = False
         self._gather_until = 0.0
-        # Used by the thread only: owned partitions, and the reading of each fetched partition.
+        # Only the thread uses these: owned partitions, and the reading of each fetched partition.
         self._owned: set[int] = set()
         self._readings: dict[int, int] = {}
         self._stopped: set[int] = set()
@@ -173,10 +174,10 @@ class RawConsumer:
         offsets = await self._offsets(wanted, _ANSWER_SECONDS)
         if offsets is not None:
             return offsets
-        # While one of the offsets is in an open transaction, librdkafka (2.16) retries until the
-        # time limit, and does not say which one. An admin client's request would; but it can end
-        # the process where a coordinator goes away (librdkafka's pull request 5397). So first ask
-        # about a partition that nobody commits, to see whether the coordinator answers at all.
+        # If one of the offsets is in an open transaction, librdkafka (2.16) retries until the time
+        # limit, and does not say which one. An admin client's request would say it, but can end the
+        # process if a coordinator disappears (librdkafka's pull request 5397). So first request the
+        # offset of a partition that nobody commits, to see whether the coordinator responds at all.
         began = time.monotonic()
         unused = TopicPartition(self._topic, _NO_PARTITION)
         if await self._offsets([unused], _ANSWER_SECONDS) is None:
@@ -188,7 +189,7 @@ class RawConsumer:
         return await self._stable(wanted, seconds)
 
     async def _stable(self, wanted: list[TopicPartition], seconds: float) -> dict[int, int]:
-        """Ask for ever smaller parts of the partitions, to find those without open transactions."""
+        """Request offsets of ever smaller parts, to find partitions without open transactions."""
         offsets: dict[int, int] = {}
         parts = deque([wanted] if len(wanted) > 1 else [])
         end = time.monotonic() + _ANSWER_SECONDS
@@ -278,10 +279,11 @@ class RawConsumer:
             )
             while not self._closing:
                 self._turn()
-            # While it is still a member: the closing client cannot commit.
+            # This must happen while the client is still a member, because a closing client cannot
+            # commit.
             self._give_up(frozenset(self._owned))
         finally:
-            self._forget(frozenset(self._owned))  # after a failure nothing more is committed
+            self._forget(frozenset(self._owned))  # after an error nothing more is committed
             self._leaving = True
             try:
                 self._consumer.close(_LEAVE_SECONDS)
@@ -324,7 +326,7 @@ class RawConsumer:
             return
         if not self._all_paused and now - self._blocked_since > _PAUSE_SECONDS:
             self._pause_all(paused=True)
-        # This serves rebalances. It may return a record, which then waits for room.
+        # This serves rebalances. It may return a record, which then waits for space.
         message = self._consumer.poll(0)
         if message is not None:
             self._overflow.append(message)
@@ -382,13 +384,14 @@ class RawConsumer:
         except KafkaException as error:
             if error.args[0].code() != KafkaError._STATE:  # noqa: SLF001 - a public code of librdkafka
                 raise
-            # Fetching has not begun yet; try again in the next turn.
+            # Fetching has not begun yet; this is tried again in the next turn.
             self._to_seek[partition] = offset
 
     def _stop(self, partition: int) -> None:
         self._to_seek.pop(partition, None)
         if partition in self._readings and partition not in self._stopped:
-            # Not unassigned: outside a rebalance that could pass for the answer to a revocation.
+            # It is not unassigned, because outside a rebalance that could count as the response to
+            # a revocation.
             self._stopped.add(partition)
             self._consumer.pause([TopicPartition(self._topic, partition)])
 
@@ -415,7 +418,7 @@ class RawConsumer:
         added = frozenset(each.partition for each in partitions)
         if not self._leaving:
             self._owned |= added
-        # Assign nothing yet: ``read`` assigns each partition when its offset is known.
+        # Assign nothing yet, because ``read`` assigns each partition when its offset is known.
         self._consumer.incremental_assign([])
         self._announce("assigned", added)
 
@@ -428,9 +431,9 @@ class RawConsumer:
             self._unassign(fetched)
 
     def _give_up(self, partitions: frozenset[int]) -> None:
-        """Wait for a limited time until everything under way for partitions is committed.
+        """Wait for a limited time until everything in progress for partitions is committed.
 
-        After that the coordinator refuses commits once others own the partitions.
+        After the rebalance the coordinator refuses commits as soon as others own the partitions.
         """
         if not partitions:
             return
@@ -467,7 +470,7 @@ class RawConsumer:
         self._unassign(fetched)
 
     def _announce(self, event: str, partitions: frozenset[int]) -> None:
-        if self._leaving:  # a rebalance is answered, but the closing client has no metadata
+        if self._leaving:  # a closing client takes part in a rebalance, but has no metadata
             return
         assert self._events is not None
         self._inbox.call(getattr(self._events, event), partitions, self._metadata())
@@ -484,7 +487,7 @@ class RawConsumer:
     def _unassign(self, partitions: Iterable[int]) -> None:
         unassigned = [TopicPartition(self._topic, partition) for partition in partitions]
         if unassigned:
-            # librdkafka (2.16) would keep the pause beyond the next assignment.
+            # Otherwise librdkafka (2.16) would keep the pause after the next assignment.
             self._consumer.resume(unassigned)
         self._consumer.incremental_unassign(unassigned)
 

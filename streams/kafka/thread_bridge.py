@@ -1,7 +1,7 @@
-"""Between a client's own thread and the event loop: batches one way, calls the other.
+"""Connects a client's own thread and the event loop: batches one way, calls the other way.
 
-Only one thread serves a confluent-kafka consumer. Its records wait in an ``Inbox`` for the loop;
-the loop's requests go through ``Calls``, which the thread serves between two polls.
+Only one thread serves a confluent-kafka consumer. Its records wait in an ``Inbox`` for the event
+loop. Requests of the event loop go through ``Calls``, which the thread serves between two polls.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Result = TypeVar("Result")
 _POLLS: Final = ((1.0, 0.005), (3.0, 0.05))
 """Pairs: seconds since the last event, and the longest poll until then."""
 _IDLE_SECONDS: Final = 0.2
-"""The longest poll after that. Three threads poll, and a poll takes some 150 µs of an idle
-worker."""
+"""The longest poll after that. Three threads poll, and a poll takes some 150 µs of an idle worker's
+CPU time."""
 
 
 async def joined(thread: threading.Thread, seconds: float) -> None:
-    """Wait for the end of a client's thread; after ``seconds`` log it and go on."""
+    """Wait for a client's thread to end; after ``seconds`` log that it has not, and return."""
     if thread.ident is None:
         return
     await asyncio.get_running_loop().run_in_executor(None, thread.join, seconds)
@@ -39,9 +39,9 @@ async def joined(thread: threading.Thread, seconds: float) -> None:
 
 
 class PollInterval:
-    """How long a thread polls at most, which is the longest wait of a call from the loop.
+    """The maximum duration of a poll, which is also the longest wait of a call from the event loop.
 
-    Polls are short for a second after a record or a call; later they are longer, and cost less.
+    Polls are short for a second after a record or a call. Later they are longer, which costs less.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -58,7 +58,7 @@ class PollInterval:
 
 
 class Inbox(Generic[Item]):
-    """A queue of at most ``limit`` items from a client's thread to the loop."""
+    """A queue of at most ``limit`` items from a client's thread to the event loop."""
 
     def __init__(self, limit: int, wake: threading.Condition) -> None:
         self._limit = limit
@@ -94,7 +94,7 @@ class Inbox(Generic[Item]):
         self.call(self._announce)
 
     def call(self, function: Callable[..., object], *arguments: object) -> None:
-        """Call a function on the loop soon, from the client's thread."""
+        """Call a function on the event loop soon; the client's thread calls this."""
         assert self._loop is not None
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)
@@ -107,7 +107,7 @@ def _nothing() -> None: ...
 
 
 class Calls:
-    """Calls from the loop, served in a client's thread; each one notifies ``wake``."""
+    """Calls from the event loop, served in a client's thread; each call notifies ``wake``."""
 
     def __init__(self, wake: threading.Condition) -> None:
         self._wake = wake
@@ -144,7 +144,7 @@ class Calls:
         return served
 
     def close(self) -> None:
-        """Cancel waiting and later calls; in the client's thread."""
+        """Cancel waiting and later calls; the client's thread calls this."""
         with self._wake:
             self._closed = True
             waiting, self._waiting = self._waiting, deque()

@@ -1,4 +1,4 @@
-"""Reads all partitions of topics for people to look at, without a group or commits."""
+"""Reads all partitions of topics to show them to people, without a group or commits."""
 
 from __future__ import annotations
 
@@ -45,10 +45,11 @@ class ReadRecord(NamedTuple):
 
 
 class TopicFollower:
-    """Reads every partition of topics, given with their numbers of partitions.
+    """Reads every partition of topics, which are given with their numbers of partitions.
 
-    ``gaps`` says what to do where records were deleted unread: go on with the earliest record, or
-    raise. While no broker can be reached, ``announce`` is called every ten seconds.
+    ``gaps`` says what happens if records were deleted before they were read: continue with the
+    earliest record, or raise. While no broker can be reached, ``announce`` is called every ten
+    seconds.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class TopicFollower:
                 self._next[partition] = offset + 1
                 records.append(_as_read(message))
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - a public code of librdkafka
-                # The end may be after the last record, where a transaction marker is.
+                # The end may be after the last record, if a transaction marker is there.
                 self._next[partition] = max(offset, self._next.get(partition, 0))
             elif error.code() not in PASSING_ERRORS:
                 raise BrokerRefusedError(f"cannot read topic {partition.topic}: {error.str()}")
@@ -113,7 +114,7 @@ class TopicFollower:
         )
 
     def batches(self, ends: Mapping[TopicPartition, int] | None) -> Iterator[list[ReadRecord]]:
-        """Yield records before ``ends``, [] where none came for a moment; endless without ``ends``.
+        """Yield records before ``ends``, [] if none came for a moment; endless without ``ends``.
 
         Raises ``BrokerRefusedError``, and ``BrokerUnavailableError`` after 30 s of silence.
         """
@@ -139,7 +140,7 @@ class TopicFollower:
 
 
 def read_at(settings: Settings, position: SourcePosition) -> ReadRecord | None:
-    """Return the record at a position; None where there is none (any more).
+    """Return the record at a position; None if there is none, or none any more.
 
     Raises ``BrokerUnavailableError``, ``BrokerRefusedError``.
     """
@@ -175,7 +176,7 @@ def _config(
 ) -> dict[str, Any]:
     return consumer_config(
         settings,
-        # The client needs one, but never joins or commits.
+        # The client needs a group id, but never joins or commits.
         group_id=f"{settings.application_id}.follower",
         enable_auto_commit=False,
         enable_partition_eof=True,

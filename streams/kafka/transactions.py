@@ -31,8 +31,8 @@ from streams.kafka.producers import Deliveries, DeliveryError, ProducerRecord, R
 
 # ---- A transactional producer: records and a group's offsets are committed together or not at all.
 #
-# Blocking, for one thread. The group's offsets are part of the transaction (KIP-447) and carry the
-# generation in which they were read.
+# The calls block, and only one thread may make them. The group's offsets are part of the
+# transaction (KIP-447) and carry the generation in which they were read.
 #
 # A producer that has lost a connection is replaced before the next transaction, for two reasons:
 #  - A request that was sent twice may take effect twice: with librdkafka's transactions (version 1)
@@ -42,15 +42,16 @@ from streams.kafka.producers import Deliveries, DeliveryError, ProducerRecord, R
 #    group's offsets to it: ``send_offsets_to_transaction`` then hangs, despite its time limit.
 
 _RETRY_SECONDS: Final = 0.2
-_HANGING_SECONDS: Final = 2.0  # A call that exceeds its time limit by this much hangs
+_HANGING_SECONDS: Final = 2.0  # a call that exceeds its time limit by this much hangs
 _LATE_SECONDS: Final = 1.0  # a transaction that takes longer may have sent a request twice
 _BACKOFF: Final = "reconnect.backoff.ms"
 _BACKOFF_MS: Final = 100
-_RECONNECT_SECONDS: Final = 0.05  # no request is sent again sooner
-_REPEATED_SECONDS: Final = 30.0  # librdkafka logs the same failure of a connection once in so long
+_RECONNECT_SECONDS: Final = 0.05  # no request is sent again sooner than this
+# librdkafka logs the same connection failure only once in this time.
+_REPEATED_SECONDS: Final = 30.0
 _BROKEN: Final = frozenset({"FAIL", "REQTMOUT"})
-"""librdkafka's facilities for a connection that failed, and for requests without an answer."""
-_INFO: Final = 6  # librdkafka's level of the lines
+"""librdkafka's log facilities for a connection that failed, and for requests without a response."""
+_INFO: Final = 6  # librdkafka's level of these lines
 _BEGIN: Final = "begin"
 _COMMIT: Final = "commit"
 _ABORT: Final = "abort"
@@ -73,7 +74,7 @@ _FENCED: Final = frozenset(
 class _ConnectionLog:
     """A producer's logger, which notes whether a connection failed.
 
-    For an established connection that breaks librdkafka (2.16) calls no ``error_cb``.
+    librdkafka (2.16) calls no ``error_cb`` when an established connection breaks.
     """
 
     def __init__(self, logger: logging.Logger) -> None:
@@ -88,24 +89,26 @@ class _ConnectionLog:
 class TransactionalProducer:
     """Commits batches under one transactional id.
 
-    Other threads read ``hangs_from``: after that time (monotonic) the present call hangs. It is
-    infinite while there is no call.
+    Other threads read ``hangs_from``: a call that is still running after that time (monotonic)
+    hangs. It is infinite while there is no call.
     """
 
     def __init__(
         self,
         config: Mapping[str, Any],
-        transactional_id: str,  # opening a producer fences earlier ones with the same id
+        transactional_id: str,  # opening a producer fences earlier producers with the same id
         *,
-        timeout_seconds: float,  # of a transaction: a killed process delays readers for so long
-        answer_seconds: float | None = None,  # for an answer; None: the same
-        changelog_topic: str = "",  # ``commit`` returns its offsets
+        # Of a transaction; a killed process delays readers by up to this time.
+        timeout_seconds: float,
+        # Maximum wait for a response; None: ``timeout_seconds``.
+        answer_seconds: float | None = None,
+        changelog_topic: str = "",  # ``commit`` returns offsets of this topic
     ) -> None:
         self.hangs_from = math.inf
         self._id = transactional_id
         self._changelog_topic = changelog_topic
         self._answer_seconds = answer_seconds or timeout_seconds
-        # After that the broker has ended the transaction.
+        # After this time the broker has ended the transaction.
         self._step_seconds = min(self._answer_seconds, timeout_seconds + _HANGING_SECONDS)
         timeout_ms = int(timeout_seconds * 1000)
         self._config = {
@@ -113,9 +116,10 @@ class TransactionalProducer:
             "transactional.id": transactional_id,
             "transaction.timeout.ms": timeout_ms,
             "message.timeout.ms": timeout_ms,
-            # Offsets right after a commit wait for 100 ms with the default of 100, and 1 ms with 2.
+            # A request for offsets right after a commit waits 100 ms with the default of 100, and 1
+            # ms with 2.
             "retry.backoff.ms": 2,
-            # ``_ConnectionLog`` needs the lines, and ``_RECONNECT_SECONDS`` the pause.
+            # ``_ConnectionLog`` needs these lines, and ``_RECONNECT_SECONDS`` needs the pause.
             "log.connection.close": True,
             "log_level": max(_INFO, int(config.get("log_level", _INFO))),
             _BACKOFF: max(_BACKOFF_MS, int(config.get(_BACKOFF, _BACKOFF_MS))),
@@ -125,19 +129,19 @@ class TransactionalProducer:
         self._log = _ConnectionLog(self._logger)
         self._producer: Producer | None = None
         self._has_old_requests = False
-        self._logs_all_from = 0.0  # from then on each failure of a connection is logged
+        self._logs_all_from = 0.0  # after this time each connection failure is logged
         self._reports_each = False
 
     def open(self) -> Producer:
         """Fence an earlier producer of this id, and abort its open transaction.
 
-        Raises ``TransactionError`` where the broker has no transactions, ``UnansweredError``.
+        Raises ``TransactionError`` if the broker has no transactions, ``UnansweredError``.
         """
         self.close()
         log = _ConnectionLog(self._logger)
         producer = Producer({**self._config, "logger": log})
         self._until_done(_OPEN, producer, producer.init_transactions)
-        producer.poll(0)  # what was wrong until now does not count
+        producer.poll(0)  # earlier problems do not count
         if log.has_failed:
             self._logs_all_from = time.monotonic() + _REPEATED_SECONDS
             log.has_failed = False
@@ -158,8 +162,8 @@ class TransactionalProducer:
     ) -> dict[int, int]:
         """Commit records and a group's offsets atomically.
 
-        Returns by changelog partition the offset after the last of ``records``. Where the producer
-        does not survive an error, the next call makes a new one.
+        Returns by changelog partition the offset after the last of ``records``. If the producer
+        cannot be used after an error, the next call creates a new one.
 
         Raises:
             AbortedError: Nothing is visible; it may be tried again.
@@ -179,7 +183,7 @@ class TransactionalProducer:
             self._judge(_BEGIN, producer, error.args[0])
         if offsets:
             # Offsets come first: right after a commit the coordinator still writes its markers and
-            # refuses more. For offsets librdkafka retries after retry.backoff.ms, for the
+            # refuses other requests. librdkafka retries offsets after retry.backoff.ms, but
             # partitions of records after a fixed 20 ms.
             self._until_done(
                 "add offsets to",
@@ -207,7 +211,7 @@ class TransactionalProducer:
 
     def _connected(self) -> Producer:
         if self._producer is not None:
-            self._producer.poll(0)  # calls back for errors and lines of the log
+            self._producer.poll(0)  # this calls back for errors and log lines
         if self._producer is None or self._has_old_requests or self._log.has_failed:
             return self.open()
         return self._producer
@@ -233,7 +237,7 @@ class TransactionalProducer:
             raise
 
     def _until_done(self, step: str, producer: Producer, call: Callable[[float], None]) -> None:
-        """Retry a call until it succeeds or the time for an answer is over.
+        """Retry a call until it succeeds or its time limit passes.
 
         After a broker left the cluster for a moment, librdkafka (2.16) sometimes waits for ever for
         a coordinator that it has removed (its issue 5511). A new client finds the coordinator
@@ -277,8 +281,9 @@ class TransactionalProducer:
                 f"{self._config['transaction.timeout.ms'] / 1000:g} s"
             )
             if step == _COMMIT:
-                # The broker may have committed it, and only the answer is lost: the next owner of
-                # a shard, or a late request of this client's own opening, may have fenced since.
+                # Perhaps the broker committed the transaction and only its response was lost. Then
+                # the next owner of a shard, or a late request of this client's own opening, may
+                # have fenced this producer since.
                 raise UnansweredError(f"{why}; it is unknown what is committed")
             raise FencedError(why)
         if reason.txn_requires_abort() and step != _ABORT:
@@ -296,7 +301,7 @@ class TransactionalProducer:
         )
 
     def _abort(self, producer: Producer, error: AbortedError | StaleGenerationError) -> NoReturn:
-        # A stale generation is refused with an answer, before any record is sent.
+        # A stale generation is refused in a response, before any record is sent.
         self._has_old_requests |= isinstance(error, AbortedError)
         self._until_done(_ABORT, producer, producer.abort_transaction)
         raise error
@@ -355,10 +360,10 @@ class OutputTransactions:
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
         producer = self._producer
         try:
-            # A commit may have to open and to abort, each with its own time limit.
+            # A commit may have to open and to abort, and each has its own time limit.
             return await self._thread.run(work, lambda: time.monotonic() > producer.hangs_from)
         except TimeoutError:
-            self._producer = self._connect()  # the old one is left to the thread that hangs
+            self._producer = self._connect()  # the old producer is left to the thread that hangs
             raise UnansweredError(
                 f"{self._id}: the Kafka client hangs in a transaction; a new client replaces it"
             ) from None
@@ -367,9 +372,9 @@ class OutputTransactions:
 async def abort_left_open(
     config: Mapping[str, Any], transactional_id: str, answer_seconds: float
 ) -> None:
-    """Abort the open transaction of a killed worker, without waiting for its time-out.
+    """Abort the open transaction of a killed worker without waiting for its time-out.
 
-    If the worker is alive after all, its next commit raises ``FencedError``. Raises
+    If the worker is still alive, its next commit raises ``FencedError``. Raises
     ``TransactionError`` or ``UnansweredError``.
     """
     transactions = OutputTransactions(

@@ -1,1 +1,1 @@
-"""The state of a shard: entries and progress, in the changelog, in RocksDB, in segment files."""
+"""The state of a shard, which is in the changelog, in RocksDB and in segment files."""

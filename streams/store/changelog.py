@@ -1,4 +1,4 @@
-"""Reads the changelog: a partition to its end, its last progress, partitions as they grow."""
+"""Reads the changelog: to the end of a partition, its last progress, or as partitions grow."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ logger = logging.getLogger(__name__)
 _BATCH: Final = 400
 _POLL_SECONDS: Final = 0.05
 _AGAIN_SECONDS: Final = 0.2
-_LAG_SECONDS: Final = 5.0  # how long a new leader's end may lag behind acknowledged records
+# How long the end that a new leader reports may lag behind acknowledged records.
+_LAG_SECONDS: Final = 5.0
 _EMPTY_FETCH_MS: Final = 10
-"""How long the broker may hold a fetch that finds nothing; only then does it report the end."""
+"""How long the broker may hold a fetch without records; only after it does it report the end."""
 
 TO_THE_END: Final[Mapping[str, Any]] = MappingProxyType(
     {
@@ -55,11 +56,11 @@ class RecoveryError(FirstseenError):
 
 
 class ChangelogLostError(RecoveryError):
-    """The changelog ends before what the store has read of it."""
+    """The changelog ends before an offset that the store has read."""
 
 
 class LoggedBatch(NamedTuple):
-    """Consecutive records of one partition, ``log``; ``time_ms`` is of the last."""
+    """Consecutive records of the partition ``log``; ``time_ms`` is that of the last record."""
 
     keys: list[bytes | None]
     values: list[bytes | None]
@@ -69,7 +70,7 @@ class LoggedBatch(NamedTuple):
 
     @classmethod
     def of(cls, messages: Sequence[Message], log: str) -> LoggedBatch:
-        """Take the records of one or more messages of one partition."""
+        """Return the records of one or more messages, all of one partition."""
         return cls(
             [message.key() for message in messages],
             [message.value() for message in messages],
@@ -95,10 +96,11 @@ class Changelog:
 
     topic: str
     partition: int
-    config: Mapping[str, Any]  # with a group.id, but the store keeps the offsets
+    config: Mapping[str, Any]  # with a group.id, although the store keeps the offsets
     silence_seconds: float  # bounds each wait for the broker
     interrupted: threading.Event  # ends a reading early
-    may_be_cut: bool = False  # the broker may delete the beginning, as one with few megabytes
+    # The broker may delete the beginning, like the embedded one, which keeps a few megabytes.
+    may_be_cut: bool = False
 
     def __str__(self) -> str:
         return f"{self.topic}/{self.partition}"
@@ -108,14 +110,14 @@ class Changelog:
     ) -> Iterator[LoggedBatch]:
         """Yield committed records from ``start`` to the end, as it is when reading begins.
 
-        While ``lacks`` returns what is missing (not ""), reading goes on: a committed transaction
-        may not be readable in all partitions yet. Open transactions of others are not waited for.
-        Where ``may_be_cut``, the missing part may have been overwritten, so reading stops a few
-        seconds after the end.
+        Reading continues while ``lacks`` returns what is missing (not ""), because a committed
+        transaction may not be readable in all partitions yet. It does not wait for open
+        transactions of others. With ``may_be_cut``, the missing part may have been overwritten, so
+        reading stops a few seconds after the end.
 
-        Raises ``ChangelogLostError`` where the log ends before ``start``; ``RecoveryError`` where
-        it begins after it, stays incomplete or cannot be read; ``UnansweredError`` where the broker
-        is silent for too long; ``InterruptedError`` soon after ``interrupted`` is set.
+        Raises ``ChangelogLostError`` if the log ends before ``start``; ``RecoveryError`` if the log
+        begins after ``start``, stays incomplete or cannot be read; ``UnansweredError`` if the
+        broker is silent for too long; ``InterruptedError`` soon after ``interrupted`` is set.
         """
         with self._consumer() as consumer:
             low, high = self._ends_with(consumer, start)
@@ -153,7 +155,7 @@ class Changelog:
         """Return the first offset and the committed end, at ``start`` or later.
 
         The committed end may be too low for a moment: after a broker start, or until transaction
-        markers are written. Raises ``RecoveryError`` where it stays too low.
+        markers are written. Raises ``RecoveryError`` if it stays too low.
         """
         low, high = self._ends(consumer)
         deadline = time.monotonic() + self.silence_seconds
@@ -275,7 +277,7 @@ class Changelog:
     def _is_end(self, event: Message, high: int) -> bool:
         """Return whether the log was read to its end; raise ``RecoveryError`` for permanent errors.
 
-        A new leader may know a lower end for a moment.
+        A new leader may report a lower end for a moment.
         """
         error = event.error()
         if error is None or error.code() in PASSING_ERRORS:
@@ -294,7 +296,7 @@ _STEP_GROWTH: Final = 8
 def last_progress(
     topic: str, partition: int, config: Mapping[str, Any], timeout_seconds: float
 ) -> LoggedProgress | None:
-    """Return the last committed progress that does not go back; None where there is none.
+    """Return the last committed progress that does not go back; None if there is none.
 
     Each transaction ends with a progress record, so the first step back nearly always finds it.
     ``config`` is librdkafka's, with a ``group.id``; ``timeout_seconds`` bounds each wait. Blocking.
@@ -312,7 +314,7 @@ def last_progress(
 
 
 def steps_back(low: int, high: int) -> Iterator[int]:
-    """Yield offsets to begin reading at, ever further back from ``high``, ``low`` last."""
+    """Yield offsets to begin reading at, in growing steps back from ``high``, last ``low``."""
     step = _FIRST_STEP
     while high - step > low:
         yield high - step
@@ -324,7 +326,7 @@ def steps_back(low: int, high: int) -> Iterator[int]:
 # ---- Follows changelog partitions as their owners commit, with one consumer in its own thread.
 
 _FOLLOWED_BATCH: Final = 50
-"""Small, because the loop writes each record, and a record may hold a whole packet."""
+"""The batch is small, because the event loop writes each record, which may be a whole packet."""
 _QUEUED_BATCHES: Final = 4
 _FOLLOWED_EMPTY_FETCH_MS: Final = 100  # see ``_EMPTY_FETCH_MS``
 _LOOK_SECONDS: Final = 0.01
@@ -367,13 +369,13 @@ class ChangelogFollower(ReaderThread[_Read]):
         self._numbers: dict[int, int] = {}
         self._delivered: dict[int, int] = {}
         self._lags: dict[int, int] = {}
-        # Used by the thread only: the partitions that it reads.
+        # Only the thread uses this: the partitions that it reads.
         self._reading: dict[int, int] = {}
 
     # ---- on the loop
 
     def begin(self, failed: Callable[[FirstseenError], object]) -> None:
-        """Start to deliver; ``failed`` is called with the error that ends the follower."""
+        """Start to deliver; ``failed`` is called with the error that stops the follower."""
         self.open(self._filled.set, failed)
         self._delivery = asyncio.ensure_future(self._deliver_all())
 

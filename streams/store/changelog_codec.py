@@ -8,23 +8,23 @@
     p                                      version (1), MessagePack: progress, identity, rules
 
 Entries are columns, so that a document adds only its own bytes. Log compaction keeps all records of
-entries, since their keys differ; the last deletions, which name all deleted entries of their
-record; and the last progress. When a packet has no entry left, its records get tombstones (no
-value), and compaction removes them.
+entries, because their keys differ. It keeps the last deletions of each record of entries, which
+name all its deleted entries, and the last progress. When a packet has no entry left, its records
+get tombstones (no value), and compaction removes them.
 
-**Compare and append.** Without transactions nothing keeps a worker that was paused, or a request
-that was late, from writing behind the next owner of its shard. So a writer without transactions
-says at which offset it expects each record of entries, and of progress: it has read everything
-before. A record that stands anywhere else does not count, for any reader, at any time. Its writer
-learns from the acknowledgement where its records are, and opens the shard again. Each opening has a
-name of its own in the keys of its entries and deletions (*writer*, 8 bytes; none with
-transactions), so compaction never prefers a late record to one that counts. Deletions and
-tombstones are true wherever they stand: the log has decided them.
+**Compare and append.** Without transactions, a paused worker or a late request can still write
+after records of the shard's next owner. So a writer without transactions states the offset at which
+it expects each record of entries and of progress; it has read everything before. A record at any
+other offset never counts, for any reader. The acknowledgement tells its writer the real offset, and
+the writer opens the shard again. Each opening has its own name in the keys of its entries and
+deletions (*writer*, 8 bytes; none with transactions), so compaction never replaces a record that
+counts by a late one. Deletions and tombstones are valid at any offset, because the log has decided
+them.
 
-A record has the version that is in force for its writer (``simhash_core.log.versions``). Those of
-entries stay as they were written, so all versions ever released must be read. Versions 4 and 5 have
-the same form; a worker that reads version 4 only refuses an index where version 5 is in force by
-its last progress record, before it joins the group.
+A record has the version that is in force for its writer (``simhash_core.log.versions``). Records of
+entries stay as they were written, so all versions ever released must be readable. Versions 4 and 5
+have the same form. If the last progress record has version 5, a worker that only reads version 4
+refuses the index before it joins the group.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ PROGRESS_KEY: Final = b"p"
 WRITER_BYTES: Final = 8
 
 NO_WRITER: Final = b""
-"""Of records that were written in transactions, and of those by releases before."""
+"""The writer of records that were written in transactions or by earlier releases."""
 ANYWHERE: Final = -1
-"""The offset of records that count wherever they stand."""
+"""The offset of records that count at any offset."""
 
 _JOINED_ENTRIES: Final = 4096
 _ENTRY_TAGS: Final = (ENTRIES_TAG, DELETIONS_TAG)
@@ -80,7 +80,7 @@ _LOG_OFFSETS: Final = 1 << 64 - INDEX_BITS
 
 
 class ChangelogFormatError(FirstseenError):
-    """A changelog record that cannot be read; the message names it."""
+    """A changelog record cannot be read; the message names it."""
 
     reason = ErrorReason.FORMAT
 
@@ -97,7 +97,7 @@ class ChangelogRecord(NamedTuple):
 
 
 class LoggedProgress(msgspec.Struct, frozen=True, array_like=True):
-    """How far a shard has come."""
+    """A shard's progress as the changelog has it."""
 
     progress: Progress
     identity: str  # of the index
@@ -108,9 +108,10 @@ class LoggedProgress(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _ProgressRecord(msgspec.Struct, frozen=True, array_like=True):
-    """``LoggedProgress`` as it is written.
+    """``LoggedProgress`` in its encoded form.
 
-    It counts at one offset only; elsewhere, the progress ``before`` does, if there is one.
+    It counts at one offset only; at any other offset, the progress ``before`` counts, if there is
+    one.
     """
 
     progress: Progress
@@ -123,7 +124,7 @@ class _ProgressRecord(msgspec.Struct, frozen=True, array_like=True):
     lineage: Lineage = UNKNOWN
 
     def at(self, offset: int) -> LoggedProgress | None:
-        """Return the progress that a record at an offset says."""
+        """Return the progress that a record means at an offset."""
         progress = self.progress if counts(self.offset, offset) else self.before
         if progress is None:
             return None
@@ -141,7 +142,7 @@ class _Entries(msgspec.Struct, frozen=True, array_like=True):
     columns: EncodedColumns
 
     def follows(self, other: _Entries) -> bool:
-        """Return whether both fit in one block: one raw partition, rising in the log."""
+        """Return whether both fit in one block: the same raw partition, and later in the log."""
         return (
             self.log_offset > other.log_offset
             and self.columns.words == other.columns.words
@@ -156,14 +157,14 @@ class _PlacedEntries(_Entries, frozen=True, array_like=True):
 
 
 class _Deletions(msgspec.Struct, frozen=True, array_like=True):
-    """``added`` holds ``count`` offsets of deleted entries from the first sequence number."""
+    """``added`` has the offsets of ``count`` deleted entries from the first sequence number."""
 
     count: int
     added: EncodedNumbers
 
 
 class LoggedDeletions(NamedTuple):
-    """All entries deleted so far from the record of entries that begins with ``first``."""
+    """All deleted entries of the record of entries that begins with ``first``."""
 
     first: int
     sequences: list[int]
@@ -172,8 +173,8 @@ class LoggedDeletions(NamedTuple):
 class LoggedEnd(NamedTuple):
     """The packet whose record began with ``first`` has no entry left.
 
-    With a ``writer``: its records are not needed any more. The packet has no entry left if no
-    other writer's count.
+    With a ``writer``, only the records of this writer are no longer needed. The packet has no entry
+    left if no records of another writer count.
     """
 
     first: int
@@ -181,7 +182,7 @@ class LoggedEnd(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A record of entries or deletions that counts, by a writer without transactions."""
+    """A record of entries or deletions that counts, from a writer without transactions."""
 
     first: int
     writer: bytes
@@ -193,7 +194,7 @@ class Written(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """The contents of records that count. A deletion holds wherever the record of its entry stands.
+    """The contents of records that count; a deletion counts at any offset.
 
     ``late``: the keys of entries that do not count.
     """
@@ -207,7 +208,7 @@ class Decoded(NamedTuple):
 
 
 class _Runs:
-    """Records of entries, joined where they fit in one block."""
+    """Records of entries, joined if they fit in one block."""
 
     def __init__(self) -> None:
         self.runs: list[list[_Entries]] = []
@@ -237,8 +238,9 @@ def counts(expected: int, offset: int) -> bool:
 def goes_back(read: LoggedProgress, known: Progress) -> bool:
     """Return whether a progress record is older than the one read before it.
 
-    Without fencing, a worker paused while sending may write its records after those of the next
-    owner. A record without a writer always counts: a command wrote it while no worker ran.
+    Without fencing, a worker that was paused while sending may write its records after those of the
+    next owner. A record without a writer always counts, because a command wrote it while no worker
+    ran.
     """
     progress = read.progress
     return (
@@ -251,7 +253,7 @@ def goes_back(read: LoggedProgress, known: Progress) -> bool:
 def furthest(
     known: LoggedProgress | None, records: Iterable[LoggedProgress]
 ) -> LoggedProgress | None:
-    """Return the last progress after ``known`` that does not go back; None where there is none."""
+    """Return the last progress after ``known`` that does not go back; None if there is none."""
     for read in records:
         if known is None:
             known = read
@@ -269,7 +271,7 @@ def encode_entries(new: NewEntries) -> ChangelogRecord:
 def encode_block(
     block: EntryBlock, writer: bytes = NO_WRITER, offset: int = ANYWHERE
 ) -> ChangelogRecord:
-    """``offset``: where a ``writer`` without transactions expects the record."""
+    """``offset``: where a ``writer`` without transactions expects the record in the changelog."""
     rows = (block.sequences & np.uint64(BUNDLE_DOCUMENTS_LIMIT - 1)).astype(np.int64)
     fields = (
         block.chain,
@@ -306,17 +308,17 @@ def encode_progress(
 ) -> ChangelogRecord:
     """Encode the last record of a commit.
 
-    ``offset``: where a writer without transactions expects it. Elsewhere it says that the progress
-    is ``before``, which the shard has committed.
+    ``offset``: where a writer without transactions expects it. At any other offset, the record
+    means the progress ``before``, which the shard has committed.
     """
     fields = (progress, identity, reading, writer, expired_before, offset, before, lineage)
-    # Fields that say nothing are left out at the end, as in records of earlier releases.
+    # Fields at the end without information are left out, as in records of earlier releases.
     written = len(fields) if lineage.commit else 7 if offset != ANYWHERE else 5
     return ChangelogRecord(PROGRESS_KEY, _VERSION + _encode(fields[:written]))
 
 
 def written_in(record: ChangelogRecord, version: int) -> ChangelogRecord:
-    """Return a record in a version; their forms are the same."""
+    """Return a record in another version, which has the same form."""
     if record.value is None or record.value[0] == version:
         return record
     return ChangelogRecord(record.key, bytes((version,)) + record.value[1:])
@@ -333,7 +335,7 @@ def _written(key: bytes) -> Written:
 def decode_record(
     key: bytes | None, value: bytes | None, where: str
 ) -> EntryBlock | LoggedProgress | LoggedDeletions | LoggedEnd:
-    """Decode a record, whether it counts or not; ``where`` names it in errors.
+    """Decode a record, even if it does not count; ``where`` names it in errors.
 
     Raises ``ChangelogFormatError``, and ``UnreadableVersionError``.
     """
@@ -361,8 +363,8 @@ def decode_records(
     Raises as ``decode_record``.
 
     Entries of consecutive packets are joined, because most of the cost is per block and packets may
-    be small. Records with tombstones are skipped; other records of their packet may follow, and
-    stay.
+    be small. Records with tombstones are skipped; other records of the same packet may follow and
+    count.
     """
     decoded = Decoded([], [], [], [], [], [])
     runs = _Runs()
@@ -375,7 +377,8 @@ def decode_records(
         return decoded._replace(blocks=[_block(run) for run in runs.runs])
     except ColumnsError:
         for index, (key, value) in enumerate(zip(keys, values, strict=True)):
-            decode_record(key, value, where(index))  # one of them raises, and names its record
+            # This raises for one of them, and names its record.
+            decode_record(key, value, where(index))
         raise
 
 

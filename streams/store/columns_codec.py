@@ -1,8 +1,8 @@
 """Encodes and decodes columns of documents (docs/formats.md, "Columns").
 
-A column of numbers is a base and offsets from it, in as few bytes as the column needs: none where
-all are equal. Byte strings are joined, and their lengths are such a column. So offsets and times
-take a few bytes a document, and no step handles single documents.
+A column of numbers is a base and offsets from it, in as few bytes as the column needs: none if all
+numbers are equal. Byte strings are joined, and their lengths are a column of numbers. So offsets
+and times take a few bytes per document, and no step handles single documents.
 
 Decoding checks lengths, rising offsets and UTF-8, so readers of columns need no checks.
 """
@@ -44,7 +44,7 @@ class ColumnsError(FirstseenError, ValueError):
 
 
 class EncodedNumbers(msgspec.Struct, frozen=True, array_like=True):
-    """``base``, and unsigned little-endian offsets from it of ``width`` bytes each."""
+    """Numbers as a base and unsigned little-endian offsets from it, of ``width`` bytes each."""
 
     base: int
     width: int
@@ -69,7 +69,7 @@ class _PlainColumns(msgspec.Struct, frozen=True, array_like=True):
 
 
 class EncodedColumns(_PlainColumns, frozen=True, array_like=True):
-    """Columns with fields at the end that are left out if no document uses them."""
+    """Columns with optional fields at the end, which are left out if no document uses them."""
 
     operations: EncodedNumbers = _ZEROS
     scope_bytes: EncodedNumbers = _ZEROS
@@ -96,7 +96,7 @@ def encode_columns(columns: DocumentColumns) -> EncodedColumns:
     )
     if operations is not None or scopes is not None:
         return encoded
-    # MessagePack then has fewer fields; decoding fills in the defaults.
+    # The MessagePack array then has fewer fields; decoding sets the defaults.
     plain = msgspec.structs.astuple(encoded)[: len(_PlainColumns.__struct_fields__)]
     return cast("EncodedColumns", _PlainColumns(*plain))
 
@@ -106,8 +106,8 @@ def decode_columns(
 ) -> DocumentColumns:
     """Decode and join the columns of many records at once; raise ``ColumnsError``.
 
-    ``runs`` are the numbers of documents in which offsets rise; None: in each of ``parts``. They
-    add up to all documents.
+    ``runs`` are the lengths of consecutive runs of documents within which offsets rise; their sum
+    is the number of documents. None: offsets rise within each of ``parts``.
     """
     words = parts[0].words
     if not 1 <= words <= WORDS_LIMIT:
@@ -162,7 +162,6 @@ def _scopes(parts: Sequence[EncodedColumns], counts: Sequence[int]) -> BytesColu
 
 
 def encode_numbers(values: NDArray[np.int64]) -> EncodedNumbers:
-    """Encode int64 (n,)."""
     if not len(values):
         return _ZEROS
     base = int(values.min())
@@ -205,7 +204,7 @@ def _one_column(encoded: EncodedNumbers, count: int) -> NDArray[np.int64]:
 
 
 def check_rising(values: NDArray[np.int64], counts: Sequence[int]) -> None:
-    """Raise ``ColumnsError`` unless each of the joined columns rises and is not negative."""
+    """Raise ``ColumnsError`` unless each of the joined columns rises and has no negative number."""
     rising = values[1:] > values[:-1]
     if len(counts) > 1:
         ends = np.cumsum(counts)

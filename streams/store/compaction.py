@@ -1,8 +1,9 @@
-"""Merges segments, and makes segment files, while the worker runs.
+"""Merges segments and writes segment files while the worker runs.
 
-Enough new documents in memory become a file, and files of similar size are merged. The event loop
-marks the rows, which takes milliseconds; a thread copies, sorts and writes them; then the index
-replaces them, the stores of the shards name the new file, and the old ones are deleted.
+When there are enough new documents in memory, they are written to a file; files of similar size are
+merged. The event loop marks the rows, which takes milliseconds. A thread copies, sorts and writes
+them. Then the index uses the new file, the stores of the shards name it, and the old files are
+deleted.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class KeptShard(NamedTuple):
     slot: int
     store: ShardStore
     segments: ShardSegments
-    # For a standby: the index has entries below it, the store may have more. None: an owned shard.
+    # For a standby: the index has entries below this number, but the store may have more. None: an
+    # owned shard.
     standby_before: int | None = None
 
     @property
@@ -46,14 +48,14 @@ class KeptShard(NamedTuple):
         return min(self.store.highest, self.standby_before - 1)
 
     def gone(self, ranges: Iterable[tuple[int, int]]) -> list[int]:
-        """Return the removed entries that a new file does not have."""
+        """Return the removed entries that a new file does not contain."""
         if self.standby_before is not None:
             return []
         return [sequence for each in ranges for sequence in self.store.gone(*each)]
 
 
 class _Work(NamedTuple):
-    """What becomes one file, which replaces others: ranges of each shard."""
+    """The ranges of each shard that become one file, and the files that it replaces."""
 
     filing: Filing
     shards: Sequence[tuple[KeptShard, list[tuple[int, int]]]]
@@ -61,20 +63,20 @@ class _Work(NamedTuple):
 
 
 INLINE_DOCUMENTS: Final = 4096
-"""Segments that the event loop merges itself, in 25 ms."""
+"""Segments up to this size are merged by the event loop itself, in 25 ms."""
 
 
 class SegmentKeeper:
     def __init__(self, index: DocumentIndex) -> None:
-        """From now on ``step`` does the merges of ``index`` that take long."""
+        """``step`` does the long merges of ``index`` from now on."""
         self._index = index
         index.inline_documents = INLINE_DOCUMENTS
         self._is_at_work = False
 
     async def step(self, shards: Callable[[], Iterable[KeptShard]]) -> bool:
-        """Merge, and make at most one file; return whether one was made.
+        """Merge segments and write at most one file; return whether a file was written.
 
-        ``shards`` returns open ones.
+        ``shards`` returns the open shards.
         """
         if self._is_at_work:
             return False
@@ -91,7 +93,7 @@ class SegmentKeeper:
             work = self._merged_file(kept, files) or self._new_file(kept)
             return work is not None and await self._made(work, files, shards)
         except StoreClosedError:
-            return False  # whoever closed it has no use for the file
+            return False  # a shard was closed, so the file is of no use
         except (OSError, SegmentDamagedError) as error:
             logger.warning("no segment file can be written: %s", error)
             return False
@@ -129,14 +131,14 @@ class SegmentKeeper:
         return True
 
     def _new_file(self, shards: Sequence[KeptShard]) -> _Work | None:
-        """Return what is in memory, if it is worth a file."""
+        """Return the rows in memory to write to a file; None if there are too few."""
         if self._index.documents_in_memory < FILE_DOCUMENTS:
             return None
         ranges = {each.slot: (each.segments.next, each.highest) for each in shards}
         limit = documents_limit(shards[0].segments.files.scheme)
         filing = self._index.filing(ranges, FILE_DOCUMENTS, limit)
         if filing is None or filing.last is None:
-            return None  # some are not committed yet
+            return None  # some entries are not committed yet
         last = filing.last
         return _Work(
             filing,
@@ -148,7 +150,7 @@ class SegmentKeeper:
         )
 
     def _merged_file(self, shards: Sequence[KeptShard], files: WorkerSegments) -> _Work | None:
-        """Return files that should become one, after those that hold nothing are deleted."""
+        """Delete files without visible rows; then return files to merge into one."""
         expired = self._index.dropped_before
         documents: dict[int, int] = {}
         for file in [*files.files.values()]:
@@ -171,7 +173,7 @@ class SegmentKeeper:
     def _is_free(
         self, file: SegmentFile, claiming: Sequence[KeptShard], here: Sequence[KeptShard]
     ) -> bool:
-        """Return whether no shard but ``claiming`` has rows of a file, or may open with them."""
+        """Return whether only ``claiming`` shards have rows of a file, or may open with them."""
         claimed = self._index.claimed(file.segment)[1]
         if not here or not claimed <= {each.slot for each in claiming}:
             return False

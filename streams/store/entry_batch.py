@@ -1,4 +1,4 @@
-"""The rows of one commit: entries that come and go, and the rows that lead to them."""
+"""The rows of one commit: new and deleted entries, and the rows by which they are found."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ from streams.store.row_store import SCANNED_ROWS, RowBatch, Rows, RowStore, each
 
 # ---- Rows that lead to entries, by content and by id.
 #
-# A row is a list of sequence numbers: several entries can have one content, in other scopes or too
-# far apart in time, and several ids can have one digest.
+# A row is a list of sequence numbers: several entries can have the same content, in other scopes or
+# too far apart in time, and several ids can have the same digest.
 
 ReadNumbers = Callable[[list[bytes]], list[list[int]]]
-"""Reads the sequence numbers in the rows of keys with one tag, [] where there is no row."""
+"""Reads the sequence numbers in the rows of keys with one tag, [] if a row is missing."""
 
 
 class ReferenceChanges:
@@ -92,17 +92,17 @@ class ReferenceChanges:
 
 # ---- The changelog records of entries, so that removed entries leave the changelog as well.
 #
-# For each record of entries, one record names its deleted entries. When a packet has no entry left,
-# because all are deleted or expired, its records get tombstones. The first record of a packet
-# begins with its first entry, so no row names it; where that may not hold, after deletions or a
-# commit in parts, there is a row ``r``. A row ``k`` names a writer without transactions: after a
-# crash, the next owner writes some entries again, and the records of both get tombstones.
+# For each record of entries, one record names its deleted entries. When all entries of a packet are
+# deleted or expired, its records get tombstones. The first record of a packet begins with its first
+# entry, so it needs no row. After deletions or a commit in parts, this may not hold; then there is
+# a row ``r``. A row ``k`` names a writer without transactions: after a crash, the next owner writes
+# some entries again, and the records of both writers get tombstones.
 
-EXPIRED_ROWS: Final = 4096  # roughly the entries that expire in one commit, to keep commits small
+EXPIRED_ROWS: Final = 4096  # about how many entries expire in one commit, to keep commits small
 
 
 class Removal(NamedTuple):
-    deletions: Sequence[LoggedDeletions]  # in records that keep other entries
+    deletions: Sequence[LoggedDeletions]  # in records that still have other entries
     ends: Sequence[LoggedEnd]  # of empty packets
 
 
@@ -110,7 +110,7 @@ class Expiry(NamedTuple):
     before: int  # all entries below it expire
     ends: Sequence[LoggedEnd]
     rows: Rows
-    whole: bool  # nothing is left for later
+    whole: bool  # nothing is left for a later commit
 
 
 def packet_range(sequence: int) -> tuple[int, int]:
@@ -120,7 +120,7 @@ def packet_range(sequence: int) -> tuple[int, int]:
 
 
 def deletions_between(store: RowStore, low: int, high: int) -> dict[int, list[int]]:
-    """Return the rows ``r`` of records that begin from ``low`` up to, not including, ``high``.
+    """Return the rows ``r`` of records that begin from ``low`` to before ``high``.
 
     The result maps the first entry of a record to its deleted sequence numbers. Raises
     ``StateDecodeError``.
@@ -133,7 +133,7 @@ def deletions_between(store: RowStore, low: int, high: int) -> dict[int, list[in
 
 
 def written_between(store: RowStore, low: int, high: int) -> list[Written]:
-    """Return the rows ``k`` of records that begin from ``low`` up to, not including, ``high``."""
+    """Return the rows ``k`` of records that begin from ``low`` to before ``high``."""
     bounds = WRITTEN.tag + codec.encode_number(low), WRITTEN.tag + codec.encode_number(high)
     return [_written_of(key) for key, _ in each_row(store, bounds)]
 
@@ -153,7 +153,7 @@ def _ends_between(store: RowStore, low: int, high: int) -> list[LoggedEnd]:
 
 
 def removal_of(store: RowStore, sequences: Iterable[int], more: Container[int] = ()) -> Removal:
-    """Return a removal's changelog form; packets in ``more`` get entries in this commit."""
+    """Return a removal for the changelog; packets in ``more`` get new entries in this commit."""
     deletions: list[LoggedDeletions] = []
     ends: list[LoggedEnd] = []
     for packet, group in groupby(sorted(sequences), log_offset_of):
@@ -163,7 +163,7 @@ def removal_of(store: RowStore, sequences: Iterable[int], more: Container[int] =
         scan = store.scan(ENTRIES.key(low), ENTRIES.key(high), len(removed) + 1)
         keys, _ = next(scan, ([], []))
         left = [ENTRIES.number(key) for key in keys]
-        # Only a first record without deletions has no row.
+        # A first record without deletions is the only one that has no row.
         firsts = sorted({*records, min([left[0], *records])})
         if set(left) <= removed and packet not in more:
             ends += map(LoggedEnd, firsts)
@@ -178,14 +178,14 @@ def removal_of(store: RowStore, sequences: Iterable[int], more: Container[int] =
 
 
 def expiry_of(store: RowStore, after: int, before: int) -> Expiry:
-    """Return what expires next of the entries from ``after`` up to, not including, ``before``."""
+    """Return what expires next among the entries from ``after`` to before ``before``."""
     scan = store.scan(ENTRIES.key(after), ENTRIES.key(before), EXPIRED_ROWS)
     keys, values = next(scan, ([], []))
     whole = next(scan, None) is None
     if not whole:
-        # Stop at the end of a packet: the last packet may have more entries than were read.
+        # Stop at the end of a packet, because the last packet may have more entries than were read.
         before = packet_range(ENTRIES.number(keys[-1]))[0]
-        if before <= ENTRIES.number(keys[0]):  # it is one large packet
+        if before <= ENTRIES.number(keys[0]):  # the rows are of one large packet
             low, before = packet_range(ENTRIES.number(keys[-1]))
             bounds = ENTRIES.key(low), ENTRIES.key(before)
             keys, values = next(store.scan(*bounds, BUNDLE_DOCUMENTS_LIMIT), ([], []))
@@ -207,9 +207,9 @@ def expiry_of(store: RowStore, after: int, before: int) -> Expiry:
 
 
 class Place(NamedTuple):
-    """Where a writer without transactions expects its next record, and what is committed before.
+    """Where a writer without transactions expects its next record, and what is committed before it.
 
-    ``late``: the keys of records that came too late; nobody needs them.
+    ``late``: the keys of records that came too late and are not needed.
     """
 
     writer: bytes = NO_WRITER
@@ -239,7 +239,7 @@ class StoreChange(NamedTuple):
 
 
 def kept_of(block: EntryBlock, removal: Removal, expired_before: int) -> EntryBlock:
-    """Return the entries of a block that do not leave in the same change."""
+    """Return the entries of a block that the same change does not remove."""
     removed = [sequence for each in removal.deletions for sequence in each.sequences]
     expired = block.sequences < np.uint64(expired_before)
     if removed:
@@ -262,10 +262,10 @@ _LAST: Final = (1 << 64) - 1
 
 
 class StoreState(NamedTuple):
-    """What a store holds before a commit."""
+    """What a store contains before a commit."""
 
     highest: int  # -1: no entries
-    expired_before: int  # no entry is left below it
+    expired_before: int  # there is no entry below it
     ids_before: int  # ids below it have rows
     source_numbers: Mapping[SourceName, int]  # of raw partitions
 
@@ -292,10 +292,11 @@ class EntryBatch:
     def put(
         self,
         blocks: Sequence[EntryBlock],
-        records: Sequence[int],  # the first entry of each block's record; it may be deleted
-        deletions: Sequence[LoggedDeletions],  # of the same commit; also in other records
+        records: Sequence[int],  # the first entry of each block's record, which may be deleted
+        # Of the same commit, also in records of earlier commits.
+        deletions: Sequence[LoggedDeletions],
     ) -> int:
-        """Add entries that are not there yet; return how many."""
+        """Add entries that do not exist yet; return how many."""
         highest = self._state.highest
         firsts: dict[int, int] = {}
         for logged in deletions:
@@ -315,7 +316,7 @@ class EntryBatch:
                 self.batch.put(codec.SOURCES.key(number), codec.encode_source(name))
             packet = log_offset_of(record)
             if packet <= log_offset_of(max(highest, 0)) or firsts.get(packet, record) < record:
-                # The packet already has a record, so this one needs a row of its own.
+                # The packet already has a record, so this record needs its own row.
                 deleted = deletions_between(self._store, record, record + 1).get(record, [])
                 added = [sequence - record for sequence in deleted]
                 self.batch.put(DELETIONS.key(record), codec.encode_deletions(added))
@@ -323,7 +324,7 @@ class EntryBatch:
             for row in np.flatnonzero(block.columns.undecidable).tolist():
                 key = codec.content_key(block.columns.digest(row))
                 self._references.add([key], [int(block.sequences[row])])
-            # Rows by id of entries from ``ids_before`` on are made later.
+            # Entries from ``ids_before`` on get their rows by id later.
             before = np.uint64(min(self._state.ids_before, _LAST))
             rows = int(np.count_nonzero(block.sequences < before))
             ids = map(codec.id_key, islice(block.columns.ids, rows))
@@ -334,16 +335,17 @@ class EntryBatch:
         return sum(map(len, written))
 
     def note(self, written: Iterable[Written]) -> None:
-        """Add rows ``k``; call it before ``delete``."""
+        """Add rows ``k``; this must precede ``delete``."""
         for each in written:
             self.batch.put(_written_key(each), b"")
 
     def delete(self, removal: Removal, written: Iterable[Written] = ()) -> int:
-        """``written``: what ``note`` has added."""
+        """``written``: the records that ``note`` has added."""
         deleted: set[int] = set()
         known: dict[int, set[int]] = {}
         for deletions in removal.deletions:
-            # Of several writers, each may know some: what is deleted stays deleted.
+            # Each of several writers may know only some deletions; an entry that is deleted stays
+            # deleted.
             first = deletions.first
             if first not in known:
                 known[first] = {*deletions_between(self._store, first, first + 1).get(first, ())}
@@ -374,7 +376,8 @@ class EntryBatch:
     ) -> list[tuple[int, int]]:
         """Return the ranges of packets that have no entry left, and delete their rows ``k``.
 
-        A worker that lost the shard may end a packet of which the next owner wrote another part.
+        A worker that lost the shard may end a packet although the next owner wrote another part of
+        it.
         """
         ended = {*ends}
         noted: dict[int, set[Written]] = {}
@@ -395,7 +398,7 @@ class EntryBatch:
         return ranges
 
     def expire(self, expiry: Expiry | None, before: int) -> int:
-        """Delete expired entries; return how many. Without ``expiry``, find them."""
+        """Delete expired entries; return how many. Without ``expiry``, it is computed here."""
         after, upper = ENTRIES.key(self._state.expired_before), ENTRIES.key(before)
         parts: Iterable[Rows]
         parts = [expiry.rows] if expiry else self._store.scan(after, upper, SCANNED_ROWS)
@@ -413,7 +416,8 @@ class EntryBatch:
         for key, _ in each_row(self._store, (GONE.key(0), GONE.key(before))):
             self.batch.delete(key)
         if expiry is None or expiry.whole:
-            # One range delete for all of them: many range deletes would make reading slow.
+            # One range delete covers all of them, because many range deletes would slow down
+            # reading.
             self.batch.delete_entries(ENTRIES.key(0), upper)
         return count
 
@@ -436,7 +440,7 @@ class EntryBatch:
         return block if new.all() else block.take(np.flatnonzero(new))
 
     def _deleted_in(self, block: EntryBlock) -> list[int]:
-        """Return what rows ``r`` say is deleted of a block's packets, also behind all entries."""
+        """Return entries of a block's packets that rows ``r`` delete, even after all entries."""
         low, _ = packet_range(int(block.sequences[0]))
         _, high = packet_range(int(block.sequences[-1]))
         deletions = deletions_between(self._store, low, min(high, _LAST))

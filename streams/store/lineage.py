@@ -1,9 +1,9 @@
-"""Who made which commits of a shard, to notice that brokers have lost some of them.
+"""Which worker made which commits of a shard, to detect that brokers have lost some of them.
 
 A broker that loses power may lose acknowledged records that it had not written to disk. The store
-of a worker may have read them: it is then ahead of the changelog, or other records have taken their
-offsets. So each progress record counts the commits of its shard, and names the workers that made
-the latest. A store whose last commit is not among those of the changelog is rebuilt.
+of a worker may have read these records. Then the store is ahead of the changelog, or other records
+have taken their offsets. So each progress record counts the commits of its shard, and names the
+workers that made the latest commits. A store is rebuilt if its last commit is not in the changelog.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Final
 import msgspec
 import xxhash
 
-WRITERS_MAX: Final = 16  # a store that is older than so many owners is rebuilt
+WRITERS_MAX: Final = 16  # a store that more than this many owners have followed is rebuilt
 
 
 class Lineage(msgspec.Struct, frozen=True, array_like=True):
-    """``commit`` is the number of the last commit; 0: unknown, of a release that did not count.
+    """``commit`` is the number of the last commit; 0: unknown, from a release that did not count.
 
-    ``writers`` has the first commit and the number of each writer, the oldest first.
+    ``writers`` has the first commit and the number of each writer, the oldest writer first.
     """
 
     commit: int = 0
@@ -33,7 +33,7 @@ class Lineage(msgspec.Struct, frozen=True, array_like=True):
         return Lineage(commit, (*self.writers, (commit, number))[-WRITERS_MAX:])
 
     def continues(self, earlier: Lineage) -> bool:
-        """Return whether the last commit of ``earlier`` is one of these; true where unknown."""
+        """Return whether the last commit of ``earlier`` is among these; true if one is unknown."""
         if not self.commit or not earlier.commit:
             return True
         writers = [number for first, number in self.writers if first <= earlier.commit]

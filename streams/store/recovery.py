@@ -1,16 +1,17 @@
-"""Opens the stores of a worker's shards, and brings each up to the end of its changelog.
+"""Opens the stores of a worker's shards, and updates each to the end of its changelog.
 
-The store is written after the commit, so it is never ahead of the changelog: only the tail, from
-the offset in the store, is missing. For an empty store the tail is the whole changelog.
+The store is written after the commit, so it is normally not ahead of the changelog: it only lacks
+the tail, which begins at the offset in the store. For an empty store the tail is the whole
+changelog.
 
 **Progress never goes back.** Without transactions, a paused worker may write an older progress
-record after that of the next owner. The reader keeps the further one, and takes the entries all the
-same: they are there already, or missing. Compaction may have removed the further one; then the
-shard starts from the older one, which repeats outputs and loses nothing.
+record after that of the next owner. The reader keeps the later progress, but takes all entries,
+because an entry that already exists is skipped. Compaction may have removed the record with the
+later progress. Then the shard starts from the older one, which repeats outputs and loses nothing.
 
 **A store that is ahead is rebuilt.** Brokers that lose power may lose committed records. A store
-that has read them would call documents duplicates of what is nowhere else. It is ahead if the
-changelog ends before its offset, or if its last commit is not among those of the changelog
+that has read them would name originals that exist nowhere else. It is ahead if the changelog ends
+before its offset, or if its last commit is not among those of the changelog
 (``streams.store.lineage``).
 """
 
@@ -69,19 +70,19 @@ from streams.topics.plans import STANDSTILL_MS
 
 logger = logging.getLogger(__name__)
 
-_FILLED_TOGETHER: Final = 2048  # documents added to an index in one step, which takes 12 ms
+_FILLED_TOGETHER: Final = 2048  # documents added to an index in one step of 12 ms
 
 
 def make_missing_files(
     store: ShardStore, segments: ShardSegments, interrupted: threading.Event | None = None
 ) -> None:
-    """Write segment files for rows that are in none; rows too few for a file are the ``tail``.
+    """Write segment files for rows that are in no file; rows too few for a file are the ``tail``.
 
     Blocking. Raises ``StoreError`` for unreadable rows, and ``InterruptedError`` soon after
-    ``interrupted`` is set. Where no file can be written, all is tail: the index is complete, but
+    ``interrupted`` is set. If no file can be written, all rows are tail: the index is complete, but
     the next opening of the shard takes longer.
     """
-    earlier = store.path / DIRECTORY  # of a version that had files for each shard
+    earlier = store.path / DIRECTORY  # an earlier version had files for each shard
     filed = [] if earlier.exists() else store.filed()
     segments.find(filed, store.highest, store.expired_before, interrupted)
     if segments.filed() != store.filed():
@@ -109,7 +110,7 @@ def make_missing_files(
 
 
 def fill_index(index: DocumentIndex, slot: int, store: ShardStore) -> Iterator[None]:
-    """Add a shard's documents to an empty slot, a part at a time. Raises ``StoreError``."""
+    """Add a shard's documents to an empty slot, in parts. Raises ``StoreError``."""
     segments = store.segments
     if segments is None:
         for part in store.prints(index.scheme.bands):
@@ -173,7 +174,7 @@ def catch_up(
         return f"its progress is raw offset {reached}, the group's is {committed_next}"
 
     read = 0
-    # The last progress record is read again, if no later one has replaced it.
+    # The last progress record is read again, unless a later one has replaced it.
     first = start if log.may_be_cut else max(0, start - 1)
     for batch in log.read(first, report, lacks):
         load_batch(store, batch, identity)
@@ -240,7 +241,7 @@ def load_batch(store: ShardStore, batch: LoggedBatch, identity: str) -> Removal:
 
 
 def _make_ids(store: ShardStore, interrupted: threading.Event) -> None:
-    """Make the rows by id, which the first packet needs where documents replace others."""
+    """Write the rows by id, which the first packet needs in an index with replacing documents."""
     while not store.make_ids():
         if interrupted.is_set():
             raise InterruptedError(f"the ids of {store.path} are not made yet")
@@ -250,7 +251,7 @@ def _make_ids(store: ShardStore, interrupted: threading.Event) -> None:
 
 
 class Recovery(NamedTuple):
-    """Changelog records that are left to read, and their number at the beginning."""
+    """The number of changelog records still to read, and the number at the beginning."""
 
     remaining: int
     total: int
@@ -261,7 +262,7 @@ _MILLISECONDS: Final = 1000
 _MARKERS: Final = 1  # the commit marker of a transaction takes one offset
 
 AWAY_LIMIT_MS: Final = STANDSTILL_MS - UNITS_MS["d"]
-"""A store that did not read its changelog for this long is rebuilt: compaction keeps tombstones for
+"""A store that did not read its changelog for longer is rebuilt: compaction keeps tombstones for
 ``STANDSTILL_MS`` only."""
 
 
@@ -298,7 +299,7 @@ class ShardStores:
 
     def measure(self) -> None:
         """Report RocksDB's figures of the open stores; call it in the thread that closes them."""
-        measured = self._open.copy()  # other threads open stores meanwhile
+        measured = self._open.copy()  # other threads may open stores at the same time
         for partition, store in measured.items():
             if store.closed:
                 del self._open[partition]
@@ -325,7 +326,7 @@ class ShardStores:
                     self._catch_up(store, partition, committed_next, log)
                 except (StoreAheadError, ChangelogLostError) as error:
                     if isinstance(error, ChangelogLostError) and not self._changelog_id:
-                        raise  # it may be the changelog of another cluster
+                        raise  # the changelog may be that of another cluster
                     store.close()
                     store = self._rebuilt(partition, error)
                     self._catch_up(store, partition, committed_next, log)
@@ -347,7 +348,7 @@ class ShardStores:
             return self._rebuilt(partition, error)
 
     def _rebuilt(self, partition: int, error: FirstseenError) -> ShardStore:
-        """Return an empty store, which the changelog will fill."""
+        """Return an empty store, which will be filled from the changelog."""
         logger.warning("shard %d is rebuilt from its changelog: %s", partition, error)
         self._metrics.error("recover", error.reason)
         path = shard_directory(self._settings.state_dir, self._settings.application_id, partition)
@@ -363,7 +364,7 @@ class ShardStores:
         return open_shard(path, owner, self._profile.bits, self._disk)
 
     def _not_too_old(self, store: ShardStore, partition: int, log: Changelog) -> ShardStore:
-        """Return the store, or an empty one where tombstones may be gone that it has not read."""
+        """Return the store; an empty one if tombstones that it has not read may be gone."""
         if log.may_be_cut or not store.changelog_offset:
             return store
         away_ms = time.time() * _MILLISECONDS - store.changelog_time_ms
@@ -403,7 +404,7 @@ class ShardStores:
             end = self._end_of(log, store)
             records = catch_up(store, log, self._identity, committed_next, report)
         except BaseException:
-            self._recoveries.pop(partition, None)  # nobody reads on
+            self._recoveries.pop(partition, None)  # nothing reads this changelog any more
             raise
         if self._settings.delivery is Delivery.AT_LEAST_ONCE:
             store.write_at(token_bytes(WRITER_BYTES), end)
@@ -420,13 +421,13 @@ class ShardStores:
             )
 
     def _end_of(self, log: Changelog, store: ShardStore) -> int:
-        """Return an offset before which all will be read; 0 with transactions, which need none."""
+        """Return the offset before which all will be read; 0 with transactions, which need none."""
         if self._settings.delivery is Delivery.EXACTLY_ONCE:
             return 0
         return log.ends(store.changelog_offset)[1]
 
     def _report_of(self, partition: int) -> Callable[[int], None]:
-        """Return a callback that reports the records left to the metric, and sometimes the log."""
+        """Return a callback that sets the metric of remaining records and sometimes logs it."""
         said = time.monotonic()
         total = 0
 

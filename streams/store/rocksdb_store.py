@@ -1,13 +1,14 @@
-"""One open RocksDB: bytes in, bytes out, and every error of it as a ``StoreError``.
+"""One open RocksDB, which stores bytes and raises every error as a ``StoreError``.
 
-- **Nothing outlives** ``close``. RocksDB keeps its lock as long as an iterator lives, even one in a
-  traceback; so errors are raised without the tracebacks of their causes.
-- **Closing may take seconds**, as memory is written to files, and may happen in a thread. Any use
-  during or after it raises ``StoreClosedError``.
-- **Damage is remembered.** A damaged block is noticed only when it is read, perhaps days after the
-  store was opened; so the directory is marked, and refused from then on.
+- **Nothing outlives** ``close``. RocksDB keeps its lock as long as an iterator exists, even one in
+  a traceback. So errors are raised without the tracebacks of their causes.
+- **Closing may take seconds**, because memory is written to files, and may happen in a thread. Any
+  use during or after it raises ``StoreClosedError``.
+- **Damage is remembered.** RocksDB notices a damaged block only when it reads the block, perhaps
+  days after the store was opened. So the directory is marked as damaged, and is refused from then
+  on.
 - **Rows that end early are an error.** An iterator at a damaged block is invalid, just like one at
-  its end; only its status differs, so it is read each time.
+  its end; only its status differs, so the status is checked each time.
 """
 
 from __future__ import annotations
@@ -51,27 +52,29 @@ from streams.store.shard_store import ShardStore
 # ---- How RocksDB is opened for a shard, and why: every option that differs from its default.
 #
 # - **Entries in a column family of their own.** They are written in key order, so their files never
-#   overlap and compaction moves them without reading. Beside rows that are often rewritten, they
-#   were rewritten too, at twice the processor time in all.
+#   overlap and compaction moves them without reading them. In one family with rows that are
+#   often rewritten, they were rewritten too, which took twice the processor time in all.
 # - **Bloom filters.** A document without a fingerprint is looked up by its content, which is nearly
 #   always new.
 # - **Small write buffer, compaction at two files.** Each shard of a worker has two of them.
 # - **No compression.** Fingerprints and sketches are random bits.
 # - **One block cache for all shards of a process** (``block_cache``), of the lock-free kind.
-# - **No memory mapping** of RocksDB's files: it reads a few entries per document.
+# - **No memory mapping** of RocksDB's files, because it reads only a few entries per document.
 # - **Write-ahead logs of two write buffers at most.** A log is kept while any column family has
-#   rows that are in no file, and the few rows beside the entries fill no buffer for days.
+#   rows that are in no file, and the few rows outside the entries need days to fill a buffer.
 # - **Write-ahead log, not synchronised, read up to the first damaged record.** A commit is one
-#   record. The operating system has it, so it survives kill -9. After a power loss the store is as
-#   after an earlier commit, never between two; the rest is read again from changelog or input.
+#   record. The operating system has it, so it survives kill -9. After a power loss the store is
+#   in the state after an earlier commit, never between two commits; the rest is read again from
+#   changelog or input.
 # - **All column families are flushed together.** Otherwise a lost log removes rows of only one
-#   family: contents led to entries that had expired.
+#   family: rows by content then named entries that had expired.
 
 MIB: Final = 1024 * 1024
 BLOCK_CACHE_BYTES: Final = 256 * MIB
 CACHE_BYTES_MIN: Final = MIB
 _BLOCK_BYTES: Final = 8192
-WRITE_BUFFER_BYTES: Final = 8 * MIB  # for rows in no file yet; twice while it is written
+# For rows that are in no file yet; twice as much while it is written.
+WRITE_BUFFER_BYTES: Final = 8 * MIB
 _BLOOM_BITS_PER_KEY: Final = 10
 _COMPACT_AT_FILES: Final = 2
 _WAL_BUFFERS: Final = 2
@@ -94,7 +97,8 @@ def store_options(cache: Cache, write_buffer_bytes: int, *, create: bool) -> Opt
     table.set_block_cache(cache)
     table.set_bloom_filter(_BLOOM_BITS_PER_KEY, False)
     options = Options(raw_mode=True)
-    options.set_block_based_table_factory(table)  # a copy: nothing may be set on it after this
+    # This copies the table options, so none may be set after it.
+    options.set_block_based_table_factory(table)
     options.create_if_missing(create)
     options.set_write_buffer_size(write_buffer_bytes)
     options.set_max_total_wal_size(_WAL_BUFFERS * write_buffer_bytes)
@@ -108,11 +112,11 @@ def store_options(cache: Cache, write_buffer_bytes: int, *, create: bool) -> Opt
 
 
 def ordered_read_options(lower: bytes, upper: bytes) -> ReadOptions:
-    """Return the options for reading keys from ``lower`` up to, not including, ``upper``."""
+    """Return the options for reading keys from ``lower`` to before ``upper``."""
     options = ReadOptions()
     options.set_iterate_lower_bound(lower)
     options.set_iterate_upper_bound(upper)
-    # A full scan is not repeated soon. The stubs lack the argument.
+    # A full scan is not repeated soon. The stubs lack this argument.
     options.fill_cache(False)  # type: ignore[call-arg]
     return options
 
@@ -142,7 +146,7 @@ _PROPERTIES: Final[Mapping[str, str]] = MappingProxyType(
 def statistics_of(
     shards: Collection[ShardStore], cache: Cache, cache_capacity_bytes: int
 ) -> dict[str, int]:
-    """Sum the figures of a worker's shards; ``monitoring.metrics`` has a metric of each."""
+    """Sum the figures of a worker's shards; ``monitoring.metrics`` has a metric for each sum."""
     sums = {
         figure: sum(each.number(name) for each in shards) for figure, name in _PROPERTIES.items()
     }
@@ -158,14 +162,14 @@ def statistics_of(
 logger = logging.getLogger(__name__)
 
 DAMAGE_MARK: Final = "DAMAGED"
-"""This file in a store's directory marks it as damaged; it holds the message."""
+"""This file marks a store as damaged; it is in the store's directory and contains the message."""
 
 _DEFAULT: Final = "default"
 _ENTRIES: Final = "entries"
 
 
 class RocksBatch:
-    """A ``RowBatch`` of a ``RocksStore``. It holds no handle, which would keep the lock."""
+    """A ``RowBatch`` of a ``RocksStore``. It keeps no handle, which would keep the lock."""
 
     def __init__(self, store: RocksStore) -> None:
         self._store = store
@@ -202,19 +206,19 @@ class RocksStore:
         """Open the database at ``path``.
 
         With ``view_directory``, open a read-only view of a database that another process may have
-        open: no lock is taken, and the view shows what was written until now. RocksDB keeps its own
-        files of the view in this directory.
+        open. The view takes no lock and shows what was written until now. RocksDB writes its own
+        files for the view to this directory.
         """
         self.path = path
         self.closed = False
         self._errors = _Translation(path)
         options = store_options(cache, write_buffer_bytes, create=create)
-        # A damaged manifest can lack the family of entries: a new one would be empty, beside
-        # progress that says otherwise.
+        # A damaged manifest can lack the family of entries. A new family would be empty, although
+        # the progress says otherwise.
         options.create_missing_column_families(not _has_rows(path))
         with self._errors:
-            # Options are given for each column family. Otherwise RocksDB takes those in the
-            # database's files: no filters, and a separate cache.
+            # Options are set for each column family. Otherwise RocksDB uses those in the database's
+            # files: no filters, and a separate cache.
             families = {_DEFAULT: options, _ENTRIES: options}
             access = (
                 AccessType.read_write()
@@ -224,7 +228,7 @@ class RocksStore:
             self._db = Rdict(str(path), options, column_families=families, access_type=access)
             self._entries = self._db.get_column_family(_ENTRIES)
             self._entries_handle: ColumnFamily | None = self._db.get_column_family_handle(_ENTRIES)
-        # A file that a view misses may have been moved by the owner.
+        # A file that a view does not find may have been moved by the owner.
         self._errors.marks_damage = view_directory is None
 
     def get(self, key: bytes) -> bytes | None:
@@ -249,7 +253,7 @@ class RocksStore:
             with self._errors:
                 rows.seek(lower)
             while True:
-                if self.closed:  # the iterator would go on, and keep the lock
+                if self.closed:  # the iterator would continue and keep the lock
                     raise StoreClosedError(self.path, "the store was closed")
                 with self._errors:
                     batch = _next_rows(rows, limit)
@@ -258,12 +262,12 @@ class RocksStore:
                 if len(batch[0]) < limit:
                     return
         finally:
-            del rows  # an error holds this frame, and must not hold the iterator
+            del rows  # an error keeps this frame, which must not keep the iterator
 
     def last_key_between(self, lower: bytes, upper: bytes) -> bytes | None:
         with self._errors:
             last = _last_key(self._of(lower).iter(ordered_read_options(lower, upper)))
-        # RocksDB applies an iterator's lower bound only when it moves on from a row.
+        # RocksDB applies an iterator's lower bound only when it moves from a row to the next.
         return last if last is not None and last >= lower else None
 
     def number(self, name: str) -> int:
@@ -271,7 +275,7 @@ class RocksStore:
             return sum(each.property_int_value(name) or 0 for each in (self._db, self._entries))
 
     def family_of(self, key: bytes) -> ColumnFamily | None:
-        """Return a key's column family, None for the default; keep none, it keeps the lock."""
+        """Return a key's column family, None for the default; storing it would keep the lock."""
         if key[:1] != ENTRIES.tag:
             return None
         if self._entries_handle is None:
@@ -283,12 +287,12 @@ class RocksStore:
             self._db.write(batch)
 
     def checkpoint(self, path: Path) -> None:
-        """Copy the present state to a new database at ``path``; files are shared by hard links."""
+        """Copy the present state to a new database at ``path``; hard links share the files."""
         with self._errors:
             Checkpoint(self._db).create_checkpoint(str(path))
 
     def damaged(self, what: str) -> StoreCorruptError:
-        """Return the error to raise; mark the store as damaged, unless this is a view."""
+        """Mark the store as damaged, unless this is a view; return the error to raise."""
         error = StoreCorruptError(self.path, what)
         if self._errors.marks_damage:
             mark_damaged(error)
@@ -304,8 +308,8 @@ class RocksStore:
             except StoreClosedError:
                 continue
             except StoreError as error:
-                # Closing writes memory to files, for a faster opening. Where that fails, as on a
-                # full disk, the write-ahead log still has all rows.
+                # Closing writes memory to files, so that the next opening is faster. If that fails,
+                # for example on a full disk, the write-ahead log still has all rows.
                 logger.warning("closed without writing to files: %s", error)
 
     def _of(self, key: bytes) -> Rdict:
@@ -335,7 +339,7 @@ class _Translation:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        del trace  # its frames hold iterators, and the new error will hold this frame
+        del trace  # its frames have iterators, and the new error will keep this frame
         if isinstance(error, Exception) and _is_of_rocksdb(error):
             translated = _store_error(self._path, error)
             if self.marks_damage and isinstance(translated, StoreCorruptError):
@@ -343,7 +347,7 @@ class _Translation:
             raise translated from error.with_traceback(None)
 
 
-# RocksDB raises plain ``Exception``s with a text. The first phrase found in the text decides.
+# RocksDB raises plain ``Exception``s with a text. The first phrase that the text contains decides.
 # "Corruption" comes before "No such file", because a missing file of the store is damage.
 _CLASS_BY_PHRASE: Final[tuple[tuple[str, type[StoreError]], ...]] = (
     ("lock hold by current process", StoreLockedError),
@@ -363,7 +367,7 @@ def _is_of_rocksdb(error: Exception) -> bool:
 
 
 def _is_of_closing(error: Exception) -> bool:
-    """Whether the database is closed, or another thread is closing it, which may take seconds."""
+    """Return whether the database is closed, or is being closed, which may take seconds."""
     return isinstance(error, DbClosedError) or (
         isinstance(error, RuntimeError) and str(error) == "Already mutably borrowed"
     )

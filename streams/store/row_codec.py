@@ -1,4 +1,4 @@
-"""Rows of a shard's store as bytes: one row, or all rows of a packet (docs/formats.md)."""
+"""Encodes and decodes one row of a shard's store, or all rows of a packet (docs/formats.md)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ COUNT_KEY: Final = b"n"
 IDS_KEY: Final = b"I"
 IDS_BEFORE_KEY: Final = b"J"
 IDENTITY_KEY: Final = b"M"
-"""The key is the same in all formats, so that each version recognises the others."""
+"""The key is the same in all formats, so that each version recognises stores of the others."""
 
 NUMBER_BYTES: Final = 8
 _ID_DIGEST_BYTES: Final = 4
@@ -106,12 +106,13 @@ SOURCES: Final = NumberKeys(b"s", "a raw partition", 4)
 
 
 class StoreIdentity(msgspec.Struct, frozen=True, array_like=True):
-    """The owner of a store, checked at each opening before anything else is read."""
+    """The owner of a store, which is checked at each opening before anything else is read."""
 
     index_identity: str
     application_id: str
     partition: int
-    changelog_id: str = ""  # of the topic that filled the store; "": unknown, as without Kafka
+    # Of the topic that filled the store; "": unknown, for example without Kafka.
+    changelog_id: str = ""
 
 
 class SourceName(NamedTuple):
@@ -120,11 +121,11 @@ class SourceName(NamedTuple):
 
 
 class ProgressRow(msgspec.Struct, frozen=True, array_like=True):
-    """How far a shard has come."""
+    """How far the store has read its changelog, and the shard's progress there."""
 
     progress: Progress | None = None  # None: its changelog was not read to its end
-    changelog_offset: int = 0  # the next to read
-    changelog_time_ms: int = 0  # the timestamp of the record before; 0: none
+    changelog_offset: int = 0  # the offset to read next
+    changelog_time_ms: int = 0  # the timestamp of the record before that offset; 0: none
     identity: str = ""
     reading: str = ""  # the rules by which raw records are read
     run: bytes = b""  # of a command without a broker
@@ -153,7 +154,7 @@ def encode_filed(last: int, checksum: int) -> bytes:
 
 
 def decode_filed(key: bytes, value: bytes) -> tuple[int, int, int]:
-    """Return the first and the last sequence number, and the checksum of the file."""
+    """Return the first and last sequence number, and the checksum of the file."""
     first = FILED.number(key)
     numbers = decode_numbers(value)
     if len(numbers) != _FILED_NUMBERS:
@@ -192,7 +193,7 @@ def decode_numbers(value: bytes) -> list[int]:
 
 
 def encode_deletions(added: Iterable[int]) -> bytes:
-    """Encode offsets from the first sequence number of a record; each is below 65,536."""
+    """Encode offsets from the first sequence number of a record; all are below 65,536."""
     return np.array(sorted(added), dtype="<u2").tobytes()
 
 
@@ -274,7 +275,7 @@ def entry_block(new: NewEntries) -> EntryBlock:
     if len(new.rows) < len(columns):
         columns = columns.take(new.rows)
     if columns.operations is not None:
-        columns = replace(columns, operations=None)  # entries are documents
+        columns = replace(columns, operations=None)  # all entries are documents
     return EntryBlock(new.packet.chain, new.sequences, columns)
 
 
@@ -298,7 +299,7 @@ _LENGTH_BYTES: Final = 2
 
 
 class EntryPrints(NamedTuple):
-    """Prints of decidable entries; ``sequences``: uint64 (n,)."""
+    """The prints of decidable entries; ``sequences``: uint64 (n,)."""
 
     sequences: NDArray[np.uint64]
     prints: Prints
@@ -328,7 +329,7 @@ def _fixed(words: int) -> np.dtype[np.void]:
     )
 
 
-@cache  # the same as _fixed, for one entry
+@cache  # like _fixed, but for one entry
 def _layout(words: int) -> struct.Struct:
     return struct.Struct(f"<BBB{words * WORD_BYTES}s{DIGEST_BYTES}sHqqH")
 
@@ -368,7 +369,7 @@ def encode_entry_rows(block: EntryBlock, source: int) -> tuple[list[bytes], list
 
 
 def decode_entry(value: bytes, sources: Mapping[int, SourceName]) -> Entry:
-    """Return the entry in a value; ``sources`` are raw partitions by number."""
+    """Return the entry in a value; ``sources`` maps numbers to raw partitions."""
     _check_head(value)
     layout = _layout(value[1])
     try:
@@ -401,7 +402,7 @@ def decode_entry(value: bytes, sources: Mapping[int, SourceName]) -> Entry:
 def read_prints(
     keys: Sequence[bytes], values: Sequence[bytes], words: int, bands: int = 0
 ) -> EntryPrints:
-    """Read the prints of entries without decoding the rows; ``bands`` is their number in a sketch.
+    """Read the prints of entries without decoding the rows; a sketch has ``bands`` bands.
 
     Raises ``StateDecodeError`` for a damaged row or a fingerprint of another width. Ids and scopes
     are not checked.
@@ -409,7 +410,7 @@ def read_prints(
     fixed = _fixed(words)
     size = fixed.itemsize
     joined = b"".join([value[:size] for value in values])
-    # No slice is longer than its size, so a right sum means that each slice is right.
+    # No slice is longer than its size, so if the sum is right, each slice is right.
     if len(joined) != size * len(values) or sum(map(len, keys)) != _KEY.itemsize * len(keys):
         for key, value in zip(keys, values, strict=True):
             ENTRIES.number(key)
@@ -437,7 +438,7 @@ def read_prints(
 
 
 def _bands(rows: NDArray[np.void], values: Sequence[bytes], bands: int) -> NDArray[np.uint32]:
-    """Return the band keys, which stand at the end of each sketch."""
+    """Return the band keys, which are the end of each sketch."""
     size = bands * BAND_KEY_BYTES
     sketches = rows.dtype.itemsize + rows["id_bytes"].astype(np.intp)
     scoped = (rows["undecidable"] & _HAS_SCOPE) != 0
@@ -460,7 +461,7 @@ def sequences_in(keys: Sequence[bytes]) -> NDArray[np.uint64]:
 
 
 def ids_in(values: Sequence[bytes], words: int) -> list[bytes]:
-    """Return the ids in rows, in UTF-8, without decoding the rest."""
+    """Return the ids in rows, in UTF-8, without decoding other fields."""
     size = _fixed(words).itemsize
     at = size - _LENGTH_BYTES
     return [value[size : size + value[at] + 256 * value[at + 1]] for value in values]

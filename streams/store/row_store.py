@@ -78,7 +78,7 @@ class StoreVersionError(StoreError, StateMismatchError):
 
 
 class StoreCorruptError(StoreError):
-    """Files of the store are damaged, missing, or not ours."""
+    """Files of the store are damaged, missing, or not written by Firstseen."""
 
     reason = ErrorReason.FORMAT
 
@@ -86,21 +86,21 @@ class StoreCorruptError(StoreError):
 
 
 class StoreAheadError(StoreCorruptError):
-    """The store has commits that the changelog does not have any more."""
+    """The store has commits that the changelog no longer has."""
 
 
 class MissingEntryError(StoreCorruptError, KeyError):
     """An entry is not in the store.
 
-    It is damage only where the entry must be there; otherwise it is a plain ``KeyError``, and the
-    store is not marked.
+    It is damage only if the store must have the entry; otherwise it is a plain ``KeyError``, and
+    the store is not marked.
     """
 
     def __init__(self, path: Path, sequence: int) -> None:
         self.sequence = sequence
         super().__init__(path, f"entry {sequence} is missing")
 
-    __str__ = Exception.__str__  # of a KeyError it is the repr of its argument
+    __str__ = Exception.__str__  # a KeyError would give the repr of its argument
 
 
 class StoreFullError(StoreError):
@@ -112,7 +112,7 @@ class StoreAccessError(StoreError):
 
 
 class StoreClosedError(StoreError):
-    """The store was used after ``close``."""
+    """The store was used after it was closed."""
 
 
 SCANNED_ROWS: Final = 16_384
@@ -130,11 +130,11 @@ class RowBatch(Protocol):
     def put_entries(self, keys: Iterable[bytes], values: Iterable[bytes]) -> None: ...
 
     def delete_entries(self, lower: bytes, upper: bytes) -> None:
-        """Delete all entries from ``lower`` up to, not including, ``upper``."""
+        """Delete all entries from ``lower`` to before ``upper``."""
         ...
 
     def write(self) -> None:
-        """Write all or nothing; reads see it from now on. Raises ``StoreError``."""
+        """Write all changes or none; later reads see them. Raises ``StoreError``."""
         ...
 
 
@@ -150,37 +150,37 @@ class RowStore(Protocol):
     def get(self, key: bytes) -> bytes | None: ...
 
     def get_all(self, keys: list[bytes]) -> list[bytes | None]:
-        """Return the values of keys that have one tag."""
+        """Return the values of keys; all keys must have the same tag."""
         ...
 
     def scan(self, lower: bytes, upper: bytes, limit: int) -> Iterator[Rows]:
-        """Yield present rows from ``lower`` up to, not including, ``upper``, ``limit`` at a time.
+        """Yield present rows from ``lower`` to before ``upper``, ``limit`` at a time.
 
         Both bounds have one tag, or neither has the tag of entries.
         """
         ...
 
     def last_key_between(self, lower: bytes, upper: bytes) -> bytes | None:
-        """Return the last key from ``lower`` up to, not including, ``upper``."""
+        """Return the last key from ``lower`` to before ``upper``."""
         ...
 
     def number(self, name: str) -> int:
-        """Return one of RocksDB's properties, ``rocksdb.…``; 0 where it has none."""
+        """Return one of RocksDB's properties, ``rocksdb.…``; 0 if it does not exist."""
         ...
 
     def batch(self) -> RowBatch: ...
 
     def damaged(self, what: str) -> StoreCorruptError:
-        """Mark the store, so that it is not opened again; return the error to raise."""
+        """Mark the store as damaged, so that it is not opened again; return the error to raise."""
         ...
 
     def close(self) -> None:
-        """Release the files and the lock; a second call does nothing."""
+        """Release the files and the lock; a second call has no effect."""
         ...
 
 
 def each_row(store: RowStore, bounds: tuple[bytes, bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """Yield single rows from the first of ``bounds`` up to, not including, the second."""
+    """Yield rows one by one, from the first of ``bounds`` to before the second."""
     for keys, values in store.scan(*bounds, SCANNED_ROWS):
         yield from zip(keys, values, strict=True)
 
@@ -191,9 +191,9 @@ class StoreDisk(Protocol):
         ...
 
     def open(self, path: Path, *, create: bool) -> RowStore:
-        """Open the database in a directory; ``create`` makes one. Raises ``StoreError``."""
+        """Open the database in a directory, or create it with ``create``. Raises ``StoreError``."""
         ...
 
     def discard(self, path: Path) -> None:
-        """Delete a closed database, wholly even in a crash. Raises ``StoreAccessError``."""
+        """Delete a closed database, completely even after a crash. Raises ``StoreAccessError``."""
         ...

@@ -4,8 +4,8 @@
 
     <state_dir>/<application id>/shard-<partition>/     one RocksDB
 
-A store names its owner: index identity, application, partition, changelog topic. A store with
-another owner is refused, never adapted.
+A store names its owner: index identity, application, partition, changelog topic. A store of another
+owner is never opened or changed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from streams.store.row_store import (
 )
 from streams.store.shard_store import ShardStore
 
-# RocksDB names its newest state in this file; a directory without it holds no database.
+# RocksDB names its current state in this file; a directory without it has no database.
 _CURRENT: Final = "CURRENT"
 _DATA_FILES: Final = ("*.sst", "*.log")
 _DISCARDED: Final = ".discarded"
@@ -71,9 +71,9 @@ def shard_directory(state_dir: Path, application_id: str, partition: int) -> Pat
 
 
 def make_state_directory(settings: Settings) -> None:
-    """Create the directory of the shards; raise ``SettingsError`` if nothing can be written there.
+    """Create the directory of the shards; raise ``SettingsError`` if it cannot be written to.
 
-    Raises ``StoreFullError`` if there is no room.
+    Raises ``StoreFullError`` if there is no space.
     """
     path = settings.state_path()
     try:
@@ -93,7 +93,7 @@ def make_state_directory(settings: Settings) -> None:
 
 
 class RocksDisk:
-    """The databases of a process; ``cache`` is for all of them (``rocksdb_store.block_cache``)."""
+    """The databases of a process, which share ``cache`` (``rocksdb_store.block_cache``)."""
 
     def __init__(self, cache: Cache, write_buffer_bytes: int = WRITE_BUFFER_BYTES) -> None:
         self._cache = cache
@@ -118,11 +118,11 @@ class RocksDisk:
 def open_shard(
     path: Path, identity: StoreIdentity, bits: int, disk: StoreDisk, *, must_exist: bool = False
 ) -> ShardStore:
-    """Open the store in the directory ``path``; create it where there is none.
+    """Open the store in the directory ``path``, or create it if there is none.
 
-    ``bits`` is the width of a fingerprint. Raises ``StoreMissingError`` where there is none and
-    ``must_exist``, ``IndexMismatchError`` for one of another index, and another ``StoreError`` for
-    whatever else keeps it from being opened.
+    ``bits`` is the width of a fingerprint. Raises ``StoreMissingError`` if there is none although
+    it ``must_exist``, ``IndexMismatchError`` for the store of another index, and another
+    ``StoreError`` if it cannot be opened.
     """
     if not disk.holds(path) and must_exist:
         raise StoreMissingError(path, "there is no store here")
@@ -138,7 +138,7 @@ def open_shard(
 def discard_store(path: Path) -> None:
     """Delete the closed store in the directory ``path``; raise ``StoreAccessError``.
 
-    It is renamed first, so that a crash never leaves a store without some of its files.
+    The directory is renamed first, so that a crash never leaves a store with some files missing.
     """
     aside = path.with_name(path.name + _DISCARDED)
     try:
@@ -164,7 +164,8 @@ def holds_a_store(path: Path) -> bool:
     except OSError as error:
         raise StoreAccessError(path, f"cannot be listed: {error}") from error
     if ruins:
-        # RocksDB would start with an empty database here, and delete unknown files.
+        # RocksDB would start with an empty database here, and delete the files that it does not
+        # know.
         raise StoreCorruptError(path, f"{_CURRENT} is missing, but {ruins[0]} exists")
     return False
 
@@ -172,7 +173,7 @@ def holds_a_store(path: Path) -> bool:
 def _check_identity(store: RowStore, ours: StoreIdentity, *, may_be_new: bool) -> None:
     value = store.get(IDENTITY_KEY)
     if value is None:
-        # The first commit of a store writes its identity: without one, the store must be empty.
+        # The first commit writes the identity, so a store without identity must be empty.
         last = [store.last_key_between(*each) for each in (_ALL_ROWS, ENTRIES.bounds)]
         if not may_be_new or any(last):
             raise StoreCorruptError(store.path, "it does not name its index")
@@ -187,7 +188,7 @@ def _check_identity(store: RowStore, ours: StoreIdentity, *, may_be_new: bool) -
             )
     if theirs.index_identity != ours.index_identity:
         raise IndexMismatchError(str(store.path), theirs.index_identity, ours.index_identity)
-    # Store the id of the topic that filled the store where it was unknown.
+    # Store the id of the topic that filled the store, if it was unknown until now.
     if ours.changelog_id and not theirs.changelog_id:
         _write_identity(store, ours)
     elif ours.changelog_id and theirs.changelog_id != ours.changelog_id:
@@ -213,7 +214,8 @@ def _identity_in(path: Path, value: bytes) -> StoreIdentity:
 def _write_identity(store: RowStore, identity: StoreIdentity, *, is_new: bool = False) -> None:
     batch = store.batch()
     if is_new:
-        batch.put(COMMITS.key(0), b"")  # so that the first commits cannot be missing either
+        # So that the first commits, too, cannot be missing unnoticed.
+        batch.put(COMMITS.key(0), b"")
     batch.put(IDENTITY_KEY, encode_identity(identity))
     batch.write()
 
@@ -228,7 +230,7 @@ _TRIES: Final = 3
 
 
 class ShardView(NamedTuple):
-    """A store to look at: its owner, its entries, and its bare rows."""
+    """A read-only store: its owner, its entries, and its rows."""
 
     owner: StoreIdentity
     store: ShardStore
@@ -239,9 +241,9 @@ class ShardView(NamedTuple):
 def shard_view(path: Path) -> Iterator[ShardView]:
     """Open a view of the store in the directory ``path``; the end of the block closes it.
 
-    It is a secondary instance of RocksDB: it takes no lock, writes nothing to the directory, and
-    shows what was written until it was opened. Raises ``StoreMissingError`` where there is none,
-    ``StoreCorruptError`` for one marked as damaged, and other ``StoreError``s.
+    The view is a secondary instance of RocksDB: it takes no lock, writes nothing to the directory,
+    and shows what was written until it was opened. Raises ``StoreMissingError`` if there is no
+    store, ``StoreCorruptError`` if it is marked as damaged, and other ``StoreError``s.
     """
     if not holds_a_store(path):
         raise StoreMissingError(path, "there is no store here")
@@ -255,7 +257,7 @@ def _opened(path: Path, directory: Path) -> ShardView:
     for _ in range(_TRIES - 1):
         try:
             return _opened_once(path, directory)
-        except StoreCorruptError as error:  # the owner may have deleted a file meanwhile
+        except StoreCorruptError as error:  # the owner may have deleted a file since
             logger.debug("opening the view again: %s", error)
     return _opened_once(path, directory)
 
@@ -291,7 +293,7 @@ class LocalShard(NamedTuple):
 
 
 def local_shards(settings: Settings, wanted: Sequence[int]) -> list[LocalShard]:
-    """Return the ``wanted`` shards, or all that are here; raise ``UsageError`` for missing ones."""
+    """Return the ``wanted`` shards, or all on this disk; raise ``UsageError`` for missing ones."""
     root = settings.state_path()
     shards = {
         int(match[1]): each

@@ -1,4 +1,4 @@
-"""The segment files of a worker: which exist, what they hold of which shard, how they are made.
+"""The segment files of a worker: which exist, which rows of each shard they have, their format.
 
 ::
 
@@ -7,8 +7,8 @@
 A file has rows of all shards of the worker, so the number of files grows with the entries and not
 with the shards. The store of each shard says which files have its entries, from the first sequence
 number without a gap. Later entries are in memory only, and are read from the store's rows when the
-shard is opened. Rows of a shard whose store does not name the file match nothing, and go when the
-file is merged.
+shard is opened. Look-ups ignore rows of a shard whose store does not name the file; the next merge
+drops them.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class SegmentOwner(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FiledShard(msgspec.Struct, frozen=True, array_like=True):
-    """All entries of a raw partition in some ranges of sequence numbers, rising and apart."""
+    """All entries of a raw partition in some ranges of sequence numbers, rising and separate."""
 
     partition: int
     ranges: list[tuple[int, int]]  # first and last
@@ -100,7 +100,7 @@ class StoredColumn(msgspec.Struct, frozen=True, array_like=True):
 class SegmentHead(msgspec.Struct, frozen=True, array_like=True):
     owner: SegmentOwner
     shards: list[FiledShard]
-    documents: int  # decidable ones
+    documents: int  # the number of decidable ones
     block_shift: int
     band_shift: int
     tag_distance: int
@@ -116,7 +116,7 @@ class SegmentHead(msgspec.Struct, frozen=True, array_like=True):
         return self.columns[-1].end
 
     def number(self, partition: int) -> int | None:
-        """Return the number that the rows of a shard have in the file."""
+        """Return the number by which rows of the file name a shard, None if it has none."""
         numbers = (n for n, each in enumerate(self.shards) if each.partition == partition)
         return next(numbers, None)
 
@@ -133,7 +133,7 @@ def write_segment(
     *,
     with_times: bool,
 ) -> Path:
-    """Write a file, all or nothing; its slots are numbers of ``shards``. Raises ``OSError``."""
+    """Write a file, all or nothing; slots are indexes of ``shards``. Raises ``OSError``."""
     layout, columns = columns_of(segment, with_times=with_times, shards=len(shards))
     arrays = {name: _little_endian(column) for name, column in columns.items()}
     stored = _placed(owner, shards, layout, arrays)
@@ -227,13 +227,13 @@ def _placed(
     layout: Layout,
     arrays: dict[str, Column],
 ) -> SegmentHead:
-    """Return the head with the place of each column, which depends on the head's own size."""
+    """Return the head with the offset of each column, which depends on the head's own size."""
     stored = [
         StoredColumn(
             name,
             array.dtype.str,
             list(array.shape),
-            2**63,  # as long as any place in MessagePack
+            2**63,  # as long as any offset in MessagePack
             xxhash.xxh3_64_intdigest(_bytes_of(array)),
         )
         for name, array in arrays.items()
@@ -260,20 +260,20 @@ def _bytes_of(array: Column) -> memoryview | bytes:
 logger = logging.getLogger(__name__)
 
 DIRECTORY: Final = "segments"
-FILE_DOCUMENTS: Final = 1 << 18  # new documents of a worker that are worth a file
+FILE_DOCUMENTS: Final = 1 << 18  # new documents of a worker for which a file is written
 
 FILE_BYTES_LIMIT: Final = 3 << 27
-"""The rough limit of a file; it bounds the memory and the time of a merge."""
+"""The approximate limit of a file; it bounds the memory and the time of a merge."""
 
 KEPT_SECONDS: Final = 300.0
-"""How long a file keeps the rows of a shard that is not open: it may come back or open late."""
+"""How long a file keeps rows of a shard that is not open, as it may come back or open late."""
 
 _SUFFIX: Final = ".segment"
 _WRITING: Final = ".writing"
 _LOCK: Final = "lock"
 _BUCKET_BYTES: Final = 6
 _MERGED_FILES: Final = 4
-_locks: Final[dict[Path, int]] = {}  # of this process, to its end
+_locks: Final[dict[Path, int]] = {}  # of this process, until it ends
 
 
 class SegmentFile(NamedTuple):
@@ -292,7 +292,7 @@ class FiledRange(NamedTuple):
 
 
 def segments_directory(shard: Path) -> Path:
-    """Return the directory of the segment files of the worker with the store in ``shard``."""
+    """Return the directory for segment files of the worker that has the store in ``shard``."""
     return shard.with_name(DIRECTORY)
 
 
@@ -303,11 +303,11 @@ def segment_paths(directory: Path) -> list[Path]:
 def documents_limit(scheme: BlockScheme) -> int:
     a_document = 2 + scheme.bits // 8 + scheme.all_buckets * _BUCKET_BYTES
     documents = max(FILE_BYTES_LIMIT // a_document, FILE_DOCUMENTS)
-    return min(documents, ROWS_LIMIT - FILE_DOCUMENTS)  # a file may be somewhat longer
+    return min(documents, ROWS_LIMIT - FILE_DOCUMENTS)  # a file may be slightly longer
 
 
 class WorkerSegments:
-    """The files of one worker. ``find`` and ``write`` are blocking, for any thread."""
+    """The segment files of one worker. ``find`` and ``write`` block; any thread may call them."""
 
     def __init__(
         self, directory: Path, owner: SegmentOwner, scheme: BlockScheme, *, with_times: bool = False
@@ -318,14 +318,14 @@ class WorkerSegments:
         self._owner = owner
         self._with_times = with_times
         self._lock = threading.Lock()
-        self._unread: list[Path] | None = None  # None: not listed yet
+        self._unread: list[Path] | None = None  # None: the directory is not listed yet
         self._seen: dict[int, float] = {}
         self._read_at = 0.0
 
     def find(
         self, partition: int, interrupted: threading.Event | None = None
     ) -> Mapping[int, SegmentFile]:
-        """Return the valid files by checksum, and delete others; raise ``InterruptedError``."""
+        """Return the valid files by checksum and delete the others; raise ``InterruptedError``."""
         with self._lock:
             self.note(partition)
             if self._unread is None:
@@ -353,7 +353,7 @@ class WorkerSegments:
             path.unlink(missing_ok=True)
 
     def _is_locked(self) -> bool:
-        """Return whether the files are this process's, until it ends."""
+        """Return whether this process has the lock on the files, which it keeps until its end."""
         path = self._directory / _LOCK
         if path in _locks:
             return True
@@ -377,7 +377,7 @@ class WorkerSegments:
         return SegmentFile(path, head, head.checksum, map_segment(path, head, self.scheme))
 
     def write(self, rows: Rows, shards: Sequence[FiledShard]) -> SegmentFile:
-        """Write a file; the slots of ``rows`` are numbers of ``shards``. Raises ``OSError``."""
+        """Write a file; the slots of ``rows`` are indexes of ``shards``. Raises ``OSError``."""
         self._directory.mkdir(parents=True, exist_ok=True)
         if not self._is_locked():
             raise OSError(f"{self._directory}: another process has it")
@@ -391,18 +391,18 @@ class WorkerSegments:
         return file
 
     def delete(self, file: SegmentFile) -> None:
-        """Delete a file; where it is mapped, it can be read on."""
+        """Delete a file; it stays readable where it is mapped."""
         if self.files.pop(file.checksum, None) is not None:
             file.path.unlink(missing_ok=True)
 
     # ---- which files to merge, on the event loop
 
     def note(self, partition: int) -> None:
-        """Note that a shard is here."""
+        """Note that this worker has a shard."""
         self._seen[partition] = time.monotonic()
 
     def is_settled(self, file: SegmentFile, here: Collection[int]) -> bool:
-        """Whether no shard of the file, but those that are ``here``, may want its rows again."""
+        """Whether no shard of the file, apart from those ``here``, may want its rows again."""
         before = time.monotonic() - KEPT_SECONDS
         return all(
             each.partition in here or self._seen.get(each.partition, self._read_at) < before
@@ -410,10 +410,10 @@ class WorkerSegments:
         )
 
     def to_merge(self, documents: Mapping[int, int]) -> Sequence[SegmentFile]:
-        """Return files of similar size that should become one, () for none.
+        """Return files of similar size to merge into one, () for none.
 
         ``documents`` are those in the index, by checksum of the files that may be merged. A file
-        that is mostly of shards that left, or of what has expired, is merged alone.
+        that mostly has rows of shards that left, or expired rows, is merged alone.
         """
         sizes = sorted(documents.values())
         files = [self.files[each] for each in sorted(documents, key=documents.__getitem__)]
@@ -435,7 +435,7 @@ class FiledClaim(NamedTuple):
 
 
 class ShardSegments:
-    """What the files have of one shard. ``tail`` has other entries until they are in the index."""
+    """What the files have of one shard; ``tail`` has its other entries until they are indexed."""
 
     def __init__(self, files: WorkerSegments, partition: int) -> None:
         self.files = files
@@ -451,10 +451,10 @@ class ShardSegments:
         expired_before: int = 0,
         interrupted: threading.Event | None = None,
     ) -> None:
-        """Find what files have of the shard; nothing after a gap counts.
+        """Find which files have entries of the shard; nothing after a gap counts.
 
-        ``filed`` is what the store has recorded, which cannot be right beyond ``highest``, its
-        highest sequence number. Entries below ``expired_before`` need no file.
+        ``filed`` are the ranges that the store has recorded; they cannot be right above
+        ``highest``, its highest sequence number. Entries below ``expired_before`` need no file.
         """
         self.claims, self.next = [], 0
         files = self.files.find(self.partition, interrupted)
@@ -472,7 +472,7 @@ class ShardSegments:
             self.next = last + 1
 
     def ranges_in(self, files: Collection[SegmentFile], after: int = 0) -> list[tuple[int, int]]:
-        """Return what some files have from sequence number ``after`` on, adjacent ranges joined."""
+        """Return the ranges in some files from ``after`` on, with adjacent ranges joined."""
         checksums = {each.checksum for each in files}
         ranges: list[tuple[int, int]] = []
         for first, last, file in self.claims:
@@ -485,7 +485,7 @@ class ShardSegments:
         return ranges
 
     def taken(self, file: SegmentFile, ranges: Iterable[tuple[int, int]]) -> None:
-        """Claim ranges in a new file."""
+        """Record that a new file has these ranges."""
         claims = [*self.claims, *(FiledClaim(*each, file) for each in ranges)]
         self.claims = sorted(claims, key=lambda each: each.first)
         self.next = max(self.next, self.claims[-1].last + 1)

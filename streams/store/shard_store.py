@@ -1,15 +1,15 @@
 """The state of one shard in RocksDB; ``streams.store.shard_directory`` opens it.
 
-**A commit is one batch**: after a crash all of it is there or none. The operating system has it
-before ``commit`` returns, so it survives kill -9. It includes the number of entries, because
-RocksDB cannot count without reading.
+**A commit is one batch**: after a crash the store has all of it or nothing. The operating system
+has the batch before ``commit`` returns, so it survives kill -9. It includes the number of entries,
+because RocksDB cannot count without reading.
 
-**No commit is missing.** RocksDB does not notice every lost file: without a write-ahead log, or the
-end of the manifest, commits in the middle can be missing. So each commit writes a row with its
-number and deletes the row before. Two such rows mean that the commits between them are missing.
+**No commit is missing.** RocksDB does not notice every lost file: if a write-ahead log or the end
+of the manifest is lost, commits in the middle can be missing. So each commit writes a row with its
+number and deletes the row before. If there are two such rows, the commits between them are missing.
 
-**An entry is written once.** An entry whose sequence number is already there is skipped: without
-transactions, a commit just before a crash may be repeated.
+**An entry is written once.** An entry whose sequence number already exists is skipped, because
+without transactions a commit just before a crash may be repeated.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ from streams.store.shard_segments import FiledRange, ShardSegments
 _Raw = ParamSpec("_Raw")
 _Result = TypeVar("_Result")
 
-IDS_MADE: Final = 1000  # entries per step of ``make_ids``
+IDS_MADE: Final = 1000  # entries per call of ``make_ids``
 
 _JOINED_SCANS: Final = 4
 _LAST: Final = (1 << 64) - 1
@@ -77,15 +77,15 @@ _END: Final = ENTRIES.bounds[1]
 
 
 class ShardStore:
-    """An ``EntryStore`` for one thread at a time. Any method may raise ``StoreError``."""
+    """An ``EntryStore`` for one thread at a time. Every method may raise ``StoreError``."""
 
     def __init__(self, store: RowStore, bits: int) -> None:
         """Use an open store of this shard; ``bits`` is the width of a fingerprint."""
-        self.segments: ShardSegments | None = None  # none until the segment files were looked for
+        self.segments: ShardSegments | None = None  # None until the segment files were searched
         self.progress_refused = 0
-        """Changelog progress records that were refused because they would have gone back."""
+        """The number of changelog progress records that were refused because they would go back."""
         self.late: list[bytes] = []
-        """Keys of changelog records that came too late, for the owner's next commit to end."""
+        """Keys of changelog records that came too late; the owner's next commit ends them."""
         self._writer = NO_WRITER
         self._end = 0
         self._store = store
@@ -99,7 +99,7 @@ class ShardStore:
         self._count = 0 if count is None else self._decoded(codec.decode_number, count)
         last = store.last_key_between(*ENTRIES.bounds)
         self._highest = -1 if last is None else self._decoded(ENTRIES.number, last)
-        self._ids_before = self._read_ids_before()  # ids of entries below it have rows
+        self._ids_before = self._read_ids_before()  # entries below it have rows by id
         self._commits = self._last_commit()
         row = store.get(codec.PROGRESS_KEY)
         self._row = ProgressRow() if row is None else self._decoded(codec.decode_progress, row)
@@ -155,7 +155,7 @@ class ShardStore:
         return self._ids_before > _LAST
 
     def make_ids(self, limit: int = IDS_MADE) -> bool:
-        """Make and store the next rows by id (5 ms); return whether each id has one."""
+        """Write the next rows by id (5 ms); return whether every entry has one."""
         if self.ids_ready:
             return True
         after = ENTRIES.key(max(self._ids_before, self._row.expired_before))
@@ -192,14 +192,14 @@ class ShardStore:
         return [self._decoded(GONE.number, key) for key, _ in each_row(self._store, bounds)]
 
     def filed(self) -> list[FiledRange]:
-        """Return which segment files have the entries of this shard."""
+        """Return the segment files that have entries of this shard, with their ranges."""
         return [
             FiledRange(*self._decoded(codec.decode_filed, key, value))
             for key, value in each_row(self._store, codec.FILED.bounds)
         ]
 
     def set_filed(self, claims: Iterable[FiledRange], without: Iterable[int] = ()) -> None:
-        """Record which segment files have the entries; no file has those of ``without``."""
+        """Record which segment files have the entries; no file has the entries in ``without``."""
         batch = self._store.batch()
         for each in self.filed():
             batch.delete(codec.FILED.key(each.first))
@@ -224,7 +224,7 @@ class ShardStore:
         return self._row.changelog_offset
 
     def write_at(self, writer: bytes, end: int) -> None:
-        """Let commits say where they expect their records: behind all that was read.
+        """State in later commits at which offset each record is expected: after all records read.
 
         ``writer`` names this opening of the shard; everything before ``end`` was read.
         """
@@ -237,7 +237,7 @@ class ShardStore:
 
     @property
     def place(self) -> Place:
-        """Where the next commit is expected in the changelog."""
+        """The offset at which the next commit is expected in the changelog."""
         if not self._writer:
             return Place()
         offset = max(self._end, self._row.changelog_offset)
@@ -255,8 +255,8 @@ class ShardStore:
     def prints(self, bands: int = 0, after: int = -1) -> Iterator[EntryPrints]:
         """Yield the prints of decidable entries whose sequence numbers are above ``after``.
 
-        They come in log order, at most 65,536 at a time, because an index sorts larger parts once
-        less. ``bands`` is the number of bands in a sketch.
+        They come in log order, at most 65,536 at a time; larger parts save an index one sorting.
+        ``bands`` is the number of bands in a sketch.
         """
         parts: list[EntryPrints] = []
         first = max(after + 1, self._row.expired_before)
@@ -277,7 +277,7 @@ class ShardStore:
 
     @property
     def _entry_range(self) -> tuple[bytes, bytes]:
-        """The keys of live entries; expired ones may not be deleted yet."""
+        """The keys of entries that have not expired; expired ones may still exist."""
         return ENTRIES.key(self._row.expired_before), _END
 
     # ---- writing
@@ -287,7 +287,7 @@ class ShardStore:
     ) -> StoreChange:
         """Return the changes of a commit, without writing them.
 
-        Entries below ``expired_before`` expire; a few thousand leave the store per commit.
+        Entries below ``expired_before`` expire; each commit deletes a few thousand of them.
         """
         blocks = [entry_block(each) for each in entries]
         try:
@@ -312,7 +312,7 @@ class ShardStore:
         )
 
     def write(self, change: StoreChange, progress: StoredProgress) -> None:
-        """Write a commit; its changelog records are behind all that were read before."""
+        """Write a commit, whose changelog records come after all that were read before."""
         if 0 < progress.changelog_offset <= self.changelog_offset:
             raise self._store.damaged(
                 f"a commit ends at offset {progress.changelog_offset} of the changelog, which was "
@@ -338,13 +338,13 @@ class ShardStore:
         removal: Removal | None = None,
         written: Sequence[Written] = (),
     ) -> None:
-        """Write what was read from the changelog, all or nothing."""
+        """Write the contents of changelog records, all or nothing."""
         change = StoreChange(blocks, removal or Removal((), ()), written=written)
         before = max(self.expired_before, progress.expired_before)
         self._write(change, codec.encode_progress(replace(progress, expired_before=before)))
 
     def mark_damaged(self, damage: StoreCorruptError) -> None:
-        """Make the next opening begin with an empty store, which the changelog fills."""
+        """Make the next opening begin with an empty store, which is filled from the changelog."""
         self._store.damaged(damage.what)
 
     def close(self) -> None:
@@ -377,7 +377,7 @@ class ShardStore:
         self._row = row
 
     def _last_commit(self) -> int:
-        """Return the number of the last commit, 0 where there is none."""
+        """Return the number of the last commit, 0 if there is none."""
         numbers = [
             self._decoded(codec.COMMITS.number, key)
             for key, _ in each_row(self._store, codec.COMMITS.bounds)
@@ -422,7 +422,7 @@ class ShardStore:
     def _decoded(
         self, decode: Callable[_Raw, _Result], *raw: _Raw.args, **named: _Raw.kwargs
     ) -> _Result:
-        """Decode keys or values; mark the store as damaged where that fails."""
+        """Decode keys or values; mark the store as damaged if that fails."""
         try:
             return decode(*raw, **named)
         except codec.StateDecodeError as error:

@@ -1,6 +1,6 @@
 """Acquisition: how long each phase takes from a move of a shard until its first output.
 
-Nothing is done per document: a shard that has its line costs one comparison a commit.
+No work is done per document: a shard whose log line is written costs one comparison per commit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class Acquisitions:
-    """The acquisitions of one worker: a log line and metrics of each that is over."""
+    """The acquisitions of one worker; each finished one gives a log line and metrics."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Acquisitions:
         self._unfinished: list[Shard] = []
 
     def rebalance_began(self) -> None:
-        """Note what this worker sees of a rebalance before its next assignment."""
+        """Note that this worker sees the start of a rebalance before its next assignment."""
         if self._began_at is None:
             self._began_at = self._now()
 
@@ -44,21 +44,21 @@ class Acquisitions:
         return Acquisition(self._began_at, self._now)
 
     def reopened(self) -> Acquisition:
-        """Return that of a shard which opens again after an error that this worker sees now."""
+        """Return the acquisition of a shard that opens again after an error noticed now."""
         return Acquisition(self._now(), self._now)
 
     def opened(self, shard: Shard) -> None:
-        """Follow a shard that takes part in the session from now on."""
+        """Measure a shard that takes part in the session from now on."""
         shard.acquisition.ended(AcquisitionPhase.SESSION)
         self._unfinished.append(shard)
 
     def step(self) -> None:
-        """Note which phases have ended by now; called after each step of a stage."""
+        """Note which phases have ended; called after each step of a stage."""
         if self._unfinished:
             self._unfinished = [shard for shard in self._unfinished if not self._finish(shard)]
 
     def _finish(self, shard: Shard) -> bool:
-        """Return whether there is nothing more to follow."""
+        """Return whether there is nothing more to measure."""
         participant, acquisition = self._participant, shard.acquisition
         if not shard.is_open:
             return True
@@ -85,7 +85,7 @@ class Acquisitions:
 
 
 def _has_no_output(shard: Shard) -> bool:
-    """Return whether all raw records that there are were put out before this worker came."""
+    """Return whether all raw records were output before this worker got the shard."""
     queue, owned = shard.queue, shard.owned
     if owned is None or not queue.is_at_end or queue.messages:
         return False
@@ -93,7 +93,7 @@ def _has_no_output(shard: Shard) -> bool:
 
 
 def _described(seconds: dict[AcquisitionPhase, float]) -> str:
-    """Return the phases for the log; that of the rebalance also if it is unknown."""
+    """Return the phases for the log; this includes the rebalance even if its time is unknown."""
     phases = [f"{phase} {took:.3f}" for phase, took in seconds.items()]
     if AcquisitionPhase.REBALANCE not in seconds:
         phases.insert(0, f"{AcquisitionPhase.REBALANCE} unknown")

@@ -1,8 +1,8 @@
-"""The Faust app: four agents, one per stage of the pipeline, that channels wake.
+"""The Faust app: four agents, one per stage of the pipeline; channels wake them.
 
 Faust provides agents, their supervision, and the life cycle of a worker. It has no Kafka client
-here: its consumer costs 65 to 100 µs a record, and it commits offsets without waiting for its sends
-(docs/architecture.md).
+here, because its consumer costs 65 to 100 µs per record and commits offsets without waiting for its
+sends (docs/architecture.md).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TICK_SECONDS: Final = 1.0
 
 
 class _Boot(BootStrategy):
-    """Starts agents and no Kafka clients."""
+    """Starts agents, but no Kafka clients."""
 
     enable_kafka = False
 
@@ -90,7 +90,7 @@ def add_agents(app: WorkerApp, channels: Channels, pipeline: Pipeline) -> None:
     app.agent(channels.commit, name="commit")(agent(pipeline.commit))
 
     async def begin() -> None:
-        # Without Faust's consumer nothing else resumes it, and until then every send waits.
+        # Without Faust's consumer nothing else resumes the app, and every send would wait for that.
         app.flow_control.resume()
         await pipeline.open()
 

@@ -1,10 +1,11 @@
-"""Assignment: opens a shard when the group assigns its partition, and closes it when it is revoked.
+"""Assignment: opens a shard when the group assigns its partition, and closes it on revocation.
 
-The steps of opening: the group's offset, which the broker returns only when no older owner can
-commit any more; the changelog; the store; the index; the first progress of a new shard. Then a
-*session* of the log begins with all filled shards: the worker reads the log from the earliest
-position that they have committed. Each shard opens by itself, so an error of one does not stop the
-others. Nothing is cancelled: each step checks first whether its shard was closed.
+These are the steps of opening a shard: get the group's offset, which the broker returns only when
+no older owner can commit any more; read the changelog; open the store; fill the index; commit the
+first progress of a new shard. Then a *session* of the log begins with all filled shards: the worker
+reads the log from the earliest position that they have committed. Shards open independently, so an
+error of one does not stop the others. No step is cancelled; instead, each step first checks whether
+its shard was closed.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from streams.worker.standbys import Standbys
 logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 1.0
-_UNSTABLE_SECONDS: Final = 0.05  # between requests of an offset that is in an open transaction
+_UNSTABLE_SECONDS: Final = 0.05  # between requests for an offset that is in an open transaction
 _UNSTABLE_LINE_SECONDS: Final = 60.0
-_TOGETHER_SECONDS: Final = 2.0  # a session waits so long for opening shards: it reads the log again
+# How long a session waits for opening shards, because it reads the log again.
+_TOGETHER_SECONDS: Final = 2.0
 _LOOK_SECONDS: Final = 0.02
 _OPENED_TOGETHER: Final = 4  # how many shards open at once; each reads its changelog in a thread
 _PASSING: Final = (BrokerUnavailableError, AbortedError, FencedError, StaleGenerationError)
@@ -43,10 +45,10 @@ _PASSING: Final = (BrokerUnavailableError, AbortedError, FencedError, StaleGener
 
 
 class AssignmentEvents(NamedTuple):
-    """What the rest of the worker does when shards open and close.
+    """Callbacks to the rest of the worker when shards open and close.
 
-    ``prepare_leader`` runs before a session in which this worker may lead; ``on_session`` gets the
-    log offset to read from; ``begin`` gets new shards, whose first progress must be committed;
+    ``prepare_leader`` runs before a session in which this worker may lead. ``on_session`` gets the
+    log offset to read from. ``begin`` gets new shards, whose first progress must be committed.
     ``without`` waits until no commit has any of the shards.
     """
 
@@ -67,7 +69,7 @@ class _Cluster(NamedTuple):
 
 
 class Assignment:
-    """The shards of one worker, on the event loop; only ``shards`` maps them by raw partition."""
+    """The shards of one worker, on the event loop; no other mapping by raw partition exists."""
 
     def __init__(
         self,
@@ -87,7 +89,8 @@ class Assignment:
         self._member, self._log = clients.member, clients.log
         self._index, self._stores = clients.index, clients.stores
         self._committer = clients.committer
-        self._unknown = self._settled = 0  # commits of unknown outcome, and how many have ended
+        # Commits of unknown outcome, and how many of them have ended.
+        self._unknown = self._settled = 0
         self._standbys = standbys
         self._metrics = metrics
         self._acquisitions = acquisitions
@@ -107,7 +110,7 @@ class Assignment:
 
     @property
     def ready(self) -> bool:
-        """Whether partitions are assigned, all are open, and the log is read to its end."""
+        """Whether partitions are assigned, all shards are open, and the log is read to its end."""
         return self.assigned_once and not self.opening and self._participant.caught_up
 
     # ---- changes of the group
@@ -127,14 +130,14 @@ class Assignment:
 
     def _assign(self, partition: int, acquisition: Acquisition) -> Shard:
         known = self.shards.get(partition)
-        if known is not None:  # the group assigns it again without having revoked it
+        if known is not None:  # the group assigns the partition again without a revocation
             self.close_shard(known, "its partition is assigned again")
         self._number += 1
         shard = self.shards[partition] = Shard(partition, self._number, acquisition)
         return shard
 
     def revoked(self, partitions: Iterable[int]) -> Awaitable[None]:
-        """Close shards at once; await the result until no commit has any of them."""
+        """Close shards at once; the result waits until no commit has any of them."""
         return self._events.without(self._close_all(partitions, "the group moves its partition"))
 
     def lost(self, partitions: Iterable[int]) -> None:
@@ -147,11 +150,11 @@ class Assignment:
             self.close_shard(shard, why)
         self._note()
         if self.shards:
-            self._events.on_revoked()  # a worker that led so far now sends its reports
+            self._events.on_revoked()  # a worker that was the leader now sends its reports
         return closed
 
     def reopen(self, shards: Iterable[Shard], why: FirstseenError) -> None:
-        """Replace shards of which it is unknown what is committed."""
+        """Replace shards whose committed state is unknown."""
         partitions = [
             shard.partition for shard in shards if self.shards.get(shard.partition) is shard
         ]
@@ -234,7 +237,7 @@ class Assignment:
                 await self._settle()
                 cluster = cluster or await self._ask(partitions)
                 committed = await self._member.committed(partitions)
-                # Everything that earlier owners committed is before this offset.
+                # Everything that earlier owners have committed is before this offset.
                 log_end = (await self._log.offsets())[1]
             except _PASSING as error:
                 logger.warning("shards are not open yet: %s", error)
@@ -265,7 +268,7 @@ class Assignment:
     async def _settle(self) -> None:
         """Wait until commits of unknown outcome have ended in all partitions.
 
-        Their markers may be in the group's offsets before they are in the changelog.
+        Their markers may be visible in the group's offsets before they are in the changelog.
         """
         if (unknown := self._unknown) > self._settled:
             await self._committer.open()
@@ -301,7 +304,7 @@ class Assignment:
     async def _fill(self, shard: Shard, cluster: _Cluster, committed_next: int) -> None:
         chain = Chain(self._topic, cluster.topic_id, shard.partition)
         for earlier in [each for each in self._closing if each.partition == shard.partition]:
-            if earlier is not shard:  # the shard itself may be closed by now
+            if earlier is not shard:  # the shard itself may be closed now
                 await earlier.released()
         async with self._threads:
             if not self._is_wanted(shard):
@@ -333,7 +336,7 @@ class Assignment:
     def _progress(
         self, store: ShardStore, chain: Chain, cluster: _Cluster
     ) -> tuple[Progress, bool]:
-        """Return where a shard continues, and whether that must be committed first."""
+        """Return where a shard continues, and whether this must be committed first."""
         stored = store.progress()
         if stored is not None and stored.progress.chain == chain:
             return stored.progress, False
@@ -394,7 +397,7 @@ class Assignment:
         partitions = {shard.partition for shard in joining} | self._participant.shards.keys()
         if LEADING_SHARD in partitions:
             await self._events.prepare_leader()
-        # No await from here on, so that nothing changes while shards join.
+        # There is no await from here on, so nothing changes while shards join.
         adding, self._joining = self._joining, []
         added = [add() for add in adding]
         self._standbys.stores.before_session(start)
@@ -419,8 +422,9 @@ class Assignment:
     async def _begin_new(self, new: Sequence[Shard]) -> None:
         """Request a first commit for new shards, before any document of them is in the log.
 
-        Their position is that of shard 0 now; the leader trims the log only to positions that are a
-        minute old. The settings of an index are those of shard 0, so the others wait for it.
+        They take the current position of shard 0; this is safe, because the leader trims the log
+        only to positions that are a minute old. The settings of an index are those in shard 0, so
+        the other shards wait for it.
         """
         claim = await self._index.claim()
         if claim is None and all(shard.partition != LEADING_SHARD for shard in new):
@@ -440,7 +444,7 @@ class Assignment:
         self._events.begin(shard for shard in new if self._is_wanted(shard))
 
     def _own(self, shard: Shard) -> bool:
-        """Own a shard from this session on; return false if its standby is gone."""
+        """Own a shard from this session on; return False if its standby no longer exists."""
         progress = shard.progress
         assert progress is not None
         if shard.is_standby:

@@ -1,8 +1,8 @@
-"""What a worker needs from Kafka and its disk, as narrow protocols.
+"""Narrow protocols of what a worker needs from Kafka and its disk.
 
-``streams.kafka`` implements them with librdkafka's clients, the simulator with simulated ones. All
-decisions are made above, on one event loop; an adapter only polls, produces and hands over.
-Callbacks run on that loop, in the order of what happened.
+``streams.kafka`` implements them with librdkafka's clients, the simulator with simulated ones. The
+worker makes all decisions on one event loop; an implementation only polls, produces and passes
+records on. Callbacks run on that event loop, in the order of the events.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class GroupMember(Protocol):
     def read(self, partition: int, offset: int, reading: int) -> None:
         """Read an owned partition from an offset; its records carry the number ``reading``.
 
-        An earlier reading of the partition ends. No effect if it is not owned any more.
+        An earlier reading of the partition ends. The call has no effect if the partition is no
+        longer owned.
         """
 
     def stop(self, partition: int) -> None:
@@ -45,26 +46,26 @@ class GroupMember(Protocol):
         """Stop or resume fetching partitions; records fetched already may still come."""
 
     def take(self) -> Fetched | None:
-        """Return the next fetched records, or None; the member then fetches that much more."""
+        """Return the next fetched records, or None; the member then fetches as many more."""
 
     def gather(self, seconds: float) -> None:
-        """Fetch again only after so many seconds, so that more records come together."""
+        """Wait ``seconds`` before the next fetch, so that more records come together."""
 
     async def metadata(self) -> bytes: ...
 
     async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
         """Return the group's committed offsets; -1 if a partition has none.
 
-        A partition with offsets in an open transaction is left out: request it again. Once a member
-        has the offset of its partition, no earlier owner can commit any more. Raises
+        A partition with offsets in an open transaction is left out; the caller requests it again.
+        Once a member has the offset of its partition, no earlier owner can commit any more. Raises
         ``UnansweredError``, ``BrokerRefusedError``.
         """
 
     async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:
         """Commit offsets outside of a transaction, with ``note`` as metadata.
 
-        Raises ``StaleGenerationError`` when the group has rebalanced without this member,
-        ``AbortedError`` when it may be tried again, ``UnansweredError`` when the outcome is
+        Raises ``StaleGenerationError`` if the group has rebalanced without this member,
+        ``AbortedError`` if the commit may be tried again, ``UnansweredError`` if the outcome is
         unknown.
         """
 
@@ -81,7 +82,7 @@ class PartitionReader(Protocol):
     def open(
         self, filled: Callable[[], object], failed: Callable[[FirstseenError], object]
     ) -> None:
-        """Begin on the running loop; ``filled`` is called when there is something to take.
+        """Begin on the running event loop; ``filled`` is called when there are records to take.
 
         ``failed`` is called with ``LogCutError`` or ``TopicGoneError``, after which ``seek`` begins
         again, or with the error that ended the reader.
@@ -114,7 +115,7 @@ class RecordAppender(Protocol):
 
 
 class OutputCommitter(Protocol):
-    """Commits outputs, changelog records and raw offsets: all or none, if the broker can."""
+    """Commits outputs, changelog records and raw offsets: all or none if the broker can do this."""
 
     async def open(self) -> None:
         """Fence an earlier process with this worker's transactional id."""
@@ -129,17 +130,17 @@ class OutputCommitter(Protocol):
     ) -> dict[int, int]:
         """Commit records, and by raw partition the next offset to read, with ``note`` as metadata.
 
-        Returns by changelog partition the offset after the last of ``records`` there. Where another
-        one is expected in ``ends``, no raw offset is committed: another worker has written, too.
-        Raises the errors of ``streams.kafka.errors``.
+        Returns by changelog partition the offset after the last of ``records`` there. If this
+        offset is not the one in ``ends``, no raw offset is committed for that partition, because
+        another worker has written there too. Raises the errors of ``streams.kafka.errors``.
         """
 
     async def close(self) -> None:
-        """Drop the client after the running commit."""
+        """Release the client after the running commit."""
 
 
 class IndexAdmin(Protocol):
-    """Queries and care of the index; each may raise ``FirstseenError``."""
+    """Queries and maintenance of the index; each may raise ``FirstseenError``."""
 
     async def topic_id(self) -> str: ...
     async def partitions(self) -> int: ...
@@ -148,14 +149,14 @@ class IndexAdmin(Protocol):
     async def note_members(self) -> None: ...
 
     async def members(self) -> dict[str, str]:
-        """Return the names of all workers in the group, each with its id there."""
+        """Return the names of all workers in the group, each with its member id."""
 
     async def abort_left_open(self, partitions: Iterable[int]) -> None: ...
     async def delete_before(self, offset: int) -> None: ...
 
 
 class StoreOpener(Protocol):
-    """Opens the stores of shards with everything that is committed; blocking."""
+    """Opens the stores of shards with everything that is committed; the calls block."""
 
     def open(self, partition: int, committed_next: int, interrupted: threading.Event) -> ShardStore:
         """Raises ``InterruptedError`` soon after ``interrupted`` is set, and ``FirstseenError``."""
@@ -163,7 +164,7 @@ class StoreOpener(Protocol):
     def measure(self) -> None: ...
 
     def recoveries(self) -> Mapping[int, Recovery]:
-        """Return the recovery state of each shard that was opened here; from any thread."""
+        """Return the recovery state of each shard that was opened; any thread may call this."""
 
 
 Deliver = Callable[[int, LoggedBatch], Awaitable[None]]
@@ -171,10 +172,10 @@ Deliver = Callable[[int, LoggedBatch], Awaitable[None]]
 
 
 class ChangelogClient(Protocol):
-    """Follows partitions of the changelog as their owners commit."""
+    """Reads partitions of the changelog as their owners commit."""
 
     def begin(self, failed: Callable[[FirstseenError], object]) -> None:
-        """Begin to deliver; ``failed`` is called with the error that ended the follower."""
+        """Begin to deliver; ``failed`` is called with the error that ended the client."""
 
     async def close(self) -> None: ...
     def follow(self, partition: int, offset: int) -> None: ...
@@ -183,14 +184,14 @@ class ChangelogClient(Protocol):
         """Stop reading a partition; nothing more of it is delivered."""
 
     async def end(self, partition: int, seconds: float) -> int:
-        """Return the end of what is committed to a partition; raises ``UnansweredError``."""
+        """Return the end of the committed records of a partition; raises ``UnansweredError``."""
 
     async def reach(self, partition: int, offset: int, seconds: float) -> bool:
-        """Wait until everything before an offset is delivered; return false after a time-out."""
+        """Wait until everything before an offset is delivered; return False after a time-out."""
 
     @property
     def lag(self) -> int:
-        """Committed records that are not read yet, as far as known."""
+        """The number of committed records that are not read yet, as far as known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""Commit: writes what is decided, in one transaction per cycle for all shards of a worker.
+"""Commit: writes decided documents, in one transaction per cycle for all shards of a worker.
 
 A transaction holds the outputs, the changelog records (new entries and progress), and the raw
 offsets of every shard in it. The offsets carry the generation of the group, so the coordinator
-refuses commits for partitions that others own by now. Nothing here waits for a shard that opens or
-closes; if one closes during a commit, the rest of the cycle skips it.
+refuses commits for partitions that others own now. No step waits for a shard that opens or closes;
+if a shard closes during a commit, the rest of the cycle skips it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SHARDS_TOGETHER: Final = 50
-"""Shards that are looked at, or written, without a turn of the event loop."""
+"""Shards that are checked or written before the event loop gets a turn."""
 
 _MILLISECONDS: Final = 1000
 _ABORTS_LIMIT: Final = 10
@@ -47,7 +47,7 @@ _POSITION_SECONDS: Final = 10.0
 """How often shards without outputs commit their log position, so that the log can be trimmed."""
 _STALE_WAIT_SECONDS: Final = 0.05
 _COMMITS_GATHERED: Final = 50.0
-"""With more outputs a second, a commit waits for others, because each costs a dozen requests."""
+"""With more outputs per second, a commit waits for others, as each costs a dozen requests."""
 
 
 class OutputObserver(Protocol):
@@ -58,7 +58,7 @@ class OutputObserver(Protocol):
 
 
 class Observers(NamedTuple):
-    """Who sees what the worker does; ``on_bucket`` gets the size of a document's fullest bucket."""
+    """Who observes the worker; ``on_bucket`` gets the size of a document's fullest bucket."""
 
     metrics: Metrics
     recent: OutputObserver
@@ -73,7 +73,7 @@ class _ShardCommit(NamedTuple):
 
 
 def _is_in_place(expected: int | None, end: int | None) -> bool:
-    """Return whether the records of a shard are where it expected them; else they do not count."""
+    """Return whether a shard's records are at the expected offset; otherwise they do not count."""
     return expected in {None, end}
 
 
@@ -85,7 +85,7 @@ def _displaced(expected: int | None, shard: Shard) -> UnansweredError:
 
 
 class CommitEvents(NamedTuple):
-    """``on_unknown`` gets shards to reopen: it is unknown what of them is committed or stored.
+    """``on_unknown`` gets shards to reopen, because their committed or stored state is unknown.
 
     ``on_rebalance``: Kafka refused a commit because the group rebalances.
     """
@@ -172,7 +172,7 @@ class OutputCommits:
                 self._participant.version,
             )
         if not all(each.shard.is_open or each.shard.is_opening for each in commits):
-            return True  # a shard was closed meanwhile
+            return True  # a shard was closed since
         if self._traces is not None:
             self._traces.decided((at, following - 1) for at, following in batch.offsets.items())
         counts = batch.counts()
@@ -203,7 +203,7 @@ class OutputCommits:
         return True
 
     async def _prepared(self) -> list[_ShardCommit]:
-        """Return what can be committed of each shard now, in slices."""
+        """Return what each shard can commit now; the event loop gets turns in between."""
         positions = time.monotonic() - self._positions_at >= _POSITION_SECONDS
         if positions:
             self._positions_at = time.monotonic()
@@ -240,7 +240,7 @@ class OutputCommits:
         counts: Mapping[str, int],
         ends: Mapping[int, int],
     ) -> None:
-        """Apply a successful commit to shards that are not closed."""
+        """Apply a successful commit to the shards that are still open."""
         self._aborts = 0
         self._metrics.transaction(TransactionOutcome.COMMITTED)
         self._metrics.internal_bytes("changelog", batch.changelog_bytes)
@@ -268,7 +268,7 @@ class OutputCommits:
         try:
             shard.store.write(change, self._stored(commit, ends))
         except StoreCorruptError as error:
-            # The other shards are committed too, and continue.
+            # The other shards are committed too and continue.
             self._events.on_unknown([shard], error)
             return
         if shard.is_opening:
@@ -295,7 +295,7 @@ class OutputCommits:
         )
 
     async def _note_abort(self, error: FirstseenError) -> None:
-        # The broker also fences a transaction that took too long; the id is still this worker's.
+        # The broker also fences a transaction that took too long; this worker still owns its id.
         self._metrics.transaction(TransactionOutcome.ABORTED)
         self._aborts += 1
         logger.warning("a transaction was aborted, try %d: %s", self._aborts, error)
@@ -304,7 +304,7 @@ class OutputCommits:
         await asyncio.sleep(_ABORTED_WAIT_SECONDS)
 
     async def _note_stale(self, error: FirstseenError) -> None:
-        """Take the present generation's metadata, or wait until the group has rebalanced."""
+        """Take the current generation's metadata, or wait until the group has rebalanced."""
         self._metrics.transaction(TransactionOutcome.FENCED)
         before, self.metadata = self.metadata, await self._member.metadata()
         if self.metadata == before:

@@ -1,8 +1,8 @@
 """Consume: fetched raw records become batches, within limits.
 
 Fetched records wait in the queues of shards (``timestamp_merge``). The fingerprint stage takes a
-batch when it is free, unless too much is in flight; then nothing is fetched until half of that is
-written.
+batch when it is free, unless too many records are in flight; then nothing is fetched until half of
+them are written.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ logger = logging.getLogger(__name__)
 
 # ---- Batch pace: a fast stream comes in fewer, larger batches; a slow one is not delayed
 #
-# A batch of any size costs some milliseconds and several requests, and each partition in it costs a
-# packet or a request. So batches of many partitions are gathered for longer.
+# Each batch costs some milliseconds and several requests, and each partition in it costs a packet
+# or a request. So batches of many partitions are gathered for longer.
 
 GATHER_SECONDS: Final = 0.02  # the shortest time between two batches of a fast stream
 GATHER_SECONDS_MAX: Final = 0.08
-PARTITION_SECONDS: Final = 0.01  # the same per partition in the batch, within the two limits above
+PARTITION_SECONDS: Final = 0.01  # the same per partition in the batch, between the two limits above
 
 _FAST: Final = 300.0  # records per second above which a stream is fast
 
@@ -40,7 +40,7 @@ _MEMORY_SECONDS: Final = 0.25  # the rate is a mean over about this time
 
 
 class BatchPace:
-    """``fast``: records per second above which batches are gathered."""
+    """Decides when a batch may begin; above ``fast`` records per second they are gathered."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic, *, fast: float = _FAST) -> None:
         self._now = now
@@ -70,8 +70,8 @@ class BatchPace:
 
 _BATCH_BYTES = 4 * 1024 * 1024
 _TURNED_BACK_SECONDS = 10.0
-"""How long a partition may have lower offsets than were read before, until that is an error; longer
-than it takes to see that its topic was created again."""
+"""How long a partition may have lower offsets than were already read before this is an error. It
+takes less time to notice that its topic was created again."""
 
 
 class TopicRecreatedError(FirstseenError):
@@ -155,17 +155,17 @@ class Intake:
             self._wake()
 
     def measure(self) -> None:
-        """Update the metrics of what is in flight; raises ``TopicRecreatedError``."""
+        """Update the metrics of records in flight; raises ``TopicRecreatedError``."""
         self._metrics.in_flight(self._documents, self._bytes)
         for since, error in self._turned_back.values():
-            # Until then ``Pipeline`` may find that the topic was created again.
+            # Before that, ``Pipeline`` may notice that the topic was created again.
             if time.monotonic() - since > _TURNED_BACK_SECONDS:
                 raise error
 
     # ---- records
 
     def batch(self) -> list[RawRecords]:
-        """Return runs of records, those of a partition in order; empty if there is nothing now."""
+        """Return runs of records, in order within each partition; empty if there are none now."""
         if self.is_held or self._is_stopped:
             return []
         while (fetched := self._member.take()) is not None:
@@ -212,21 +212,21 @@ class Intake:
         if shard is None or shard.owned is None:
             return
         expected, first = shard.owned.stream.read_to + 1, run.messages[0].offset() or 0
-        # A new shard begins with the first record that there is.
+        # A new shard begins with the first record that exists.
         if 0 < expected < first:
             task = asyncio.ensure_future(self._judge_gap(run.partition, expected, first))
             self._gaps.add(task)
             task.add_done_callback(self._gaps.discard)
 
     async def _judge_gap(self, partition: int, expected: int, first: int) -> None:
-        """Count deleted records, which are before the partition's start; other gaps hold none."""
+        """Count deleted records, which are before the partition's start; other gaps have none."""
         try:
             start = await self._member.log_start(partition)
         except BrokerUnavailableError:
             start = first
         behind = min(first, start)
         if behind <= expected:
-            return  # markers of transactions, or compaction
+            return  # the gap has markers of transactions, or comes from compaction
         logger.warning(
             "%s/%d: offsets %d to %d were deleted before they were read, and are skipped: the "
             "retention of the topic is shorter than the pause of the workers (retention.ms, "

@@ -1,8 +1,8 @@
-"""Decide: what a worker does as the leader: it appends control records, and trims the log.
+"""Decide: a worker that is the leader appends control records and trims the log.
 
-``simhash_core.log.decider`` makes the decisions. The owner of raw partition 0 leads. If it is
-silent, a worker with a standby of that shard leads: every leader decides the same verdicts, and if
-two workers lead, all readers ignore one of them.
+``simhash_core.log.decider`` makes the decisions. The owner of raw partition 0 leads. If the owner
+is silent, a worker with a standby of that shard leads. Every leader decides the same verdicts, and
+if two workers lead, all readers ignore one of them.
 """
 
 from __future__ import annotations
@@ -29,17 +29,20 @@ _TRIM_SECONDS: Final = 10.0
 _POSITION_SECONDS: Final = 60.0
 """How long a position must be known before the log is trimmed to it. A new shard takes its first
 position from another shard, and has this long to report it."""
-SILENT_SECONDS: Final = 0.5  # without a decision, while documents wait: another worker leads then
-_PROMPT_SECONDS: Final = 1.0  # an answer of the log that takes longer says that it was silent
+# After so long without a decision, while documents wait, another worker leads.
+SILENT_SECONDS: Final = 0.5
+_PROMPT_SECONDS: Final = 1.0  # if the log takes longer to respond, the log itself was silent
 _LONGEST_SECONDS: Final = 60.0
 _GROWTH: Final = 2
-_CALM: Final = 10  # after so many times the last wait without a fail-over, the wait is short again
+# After this many times the last wait without a fail-over, the wait is short again.
+_CALM: Final = 10
 
-_MEMBERS_SECONDS: Final = 10.0  # longer than the time between two reports of what a worker reads
+# Longer than the time between two reports of the version that a worker reads.
+_MEMBERS_SECONDS: Final = 10.0
 
 
 class LeaderFailover:
-    """Says when to lead instead of a silent owner of shard 0."""
+    """Decides when to lead instead of a silent owner of shard 0."""
 
     def __init__(
         self, participant: Participant[PendingRecord], now: Callable[[], float] = time.monotonic
@@ -62,11 +65,11 @@ class LeaderFailover:
         return can_lead and now - self._since >= self._wait
 
     def wait_again(self) -> None:
-        """Count from now on: the log was silent, and the leader waits for it as well."""
+        """Start counting again: the log was silent, and the leader waits for it as well."""
         self._since = self._now()
 
     def try_to_lead(self) -> bool:
-        """Return whether this worker, which needs the standby for it, tries to lead."""
+        """Return whether this worker, which needs the standby for this, tries to lead."""
         now = self._now()
         self._since = now
         if not self._participant.lead_for_owner():
@@ -78,7 +81,7 @@ class LeaderFailover:
 
 
 class Leader:
-    """What a worker does as the leader; ``prepare`` must come first."""
+    """The work of a worker as the leader; ``prepare`` must be called first."""
 
     def __init__(
         self,
@@ -113,7 +116,7 @@ class Leader:
         self._foreign = RateLimitedLog(logger, "skipped %d reports; the last: %s")
 
     async def prepare(self) -> None:
-        """Read only reports of this leader's term, from now on; raises ``UnansweredError``."""
+        """From now on, read only reports of this leader's term; raises ``UnansweredError``."""
         self._prepared = False
         self._reports.seek((await self._reports.offsets())[1])
         self._prepared = True
@@ -123,10 +126,10 @@ class Leader:
         return self._failover.is_due()
 
     async def fail_over(self) -> bool:
-        """Lead if ``is_missing`` still holds, and the log answers; return whether it leads.
+        """Lead if ``is_missing`` still holds and the log responds; return whether it leads.
 
-        While no broker leads the log, the worker that decides waits for one. Another that led
-        meanwhile would be succeeded at once, and everything would be looked up again.
+        While no broker leads the log, the worker that decides waits for one. Another worker that
+        led meanwhile would be succeeded at once, and everything would be looked up again.
         """
         await self.prepare()
         requested_at = self._now()
@@ -201,7 +204,7 @@ class Leader:
 
     @property
     def is_to_see_members(self) -> bool:
-        """Whether to look who is in the group: the version may be raised, or standbys are open."""
+        """Whether to query the members: the version may be raised, or standbys are open."""
         participant = self._participant
         latest = participant.replica.latest
         if not participant.leads or latest is None:
@@ -210,7 +213,7 @@ class Leader:
         return is_due and (participant.awaits_raise or bool(latest.standbys))
 
     async def see_members(self) -> None:
-        """Look who is in the group; raises ``BrokerUnavailableError``."""
+        """Query the group's members; raises ``BrokerUnavailableError``."""
         self._members_at = self._now()
         self._participant.see_members(await self._index.members())
 
@@ -221,7 +224,7 @@ class Leader:
         if decider is None or not decider.leads or now - self._trimmed_at < _TRIM_SECONDS:
             return
         if LEADING_SHARD not in self._participant.shards:
-            return  # a failover leader may not know all positions
+            return  # a leader after a fail-over may not know all positions
         self._trimmed_at = now
         for partition, shard in self._participant.shards.items():
             self._positions[partition] = shard.stream.committed.needed

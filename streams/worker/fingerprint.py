@@ -1,4 +1,4 @@
-"""Fingerprint: runs of raw records become batches of documents with fingerprints."""
+"""Fingerprint: turns runs of raw records into batches of documents with fingerprints."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from streams.kafka.raw_consumer import RawRecords
     from streams.worker.traces import DocumentTraces
 
-_OVERHEAD_BYTES: Final = 600  # a waiting record beside its own bytes: columns, Python objects
+# Memory per waiting record beyond its own bytes: columns, Python objects.
+_OVERHEAD_BYTES: Final = 600
 
 _WORD_BITS: Final = 64
-_TOGETHER: Final = 200  # documents fingerprinted per step of the event loop: about 30 ms
+_TOGETHER: Final = 200  # documents fingerprinted per step of the event loop, about 30 ms
 
 
 class PendingRecord(msgspec.Struct, gc=False, eq=False):
-    """A raw record from poll to output, with its verdict once the log has it."""
+    """A raw record from its poll to its output, with its verdict once the log has one."""
 
     source: SourcePosition
     record: RawRecord
@@ -41,11 +42,11 @@ class PendingRecord(msgspec.Struct, gc=False, eq=False):
 
 
 _Read = tuple[PendingRecord, Document | Tombstone | None]
-"""A raw record and its content; None if it cannot be read."""
+"""A raw record and its content; the content is None if it cannot be read."""
 
 
 class RawBatches:
-    """``batch_bytes`` limits the columns of one batch."""
+    """Reads raw records into batches; ``batch_bytes`` limits the columns of one batch."""
 
     def __init__(
         self,
@@ -67,9 +68,9 @@ class RawBatches:
     async def read(
         self, records: Sequence[RawRecords]
     ) -> list[tuple[int, RawBatch[PendingRecord]]]:
-        """Return batches with the partition of each, those of a partition in order.
+        """Return batches, each with its partition, in order within each partition.
 
-        A record that cannot be read has no row. The event loop gets turns meanwhile.
+        A record that cannot be read has no row. The event loop gets turns in between.
         """
         with self._metrics.stage("read"):
             read = [[self._read(message) for message in run.messages] for run in records]
@@ -91,7 +92,7 @@ class RawBatches:
 
     def _read(self, message: Message) -> _Read:
         source = SourcePosition(self._topic, message.partition() or 0, message.offset() or 0)
-        # As ``streams.kafka.clients.headers_of``, which would load the Kafka client.
+        # This is ``streams.kafka.clients.headers_of``, whose module would load the Kafka client.
         headers = cast("list[tuple[str, bytes | None]] | None", message.headers())
         record = RawRecord(
             message.key(), message.value(), message.timestamp()[1], tuple(headers or ())

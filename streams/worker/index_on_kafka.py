@@ -1,4 +1,4 @@
-"""What a worker reads from Kafka about its index, apart from the documents."""
+"""What a worker reads from Kafka about its index, apart from documents."""
 
 from __future__ import annotations
 
@@ -51,20 +51,20 @@ logger = logging.getLogger(__name__)
 
 READER_VERSION: Final = 1
 """The version of ``streams.documents.raw_documents``. Raise it when the same bytes and settings
-give another document."""
+give a different document."""
 
 _LATER_DEFAULTS: Final = frozenset({("scope", ""), ("key_format", "text")})
-"""Settings added later, with the values that mean the earlier behaviour."""
+"""Settings that were added later, with the values that mean the behaviour before."""
 
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\r": "\\r", "\n": "\\n"})
 
-SCHEMA_READER_VERSION: Final = 1  # the same of ``streams.registry``
+SCHEMA_READER_VERSION: Final = 1  # the same for ``streams.registry``
 
 
 def reading_rules(settings: Settings) -> str:
     """Return the rules as text: one ``name=value`` per line, in a fixed order.
 
-    Line ends in values are escaped. ``fields.scope`` and ``fields.key_format`` are in the text only
+    Line ends in values are escaped. ``fields.scope`` and ``fields.key_format`` are only in the text
     if they are set, because some indexes are older than these settings.
     """
     rules = {
@@ -77,7 +77,8 @@ def reading_rules(settings: Settings) -> str:
         "max_record_bytes": str(settings.max_record_bytes),
     }
     if formats := schema_formats(settings.fields):
-        # Not the registry's address: a copy with the same ids gives the same documents.
+        # The registry's address is left out, because a copy with the same ids gives the same
+        # documents.
         rules["schema_reader"] = str(SCHEMA_READER_VERSION)
         if "json-schema" in formats.values():
             rules["registry.validate"] = str(settings.registry.validate).lower()
@@ -112,11 +113,11 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "short-texts": "index.short_texts",
     "folding": "index.fold_traditional",
 }
-"""The settings behind each part of an identity; other parts come from the program itself."""
+"""The setting for each part of an identity; other parts come from the program itself."""
 
 
 class Claim(NamedTuple):
-    """What a progress record says about its index, and where in the log its shard continues."""
+    """What a progress record says about its index, and where its shard resumes the log."""
 
     identity: str
     reading: str
@@ -127,7 +128,7 @@ class Claim(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The settings that differ, the value of the index, and this worker's."""
+    """The settings that differ, the index's value, and this worker's value."""
 
     setting: str
     theirs: str
@@ -153,7 +154,7 @@ def read_claim(
 ) -> Claim | None:
     """Return what the last progress record of a changelog partition says; None if there is none.
 
-    ``config`` needs a ``group.id``. Raises what ``last_progress`` raises.
+    ``config`` needs a ``group.id``. Raises the errors of ``last_progress``.
     """
     logged = last_progress(topic, partition, config, timeout_seconds)
     if logged is None:
@@ -167,7 +168,7 @@ def differences(claim: Claim, identity: str, reading: str) -> list[Difference]:
         *_differing(_identity_parts(claim.identity), _identity_parts(identity), _SETTINGS),
         *_differing(_pairs(claim.reading.split("\n")), _pairs(reading.split("\n")), {}),
     ]
-    # Both texts may name ``fields.scope``; the value of the reading rules counts.
+    # Both texts may name ``fields.scope``; the value in the reading rules counts.
     return list({each.setting: each for each in all_differences}.values())
 
 
@@ -204,7 +205,7 @@ Owned = Mapping[str, frozenset[int]]  # the shards of each worker, by its name i
 
 
 class GroupOwners:
-    """Queries who owns what; blocking, for one thread at a time."""
+    """Queries which worker owns what; the calls block, for one thread at a time."""
 
     def __init__(self, settings: Settings, writer: str) -> None:
         self._settings = settings
@@ -213,7 +214,7 @@ class GroupOwners:
         self._admin: AdminClient | None = None
 
     def read(self) -> Owned | None:
-        """Return who owns what, None in a rebalance; raises ``BrokerUnavailableError``."""
+        """Return who owns what, None during a rebalance; raises ``BrokerUnavailableError``."""
         if self._admin is None:
             self._admin = AdminClient({**admin_config(self._settings), "log_level": 0})
         group, raw = self._settings.application_id, self._settings.topics.raw
@@ -230,9 +231,9 @@ class GroupOwners:
             ) from error
 
     def _noted(self, admin: AdminClient) -> Owned:
-        """Return who committed last, for the in-process broker, which describes no groups.
+        """Return who committed last, for the in-process broker, which does not describe groups.
 
-        It does not show other workers that own nothing.
+        This does not show other workers that own nothing.
         """
         raw = self._settings.topics.raw
         config = consumer_config(self._settings, group_id=self._settings.application_id)
@@ -253,10 +254,11 @@ class GroupOwners:
 
 # ---- Whose records the output topics have
 #
-# A new index has put nothing out, but reads all of the raw topic. With a mistyped application_id it
-# would write most of what the right application has written a second time, out of order.
+# A new index has no outputs yet, but reads all of the raw topic. With a mistyped application_id it
+# would write most outputs of the right application a second time, out of order.
 
-_TAIL: Final = 100  # offsets before the end of a partition: the last may be transaction markers
+# Offsets before the end of a partition, because the last may be transaction markers.
+_TAIL: Final = 100
 _TAIL_BATCH: Final = 100
 _TAIL_SECONDS: Final = 0.2
 
@@ -280,10 +282,10 @@ class OtherOutputs(NamedTuple):
 
 
 def other_outputs(settings: Settings, partitions: Mapping[str, int]) -> OtherOutputs | None:
-    """Return a record near the end of an output partition that another application wrote.
+    """Return a record near the end of an output partition from another application, if any.
 
-    Blocking. Raises ``BrokerUnavailableError`` after the time of a send, ``BrokerRefusedError``. A
-    topic that this user may not read is left out, with a warning.
+    Blocking. Raises ``BrokerUnavailableError`` after the time-out of a send, and
+    ``BrokerRefusedError``. A topic that this user may not read is left out, with a warning.
     """
     deadline = time.monotonic() + settings.send_timeout_seconds
     config = consumer_config(
@@ -334,7 +336,8 @@ def _tails(
     for topic, count in partitions.items():
         for partition in range(count):
             wait = max(_TAIL_SECONDS, deadline - time.monotonic())
-            # A request to a broker that was lost has no answer: the next one goes to its successor.
+            # A broker that was lost does not respond to a request; the next request goes to its
+            # successor.
             again = retrying(wait, _TAIL_SECONDS)
             seconds = min(wait, _ANSWER_SECONDS)
             low, high = again(offset_range, consumer, topic, partition, seconds)
@@ -353,7 +356,7 @@ def _other_output(message: Message, application: str) -> OtherOutputs | None:
 # ---- The index of one application
 
 _DELETE_SECONDS: Final = 10.0
-_MEMBERS_MAX: Final = 1_000  # how many members to remember; the latest stay
+_MEMBERS_MAX: Final = 1_000  # how many members to remember; the latest ones stay
 _CLAIMS_TOGETHER: Final = 8
 _ID_TRIES: Final = 5
 
@@ -369,7 +372,7 @@ class IndexOnKafka:
         self._writer = writer
         self._has_admin = settings.delivery is Delivery.EXACTLY_ONCE
         self._looker: AdminClient | None = None
-        self._seen: dict[str, None] = {}  # members of the group, the latest at the end
+        self._seen: dict[str, None] = {}  # members of the group, the latest ones at the end
         resolver = TopicIdResolver(self._connect, has_ids=self._has_admin)
         self._topic_ids = TopicIds(resolver, _ID_TRIES * settings.send_timeout_seconds)
 
@@ -382,7 +385,7 @@ class IndexOnKafka:
         return self._topic_ids.of_now(self._settings.topics.changelog)
 
     async def partitions(self) -> int:
-        """Return the number of partitions of the raw topic, 0 if it is missing.
+        """Return the number of partitions of the raw topic, 0 if the topic does not exist.
 
         This does not use the consumer: a call to confluent-kafka (2.16) within one of its callbacks
         aborts the process at the next callback. Raises ``BrokerUnavailableError``.
@@ -395,7 +398,7 @@ class IndexOnKafka:
         try:
             return partitions_of(looker, [raw]).get(raw, 0)
         except BrokerUnavailableError:
-            self._looker = None  # a new client, as for the id of the topic
+            self._looker = None  # use a new client, as for the id of the topic
             raise
 
     async def claim(self) -> Claim | None:
@@ -405,9 +408,9 @@ class IndexOnKafka:
     def refuse_mismatch(self) -> None:
         """Raise ``StateMismatchError`` if this worker must not join the group; blocking.
 
-        A new index must have output topics of its own, or ``shared_outputs``.
-        Other reading rules are refused only while other workers are in the group. Otherwise they
-        may change, for example to correct the name of a field: they do not decide what is near.
+        A new index must have output topics of its own, or ``shared_outputs``. Different reading
+        rules are refused only while other workers are in the group. Otherwise they may change, for
+        example to correct the name of a field, because they do not decide what is near.
         """
         claim = self._claim()
         if claim is None:
@@ -424,7 +427,7 @@ class IndexOnKafka:
         settings = self._settings
         if settings.shared_outputs:
             return
-        # The topic of dead letters is left out: applications may share it.
+        # The topic of dead letters is left out, because applications may share it.
         names = set(settings.output_topics) - {settings.topics.dead_letters}
         found = other_outputs(settings, partitions_of(self._connect(), names))
         if found is not None:
@@ -447,28 +450,28 @@ class IndexOnKafka:
         return claim
 
     async def members(self) -> dict[str, str]:
-        """Return the names of all workers in the group, each with its id of this life.
+        """Return the names of all workers in the group, each with its member id.
 
         Raises ``BrokerUnavailableError``.
 
-        The in-process broker lists no groups. Its data ends with it, so it sees no upgrade: this
-        worker stands for all.
+        The in-process broker does not list groups. Its data is lost when it ends, so there is never
+        an upgrade, and this returns only this worker.
         """
         return await asyncio.to_thread(self._members) if self._has_admin else {self._writer: ""}
 
     async def note_members(self) -> None:
         """Remember who is in the group, to know later who has left it.
 
-        A worker that is killed in its first commit of a shard left no record there that names it.
+        A worker that is killed in its first commit of a shard has left no record that names it.
         """
         if self._has_admin:
             with contextlib.suppress(BrokerUnavailableError):
                 self._remember(await self.members())
 
     async def abort_left_open(self, partitions: Iterable[int]) -> None:
-        """Abort open transactions of workers that left the group, instead of awaiting time-outs.
+        """Abort open transactions of workers that left the group, instead of waiting for time-outs.
 
-        Such workers are the last writers of ``partitions``, and former members of the group. Raises
+        These are the last writers of ``partitions`` and former members of the group. Raises
         ``BrokerUnavailableError``.
         """
         if not self._has_admin:
@@ -521,7 +524,7 @@ class IndexOnKafka:
 
     def _delete_before(self, offset: int) -> None:
         log = self._settings.topics.log
-        admin = self._connect()  # keep it: a client that is collected gets no answer
+        admin = self._connect()  # a client that is garbage-collected gets no response
         futures: dict[TopicPartition, Future[object]] = admin.delete_records(
             [TopicPartition(log, 0, offset)], request_timeout=_DELETE_SECONDS
         )

@@ -1,9 +1,9 @@
-"""Bytes of log records and reports (docs/formats.md, "Log" and "Reports").
+"""Encodes and decodes log records and reports (docs/formats.md, "Log" and "Reports").
 
-A record begins with 18 bytes, in all versions: version, kind, and the digest of the index's
-identity. So a reader can skip a record of another index before it decodes anything. The rest is
-MessagePack; documents are columns (``streams.store.columns_codec``). A reader ignores fields at the
-end that it does not know. ``simhash_core.log.versions`` says which version is written when.
+A record of any version begins with 18 bytes: version, kind, and the digest of the index's identity.
+So a reader can skip a record of another index before it decodes the rest, which is MessagePack.
+Documents are columns (``streams.store.columns_codec``). A reader ignores unknown fields at the end.
+``simhash_core.log.versions`` says which version is written when.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from streams.store.columns_codec import (
 )
 
 VERSION_BYTES: Final = {4: 3, 5: 5}
-"""The first bytes of records by version: those of version 4 were numbered apart."""
+"""The first byte of records by version; records of version 4 had a separate numbering."""
 _VERSION_OF: Final = {byte: version for version, byte in VERSION_BYTES.items()}
 
 IDENTITY_DIGEST_BYTES: Final = 16
@@ -65,17 +65,17 @@ _BODY_AT: Final = _HEAD_BYTES + IDENTITY_DIGEST_BYTES
 
 
 class LogDecodeError(ProtocolError):
-    """This version cannot read a log record or a report; the message names it."""
+    """A log record or a report cannot be read by this release; the message names it."""
 
 
 class OtherIndexError(FirstseenError):
-    """A record of an index with another identity; readers skip it."""
+    """The record is of an index with another identity; readers skip it."""
 
     reason = ErrorReason.FORMAT
 
 
 class _Segment(NamedTuple):
-    topic: Annotated[int, Meta(ge=0)]  # in the bundle's list
+    topic: Annotated[int, Meta(ge=0)]  # index in the bundle's list
     partition: Annotated[int, Meta(ge=0, le=_INT64_MAX)]
     number: Annotated[int, Meta(ge=0, le=_INT64_MAX)]
     previous: Annotated[int, Meta(ge=NO_OFFSET)]
@@ -84,10 +84,10 @@ class _Segment(NamedTuple):
 
 
 class _BundleBody(msgspec.Struct, frozen=True, array_like=True):
-    """The raw offsets in ``columns`` count from the one after their segment's ``previous``."""
+    """A bundle; raw offsets in ``columns`` count from the one after the segment's ``previous``."""
 
     worker: str
-    topics: list[tuple[str, str]]  # with their ids
+    topics: list[tuple[str, str]]  # names and ids
     segments: Annotated[list[_Segment], Meta(min_length=1)]
     columns: EncodedColumns
 
@@ -103,7 +103,7 @@ class _QueryBody(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _TopicChains(msgspec.Struct, frozen=True, array_like=True):
-    """Chains of one topic, so that the topic is named once."""
+    """The chains of one topic, so that its name is written only once."""
 
     topic: str
     topic_id: str
@@ -116,14 +116,14 @@ class _ControlBody(msgspec.Struct, frozen=True, array_like=True):
     leader: str
     leads: bool
     decisions: list[Decision]
-    chains: bytes  # ``_TopicChains``: readers need not decode them as long as they stay the same
+    chains: bytes  # ``_TopicChains``; readers need not decode them again while they are the same
     heads: EncodedNumbers
     next: int
     version: int = versions.OLDEST
 
 
 class _StandbysControlBody(_ControlBody, frozen=True, array_like=True, kw_only=True):
-    """From version 5 on."""
+    """The form of control records from version 5 on."""
 
     standbys: bytes  # ``Standbys``, which seldom change
 
@@ -133,8 +133,8 @@ def identity_digest(identity: str) -> bytes:
 
 
 def version_of(value: bytes | None) -> int:
-    """Return the version of a record; 0 for none."""
-    if not value or value[0] == versions.OLDEST:  # that byte was never written
+    """Return the version of a record; 0 if it has none."""
+    if not value or value[0] == versions.OLDEST:  # no record begins with that byte
         return 0
     return _VERSION_OF.get(value[0], value[0])
 
@@ -148,7 +148,7 @@ class LogCodec:
     ) -> None:
         """``scheme``: compute the band keys of bundles that are decoded together.
 
-        ``reads``: the newest version that is read.
+        ``reads``: the newest version that can be decoded.
         """
         self._scheme = scheme
         self._reads = reads
@@ -178,7 +178,7 @@ class LogCodec:
     def decode(self, value: bytes | None, where: str) -> LogRecord:
         """Return the log record in a value; ``where`` names it in errors.
 
-        Raises ``LogDecodeError``, ``OtherIndexError`` for another index, and
+        Raises ``LogDecodeError``, ``OtherIndexError`` for a record of another index, and
         ``UnreadableVersionError``.
         """
         kind, body = self._opened(value, where)
@@ -198,7 +198,7 @@ class LogCodec:
         raise LogDecodeError(f"the log record {where} is of an unknown kind: {kind.hex()}")
 
     def sender_of(self, value: bytes) -> str | None:
-        """Return the worker that sent a bundle, without decoding it; None: it is none."""
+        """Return the worker that sent a bundle, without decoding it; None for other records."""
         if value[1:_HEAD_BYTES] != BUNDLE:
             return None
         try:
@@ -209,7 +209,7 @@ class LogCodec:
     def decode_many(
         self, values: Sequence[bytes | None], where: Sequence[str]
     ) -> list[DecodedRecord]:
-        """Return each record, or the error that ``decode`` raises; cheaper than one by one."""
+        """Return for each value the record, or the error of ``decode``; faster than one by one."""
         decoded: list[DecodedRecord | None] = []
         bodies: list[_BundleBody] = []
         for value, place in zip(values, where, strict=True):
@@ -240,7 +240,7 @@ class LogCodec:
         return self._framed(REPORT, report, version)
 
     def decode_report(self, value: bytes | None, where: str) -> Report:
-        """Return the report in a value; raises what ``decode`` raises."""
+        """Return the report in a value; raises the errors of ``decode``."""
         kind, body = self._opened(value, where)
         if kind != REPORT:
             raise LogDecodeError(f"the report {where} is of an unknown kind: {kind.hex()}")
@@ -373,7 +373,7 @@ def _query(body: _QueryBody) -> Query:
 
 
 class _ChainsCodec:
-    """Bytes of the chains of control records, which seldom change."""
+    """Encodes and decodes the chains of control records, which seldom change."""
 
     def __init__(self) -> None:
         self._encoder = msgspec.msgpack.Encoder()
@@ -403,7 +403,7 @@ class _ChainsCodec:
 
 
 class _StandbysCodec:
-    """Bytes of the open standbys of control records."""
+    """Encodes and decodes the open standbys of control records."""
 
     def __init__(self) -> None:
         self._encoder = msgspec.msgpack.Encoder()

@@ -1,4 +1,4 @@
-"""Look-up: the worker reads the log, and looks new documents up in its shards."""
+"""Look-up: the worker reads the log and looks up new documents in its shards."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ logger = logging.getLogger(__name__)
 _SLICE_SECONDS: Final = 0.01  # after this time the other stages get a turn
 _DECODED_TOGETHER: Final = 64  # records
 _SAMPLE_SECONDS: Final = 1.0
-_NEWS_SECONDS: Final = 3.0  # between reports of what this worker reads, and of its standbys
-_SILENT_SECONDS: Final = 5.0  # a report without a decision for so long is made again
+# Between reports of the version that this worker reads, and of its standbys.
+_NEWS_SECONDS: Final = 3.0
+_SILENT_SECONDS: Final = 5.0  # after so long without a decision, a report is made again
 _SILENT_SECONDS_MAX: Final = 60.0
 _MILLISECONDS: Final = 1000
 
@@ -94,7 +95,7 @@ class LogLookUp:
         self._ids_made_in = -1
         self._sampled_at = 0.0
         self._undecided_since: deque[tuple[int, int]] = deque()
-        self._reported_at = 0.0  # by the wall clock
+        self._reported_at = 0.0  # on the wall clock
         self._unread: list[_UndecodedRecord] = []
         self._unread_may_wait = True
         self._timer: asyncio.TimerHandle | None = None
@@ -119,7 +120,7 @@ class LogLookUp:
         self._reader.seek(offset)
 
     async def step(self) -> None:
-        """Read what is there, look it up, and report, in slices."""
+        """Read available records, look them up, and report, in slices."""
         is_more = True
         while is_more:
             is_more = self._take()
@@ -148,7 +149,8 @@ class LogLookUp:
     def _is_to_read(self) -> bool:
         """Return whether to read on now.
 
-        Bundles wait until the next report, as they cost less together; what is decided does not.
+        Bundles wait until the next report, because they cost less together; control records do not
+        wait.
         """
         if not self._unread:
             return False
@@ -170,7 +172,7 @@ class LogLookUp:
             if time.monotonic() > slice_end:
                 await asyncio.sleep(0)
                 if session != self._session:
-                    return  # a new session reads the rest again
+                    return  # a new session reads the remaining records again
                 slice_end = time.monotonic() + _SLICE_SECONDS
         packets = participant.packets_skipped - skipped
         controls = participant.controls_refused - refused
@@ -179,7 +181,7 @@ class LogLookUp:
         self._out_of_chain.note(participant.replica.position, packets + controls)
 
     def _decoded(self, read: Sequence[_UndecodedRecord]) -> Iterator[_ReadRecord]:
-        """Yield records, which are decoded some at a time."""
+        """Yield records; several are decoded together."""
         records = iter(read)
         while some := [*islice(records, _DECODED_TOGETHER)]:
             where = [f"{self._topics.log}/0@{offset}" for offset, _, _ in some]
@@ -193,7 +195,7 @@ class LogLookUp:
         offset, record, version, timestamp_ms = read
         is_heeded = participant.replica.heeds(offset, version)
         if isinstance(record, UnreadableVersionError) and is_heeded:
-            raise record  # others act on it, so skipping it could change verdicts
+            raise record  # other workers apply this record, so skipping it could change verdicts
         if isinstance(record, NOT_DECODED) or not is_heeded:
             if not isinstance(record, NOT_DECODED):
                 record = LogDecodeError(
@@ -213,12 +215,12 @@ class LogLookUp:
             self._undecided_since.append((offset, timestamp_ms))
 
     async def _make_ids(self) -> None:
-        """Index each store by id before the first delete is looked up, one store per turn."""
+        """Write each store's rows by id before the first delete is looked up, a store per turn."""
         if not self._needs_ids or self._ids_made_in == self._session:
             return
         session = self._session
         while session == self._session:
-            # Ask for the open stores each time: a thread may have closed some.
+            # Get the open stores each time, because a thread may have closed some.
             store = next((each for each in self._stores() if not each.ids_ready), None)
             if store is None:
                 break
@@ -303,10 +305,10 @@ class LogLookUp:
     # ---- called every second
 
     def report_news(self) -> None:
-        """Report what this worker reads and which standbys it has open, until the log says so.
+        """Report the version that this worker reads and its open standbys, until the log has both.
 
-        Other reports say it too, but there are none without documents. A worker without shards
-        reports what it reads all the time, as it does not read the log.
+        Other reports contain both too, but there are none without documents. A worker without
+        shards keeps reporting its version, because it does not read the log.
         """
         participant = self._participant
         now = time.monotonic()
@@ -333,7 +335,7 @@ class LogLookUp:
     def is_report_lost(self) -> bool:
         """Return whether to report again, because nothing was decided for too long.
 
-        A new leader may have missed this report: an acknowledgement does not say that anybody read
+        A new leader may have missed this report; an acknowledgement does not mean that anybody read
         it. The wait doubles each time.
         """
         now, waiting = time.monotonic(), next(iter(self._participant.replica.undecided), None)

@@ -1,4 +1,4 @@
-"""Order: documents become bundles, and the log orders them."""
+"""Order: documents become bundles, which are ordered by the log."""
 
 from __future__ import annotations
 
@@ -29,34 +29,37 @@ RETRY_SECONDS: Final = 0.2
 
 # ---- When the next bundle may leave, and when workers report.
 #
-# A bundle leaves when the one before it was read back, or when it is full. So a lone document
-# leaves at once, and under load bundles grow with what comes meanwhile. Every worker reads every
-# bundle, and pays for it more than for the documents in it if they are few. So all workers together
-# send a bundle for 16 documents, but at least 125 and at most 625 a second. As long as a worker
-# sends one in 80 ms, more may be sent; and while the documents are fewer than bundles may be, none
+# A bundle is sent when the one before it was read back, or when it is full. So a lone document is
+# sent at once, and under load bundles grow while they wait. Every worker reads every bundle, and a
+# bundle of few documents costs more than its documents. So all workers together send one bundle for
+# 16 documents, but between 125 and 625 bundles per second. If this leaves a worker less than one
+# bundle in 80 ms, more may be sent. While there are fewer documents than bundles are allowed, none
 # waits.
 #
-# Reports are made together, at the same moments of the wall clock: then one control record decides
-# what all of them have looked up. Where clocks differ, it takes more control records.
+# All workers report at the same moments of the wall clock, so that one control record decides
+# everything that they looked up. If clocks differ, this takes more control records.
 
 _DOCUMENTS_OF_A_RECORD: Final = 16
 _RECORDS_PER_SECOND: Final = 125
 _RECORDS_PER_SECOND_MAX: Final = 625
 _TURN_SECONDS: Final = 0.08
-_REPORTS_PER_SECOND_MAX: Final = 500  # of all workers, unless bundles come more often
-_REPORT_SECONDS: Final = (0.04, 0.02, 0.01, 0.005)  # one divides the other: so workers meet
-_UNANSWERED_SECONDS: Final = 1.0  # without the last bundle, until the next one leaves all the same
-_WINDOW_SECONDS: Final = 1.0  # senders and documents are counted in this window and in the last one
+_REPORTS_PER_SECOND_MAX: Final = 500  # of all workers, unless bundles are more frequent
+# Each is a multiple of the next, so workers report at the same time.
+_REPORT_SECONDS: Final = (0.04, 0.02, 0.01, 0.005)
+# Without the last bundle, after this time the next one is sent anyway.
+_UNANSWERED_SECONDS: Final = 1.0
+# Senders and documents are counted in the current and the last window of this length.
+_WINDOW_SECONDS: Final = 1.0
 
 
 def records_per_second(senders: int, documents: float) -> float:
-    """Return how many bundles all senders send a second, by how many documents they have."""
+    """Return how many bundles all senders together send per second for this many documents."""
     records = max(documents / _DOCUMENTS_OF_A_RECORD, senders / _TURN_SECONDS, _RECORDS_PER_SECOND)
     return min(records, _RECORDS_PER_SECOND_MAX, max(documents, 1.0))
 
 
 def report_seconds(senders: int, turn_seconds: float) -> float:
-    """Return the time from one report of a worker to the next; 0: it waits for none."""
+    """Return the time from one report of a worker to the next; 0: it does not wait."""
     if senders <= 1:
         return 0.0
     longest = max(turn_seconds, senders / _REPORTS_PER_SECOND_MAX)
@@ -64,7 +67,7 @@ def report_seconds(senders: int, turn_seconds: float) -> float:
 
 
 class _Window:
-    """Who sent bundles in some seconds, and how many documents they had."""
+    """Which workers sent bundles in some seconds, and with how many documents."""
 
     def __init__(self) -> None:
         self.senders: set[str] = set()
@@ -83,7 +86,7 @@ class BundlePace:
         self._counted_from = now()
 
     def begin(self) -> None:
-        """Expect no bundle back: a new session reads the log again."""
+        """Expect no bundle to be read back, because a new session reads the log again."""
         self._under_way = 0
 
     def sent(self) -> None:
@@ -94,11 +97,11 @@ class BundlePace:
         self._under_way = max(0, self._under_way - 1)
 
     def came_back(self) -> None:
-        """Note that a bundle of this worker came back in the log."""
+        """Note that a bundle of this worker was read back from the log."""
         self.lost()
 
     def read(self, sender: str, documents: int) -> None:
-        """Note a bundle that was read in the log."""
+        """Note a bundle that was read from the log."""
         now = self._now()
         if now - self._counted_from > _WINDOW_SECONDS:
             self._last, self._current = self._current, _Window()
@@ -107,7 +110,7 @@ class BundlePace:
         self._current.documents += documents
 
     def wait_seconds(self) -> float:
-        """Return how long the next bundle waits if it is not full, infinite: to be read back."""
+        """Return how long a bundle that is not full waits; infinite: until the last one is back."""
         since = self._now() - self._sent_at
         if self._under_way and since < _UNANSWERED_SECONDS:
             return math.inf
@@ -117,11 +120,11 @@ class BundlePace:
     def turn_seconds(self) -> float:
         """How long a bundle waits for those of the other senders.
 
-        After a turn it also takes some time until a document comes, if they are few.
+        The mean time until this worker's next document arrives is subtracted, as it waits anyway.
         """
         senders, documents = self._senders, self._documents
         if senders <= 1 or not documents:
-            return 0.0  # nobody else reads its bundles
+            return 0.0  # no other worker reads its bundles
         return senders / records_per_second(senders, documents) - senders / documents
 
     @property
@@ -130,11 +133,11 @@ class BundlePace:
 
     @property
     def _documents(self) -> float:
-        """Documents of all senders in a second."""
+        """The number of documents of all senders per second."""
         return max(self._last.documents, self._current.documents) / _WINDOW_SECONDS
 
     def report_wait(self, reported_at: float) -> float:
-        """Return how long the next report waits, by the wall clock, as the last one does."""
+        """Return how long the next report waits; ``reported_at`` is on the wall clock."""
         seconds = report_seconds(self._senders, self.turn_seconds)
         now = self._wall()
         if not seconds or now // seconds != reported_at // seconds:
@@ -143,7 +146,7 @@ class BundlePace:
 
 
 class LogClient(NamedTuple):
-    """Writes to the log and to the topic of reports."""
+    """Appends to the log and to the topic of reports."""
 
     codec: LogCodec
     appender: RecordAppender
@@ -151,7 +154,7 @@ class LogClient(NamedTuple):
 
 
 class BundleSender:
-    """Sends one worker's documents to the log, on the event loop."""
+    """Sends the documents of one worker to the log, on the event loop."""
 
     def __init__(
         self,
@@ -173,7 +176,8 @@ class BundleSender:
         self._metrics = metrics
         self._on_failure = on_failure
         self._limit = limit
-        self._waiting = 0  # documents, about: since the last bundle that was not full
+        # Number of documents, approximate: those since the last bundle that was not full.
+        self._waiting = 0
         self._timer: asyncio.TimerHandle | None = None
 
     async def take_in(self, records: Sequence[RawRecords]) -> None:
@@ -181,7 +185,7 @@ class BundleSender:
         shards = {run.partition: self._shards[run.partition] for run in runs}
         for partition, batch in await self._batches.read(runs):
             shard = shards[partition]
-            if shard.is_open and shard.owned is not None:  # it may be closed by now
+            if shard.is_open and shard.owned is not None:  # the shard may be closed now
                 shard.owned.stream.add(batch)
                 self._waiting += len(batch.columns)
                 self._intake.taken_in(len(batch.records), batch.size)
@@ -199,7 +203,7 @@ class BundleSender:
             await asyncio.sleep(0)
 
     def _append_next(self) -> bool:
-        """Append the next bundle if it may leave; return whether another one may follow at once."""
+        """Append the next bundle if it may be sent; return whether another may follow at once."""
         wait = 0.0 if self._waiting >= self._limit.documents else self.pace.wait_seconds()
         if wait:
             self._send_later(min(wait, _UNANSWERED_SECONDS))
@@ -221,7 +225,7 @@ class BundleSender:
         return True
 
     def _send_later(self, seconds: float) -> None:
-        """Try again in this time, or when an earlier call has said."""
+        """Try again after this time, or at the time that an earlier call has set."""
         loop = asyncio.get_running_loop()
         at = loop.time() + seconds
         if self._timer is not None:
@@ -248,7 +252,8 @@ class BundleSender:
             return
         for shard, packet in zip(shards, bundle.packets(), strict=True):
             if shard.is_open and shard.owned is not None:
-                # Even if it is in the log: a packet that is there twice counts once.
+                # This happens even if the packet is in the log, because a packet that is there
+                # twice counts once.
                 logger.warning("sending a packet of shard %d again: %s", shard.partition, error)
                 shard.owned.stream.lost(packet)
         self._send_later(RETRY_SECONDS)

@@ -1,9 +1,9 @@
-"""Outputs: verdicts become records to produce; equal input gives equal bytes.
+"""Outputs: turns verdicts into records to produce; equal input gives equal bytes.
 
-An output keeps the headers of its raw record, in their order, before the filter's own headers.
-Three kinds are removed because they would be wrong: ``firstseen-*`` headers, which belong to the
-filter and come with records that passed a filter before or are replayed; ``content-type`` if the
-value is the filter's; and the error headers of an earlier dead letter.
+An output has the headers of its raw record, in their order, before the filter's own headers. Three
+kinds are removed because they would be wrong: ``firstseen-*`` headers, which belong to the filter
+and are on records that passed a filter before or are replayed; ``content-type`` if the filter wrote
+the value; and the error headers of an earlier dead letter.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class OutputKind(StrEnum):
 
 
 class Gone(StrEnum):
-    """Why there is a tombstone on ``unique``."""
+    """Why a tombstone is written to ``unique``."""
 
     DELETED = "deleted"  # by a raw tombstone
     REPLACED = "replaced"  # by a later document with its id, which is a duplicate of another
@@ -84,7 +84,7 @@ class Gone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OutputRules:
-    """How outputs become records; the same for all shards of a worker.
+    """The settings by which outputs become records; the same for all shards of a worker.
 
     ``identity``: the whole identity of the index. ``reading``: the reading rules. ``writer``: the
     worker's transactional id. ``application``: the application's id. ``page``: the address of its
@@ -115,11 +115,12 @@ class OutputRules:
 
 @dataclass(slots=True)
 class OutputBatch:
-    """The records of one commit, and what it does.
+    """The records of one commit, and its effects.
 
     ``offsets`` has every shard of the commit, so that Kafka checks the generation. ``ends`` has by
-    changelog partition the offset after its last record, without transactions. ``deletes``
-    counts raw tombstones; ``removed`` and ``expired`` count entries that leave the stores.
+    changelog partition the offset after its last record, if there are no transactions. ``deletes``
+    counts raw tombstones; ``removed`` and ``expired`` count entries that are deleted from the
+    stores.
     """
 
     records: list[ProducerRecord] = field(default_factory=list)
@@ -149,8 +150,8 @@ async def output_batch(
 ) -> OutputBatch:
     """Return the records of a commit: outputs, then the changelog records of each shard.
 
-    ``stored`` is the change of each shard's store; ``version`` is that in force, of the changelog
-    records. The event loop gets turns.
+    ``stored`` has the change of each shard's store. ``version`` is the version in force, for the
+    changelog records. The event loop gets turns in between.
     """
     batch = OutputBatch()
     changes: list[tuple[int, ChangelogRecord]] = []
@@ -174,13 +175,14 @@ async def output_batch(
             elif isinstance(said, Deleted):
                 pending.document_id = said.packet.columns.document_id(said.row)
                 batch.deletes += 1
-                # The topic of mode=tag also has duplicates of a key, so it gets every delete.
+                # With mode=tag the topic also has duplicates with the same key, so it gets every
+                # delete.
                 if said.has_output or rules.mode is Mode.TAG:
                     batch.records.append(tombstone_record(pending, Gone.DELETED, rules))
             elif (rejection := _rejection(pending, said)) is not None:
                 batch.rejections.append(rejection)
                 batch.records.append(dead_letter_record(rejection, rules))
-        made += 1  # what a shard commits takes as long as an output
+        made += 1  # writing a shard's commit takes as long as an output
         changes += [
             (partition, record)
             for record in _changelog_records(partition, stored[partition], progress, rules, batch)
@@ -222,7 +224,7 @@ def _changelog_records(
 def _rows(columns: DocumentColumns) -> list[tuple[str, int, bytes]]:
     """Return id, event time and fingerprint of each document, without the mask of its scope.
 
-    All rows are converted at once: one value of a column takes as long as a hundred.
+    All rows are converted at once, because one value of a column takes as long as a hundred.
     """
     joined = columns.fingerprints.tobytes()
     size = len(joined) // max(1, len(columns))
@@ -250,14 +252,14 @@ def _rejection(pending: PendingRecord, why: NoVerdict) -> Rejection | None:
 def document_records(
     pending: PendingRecord, rules: OutputRules, *, replaced: bool = False
 ) -> tuple[ProducerRecord, ...]:
-    """Return the records of a document that has its verdict.
+    """Return the records of a document that has a verdict.
 
-    ``replaced``: it replaced a unique entry with its id. Raises ``UsageError`` for a distance that
-    ``rules.bits`` cannot have.
+    ``replaced``: the document replaced a unique entry with its id. Raises ``UsageError`` for a
+    distance that is impossible with ``rules.bits``.
     """
     record, verdict, topics = pending.record, pending.verdict, rules.topics
     headers = _verdict_headers(pending, rules)
-    # A compacted topic finds the replaced record by its key alone.
+    # A compacted topic identifies the replaced record by its key alone.
     replaced = replaced and record.key is not None
     if rules.mode is Mode.TAG:
         if isinstance(verdict, DuplicateOf):
@@ -283,7 +285,7 @@ def document_records(
         value,
         None,
         record.timestamp_ms,
-        # The value is JSON here, whatever the raw value was.
+        # The value is JSON here, even if the raw value was not.
         (*own, _JSON, *headers),
         (pending.source,),
     )
@@ -332,7 +334,8 @@ def dead_letter_record(rejection: Rejection, rules: OutputRules) -> ProducerReco
         "offset": str(source.offset),
         "stage": "VALUE_CONVERTER",
         "class.name": "firstseen.DocumentReader",
-        "exception.class.name": f"firstseen.{exception}",  # Connect's tools group by it
+        # The tools of Kafka Connect group by this header.
+        "exception.class.name": f"firstseen.{exception}",
         "exception.message": rejection.detail,
     }
     ours: Headers = tuple(
@@ -379,7 +382,7 @@ def _verdict_headers(pending: PendingRecord, rules: OutputRules) -> Headers:
     index = _index_headers(rules.identity, rules.application)
     if isinstance(verdict, Undecidable):
         return (_UNDECIDABLE, ("firstseen-reason", verdict.reason.encode()), *position, *index)
-    # A duplicate without a fingerprint has the same content as its original.
+    # If a duplicate has no fingerprint, its content equals that of its original.
     print_header = (("firstseen-fingerprint", fingerprint.hex().encode()),) if fingerprint else ()
     if isinstance(verdict, DuplicateOf):
         return (
@@ -395,7 +398,7 @@ def _verdict_headers(pending: PendingRecord, rules: OutputRules) -> Headers:
 
 
 def _match_headers(verdict: DuplicateOf, bits: int) -> Headers:
-    """Return what a ``duplicate-of`` record says beyond ``_verdict_headers``."""
+    """Return the headers of a ``duplicate-of`` record that ``_verdict_headers`` does not have."""
     agreement = verdict.agreement
     return (
         ("firstseen-original-source", str(verdict.original).encode()),
@@ -422,8 +425,9 @@ def _own_headers(headers: Headers) -> Headers:
 class ExpiredOutputs:
     """Counts outputs that their topic deletes at once, and logs the first of each topic.
 
-    An output has the time of its raw record, and brokers delete by that time. Without this, an
-    archive sent to topics with a week of retention would vanish without a message.
+    An output has the timestamp of its raw record, and brokers delete records by this timestamp.
+    Without the warning, an archive sent to topics with a week of retention would disappear
+    silently.
     """
 
     def __init__(self, rules: OutputRules, metrics: Metrics) -> None:

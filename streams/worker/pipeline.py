@@ -7,8 +7,8 @@
                                     control records ◄──── decide ◄────────┘
     commit ◄── verdicts read back in the log
 
-Four stages are Faust agents (``streams.worker.app``). The channel of each holds at most one event,
-which only wakes it; data waits in one place between two stages: raw records in the queues of
+Four stages are Faust agents (``streams.worker.app``). The channel of each agent has at most one
+event, which only wakes it. Data waits in one place between two stages: raw records in the queues of
 shards, log records and reports in their readers, pending records in the streams of shards. All
 stages run on the event loop; Kafka clients have their own threads.
 """
@@ -55,10 +55,10 @@ from streams.worker.worker_log import RateLimitedLog
 
 logger = logging.getLogger(__name__)
 
-_BUNDLE_BYTES: Final = 256 * 1024  # the columns of one bundle, which its last batch may exceed
-_STORES_SECONDS: Final = 5.0  # how often to read RocksDB's figures; there are eight per shard
+_BUNDLE_BYTES: Final = 256 * 1024  # the columns of one bundle; the last batch may exceed the limit
+_STORES_SECONDS: Final = 5.0  # how often RocksDB's figures are read; there are eight per shard
 _REPORTED_AGAIN: Final = 64  # bundles that are reported again at once if a report may be lost
-_LOOK_SECONDS: Final = 5.0  # how often to look for a new raw topic, or missing partitions
+_LOOK_SECONDS: Final = 5.0  # how often to check for a new raw topic, or missing partitions
 
 
 class Channel(Protocol):
@@ -67,7 +67,7 @@ class Channel(Protocol):
 
 
 class Wake:
-    """Wakes an agent: any number of calls before the agent runs make one event."""
+    """Wakes an agent; several calls before the agent runs make only one event."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -78,7 +78,7 @@ class Wake:
             self._task = asyncio.ensure_future(self._channel.send(value=None))
 
     def awake(self) -> None:
-        """Let the next call wake the agent again."""
+        """Make the next call wake the agent again."""
         self._task = None
 
 
@@ -97,7 +97,7 @@ class Pipeline:
         *,
         reads: int = versions.NEWEST,
     ) -> None:
-        """Connect nothing yet; ``channels`` are in the order of the four agents.
+        """Open no connections yet; ``channels`` are in the order of the four agents.
 
         ``reads`` is the newest version of the formats that this worker reads.
         """
@@ -229,7 +229,7 @@ class Pipeline:
 
     @property
     def without_standby(self) -> Sequence[int]:
-        """The shards of this worker without an open standby, where there are to be any."""
+        """The shards of this worker without an open standby, if they should have one."""
         return self._standbys.missing
 
     # ---- start and stop
@@ -252,7 +252,8 @@ class Pipeline:
         self.interrupt()
         await self.assignment.close()
         clients = self._clients
-        # All at once: if the broker does not answer, each takes its full time-out.
+        # All requests are sent at once, because each waits for its full time-out if the broker is
+        # silent.
         await asyncio.gather(
             clients.member.close(),
             clients.log.close(),
@@ -262,7 +263,7 @@ class Pipeline:
         )
 
     def interrupt(self) -> None:
-        """Stop taking in and committing, and let running recoveries end soon."""
+        """Stop reading and committing, and make running recoveries end soon."""
         self._is_stopping = True
         self._intake.stop()
         self._commits.stop()
@@ -280,7 +281,7 @@ class Pipeline:
         self._wake_intake.awake()
         with self._guarded("fingerprint"):
             while batch := self._intake.batch():
-                await self.schemas.ready(batch)  # shards may close meanwhile
+                await self.schemas.ready(batch)  # shards may close while this waits
                 await self.sender.take_in(batch)
                 self._wake_commit()  # records without a document need no verdict
                 await asyncio.sleep(0)
@@ -307,7 +308,7 @@ class Pipeline:
             self._acquisitions.step()
 
     async def tick(self) -> None:
-        """Update metrics and do periodic work, every second."""
+        """Update metrics and do periodic work; called every second."""
         with self._guarded("output"):
             self._intake.measure()
             if time.monotonic() - self._stores_measured_at >= _STORES_SECONDS:
@@ -330,7 +331,7 @@ class Pipeline:
                 wake()
 
     async def _ask_brokers(self) -> None:
-        """Do what waits for brokers: while one is silent, a tick must still wake the stages."""
+        """Do work that waits for brokers; while one is silent, a tick must still wake stages."""
         try:
             await self._look_at_topic()
             await self._leader.trim(self._partitions)
@@ -356,7 +357,7 @@ class Pipeline:
         self._wake_commit()
 
     def revoked(self, partitions: frozenset[int], metadata: bytes) -> Awaitable[None]:
-        """Close shards at once; await the result until no commit has any of them."""
+        """Close shards at once; the result waits until no commit has any of them."""
         self._commits.metadata = metadata
         self._acquisitions.rebalance_began()
         logger.info("revoked by the group: %s", _named(partitions))
@@ -415,7 +416,7 @@ class Pipeline:
         return [*owned, *self._standbys.stores.open_stores()]
 
     def rebuild(self, damage: StoreCorruptError) -> bool:
-        """Refill the shard or standby that has a damaged store; return false if none has it."""
+        """Refill the shard or standby whose store is damaged; return False if there is none."""
         for shard in list(self.shards.values()):
             if shard.store is not None and shard.store.path == damage.path:
                 logger.error("shard %d is rebuilt from its changelog: %s", shard.partition, damage)
@@ -449,7 +450,7 @@ class Pipeline:
             topic_id = await index.topic_id()
         except (BrokerUnavailableError, TopicsError):
             return  # ``WorkerWatch`` logs it, and the next tick tries again
-        others = [  # of those that are still open
+        others = [  # of shards that are still open
             shard
             for shard in opened
             if shard.owned is not None and shard.owned.stream.chain.topic_id != topic_id
@@ -484,7 +485,7 @@ class Pipeline:
 
     @contextmanager
     def _guarded(self, stage: str) -> Iterator[None]:
-        """Keep a stage's first failure for the exit message; instead, rebuild a damaged store."""
+        """Keep a stage's first failure for the exit message; rebuild a store that is damaged."""
         try:
             with self.metrics.failures(stage):
                 yield

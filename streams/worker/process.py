@@ -64,15 +64,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_WATCH_SECONDS: Final = 5.0  # the longest wait for lag, the group, and copies of topics
-_AGAIN_SECONDS: Final = 0.5  # between two tries of what had no answer
+_WATCH_SECONDS: Final = 5.0  # the longest wait for lag, group members, and copies of topics
+_AGAIN_SECONDS: Final = 0.5  # between two attempts of a request without a response
 _COLLECTED_OBJECTS: Final = 50_000  # new objects between two runs of the garbage collector
 
 
 def run_worker(settings: Settings) -> int:
     """Run a worker in the main thread until a signal stops it; return its exit code.
 
-    Raises ``FirstseenError`` for what prevents its start, and for the failure that stops it.
+    Raises ``FirstseenError`` if the worker cannot start, and for the failure that stops it.
     """
     make_state_directory(settings)
     with OpsServer(settings) as server:
@@ -89,7 +89,7 @@ def _run(settings: Settings, server: OpsServer) -> int:
     life = settings.group_instance_id or uuid.uuid4().hex[:12]
     writer = f"{settings.application_id}.{life}"
     index = IndexOnKafka(settings, identity, reading, writer)
-    # Before the group is joined, or anything is sent.
+    # This must happen before the worker joins the group or sends anything.
     _until_answered(settings)(index.refuse_mismatch)
     index_info = IndexInfo(
         index_digest(identity),
@@ -132,7 +132,7 @@ def _run(settings: Settings, server: OpsServer) -> int:
     view = PipelineView(pipeline, clients.stores, fingerprinter)
     health = Health(settings.stall_seconds, lambda: pipeline.failure)
     add_agents(app, channels, pipeline)
-    # In this order: if ``note_waits`` fails, ``health`` must not hear a beat.
+    # The order matters: if ``note_waits`` fails, ``health`` must not get a beat.
     LoopBeat(loop, metrics.event_loop_lag, (view.note_waits, health.beat))
     reader = GroupReader(
         admin_config(settings), settings.application_id, settings.topics.raw, _WATCH_SECONDS
@@ -157,8 +157,8 @@ def _run(settings: Settings, server: OpsServer) -> int:
         settings.stall_seconds,
         group,
     )
-    # Everything loaded so far stays, so the collector can skip it. Objects of pending documents
-    # are gone before the threshold is reached.
+    # Everything loaded until now stays, so the collector can skip it. Objects of pending documents
+    # are released before the threshold is reached.
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECTED_OBJECTS)
@@ -168,7 +168,7 @@ def _run(settings: Settings, server: OpsServer) -> int:
             served = "pages" if settings.web.serves_data else "health and metrics, no page,"
             logger.info("%s of this worker: %s", served, server.url)
         code = _Worker(app, pipeline, settings.stop_seconds, loop=loop).run()
-        pipeline.interrupt()  # otherwise the exit waits for a recovery in its thread
+        pipeline.interrupt()  # otherwise the exit would wait for a recovery in its thread
         if traces is not None:
             traces.close()
     if pipeline.failure is not None:
@@ -226,7 +226,7 @@ def _connect(
 
 
 class _TopicLimits(NamedTuple):
-    """What the broker says of each output topic, and whether it has transactions."""
+    """The broker's settings of each output topic, and whether it has transactions."""
 
     retention_ms: dict[str, int]
     min_in_sync: dict[str, int]
@@ -236,18 +236,18 @@ class _TopicLimits(NamedTuple):
 def _await_topics(settings: Settings) -> _TopicLimits:
     """Wait for a broker, and check the topics.
 
-    Raises ``BrokerUnavailableError`` if the wait has a limit and it passed, ``TopicsError`` if
-    topics are missing or wrong, ``SettingsError`` if the user lacks permissions.
+    Raises ``BrokerUnavailableError`` after the limit of the wait, if there is one, ``TopicsError``
+    if topics are missing or wrong, ``SettingsError`` if the user lacks permissions.
     """
     connect_admin(settings, settings.broker_wait_seconds, logger.warning)
     return _until_answered(settings)(_checked_topics, settings)
 
 
 def _until_answered(settings: Settings) -> Retrying:
-    """Return a caller that repeats what brokers leave unanswered, within ``broker_wait_seconds``.
+    """Return a caller that retries requests without a response, for ``broker_wait_seconds``.
 
-    One that fails, or is cut off, is replaced after its session of some seconds. Requests to it may
-    have no answer until then, though other brokers answer.
+    A broker that fails or is cut off is replaced after its session of some seconds. Until then
+    requests to this broker may get no response, although other brokers respond.
     """
     seconds = settings.broker_wait_seconds
     return retrying(math.inf if seconds is None else seconds, _AGAIN_SECONDS, _is_unanswered)
@@ -261,7 +261,8 @@ def _is_unanswered(error: BaseException) -> bool:
 
 
 def _checked_topics(settings: Settings) -> _TopicLimits:
-    # A client of its own: one that lost its broker may wait for a controller for ever (2.16).
+    # This needs its own client, because one that lost its broker may wait for a controller for ever
+    # (2.16).
     admin = AdminClient(admin_config(settings))
     if settings.delivery is Delivery.EXACTLY_ONCE and not can_administer(admin):
         raise TopicsError(
@@ -289,7 +290,7 @@ def _checked_topics(settings: Settings) -> _TopicLimits:
 
 
 class _Worker(faust.Worker):
-    """Faust's worker without its logging, terminal spinner and exit."""
+    """Faust's worker, but without its logging, its terminal spinner and its exit."""
 
     def __init__(
         self,
@@ -314,7 +315,7 @@ class _Worker(faust.Worker):
         except SystemExit as exit_:
             code = exit_.code
         except asyncio.CancelledError:
-            # A signal cancelled an agent, or a failure that the pipeline keeps.
+            # A signal cancelled an agent, or a failure did; the pipeline then has the failure.
             code = ExitCode.RUNTIME
         finally:
             self._shutdown_watchdog.cancel()
@@ -329,7 +330,7 @@ class _Worker(faust.Worker):
     def _end_now(self) -> None:
         """End the process if the broker does not confirm in time that this worker left its group.
 
-        Nothing is lost: what counts is committed, or will be repeated, as after SIGKILL.
+        Nothing is lost: everything that counts is committed, or will be repeated, as after SIGKILL.
         """
         logger.warning(
             "the broker did not confirm within %g s that this worker left: it ends anyway, and "
@@ -342,7 +343,7 @@ class _Worker(faust.Worker):
         if self._stopped_by is None and self._pipeline.failure is not None:
             return report(self._pipeline.failure)
         if self._stopped_by is ExitCode.OK:
-            return ExitCode.TERMINATED  # not a clean stop
+            return ExitCode.TERMINATED  # the stop was not clean
         return self._stopped_by or ExitCode.RUNTIME
 
     def _on_sigint(self) -> None:
@@ -358,7 +359,7 @@ class _Worker(faust.Worker):
         super()._on_sigterm()
 
     async def _sentinel_task(self) -> None:
-        """Skip Faust's last sleep of a second."""
+        """Skip Faust's sleep of one second at the end."""
 
     def _setproctitle(self, info: str, *, ident: str = "") -> None:
         """Keep the title of the process: operators look for the command that they started."""

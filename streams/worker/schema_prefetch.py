@@ -1,8 +1,8 @@
-"""Schema prefetch: raw records wait until the schemas that they need are fetched.
+"""Schema prefetch: raw records wait until their schemas are fetched.
 
-While the registry does not answer, the worker takes no more records, so that none is skipped or
+While the registry does not respond, the worker takes no more records, so that none is skipped or
 becomes a dead letter. Records whose schemas are cached continue. If the registry refuses the
-worker's user, the worker stops: waiting would not help, and a supervisor notices.
+worker's user, the worker stops, because waiting would not help and a supervisor notices the stop.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ logger = logging.getLogger(__name__)
 
 _FIRST_WAIT_SECONDS: Final = 0.5
 _LONGEST_WAIT_SECONDS: Final = 10.0
-_LINE_SECONDS: Final = 30.0  # the shortest time between two equal log lines
+_LINE_SECONDS: Final = 30.0  # the shortest time between two identical log lines
 _REFUSALS_MAX: Final = 3
-"""So many refusals in a row stop the worker. A starting registry may refuse some for a moment, and
-a token may have been revoked."""
+"""After this many refusals in a row the worker stops. A starting registry may refuse some for a
+moment; a token may have been revoked."""
 
 
 class _PartSchemas(NamedTuple):
@@ -50,7 +50,7 @@ class _PartSchemas(NamedTuple):
 
 
 class SchemaPrefetch:
-    """Fetches the schemas of batches; ``reader`` reads records after ``ready``."""
+    """Fetches the schemas of batches; ``reader`` can read records after ``ready``."""
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self._metrics = metrics

@@ -1,8 +1,8 @@
 """A shard: one assignment of one raw partition to this worker, until its release.
 
-It holds everything that the worker has of the partition: fetched records, store, index entries,
-pending records, progress. A partition that comes back is a new ``Shard``; old references see a
-closed one, so no second place must be kept in step.
+It has everything that the worker knows of the partition: fetched records, store, index entries,
+pending records, progress. If a partition comes back, it gets a new ``Shard``, and the old one stays
+closed. So no second mapping has to be updated.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ _AFTER_ASSIGNMENT: Final = _PHASES[_PHASES.index(AcquisitionPhase.REBALANCE) + 1
 
 
 class AssignmentState(Enum):
-    """The state of a shard, which only moves forward."""
+    """The state of a shard; states only change in this order."""
 
-    OPENING = auto()  # its store opens and the index is filled; it joins the next session
+    # Its store opens and the index is filled, so that it can join the next session.
+    OPENING = auto()
     OPEN = auto()
-    CLOSING = auto()  # it takes no part any more; a thread may still use its store
+    CLOSING = auto()  # it no longer takes part; a thread may still use its store
     CLOSED = auto()
 
 
 class Acquisition:
     """When the phases of one acquisition ended, on the clock ``now``.
 
-    ``began_at``: when this worker saw that the group rebalances, or an error for which it opens the
-    shard again; None if the assignment was the first that it saw of it.
+    ``began_at`` is when this worker saw that the group rebalances, or an error after which it opens
+    the shard again. It is None if the worker saw nothing before the assignment.
     """
 
     def __init__(
@@ -52,11 +53,11 @@ class Acquisition:
         self._ended: dict[AcquisitionPhase, float] = {}
 
     def opens(self) -> None:
-        """Begin to open the shard, maybe again: what was reached before counts no more."""
+        """Begin to open the shard, perhaps again; phases that ended before no longer count."""
         self._ended.clear()
 
     def ended(self, phase: AcquisitionPhase) -> None:
-        """Note the end of a phase; only the first counts."""
+        """Note the end of a phase; only the first call per phase counts."""
         if phase not in self._ended:
             self._ended[phase] = self._now()
 
@@ -64,10 +65,10 @@ class Acquisition:
         return phase in self._ended
 
     def seconds(self) -> dict[AcquisitionPhase, float]:
-        """Return the seconds of each phase that ended, from the end of the one before.
+        """Return the duration of each phase that ended, in seconds after the phase before.
 
-        A phase that ended before an earlier one takes 0 s: an output may come before the log is
-        read to its end.
+        A phase that ended before an earlier one takes 0 s, because an output may be written before
+        the log is read to its end.
         """
         found: dict[AcquisitionPhase, float] = {}
         if self.began_at is not None:
@@ -80,7 +81,7 @@ class Acquisition:
         return found
 
     def total(self) -> float:
-        """Return the seconds until the first output, or until the last phase without one."""
+        """Return the seconds until the first output, or until the last phase without an output."""
         began = self.assigned_at if self.began_at is None else self.began_at
         last = self._ended.get(AcquisitionPhase.OUTPUT)
         if last is None:
@@ -92,14 +93,14 @@ class Shard:
     """A shard, on the event loop.
 
     Attributes:
-        number: The number of the assignment; each is higher, and fetched records carry it.
-        slot: The slot of its index entries, from filling until ``owned`` has it.
+        number: The number of the assignment, which rises; fetched records carry it.
+        slot: The slot of its index entries, after filling and until ``owned`` has it.
         progress: Where the shard continues, once the store is open.
         is_new: Whether its first progress must be committed before its documents are in the log.
         log_end: The end of the log before the changelog was read.
         is_filled: Whether it can join the next session.
         is_standby: Whether the store belongs to a standby until the session begins.
-        is_in_use: Whether its opening runs, which releases it if it closes meanwhile.
+        is_in_use: Whether its opening is running, which then releases the shard if it is closed.
         owned: Its part in the protocol while it is open.
         acquisition: How long each phase of its opening took.
     """
@@ -128,7 +129,7 @@ class Shard:
 
     @property
     def is_open(self) -> bool:
-        """Whether it takes part: only then may anything be committed for it."""
+        """Whether it takes part; commits for it are only allowed while it does."""
         return self.state is AssignmentState.OPEN
 
     def opened(self, owned: OwnedShard[PendingRecord]) -> None:
@@ -139,7 +140,7 @@ class Shard:
         self.slot = None
 
     def close(self) -> None:
-        """Take no part any more, at once; a second call has no effect."""
+        """Stop taking part, at once; a second call has no effect."""
         if self.state in (AssignmentState.OPENING, AssignmentState.OPEN):
             self.state = AssignmentState.CLOSING
             self.interrupted.set()

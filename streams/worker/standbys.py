@@ -1,9 +1,10 @@
-"""Standbys: copies of other workers' shards, which read the log and report like their owners.
+"""Standbys: copies of other workers' shards, which read the log and report like the owners.
 
-Packets are decided while the group waits for an owner that was killed. The next owner of its shards
-is probably the worker with the standby, and has them open already. ``standby_plan`` computes from
-the group's members which worker keeps which standby; it runs every few seconds. An error here never
-ends the worker: it drops the standby, and opens it again later.
+With standbys, packets are decided while the group waits for an owner that was killed. The next
+owner of its shards is probably the worker with the standby, which has them open already.
+``standby_plan`` computes from the group's members which worker keeps which standby; it runs every
+few seconds. An error in a standby never ends the worker, which drops the standby and opens it again
+later.
 """
 
 from __future__ import annotations
@@ -36,13 +37,15 @@ from streams.worker.worker_log import RateLimitedLog
 
 logger = logging.getLogger(__name__)
 
-_LEVEL_SECONDS: Final = 10.0  # the longest wait for the end of a changelog, before a normal opening
+# The longest wait for the end of a changelog before the shard is opened normally.
+_LEVEL_SECONDS: Final = 10.0
 _LOG_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 0.01
 _WATCH_SECONDS: Final = 0.1
 _LOOK_SECONDS: Final = 0.5
 _GROUP_SECONDS: Final = 4.0
-_TOGETHER_SECONDS: Final = 10.0  # opened standbys wait for others: a session reads the log again
+# How long opened standbys wait for others, because a session reads the log again.
+_TOGETHER_SECONDS: Final = 10.0
 _OPENED_TOGETHER: Final = 2
 
 
@@ -50,11 +53,11 @@ def standby_plan(owned: Mapping[str, Collection[int]], copies: int) -> dict[int,
     """Return the workers that keep standbys of each shard, the likely next owner first.
 
     A standby is most useful on the worker that gets the shard when its owner is killed. The sticky
-    assignor of librdkafka 2 makes that predictable: it gives the partitions of a member that left,
-    highest first, each to the member with the fewest partitions, and of equals to the first by
+    assignor of librdkafka 2 makes this predictable: it assigns the partitions of a member that
+    left, highest first, each to the member with the fewest partitions, or to the first of them by
     name. If the group decides otherwise, the new owner opens the shard as if there were no standby.
 
-    ``owned`` also has the members without shards. Small groups have fewer ``copies`` of a shard.
+    ``owned`` also has the members without shards. In a small group a shard has fewer ``copies``.
     """
     plan: dict[int, tuple[str, ...]] = {}
     for owner, shards in owned.items():
@@ -78,7 +81,7 @@ class FilledStore(NamedTuple):
 
 
 class StandbyStores:
-    """The standbys of this worker, from their first session until they close or become shards."""
+    """This worker's open standbys, from their first session until they close or become shards."""
 
     def __init__(
         self,
@@ -119,7 +122,7 @@ class StandbyStores:
             await asyncio.wait(self._closing)
 
     def measure(self, missing: int) -> None:
-        """Update the metrics; ``missing`` are this worker's own shards without an open standby."""
+        """Update the metrics; ``missing`` is the number of own shards without an open standby."""
         lag = 0 if self._follower is None else self._follower.lag
         self._metrics.standbys(len(self._stores), lag, missing)
 
@@ -157,19 +160,19 @@ class StandbyStores:
             logger.info("standby of shard %d closed: %s", partition, why)
 
     def is_succeeded(self, partition: int, planned: Iterable[str]) -> bool:
-        """Return whether standbys of a shard are open at all members that are to have one.
+        """Return whether standbys of a shard are open at all members that should have one.
 
-        Until control records say which are open, nobody waits for that.
+        This is also true while no control record says which ones are open.
         """
         latest = self._participant.replica.latest
         at = None if latest is None else latest.standbys_of(partition)
         return at is None or at.issuperset(planned)
 
     def missing(self, owned: Iterable[int]) -> list[int] | None:
-        """Return this worker's shards of which no other one has an open standby, if any.
+        """Return this worker's shards without an open standby on another worker.
 
-        None: it is not known while the log is read again. Control records before
-        ``versions.STANDBYS_SINCE`` do not say it, and none is returned.
+        None: this is unknown while the log is read again. Control records before
+        ``versions.STANDBYS_SINCE`` do not have it; then the result is empty.
         """
         latest = self._participant.replica.latest
         if latest is None or not self._participant.caught_up:
@@ -195,7 +198,7 @@ class StandbyStores:
                 self.drop(partition, "the raw topic was created again")
 
     def before_session(self, log_start: int) -> None:
-        """Drop standbys that need log records from before ``log_start``."""
+        """Drop standbys that need log records before ``log_start``, which were trimmed."""
         self._held.progresses(self._participant.replica.decided_before)
         for partition in self.partitions:
             if self._held.standbys[partition].progress.needed < log_start:
@@ -204,7 +207,7 @@ class StandbyStores:
     # ---- take-over
 
     async def level(self, chain: Chain, committed_next: int) -> ShardStore | None:
-        """Read a standby's changelog to its end; return its store, or None if none is level.
+        """Read a standby's changelog to its end; return its store, or None if that fails.
 
         Call it when no earlier owner can commit; ``committed_next`` is the group's raw offset.
         """
@@ -293,7 +296,7 @@ class StandbyStores:
 
 
 def _removed(standby: Standby, removal: Removal, store: ShardStore) -> Iterable[int]:
-    """Return the entries removed by the log that are now gone from the store as well."""
+    """Return the entries removed by the log that are now deleted from the store too."""
     sequences = {sequence for each in removal.deletions for sequence in each.sequences}
     packets = {log_offset_of(each.first) for each in removal.ends}
     return [
@@ -313,11 +316,11 @@ class StandbyGroup(NamedTuple):
 
 
 Join = Callable[[Callable[[], bool]], None]
-"""Calls a function before the next session, which begins soon if that returns true."""
+"""Calls a function before the next session; if it returns True, that session begins soon."""
 
 
 class Standbys:
-    """Decides which standbys this worker keeps, and opens them; ``shards`` are its own."""
+    """Decides which standbys this worker has, and opens them; ``shards`` are its own shards."""
 
     def __init__(
         self,
@@ -332,7 +335,7 @@ class Standbys:
     ) -> None:
         self.stores = stores
         self.missing: Sequence[int] = ()
-        """This worker's shards without an open standby, if there are to be any; of any thread."""
+        """This worker's shards without an open standby that should have one; for any thread."""
         self._copies = copies
         self._shards = shards
         self._group = group
@@ -402,13 +405,14 @@ class Standbys:
         wanted = {partition for partition, names in plan.items() if self._group.writer in names}
         self.stores.drop_outdated()
         for partition in self.stores.partitions:
-            # A standby of a shard that the group assigned to this worker becomes the shard soon.
+            # A standby of a shard that the group has assigned to this worker soon becomes the
+            # shard.
             is_mine = partition in owned[self._group.writer] or partition in self._shards
             if partition in wanted or is_mine:
                 continue
             if self.stores.is_succeeded(partition, plan.get(partition, ())):
                 self.stores.drop(partition, "another worker stands by")
-        # Open only what two plans in a row want: members often join or leave together.
+        # Open only standbys of two plans in a row, because members often join or leave together.
         steady, self._wanted = wanted & self._wanted, wanted
         for partition in sorted(steady - self._filling.keys() - self._filled.keys()):
             if partition not in self.stores and partition not in self._shards:
@@ -432,7 +436,7 @@ class Standbys:
         slot: int | None = None
         try:
             stored = store.progress()
-            if stored is None:  # the owner has not committed anything yet
+            if stored is None:  # the owner has committed nothing yet
                 store.close()
                 return None
             slot = self._index.open_slot(visible=False)
@@ -446,7 +450,7 @@ class Standbys:
         return FilledStore(store, stored.progress, slot, log_end)
 
     async def _open_store(self, partition: int) -> ShardStore:
-        """Open a store and read its whole changelog; close it again if this is cancelled."""
+        """Open a store and read its whole changelog; close the store if this is cancelled."""
         interrupted = threading.Event()
         opening = asyncio.ensure_future(
             asyncio.to_thread(self._open_stores.open, partition, 0, interrupted)
@@ -471,7 +475,7 @@ class Standbys:
             filled.store.close()
 
     def _take_in(self) -> bool:
-        """Add opened standbys before a session begins; return whether any joins it."""
+        """Add opened standbys before a session begins; return whether any of them joins it."""
         filled, self._filled = self._filled, {}
         for partition, each in filled.items():
             if partition in self._shards:

@@ -1,4 +1,4 @@
-"""Status: the worker's state for pages and probes, and its answers about a text."""
+"""Status: the worker's state for pages and probes, and its answers to queries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WORD_BITS: Final = 64
 
 
 class PipelineView:
-    """Implements ``WorkerView``; all methods but ``ask`` and ``note_waits`` run in any thread."""
+    """Implements ``WorkerView``; any thread may call it, except ``ask`` and ``note_waits``."""
 
     def __init__(
         self, pipeline: Pipeline, stores: StoreOpener, fingerprinter: Fingerprinter
@@ -73,7 +73,7 @@ class PipelineView:
         return self._why_not_open() or self._pipeline.schemas.why_waiting()
 
     def _why_not_open(self) -> str | None:
-        """Return what prevents answers from the index; these need no raw records."""
+        """Return why the index cannot answer, None if it can; an answer needs no raw records."""
         opening = sorted(shard.partition for shard in self._assignment.opening)
         if opening:
             count = len(self._pipeline.shards)
@@ -90,7 +90,7 @@ class PipelineView:
         return self._waits
 
     def note_waits(self) -> None:
-        """Determine what documents wait for, once a second."""
+        """Determine once a second what documents wait for."""
         shards = self._participant.shards
         steps = {partition: self._next_step(shard) for partition, shard in shards.items()}
         self._waits = Waits(self._participant.waits_for(), self._pipeline.is_full, steps)
@@ -112,10 +112,11 @@ class PipelineView:
         return states
 
     async def ask(self, content: Content, limit: int, scope: str = "") -> Answer:
-        """Send a document through the log, and return what the whole index says about it.
+        """Send a document as a query through the log, and return the answer of the whole index.
 
-        The index does not keep it. With a window, its time is that of the latest documents. Raises
-        ``CheckUnavailableError`` if the worker is not ready, or no leader answers in time.
+        The index does not keep the document. With a window, its time is that of the latest
+        documents. Raises ``CheckUnavailableError`` if the worker is not ready, or if no leader
+        answers in time.
         """
         why = self._why_not_open()
         if why is not None:

@@ -1,12 +1,12 @@
 """The order in which records of several partitions are taken: by timestamp, but fair.
 
-The log orders documents as they come, and the first of its kind is the original. So a worker with a
-backlog takes the partition with the earliest next record, and an original comes before its copies
-if both wait. It takes whole chunks, up to a batch, within which records of other partitions may be
-earlier. If a partition is not at its end and has no record here, the merge waits up to
-``idle_seconds`` for it, as stream processors do (Kafka's KIP-353). No partition waits for long,
-whatever its timestamps: otherwise one with a wrong clock, or one added beside a backlog, would
-never have a turn.
+The log orders documents as they arrive, and the first of its kind is the original. So a worker with
+a backlog takes the partition with the earliest next record; an original then comes before its
+copies if both wait. The worker takes whole chunks, up to a batch, within which records of other
+partitions may be earlier. If a partition is not read to its end and has no record here, the merge
+waits for it up to ``idle_seconds``, as stream processors do (Kafka's KIP-353). No partition waits
+for long, even if its timestamps are wrong. Otherwise a partition with a wrong clock, or one added
+beside a backlog, would never have a turn.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
-_BYTES: Final = 128 * _MIB  # of all waiting records; a running fetch may exceed it
-_PARTITION_BYTES: Final = 2 * _MIB  # per partition if there are few; about one fetch
+_BYTES: Final = 128 * _MIB  # limit of all waiting records; a running fetch may exceed it
+_PARTITION_BYTES: Final = 2 * _MIB  # limit per partition if there are few; about one fetch
 _PARTITION_BYTES_MIN: Final = 64 * _KIB
 _TURN_SECONDS: Final = 2.0
-_TURNS_PASSED: Final = 4  # a queue comes next after ``_TURN_SECONDS`` and so many turns a queue
-_SPARE_ENTRIES: Final = 64  # outdated heap entries, besides twice the queues in line
+_TURNS_PASSED: Final = 4  # a queue comes next after ``_TURN_SECONDS`` and this many turns per queue
+_SPARE_ENTRIES: Final = 64  # outdated heap entries, in addition to twice the queues in line
 
 
 class RawQueue:
     """The fetched records of one shard's partition that are not in a batch yet.
 
-    ``next``: the lowest offset that may come. ``reading``: the number that its records carry.
-    ``since``, ``turn``: the time and turn at which it joined the line. ``entry``: the number of its
-    heap entry.
+    ``next`` is the lowest offset that may come. ``reading`` is the number of its records' reading.
+    ``since`` and ``turn`` are the time and turn at which the queue joined the line. ``entry`` is
+    the number of its heap entry.
     """
 
     def __init__(self, partition: int, reading: int) -> None:
@@ -58,7 +58,7 @@ class RawQueue:
 
 
 class TimestampMerge:
-    """The queues of all shards; a step costs the logarithm of their number."""
+    """The queues of all shards; each step takes time with the logarithm of their number."""
 
     def __init__(self, idle_seconds: float, now: Callable[[], float] | None = None) -> None:
         self._idle_seconds = idle_seconds
@@ -69,7 +69,7 @@ class TimestampMerge:
         # Queues with records: a heap by their next timestamp, and a line by their last turn.
         self._by_time: list[tuple[int, int, RawQueue]] = []
         self._in_line: dict[RawQueue, None] = {}
-        # Queues that may have earlier records that are not fetched yet, the latest last.
+        # Queues that may have earlier records that are not fetched yet, the latest queue last.
         self._awaited: dict[RawQueue, None] = {}
         self._changed: set[RawQueue] = set()
 
@@ -108,14 +108,14 @@ class TimestampMerge:
         self._awaited.pop(queue, None)
 
     def wait_seconds(self) -> float:
-        """Return how long to wait for partitions that may have earlier records; 0: take now."""
+        """Return how long to wait for partitions that may have earlier records; 0: do not wait."""
         if not self._in_line or not self._awaited:
             return 0.0
         latest = next(reversed(self._awaited))
         return max(0.0, latest.since + self._idle_seconds - self._now())
 
     def take(self, records: int, size: int) -> list[RawRecords]:
-        """Return the next batch: one record or more, if there is any, and one run per queue."""
+        """Return the next batch: at least one record if there is any, and one run per queue."""
         batch: list[RawRecords] = []
         while records > 0 and (queue := self._next()) is not None:
             run = self._cut(queue, records, size, must=not batch)
@@ -123,20 +123,21 @@ class TimestampMerge:
                 break
             batch.append(run)
             if queue.messages or self.wait_seconds():
-                break  # full, or the partition's next records may be earlier than the others'
+                # The batch is full, or this partition's next records may be earlier than others.
+                break
             records -= len(run.messages)
             size -= run.size
         return batch
 
     def _next(self) -> RawQueue | None:
-        """Return the queue with the earliest record, or one that has waited too long."""
+        """Return the queue with the earliest record, or a queue that has waited too long."""
         if not self._in_line:
             return None
         longest = next(iter(self._in_line))
         if self._is_passed_over(longest):
             return longest
         while self._by_time[0][1] != self._by_time[0][2].entry:
-            heappop(self._by_time)  # outdated: the queue was taken from or removed
+            heappop(self._by_time)  # outdated: records were taken from the queue, or it was removed
         return self._by_time[0][2]
 
     def _is_passed_over(self, queue: RawQueue) -> bool:
@@ -173,7 +174,7 @@ class TimestampMerge:
         heappush(self._by_time, (queue.time_ms, queue.entry, queue))
         self._in_line[queue] = None
         if len(self._by_time) > 2 * len(self._in_line) + _SPARE_ENTRIES:
-            # Outdated entries may never come to the top.
+            # Outdated entries might otherwise stay in the heap.
             self._by_time = [each for each in self._by_time if each[1] == each[2].entry]
             heapify(self._by_time)
 
@@ -183,7 +184,7 @@ class TimestampMerge:
         self._awaited[queue] = None
 
     def changed_pauses(self) -> tuple[list[int], list[int]]:
-        """Return the partitions to pause, because they have much here, and to resume; each once."""
+        """Return partitions to pause, as they have much here, and to resume; each change once."""
         limit = min(_PARTITION_BYTES, _BYTES // max(1, len(self._queues)))
         limit = max(_PARTITION_BYTES_MIN, limit)
         changed, self._changed = self._changed, set()

@@ -1,8 +1,8 @@
-"""Traces: a span for each document whose producer sampled it, from the raw record to its output.
+"""Traces: each document that its producer sampled has a span from raw record to output.
 
 A raw record belongs to a trace if it has the header ``traceparent`` (W3C Trace Context, level 1)
 with the flag "sampled". Its outputs and dead letters get the ``traceparent`` of the span, so that
-the trace goes on behind them. Other records cost a look at their headers.
+their readers can continue the trace. For other records, only the headers are checked.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _STATE: Final = "tracestate"
 _SAMPLED: Final = 1
 _FLAGS: Final = slice(-2, None)  # of a traceparent: two hexadecimal digits
 _FLUSH_SECONDS: Final = 2.0
-_OPEN_MAX: Final = 10_000  # documents under way that have a span; others go on without one
+_OPEN_MAX: Final = 10_000  # limit of open spans; further documents get none
 
 
 class SpanStage(IntEnum):
-    """What a document goes through; each is a child span."""
+    """The stages of a document; each of them is a child span."""
 
-    INTAKE = 0  # read, fingerprinted, waiting for its bundle
-    LOG = 1  # until the broker has the bundle
-    DECISION = 2  # looked up by all workers and decided
-    COMMIT = 3  # written, with its offset, in one transaction
+    INTAKE = 0  # it is read, fingerprinted, and waits for its bundle
+    LOG = 1  # until the broker has its bundle
+    DECISION = 2  # all workers look it up, and it is decided
+    COMMIT = 3  # it is written, with its offset, in one transaction
 
 
 class _Open:
@@ -68,7 +68,7 @@ class DocumentTraces:
         self._count = 0
 
     def begin(self, source: SourcePosition, record: RawRecord) -> RawRecord:
-        """Return the record, with the span as ``traceparent`` if its producer sampled it."""
+        """Return the record; if its producer sampled it, with the span as ``traceparent``."""
         at = next((n for n, (name, _) in enumerate(record.headers) if name == PARENT), None)
         if at is None or self._count >= _OPEN_MAX or not _is_sampled(record.headers[at][1]):
             return record
@@ -81,7 +81,7 @@ class DocumentTraces:
         )
         now = self._now_ns()
         span = self._tracer.start_span("firstseen", parent, SpanKind.CONSUMER, start_time=now)
-        if not span.is_recording():  # no valid traceparent
+        if not span.is_recording():  # there is no valid traceparent
             return record
         span.set_attributes(
             {
@@ -98,7 +98,7 @@ class DocumentTraces:
         return msgspec.structs.replace(record, headers=self._headers(record.headers, at, span))
 
     def bundled(self, ends: Iterable[tuple[int, int]]) -> None:
-        """Note that a bundle leaves; ``ends`` are partitions and the last offset of each in it."""
+        """Note that a bundle is sent; ``ends`` are its partitions with their last offsets in it."""
         self._passed(SpanStage.INTAKE, ends)
 
     def logged(self, ends: Iterable[tuple[int, int]]) -> None:
@@ -145,7 +145,7 @@ class DocumentTraces:
                 self._end(partition, offset, now)
 
     def drop(self, partition: int) -> None:
-        """End the spans of a shard that is closed; its next owner begins others."""
+        """End the spans of a shard that is closed; its next owner begins new ones."""
         for offset in [*self._open.get(partition, {})]:
             self.drop_one(partition, offset)
 
@@ -157,7 +157,7 @@ class DocumentTraces:
             self._end(partition, offset, self._now_ns())
 
     def close(self) -> None:
-        """Send what was not sent yet, if that takes no longer than two seconds."""
+        """Send the remaining spans, for at most two seconds."""
         flush = threading.Thread(target=self._provider.force_flush, name="traces", daemon=True)
         flush.start()
         flush.join(_FLUSH_SECONDS)
@@ -183,18 +183,18 @@ class DocumentTraces:
 
 
 def document_traces(settings: Settings, writer: str) -> DocumentTraces:
-    """Return the spans of a worker, exported as ``settings.traces`` says.
+    """Return the spans of a worker, which are exported as set in ``settings.traces``.
 
-    OpenTelemetry's variables ``OTEL_EXPORTER_OTLP_…`` say where to.
+    OpenTelemetry's variables ``OTEL_EXPORTER_OTLP_…`` set the destination.
     """
     own = {"service.instance.id": writer}
     if "OTEL_SERVICE_NAME" not in os.environ:
         own["service.name"] = settings.application_id
     provider = TracerProvider(
-        # Only what a producer has sampled: otherwise each document would be a trace.
+        # Only documents that a producer has sampled; otherwise each document would be a trace.
         sampler=ParentBased(ALWAYS_OFF),
         resource=Resource.create(own),
-        shutdown_on_exit=False,  # it could hold up the end of the process
+        shutdown_on_exit=False,  # a shutdown could delay the end of the process
     )
     is_console = settings.traces is TraceExport.CONSOLE
     exporter = ConsoleSpanExporter() if is_console else OTLPSpanExporter()

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class RateLimitedLog:
-    """Counts an event that may happen with every record; logs whenever the count has doubled.
+    """Counts an event that may happen with every record, and logs it when the count has doubled.
 
     ``message`` has ``%d`` for the count and ``%s`` for the last case.
     """
@@ -52,7 +52,7 @@ _QUIET_SECONDS: Final = 10.0
 _DIGITS: Final = re.compile(r"\d+")
 
 _CRASHED: Final = ("We experienced a crash!", "Crashed reason=")
-"""Faust logs a failure once for each service, and once with the traceback in its text."""
+"""Faust logs a failure once for each service, and once more with its traceback as text."""
 _CHAIN_LIMIT: Final = 20
 
 _REPORTED_ELSEWHERE: Final = frozenset({"TXNERR", "BGQUEUE", "TERMINATE"})
@@ -65,10 +65,10 @@ _KNOWN_WARNINGS: Final = (
     "enable.gapless.guarantee is experimental",
     "is a consumer property and will be ignored by this producer instance",
     "is a producer property and will be ignored by this consumer instance",
-    # A broker that has just created its internal topics.
+    # The broker has just created its internal topics.
     "Coordinator load in progress: retrying",
 )
-"""Warnings that need no action: settings that all clients get, and temporary states."""
+"""Warnings that need no action: they are about settings of all clients, and temporary states."""
 
 
 class _JsonLines(JsonFormatter):
@@ -92,7 +92,7 @@ class _JsonLines(JsonFormatter):
 
 
 class _LibrdkafkaFilter(logging.Filter):
-    """Drops lines that the worker logs itself; passes each kind once in ten seconds.
+    """Drops lines that the worker logs itself; passes others of one kind once in ten seconds.
 
     Without a broker, librdkafka logs about eighty lines a second, of the same few kinds.
     """
@@ -110,7 +110,7 @@ class _LibrdkafkaFilter(logging.Filter):
         message = record.getMessage()
         if any(known in message for known in _KNOWN_WARNINGS):
             return False
-        kind = _DIGITS.sub("", message)  # without clients, ports and times
+        kind = _DIGITS.sub("", message)  # without numbers of clients, ports and times
         if record.created < self._next.get(kind, 0):
             return False
         self._next[kind] = record.created + _QUIET_SECONDS
@@ -118,7 +118,7 @@ class _LibrdkafkaFilter(logging.Filter):
 
 
 class _FaustFilter(logging.Filter):
-    """Passes at most one line of Faust's up to five tracebacks of a failure.
+    """Passes only one line of Faust's up to five tracebacks of a failure.
 
     A ``FirstseenError`` is logged at the end anyway (``log_end``). Any other error is a defect: its
     traceback is logged once, under a plain message.
@@ -161,7 +161,7 @@ def log_end(error: FirstseenError) -> None:
 
 
 def set_up_logging(settings: LogSettings, process: int | None = None) -> None:
-    """Log to standard error; ``process`` marks the lines of one of a machine's workers."""
+    """Log to standard error; ``process`` marks the lines where a machine has several workers."""
     handler = logging.StreamHandler(sys.stderr)
     if settings.level != "debug":
         handler.addFilter(_LibrdkafkaFilter())

@@ -1,15 +1,16 @@
-"""The protocol of the one log under random interleavings: no threads, no broker, no clock.
+"""Tests the protocol of the log under random interleavings, without threads, broker or clock.
 
-A world with one log, a topic of reports, changelogs and a group that fences commits drives the real
-classes of ``simhash_core/log`` and ``simhash_core/index``. One seed draws everything.
+A simulated world with one log, a topic of reports, changelogs and a group that fences commits runs
+the real classes of ``simhash_core/log`` and ``simhash_core/index``. Everything is drawn from one
+seed.
 
 - ``documents``: families of near documents, and how they become columns
-- ``scenario``: what one seed draws: documents, workers, rates of faults
-- ``broker``: the log, reports, changelogs, the group's epochs, and appends that are under way
+- ``scenario``: the documents, workers and rates of faults that one seed draws
+- ``broker``: the log, reports, changelogs, the group's epochs, and appends in flight
 - ``life``: one process of a worker, with the real ``Participant``
-- ``standby_copies``: its standbys of other workers' shards
-- ``world``: the scheduler, the faults, and what must be kept when all is done
-- ``one_reader``: what a single worker would say that reads the log in order, by brute force
+- ``standby_copies``: the standbys of one process, copies of other workers' shards
+- ``world``: the scheduler, the faults, and what must hold at the end
+- ``one_reader``: the verdicts of a single worker that reads the log in order, by brute force
 - ``judge``: the invariants, checked at each append and commit, and at the end
-- ``mutants``, ``replacements``: rules broken on purpose, to show that the judge sees it
+- ``mutants``, ``replacements``: rules broken on purpose, to show that the judge notices
 """

@@ -1,4 +1,4 @@
-"""Appends under way: they arrive late, in another order, twice or not at all, and so do answers."""
+"""Appends in flight: they and their responses may arrive late, out of order, twice or never."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _OnTheWay(NamedTuple):
-    """An append that has not reached its broker."""
+    """An append that has not reached its broker yet."""
 
     life: Life
     streams: list[Stream | None]
@@ -24,7 +24,7 @@ class _OnTheWay(NamedTuple):
 
 
 class Appends:
-    """All appends of all lives. While it is calm, nothing goes wrong."""
+    """All appends of all lives. In calm times nothing goes wrong."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -41,7 +41,7 @@ class Appends:
             self.arrive()
 
     def arrive(self) -> None:
-        """Let an append arrive, or not, and its answer be on its way."""
+        """Let an append arrive or get lost, and send its response."""
         if not self._on_the_way:
             return
         rng, scenario, is_calm = self._world.rng, self._world.scenario, self._world.is_calm
@@ -64,7 +64,7 @@ class Appends:
             return
         if chance - scenario.lost < scenario.doubled:
             again = self.append(life.name, record, version)
-            offset = rng.choice((offset, again))  # which of the two the broker tells
+            offset = rng.choice((offset, again))  # the broker returns one of the two offsets
         if isinstance(record, Control):
             answer = partial(life.participant.control_appended, offset, record.leader)
             life.answers.append(answer)

@@ -1,6 +1,6 @@
-"""What outlives workers: raw partitions, the log, reports, changelogs, and who owns what.
+"""The state that survives workers: raw partitions, the log, reports, changelogs, and ownership.
 
-Nothing here fails by itself: the world decides what reaches the broker, and when.
+This module causes no failures: the world decides what reaches the broker, and when.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ TOPIC = "raw"
 
 
 class RawRecord(NamedTuple):
-    """A raw record; ``document`` None: it is no document."""
+    """A raw record; ``document`` is None if it is no document."""
 
     offset: int
     document: SimulatedDocument | None
 
 
 class RawPartition:
-    """A partition of the raw topic, as far as records were produced."""
+    """A partition of the raw topic, with the records produced until now."""
 
     def __init__(
         self, chain: Chain, documents: Sequence[SimulatedDocument | None], rng: random.Random
     ) -> None:
-        """Some offsets have no record, as where a transaction ended.
+        """Some offsets have no record, as at the end of a transaction.
 
-        The last records are held back until all workers were restarted.
+        The last records are produced only after all workers were restarted.
         """
         self.chain = chain
         self.records: list[RawRecord] = []
@@ -59,9 +59,9 @@ class RawPartition:
     def batch(
         self, after: int, count: int, scheme: BlockScheme, *, to_next: bool
     ) -> RawBatch[RawRecord] | None:
-        """Return at most ``count`` records after an offset; None where there are none.
+        """Return at most ``count`` records after an offset; None if there are none.
 
-        ``to_next``: the batch covers the offsets up to the next record's.
+        ``to_next``: the batch covers all offsets before the next record.
         """
         following = [each for each in self.records[: self.available] if each.offset > after]
         taken = following[:count]
@@ -79,7 +79,7 @@ class RawPartition:
 class Changelog:
     """One partition of the changelog: committed entries by sequence number, and progress.
 
-    ``commits``: all of them, for who follows it.
+    ``commits`` has all commits, for readers that follow it.
     """
 
     entries: dict[int, Entry] = field(default_factory=dict)
@@ -98,10 +98,10 @@ def change(entries: dict[int, Entry], ready: Ready[Record]) -> None:
 
 
 class StoredEntries:
-    """What a worker has stored of a shard: loaded from its changelog, then written on commit."""
+    """The stored entries of a shard: loaded from its changelog, then written on each commit."""
 
     def __init__(self, entries: dict[int, Entry]) -> None:
-        """Copy what was committed."""
+        """Copy the committed entries."""
         self._entries: dict[int, Entry] = {}
         self._entries |= entries
 
@@ -112,7 +112,7 @@ class StoredEntries:
         return [self._entries[sequence] for sequence in sequences]
 
     def by_content(self, digest: bytes) -> list[int]:
-        """Return the sequence numbers of the undecidable documents of a content, rising."""
+        """Return the sequence numbers, rising, of the undecidable documents with a content."""
         found = (s for s, e in self._entries.items() if not e.fingerprint)
         return sorted(s for s in found if self._entries[s].content_digest == digest)
 
@@ -138,11 +138,11 @@ class Broker:
     """All topics, and the group."""
 
     def __init__(self, raw: list[RawPartition], born: list[bool]) -> None:
-        """``born``: which raw partitions are there."""
+        """``born``: which raw partitions exist at the beginning."""
         self.raw = raw
         self.born = born
         self.log: list[LogRecord] = []
-        self.versions: list[int] = []  # of the records of the log
+        self.versions: list[int] = []  # the versions of the log's records
         self.log_start = 0
         self.reports: list[Report] = []
         self.changelogs = [Changelog() for _ in raw]
@@ -155,14 +155,14 @@ class Broker:
         return len(self.log)
 
     def appended_ms(self, offset: int) -> int:
-        """Return when the log took a record in: later and later, but not always."""
+        """Return the time at which a record was appended; these times rise, but not always."""
         return START_MS + 8 * offset + offset * 7919 % 61
 
     def partitions(self) -> list[int]:
         return [partition for partition, born in enumerate(self.born) if born]
 
     def assign(self, partition: int, member: str) -> None:
-        """Give a partition to a member of the group: commits of its former owner are refused."""
+        """Assign a partition to a member of the group; commits of its former owner are refused."""
         self.epochs[partition] += 1
         self.owners[partition] = member
 
@@ -170,6 +170,6 @@ class Broker:
         return {p: self.epochs[p] for p in self.partitions() if self.owners[p] == member}
 
     def stands_by(self, member: str) -> set[int]:
-        """Return the partitions of others that a member is to have a copy of."""
+        """Return the partitions of other members of which a member should have a copy."""
         wanted = {p for p, name in self.standbys.items() if name == member}
         return {p for p in wanted if self.owners[p] != member}

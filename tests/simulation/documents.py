@@ -1,8 +1,8 @@
 """Documents of a simulation: families in which near pairs, chains, ties and repeats are common.
 
 A family is a fingerprint and a few of its bits, its *hot* bits. Each member differs from the first
-in some of them, so that distances are small and often equal, and A near B near C is common where A
-and C are not near. Undecidable texts have one of a few contents.
+in some of these bits. So distances are small and often equal, and often A is near B and B is near
+C, but A and C are not near. Undecidable texts have one of a few contents.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from simhash_core.text.verification import Verification, Verifier, shingles
 SCHEMES: Final = (
     BlockScheme(64, 4, 3),
     BlockScheme(64, 4, 3),
-    BlockScheme(64, 4, 8),  # no guarantee: near pairs that share no block stay apart
+    BlockScheme(64, 4, 8),  # no guarantee: near pairs without a common block are not found
     BlockScheme(128, 4, 3),
     BlockScheme(64, 8, 9, cuts=2),
     BlockScheme(64, 0, 8, bands=2),
 )
 
 START_MS: Final = 1_000_000
-"""The time of the first document, about; the times of documents and of the log go on together."""
+"""About the time of the first document; times of documents and of the log rise together."""
 
 _UNDECIDABLE_CONTENTS: Final = 3
 _SKETCH_VALUES: Final = 4
 _TEXTS: Final = 6
 _BAND_KEYS: Final = 3
-"""Of a family, for each band; the first stands for no bucket."""
+"""The number of keys of a family for each band; the first key stands for no bucket."""
 
 
 class SimulatedDocument(NamedTuple):
-    """A document, as plain values. ``fingerprint`` None: undecidable, for ``reason``.
+    """A document, as plain values; ``fingerprint`` is None if it is undecidable, for ``reason``.
 
-    ``is_delete``: it takes the document with its id out, and is none itself.
+    ``is_delete``: it is a delete, which removes the document with its id.
     """
 
     document_id: str
@@ -55,7 +55,7 @@ class SimulatedDocument(NamedTuple):
 
 
 def _agreement(distance: int, a: bytes, b: bytes) -> float:  # noqa: ARG001 - as of all
-    """Symmetric and not transitive: bytes at most one apart agree."""
+    """Return a similarity that is symmetric, not transitive: bytes at most one apart agree."""
     return max(0.0, 1.0 - abs(a[0] - b[0]) / 4)
 
 
@@ -74,9 +74,9 @@ SHINGLES: Final = Verifier(
 
 
 def with_mean(seed: int, scheme: BlockScheme, verifier: Verifier | None) -> Verifier | None:
-    """Let half of the verifiers want a mean too: it binds beyond half of the distance.
+    """Make half of the verifiers require a mean too, which matters beyond half of the distance.
 
-    It is drawn from the seed alone, so that all else of a scenario is drawn as without it.
+    This is drawn from the seed separately, so that all other values of a scenario stay the same.
     """
     if verifier is None or random.Random(f"mean {seed}").random() < 0.5:
         return verifier
@@ -101,10 +101,10 @@ def _sketch_pool(verifier: Verifier | None) -> tuple[bytes, ...]:
 
 
 class Families:
-    """Draws documents of one scenario."""
+    """Draws the documents of one scenario."""
 
     def __init__(self, rng: random.Random, scheme: BlockScheme, verifier: Verifier | None) -> None:
-        """``rng`` decides how many families there are, and how near their members."""
+        """``rng`` draws how many families there are, and how near their members are."""
         self._rng = rng
         self._scheme = scheme
         self._sketches = _sketch_pool(verifier)
@@ -167,7 +167,7 @@ class Families:
         return document
 
     def _band_keys(self, family: int) -> bytes:
-        """Return keys that members of a family often have in common."""
+        """Return keys that members of a family often share."""
         keys = (self._rng.randrange(_BAND_KEYS) for _ in range(self._scheme.bands))
         return b"".join((key and family * 256 + key).to_bytes(4, "little") for key in keys)
 
@@ -175,7 +175,7 @@ class Families:
 def columns_of(
     scheme: BlockScheme, documents: Sequence[tuple[int, SimulatedDocument]]
 ) -> DocumentColumns:
-    """Return documents and deletes with their raw offsets as columns."""
+    """Return documents and deletes, given with their raw offsets, as columns."""
     count, size = len(documents), scheme.bits // 8
     prints = b"".join(print_of(scheme, each) or bytes(size) for _, each in documents)
     digests = b"".join(core.scoped_digest(each.digest, each.scope) for _, each in documents)
@@ -198,7 +198,7 @@ def columns_of(
 
 
 def print_of(scheme: BlockScheme, document: SimulatedDocument) -> bytes:
-    """Return a fingerprint as it stands in the index, empty for an undecidable document."""
+    """Return a fingerprint as in the index, empty for an undecidable document."""
     if document.fingerprint is None:
         return b""
     return core.masked(document.fingerprint.to_bytes(scheme.bits // 8, "big"), document.scope)

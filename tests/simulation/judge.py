@@ -1,7 +1,8 @@
-"""The invariants of docs/architecture.md ("What always holds"), checked at once and at the end.
+"""Checks the invariants of docs/architecture.md ("What always holds") at each step and at the end.
 
-The judge reads each record of the log as it is appended, before any worker, and knows at once what
-one reader says of it. What control records decide, and what is committed, is compared with that.
+The judge reads each record of the log when it is appended, before any worker does, and computes the
+verdicts of one reader. It compares these with the decisions of control records and with all
+commits.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ class ViolationError(Exception):
 
 
 class _Sent(NamedTuple):
-    """A packet that counts, and where it is in the log."""
+    """A packet that counts, with its offset in the log."""
 
     offset: int
     last: int
 
 
 class Judge:
-    """Knows all that was appended and committed."""
+    """Checks everything that is appended and committed."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.one_reader = OneReader(scenario)
@@ -63,11 +64,11 @@ class Judge:
         self.expired_before = 0
         self.removed: set[int] = set()
         self._heads: dict[Chain, int] = {}
-        self.version = versions.OLDEST  # in force
+        self.version = versions.OLDEST  # the version in force
         self._listed: dict[str, dict[str, int]] = {}
 
     def listed(self, worker: str, members: dict[str, int]) -> None:
-        """Note whom a worker saw in the group, and what each of them reads."""
+        """Note which members a worker saw in the group, and which version each of them reads."""
         self._listed[worker] = members
 
     def produced(self, raw: Iterable[RawPartition]) -> None:
@@ -82,7 +83,7 @@ class Judge:
     def appended(
         self, offset: int, record: LogRecord, appended_ms: int, version: int = versions.OLDEST
     ) -> None:
-        """Judge a record of the log, which took it in at a time."""
+        """Check a record of the log and the time at which it was appended."""
         self._judge_written(offset, version)
         if isinstance(record, Control):
             if record.previous == (self.accepted[-1] if self.accepted else NO_CONTROL):
@@ -263,7 +264,7 @@ class Judge:
         return truth
 
     def progress(self, progress: Progress, before: Progress | None) -> None:
-        """Judge a progress that is committed: what must be read after a restart, and no less."""
+        """Check a committed progress: it must give exactly what a restart has to read."""
         if before is not None and progress.needed < before.needed:
             raise ViolationError(f"{progress} needs more of the log than {before} did")
         if progress.position > self.decided_before:
@@ -276,7 +277,7 @@ class Judge:
             raise ViolationError(f"{progress}: control record {in_force} is in force there")
 
     def trimmed(self, start: int, progresses: Iterable[Progress | None]) -> None:
-        """Judge that the log now begins at ``start``."""
+        """Check that the log may begin at ``start`` now."""
         for progress in progresses:
             if progress is not None and progress.needed < start:
                 raise ViolationError(f"the log is trimmed to {start}; {progress} needs more")
@@ -287,7 +288,7 @@ class Judge:
         return all(len(self.outputs[each.chain]) == each.limit for each in raw)
 
     def at_the_end(self, entries: dict[int, Entry]) -> None:
-        """Judge all outputs, and all committed entries."""
+        """Check all outputs and all committed entries."""
         put_out = [each for chain in self.outputs.values() for _, each in chain if each is not None]
         every = {each.sequence for each in self.one_reader.uniques}
         uniques = {each.sequence for each in put_out if each.sequence in every}
@@ -298,7 +299,7 @@ class Judge:
         self.check_entries(known, entries)
 
     def check_entries(self, known: list[Original], entries: dict[int, Entry]) -> None:
-        """Judge that no two unique documents are near, and that they are what is committed."""
+        """Check that no two unique documents are near, and that exactly these are committed."""
         self._separation(known)
         differing = entries.keys() ^ ({each.sequence for each in known} - self.removed)
         if any(each >= self.expired_before for each in differing):

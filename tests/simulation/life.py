@@ -1,7 +1,7 @@
-"""One life of a worker: the real ``Participant``, and the shell around it as small steps.
+"""One life of a worker: the real ``Participant``, with the shell around it as small steps.
 
-A step never waits: what the broker is asked for is answered in a later one, or never. A life ends
-with a crash, and whatever it had in memory with it; what it sent may still arrive.
+A step never waits: a later step gets the response to a request, or none does. A life ends with a
+crash and loses everything in memory; what it sent may still arrive.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 WAITING_LIMIT = 12
-"""Raw records that a shard holds at most, about."""
+"""The approximate limit of raw records that wait in a shard."""
 IDLE_LOOKS = 4
-"""How often a worker finds nothing to report and nothing decided, before it reports again."""
+"""After so many steps without news and decisions, a worker reports again."""
 
 
 class Life:
@@ -50,9 +50,9 @@ class Life:
         self._is_to_begin = False
         self._has_begun = False
         self.standstill = 0
-        """Steps in which it does nothing, and does not know it."""
+        """The number of steps in which it does nothing and does not notice this."""
         self.joins_in = 0
-        """Steps until it gets a shard; 0: it does not wait for one."""
+        """The number of steps until it gets a shard; 0: it does not wait for one."""
         self._transaction: list[ShardReady[RawRecord]] | None = None
         self._reports_read = 0
         self._needed: dict[int, int] = {}
@@ -87,11 +87,11 @@ class Life:
 
     @property
     def owns_leading_shard(self) -> bool:
-        """Whether it believes to own the shard whose owner leads."""
+        """Whether this life believes that it owns the leading shard."""
         return self.participant.decider is not None
 
     def step(self) -> None:
-        """Do one thing; each life does some things more often than others."""
+        """Do one thing; each life does some things more often than others do."""
         if self.standstill:
             self.standstill -= 1
             return
@@ -102,7 +102,7 @@ class Life:
         self._rng.choices(self._actions, cum_weights=self._often)[0]()
 
     def whole_cycle(self) -> None:
-        """Do everything once, without pause, as a worker does that nothing disturbs."""
+        """Do everything once without a pause, as an undisturbed worker does."""
         self.standstill = 0
         self.learn()
         self.learn()
@@ -127,7 +127,7 @@ class Life:
     # ---- shards
 
     def learn(self) -> None:
-        """Learn of shards that came or went; nothing if it is no member any more."""
+        """Note shards that were assigned or revoked; does nothing if this is no member any more."""
         if not self.is_member:
             return
         assigned = self._world.broker.assigned(self.name)
@@ -153,7 +153,7 @@ class Life:
         self.participant.drop_shard(partition)
 
     def _open(self, partition: int, epoch: int) -> bool:
-        """Open a shard; a new one commits its first progress, in a step of its own."""
+        """Open a shard; a new shard commits its first progress, in a separate step."""
         broker = self._world.broker
         changelog, chain = broker.changelogs[partition], broker.raw[partition].chain
         progress = changelog.progress
@@ -227,7 +227,7 @@ class Life:
         self.read(self._rng.randint(1, 6))
 
     def read(self, limit: int) -> None:
-        """Read on in the log, unless it is gone there; also where all shards were lost since."""
+        """Read on in the log unless it was trimmed there, even if all shards were lost since."""
         broker = self._world.broker
         if not self._has_begun:
             return
@@ -235,7 +235,7 @@ class Life:
         for _ in range(limit):
             if replica.position < broker.log_start:
                 if self._is_to_begin:
-                    return  # the session that begins next reads from where the log begins now
+                    return  # the next session reads from the present start of the log
                 if self.standbys:
                     self.begin()
                 if self.participant.replica.position < broker.log_start:
@@ -247,7 +247,7 @@ class Life:
                 return
 
     def _read_next(self, offset: int) -> bool:
-        """Read a record; return false where it cannot go on, and ends."""
+        """Read a record; return False if this life cannot continue, and end it."""
         broker, participant = self._world.broker, self.participant
         version = broker.versions[offset]
         if not participant.replica.heeds(offset, version):
@@ -272,7 +272,7 @@ class Life:
             self._report_again()
 
     def _report_again(self) -> None:
-        """Report again on the oldest bundles where nothing has been decided for a while."""
+        """Report the oldest bundles again if nothing was decided for some time."""
         decided_before = self.participant.replica.decided_before
         self._idle_looks = self._idle_looks + 1 if decided_before == self._seen_decided else 0
         self._seen_decided = decided_before
@@ -285,12 +285,12 @@ class Life:
             self._hand_over(self.participant.positions())
 
     def _tell_version(self) -> None:
-        """Let the leader know what this worker reads; as the leader, look who is there."""
+        """Report the version that this worker reads; as the leader, query the group's members."""
         if not self.participant.awaits_raise or not self.is_member:
             return
         decider = self.participant.decider
         if decider is not None and decider.leads:
-            if decider._version < self.reads:  # else the raise is on its way
+            if decider._version < self.reads:  # otherwise the raise is in flight
                 members = self._world.list_members(self.name)
                 self.participant.see_members(dict.fromkeys(members, ""))
         else:
@@ -318,7 +318,7 @@ class Life:
             self._needed[shard] = max(needed, self._needed.get(shard, 0))
 
     def _follow(self) -> None:
-        """Follow the owners of shards; lead for one that may be silent."""
+        """Follow the owners of shards; lead for an owner that may be silent."""
         self.standbys.follow(self._rng.randint(1, 3))
         if self.standbys.lead(self._rng):
             self._reports_read = len(self._world.broker.reports)
@@ -329,7 +329,7 @@ class Life:
             self._world.send(self, control)
 
     def _trim(self) -> None:
-        """Ask which partitions there are, after what they need is known; delete in a later step."""
+        """Query the partitions after the positions that they need; trim in a later step."""
         if self._trim_to is not None:
             self._world.trim(self, self._trim_to)
             self._trim_to = None
@@ -370,7 +370,7 @@ class Life:
             self.answers.popleft()()
 
     def append_failed(self, record: LogRecord | Report, streams: list[Stream | None]) -> None:
-        """Learn that an append failed; it may have been done all the same."""
+        """Note that an append failed, although its record may have been appended."""
         if isinstance(record, Control):
             self.participant.control_failed(record.leader)
         elif isinstance(record, Report):
@@ -384,7 +384,7 @@ class Life:
                     stream.lost(packet)
 
     def streams_of(self, record: LogRecord | Report) -> list[Stream | None]:
-        """Return the streams of the packets of a bundle; none of other records."""
+        """Return the streams of the packets of a bundle, none for other records."""
         if not isinstance(record, Bundle):
             return []
         shards = [self.participant.shards.get(each.chain.partition) for each in record.segments]

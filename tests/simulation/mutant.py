@@ -1,4 +1,4 @@
-"""A mutant: the protocol with one rule broken, to be caught by some seed."""
+"""A mutant: the protocol with one rule broken, which some seed must catch."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ S = TypeVar("S", bound="DataclassInstance")
 
 
 Broken = Replacement | tuple[Replacement, ...] | str
-"""Functions of the core that are replaced, or the field of ``Rules`` that the shell breaks."""
+"""Replacements of functions of the core, or the name of a field in ``Rules`` to break."""
 
 
 class Tried(NamedTuple):
-    """A broken rule, the changes of every scenario, and the first seed that is tried."""
+    """A broken rule, the changes to every scenario, and the first seed to try."""
 
     broken: Broken
     changes: Mapping[str, Any] | None = None
@@ -35,10 +35,10 @@ Rule = Broken | Tried
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One broken rule. One of ``seeds`` seeds from ``start`` on catches it.
+    """One broken rule; one of ``seeds`` seeds from ``start`` on must catch it.
 
-    ``changes``: of every scenario, so that what the rule is for comes about often; values, or
-    functions of the scenario that return one.
+    ``changes`` make each scenario use the rule often; they are values, or functions of the scenario
+    that return a value.
     """
 
     name: str
@@ -57,16 +57,16 @@ class Mutant:
 
 
 def changed(drawn: S, changes: Mapping[str, Any]) -> S:
-    """Return a scenario with changes: values, or functions of it that return one."""
+    """Return a scenario with changes, which are values or functions of the scenario."""
     return replace(
         drawn, **{name: new(drawn) if callable(new) else new for name, new in changes.items()}
     )
 
 
 def mutants(rules: Mapping[str, Rule], usual: Mapping[str, Any] | None = None) -> list[Mutant]:
-    """Return mutants by name; ``usual``: the changes of scenarios where a rule has no others.
+    """Return mutants by name; ``usual`` are the changes for rules that have no others.
 
-    There is one release, if they do not say otherwise.
+    Unless the changes say otherwise, there is one release.
     """
     made = []
     for name, rule in rules.items():
@@ -101,7 +101,7 @@ MOVES_ONLY: Final[dict[str, Any]] = {
 def many_records(
     partitions: int, count: int
 ) -> Callable[[Any], list[list[SimulatedDocument | None]]]:
-    """Return a change: so many records, more than a seed draws, in so many partitions."""
+    """Return a change to ``count`` records in ``partitions`` partitions, more than a seed draws."""
 
     def records(scenario: Any) -> list[list[SimulatedDocument | None]]:  # noqa: ANN401 - of either simulator
         rng = random.Random(scenario.seed)
@@ -125,9 +125,9 @@ SESSIONS_BEGIN_LATE: Final[dict[str, Any]] = {
     "ready_limit": 1,
     "beginning": 0.2,
 }
-"""Scenarios in which shards come long before their session begins.
+"""Scenarios in which shards are assigned long before their session begins.
 
-What is decided is put out bit by bit: much of it is not in the store of a shard that comes.
+Decided documents are output little by little, so many are not in the store of a new shard.
 """
 
 

@@ -1,4 +1,4 @@
-"""All mutants. What only saves cost (pruning late, sending more) is no rule, and has none here."""
+"""All mutants. A rule that only saves cost (pruning late, sending more) has no mutant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutants of the chains, of the succession of leaders, and of what leaders decide."""
+"""Mutants of chains, of the succession of leaders, and of the decisions of leaders."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ LATE_REPORTS: Final = {
     "report_limit": 1,
     "decide_limit": 1,
 }
-"""Scenarios in which shards report on packets one by one and in any order."""
+"""Scenarios in which shards report on single packets, in any order."""
 
 BEYOND: Final = 1 << 62
-"""A sequence number after all others."""
+"""A sequence number above all others."""
 
 
 def _take_as_first(heads: Heads, bundle: Bundle) -> list[int]:
-    """Let all packets of a bundle count if the first one does."""
+    """Let all packets of a bundle count if the first one counts."""
     counts = heads.counts(bundle.segments[0])
     for segment in bundle.segments if counts else ():
         heads.advance(segment)
@@ -87,7 +87,7 @@ CHAINS: Final[dict[str, Rule]] = {
 
 
 def _begin_at_once(leader: Decider, replica: Replica) -> None:
-    """Lead without a first record."""
+    """Lead without appending a first record."""
     if leader._has_begun:
         return
     leader._has_begun = True

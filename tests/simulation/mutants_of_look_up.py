@@ -1,4 +1,4 @@
-"""Mutants of look-ups, and of the rules that the shell around the core keeps."""
+"""Mutants of look-ups, and of the rules for the shell around the core."""
 
 from __future__ import annotations
 

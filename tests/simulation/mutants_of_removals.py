@@ -1,7 +1,7 @@
 """Mutants of deletes, and of documents that replace those of their id.
 
-That nothing is looked up before the heads of the chains are known has no mutant: seeds break it too
-seldom. ``tests/unit/core/log/test_participant.py`` holds it.
+The rule that nothing is looked up before the heads of the chains are known has no mutant, because
+seeds catch it too seldom. ``tests/unit/core/log/test_participant.py`` tests it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _unexpired(original: Function, leader: Decider, packet: object, view: View, 
 
 
 def _all_but(columns: DocumentColumns, duplicates: Iterator[int]) -> NDArray[np.bool_]:
-    """Return all rows but some, deletes and documents."""
+    """Return all rows except some, whether they are deletes or documents."""
     rows = np.ones(len(columns), dtype=np.bool_)
     rows[list(duplicates)] = False
     return rows

@@ -1,4 +1,4 @@
-"""Mutants of shards: what they send, put out, commit, and take into the index."""
+"""Mutants of shards: what they send, output, commit, and add to the index."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.simulation.mutant import MOVES_ONLY, Rule, Tried
 from tests.simulation.replacements import Function, always, by, without, wrapped
 
 BEYOND = 1 << 40
-"""A raw offset after all others."""
+"""A raw offset above all others."""
 
 Stream = ShardStream[object]
 
 
 def _restart(stream: Stream) -> None:
-    """Begin a session, and keep the head that was read in the one before."""
+    """Begin a session, but keep the head that was read in the session before."""
     stream._decided.clear()
     stream._removed.clear()
     stream._note_output()
@@ -32,7 +32,7 @@ def _restart(stream: Stream) -> None:
 
 
 def _position_of_own(stream: Stream, next_offset: int, replica: Replica) -> int:
-    """Return a position that does not wait for what is undecided of others."""
+    """Return a position without regard to undecided packets of others."""
     own = stream._first_waiting(next_offset), replica.undecided.first_of(stream.chain)
     return min(each for each in (*own, replica.position) if each is not None)
 

@@ -1,4 +1,4 @@
-"""Mutants of standbys: copies of other workers' shards, whose reports count as well."""
+"""Mutants of standbys: copies of other workers' shards, whose reports also count."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOVING: Final[dict[str, Any]] = {
     "fault_rate": 0.02,
     "steps": 2_000,
 }
-"""Scenarios in which shards go to their standbys all the time."""
+"""Scenarios in which shards move to their standbys all the time."""
 
 CREATED_AGAIN: Final[dict[str, Any]] = {
     "standbys": True,
@@ -47,7 +47,7 @@ CREATED_AGAIN: Final[dict[str, Any]] = {
     "batch": 6,
     **LARGE_STEPS,
 }
-"""Scenarios in which the raw topic is created again while zombies live on."""
+"""Scenarios in which the raw topic is created again while zombies are still running."""
 
 COMING: Final[dict[str, Any]] = {
     **MOVING,
@@ -70,9 +70,9 @@ BEHIND: Final[dict[str, Any]] = {
     **LARGE_STEPS,
     "reading": 0.1,
 }
-"""Scenarios in which a shard goes to its standby and back, and workers seldom read the log.
+"""Scenarios in which a shard moves to its standby and back, and workers seldom read the log.
 
-A worker has no other shard: from whose position it would read what the standby has missed.
+A worker has no other shard, whose position would make it read what the standby has missed.
 """
 
 

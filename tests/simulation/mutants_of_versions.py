@@ -1,4 +1,4 @@
-"""Mutants of the version in force: who raises it, when, and who writes in it."""
+"""Mutants of the version in force: who raises it, when, and who writes it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.simulation.mutant import Rule
 from tests.simulation.replacements import Function, by, wrapped
 
 TWO_RELEASES: Final[dict[str, Any]] = {"older": 0.4, "workers": 3, "steps": 4_000}
-"""Scenarios in which workers are replaced by others of two releases."""
+"""Scenarios in which workers of two releases replace each other."""
 
 
 def _of_some(readers: Readers, members: Mapping[str, str]) -> bool:
-    """Take a member that has not reported for one that reads all."""
+    """Treat a member that has not reported as one that reads every version."""
     return all(readers._reads.get(each, readers._newest) >= readers._newest for each in members)
 
 

@@ -1,4 +1,4 @@
-"""Mutants of windows and scopes: of what is near, what has expired, and the watermark."""
+"""Mutants of windows and scopes: near documents, expired documents, and the watermark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.simulation.replacements import Function, Replacement, always, by, wra
 from tests.simulation.scenario import Fault
 
 BEYOND: Final = 1 << 61
-"""An offset, or a time, after all others."""
+"""An offset or a time above all others."""
 SHORT: Final = {"window": Window(150, 60)}
 """Scenarios in which documents expire soon."""
 
@@ -44,7 +44,7 @@ RETURNING: Final[dict[str, Any]] = {
     "steps": 6_000,
     "produced": 0.3,
 }
-"""Scenarios in which workers lose all shards, read on, and soon own shards again."""
+"""Scenarios in which workers lose all shards, continue to read, and soon own shards again."""
 
 
 def _bundle_without_operations(

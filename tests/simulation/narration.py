@@ -1,4 +1,4 @@
-"""What happens in a run, in lines that can be read."""
+"""Tells the events of a run in readable lines."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _matches(matches: list[Match]) -> str:
 
 
 def describe(scenario: Scenario) -> list[str]:
-    """Return the setting and the documents of a scenario."""
+    """Return lines with the settings and the documents of a scenario."""
     setting = f"{scenario.scheme}, confirmed: {scenario.verifier is not None}"
     setting += f", {scenario.window}, replaces: {scenario.replaces}"
     group = f"{scenario.workers} workers, {sum(scenario.born)} of {len(scenario.born)} partitions"

@@ -1,7 +1,7 @@
-"""What one worker would say that reads the log alone and in order: by brute force.
+"""The verdicts of one worker that reads the log alone and in order, by brute force.
 
-Nothing of the product takes part but the block scheme's numbers and the verifier: chains are
-checked here, distances are counted here, all documents are compared with all.
+It uses no code of the product except the numbers of the block scheme and the verifier: it checks
+chains, counts distances, and compares all documents with each other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SLICES = 16
 
 
 class Original(NamedTuple):
-    """A unique document and its place in the log; ``slice_``: of the watermark there."""
+    """A unique document and its position in the log; ``slice_`` is that of the watermark there."""
 
     sequence: int
     source: SourcePosition
@@ -28,9 +28,9 @@ class Original(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """What is said of a document or delete.
+    """The right answer for a document or delete.
 
-    ``original`` None: it is unique, or a delete. ``removed``: what it takes out.
+    ``original`` is None if it is unique or a delete. ``removed`` are the documents that it removes.
     """
 
     sequence: int
@@ -46,7 +46,7 @@ class OneReader:
     def __init__(self, scenario: Scenario) -> None:
         self.uniques: list[Original] = []
         self.removed_at: dict[int, int] = {}
-        """Where each unique document was taken out, by sequence number."""
+        """Where each unique document was removed, by sequence number."""
         self._live: list[Original] = []
         self._scheme = scenario.scheme
         self._verifier = scenario.verifier
@@ -58,7 +58,7 @@ class OneReader:
     def bundle(
         self, offset: int, bundle: Bundle, documents: Sequence[SimulatedDocument], appended_ms: int
     ) -> list[list[Truth] | None]:
-        """Return what is said of the documents of each packet, None if it does not count."""
+        """Return the answers for each packet's documents; None if the packet does not count."""
         times = [min(each.time_ms, appended_ms) for each in documents if not each.is_delete]
         self._watermark = max([self._watermark, *times])
         said: list[list[Truth] | None] = []
@@ -90,7 +90,7 @@ class OneReader:
         return truth
 
     def ask(self, document: SimulatedDocument, sequence: int) -> Truth:
-        """Return what is said of one document: the nearest, of equals the earliest in the log."""
+        """Return the answer for one document: the nearest, or the earliest of equally near ones."""
         best: tuple[int, float | None, Original] | None = None
         for original in self._live:
             if self._has_expired(original):
@@ -103,7 +103,7 @@ class OneReader:
         return Truth(sequence, best[2], best[0], best[1])
 
     def are_near(self, earlier: Original, later: Original) -> bool:
-        """Return whether of two documents the earlier was there for the later, and is near."""
+        """Return whether the earlier document was in the index for the later one, and is near."""
         if self.removed_at.get(earlier.sequence, later.sequence + 1) <= later.sequence:
             return False
         if self._window is not None and later.slice_ - earlier.slice_ > SLICES:
@@ -157,14 +157,14 @@ class OneReader:
         return (distance, similarity) if is_near else None
 
     def shared_block(self, a: SimulatedDocument, b: SimulatedDocument) -> int | None:
-        """Return the first block or band in which two decidable documents are equal."""
+        """Return the first block or band that two decidable documents share."""
         if a.fingerprint is None or b.fingerprint is None:
             return None
         scheme, differing = self._scheme, a.fingerprint ^ b.fingerprint
         for band in range(scheme.bands):
             key = a.sketch[4 * (band - scheme.bands) :][:4]
             if any(key) and key == b.sketch[4 * (band - scheme.bands) :][:4]:
-                return band  # there are no blocks
+                return band  # the band's own number, as there are no blocks
         bits = f"{differing:0{scheme.bits}b}"
         size = scheme.block_bits
         for block in range(scheme.blocks):

@@ -1,4 +1,4 @@
-"""Functions, methods and properties of the code, replaced by name while a mutant runs."""
+"""Replaces functions, methods and properties of the code by name while a mutant runs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Function = Callable[..., Any]
 
 
 class ReplacementError(Exception):
-    """A replacement of what is not there any more, or is called in another way."""
+    """The original of a replacement no longer exists, or has other parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What ``name`` names in ``owner`` becomes what ``make`` returns for it.
+    """Replaces what ``name`` names in ``owner`` by what ``make`` returns for it.
 
-    A function of a module is replaced wherever the core has imported it.
+    A function of a module is replaced in every module of the core that has imported it.
     """
 
     owner: type | ModuleType
@@ -34,7 +34,7 @@ class Replacement:
 
 
 def by(owner: type | ModuleType, name: str, function: Function) -> Replacement:
-    """Replace a function, method or property by a function with as many parameters."""
+    """Replace a function, method or property by a function with the same number of parameters."""
 
     def make(original: Any) -> Function:  # noqa: ANN401 - a function or a property
         if isinstance(original, property):
@@ -51,7 +51,7 @@ def by(owner: type | ModuleType, name: str, function: Function) -> Replacement:
 
 
 def wrapped(owner: type | ModuleType, name: str, wrapper: Function) -> Replacement:
-    """Call ``wrapper`` instead, with the function or method itself as the first argument."""
+    """Call ``wrapper`` instead, with the original function or method as the first argument."""
 
     def make(original: Function) -> Function:
         return lambda *arguments, **keywords: wrapper(original, *arguments, **keywords)
@@ -60,18 +60,18 @@ def wrapped(owner: type | ModuleType, name: str, wrapper: Function) -> Replaceme
 
 
 def always(owner: type | ModuleType, name: str, value: object) -> Replacement:
-    """Let a function, method or property return a value, and do nothing else."""
+    """Make a function, method or property only return a value."""
     return Replacement(owner, name, lambda _: lambda *_, **__: value)
 
 
 def without(owner: type | ModuleType, name: str) -> Replacement:
-    """Let a function or method do nothing."""
+    """Make a function or method do nothing."""
     return always(owner, name, None)
 
 
 @contextmanager
 def replaced(replacements: Sequence[Replacement]) -> Iterator[None]:
-    """Put replacements in place; raises ``ReplacementError`` where one does not apply."""
+    """Apply replacements; raises ``ReplacementError`` if one does not fit."""
     with ExitStack() as stack:
         for each in replacements:
             _put_in_place(stack, each.owner, each.name, each.make)
@@ -79,7 +79,7 @@ def replaced(replacements: Sequence[Replacement]) -> Iterator[None]:
 
 
 def low_limits(memtable: int, forgotten: int, compared: int) -> AbstractContextManager[None]:
-    """Set limits of the core, so low that a few documents exceed them."""
+    """Set limits of the core so low that a few documents exceed them."""
     limits = (
         (document_index, "MEMTABLE_DOCUMENTS", memtable),
         (unique_documents, "_FORGOTTEN_LIMIT", forgotten),
@@ -115,7 +115,7 @@ def _put_in_place(
 
 
 def _holders(owner: type | ModuleType, name: str, original: object) -> list[type | ModuleType]:
-    """Return where a name is replaced: of a module that imports it, that module's use alone."""
+    """Return where a name is replaced; for a module that imports it, only that module's use."""
     holders = [owner]
     if isinstance(owner, ModuleType) and getattr(original, "__module__", "") == owner.__name__:
         core = [each for key, each in sys.modules.items() if key.startswith("simhash_core.")]

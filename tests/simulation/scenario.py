@@ -1,6 +1,6 @@
-"""What one seed draws: documents, partitions, workers, how often each action and fault occurs.
+"""Draws a scenario from a seed: documents, partitions, workers, and how often things happen.
 
-The rules that the shell keeps are here as well: a mutant breaks one of them.
+The rules for the shell are here as well: a mutant breaks one of them.
 """
 
 from __future__ import annotations
@@ -38,19 +38,20 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One run. ``window``, ``replaces``: as of ``Nearness``. ``standbys``: shards have one each.
+    """One run; ``window``, ``replaces``: as in ``Nearness``; ``standbys``: each shard has one.
 
     ``partitions``: the records of each raw partition; None is a record that is no document.
-    ``later``: those of the topic of the same name that is created when the first is drained; empty:
-    none is. ``born``: which partitions are there from the beginning. ``doubled``, ``refused``,
-    ``lost``: the chance of each for an append. ``late``: the chance that a broker does not answer
-    at once. ``reordered``: that an append overtakes others. ``vanishing``: that a report is
-    acknowledged, and never read. ``bundle``: the most documents of a bundle. ``arriving``,
-    ``produced``: how often an append arrives that was late, and raw records come. ``memtable``,
-    ``forgotten``, ``compared``: limits of the core, drawn small. ``reading``: how often workers
-    read the log; 1: as often as the seed draws. ``beginning``: how soon a session begins with
-    shards that came; 1: in some steps. ``older``: the chance that a life that begins while there is
-    chaos is of the release before; 1: there is no other release.
+    ``later``: the records of the topic that is created under the same name when the first is
+    drained; empty: no topic is created. ``born``: which partitions exist at the beginning.
+    ``doubled``, ``refused``, ``lost``: the probability of each for an append. ``late``: the
+    probability that a broker does not respond at once. ``reordered``: the probability that an
+    append overtakes others. ``vanishing``: the probability that a report is acknowledged, but never
+    read. ``bundle``: the maximum number of documents in a bundle. ``arriving``, ``produced``: how
+    often a late append arrives, and how often raw records are produced. ``memtable``,
+    ``forgotten``, ``compared``: low limits of the core. ``reading``: how often workers read the
+    log; 1: as often as the seed draws. ``beginning``: how soon a session begins with new shards; 1:
+    in some steps. ``older``: the probability that a life that begins during chaos is of the release
+    before; 1: there is no other release.
     """
 
     seed: int
@@ -90,7 +91,7 @@ class Scenario:
 
 
 RATES: Final = (0.3, 1.0, 3.0)
-"""How often an action or a fault happens beside the others."""
+"""How often an action or a fault happens, compared with the others."""
 
 
 def draw_scenario(seed: int) -> Scenario:
@@ -138,7 +139,7 @@ def draw_scenario(seed: int) -> Scenario:
         replaces=rng.random() < 0.3,
         standbys=rng.random() < 0.5,
         vanishing=rng.choice(chance),
-        # Drawn apart, so that all else of a seed stays as it is.
+        # This is drawn separately, so that all other values of a seed stay the same.
         older=random.Random(~seed).choice([0.0, 0.3, 0.6, 0.6, 1.0]),
     )
 
@@ -165,7 +166,7 @@ def draw_records(
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """True: the rule is kept."""
+    """Rules for the shell; True: the rule is kept."""
 
     commits_are_fenced: bool = True
     entries_with_outputs: bool = True
@@ -173,17 +174,17 @@ class Rules:
     initial_progress: bool = True
     """A new shard commits a progress before it sends anything."""
     trims_when_all_have_told: bool = True
-    """The log is trimmed only when all raw partitions have told what they need."""
+    """The log is trimmed only when all raw partitions have reported what they need."""
     trims_to_lowest: bool = True
     reads_reports_from_before: bool = True
     first_progress_has_clock: bool = True
-    """The first progress of a shard has the watermark of the place where it begins to read."""
+    """The first progress of a shard has the watermark at the offset where it begins to read."""
     standbys_write_before_they_tell: bool = True
     lost_shards_are_let_go: bool = True
-    """A worker lets a shard go that others had since, though it owns it again by now."""
+    """A worker drops a shard that others had since, even if it owns the shard again."""
     lost_reports_are_sent_again: bool = True
     reports_again: bool = True
-    """What stays undecided is reported again: a report that was acknowledged may be lost."""
+    """Undecided bundles are reported again, because an acknowledged report may be lost."""
 
 
 KEPT = Rules()

@@ -1,4 +1,4 @@
-"""The standbys of one life: stores that follow the changelogs of others' shards."""
+"""The standbys of one life: stores that follow the changelogs of other workers' shards."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 _ALL = 1_000_000
 _LEADS = 0.1
-"""How often a worker leads that has a standby of the leading shard."""
+"""How often a worker with a standby of the leading shard leads."""
 
 
 @dataclass(slots=True)
 class _Copy:
-    """What a worker has stored of another's shard. ``followed``: commits that are in it."""
+    """A stored copy of another worker's shard; ``followed``: the number of commits in it."""
 
     store: StoredEntries
     followed: int
 
 
 class StandbyCopies:
-    """Standbys by partition."""
+    """The standbys of one life by partition."""
 
     def __init__(self, name: str, participant: Participant[RawRecord], world: World) -> None:
-        """Begin without any; ``name``: of the life."""
+        """Begin without standbys; ``name`` is that of the life."""
         self._name = name
         self._participant = participant
         self._held = participant.held
@@ -41,7 +41,7 @@ class StandbyCopies:
         return len(self._copies)
 
     def promote(self, partition: int, progress: Progress) -> StoredEntries | None:
-        """Own what was a standby; None where it was not as far as its owner, or there is none."""
+        """Own a shard that was a standby; None if there is none, or if it was behind its owner."""
         copy = self._copies.pop(partition, None)
         if copy is None:
             return None
@@ -52,7 +52,7 @@ class StandbyCopies:
         return copy.store
 
     def hold(self, wanted: set[int]) -> list[int]:
-        """Let standbys go that are not wanted or outdated; open others, and return these."""
+        """Drop standbys that are outdated or not wanted; open missing ones, and return these."""
         for partition in list(self._copies):
             if partition not in wanted or self._held.standbys[partition].is_outdated:
                 self._let_go(partition)
@@ -65,7 +65,7 @@ class StandbyCopies:
             self._follow(copy, partition, limit)
 
     def lead(self, rng: Random) -> bool:
-        """Lead for the owner of the leading shard at times, which may be alive or not."""
+        """Sometimes lead for the owner of the leading shard, which may be alive."""
         can_lead = LEADING_SHARD in self._held.standbys
         if not can_lead or rng.random() > _LEADS or not self._participant.lead_for_owner():
             return False
@@ -77,7 +77,7 @@ class StandbyCopies:
         return self._copies[partition].followed == len(commits)
 
     def open_trimmed(self) -> None:
-        """Open those again that are behind the beginning of the log."""
+        """Open standbys again that are behind the start of the log."""
         self.follow(_ALL)
         self._held.progresses(self._participant.replica.decided_before)
         for partition in list(self._copies):

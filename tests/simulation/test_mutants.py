@@ -1,4 +1,4 @@
-"""The simulator can fail: the protocol, with one rule broken, is caught."""
+"""The simulator catches each mutant, which is the protocol with one rule broken."""
 
 from __future__ import annotations
 

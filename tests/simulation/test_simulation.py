@@ -1,4 +1,4 @@
-"""The protocol holds under random interleavings; what the simulator draws is what it is for."""
+"""The protocol holds under random interleavings, and the scenarios are those that were intended."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The world: a seeded scheduler of workers, brokers' answers and faults, then calm, then the end.
+"""The world: a seeded scheduler of workers, brokers' responses and faults, then calm, then the end.
 
-While there is chaos, each step is one action of one life, one append that arrives, or one fault.
-Then calm comes: faults end, zombies end, everybody does everything in turn, and whatever is left
-must be put out within a number of rounds: that is liveness.
+During chaos, each step is one action of one life, one append that arrives, or one fault. Then there
+is calm: faults and zombies end, and all lives act in turn. All remaining documents must be output
+within a number of rounds, which is liveness.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CHUNK = 50
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """What came of some seeds; ``failure``: the first that fails, and why."""
+    """The results of some seeds; ``failure``: the first seed that fails, and why."""
 
     seeds: int = 0
     documents: int = 0
@@ -42,7 +42,7 @@ class Runs:
     failure: tuple[int, str] | None = None
 
     def joined(self, other: Runs) -> Runs:
-        """Return both together; ``other`` comes later."""
+        """Return both results together; ``other`` is the later one."""
         return Runs(
             self.seeds + other.seeds,
             self.documents + other.documents,
@@ -56,7 +56,7 @@ class World:
     """One run of one scenario."""
 
     def __init__(self, scenario: Scenario, rules: Rules, story: list[str] | None) -> None:
-        """``story``: gets a line for each thing that happens."""
+        """``story`` gets a line for each event."""
         self.rng = random.Random(scenario.seed + 1)
         self.scenario = scenario
         self.rules = rules
@@ -83,7 +83,7 @@ class World:
     # ---- the run
 
     def run(self) -> Runs:
-        """Let everything happen; raises ``ViolationError``."""
+        """Run the scenario; raises ``ViolationError``."""
         scenario, faults = self.scenario, self.scenario.fault_limit
         for _ in range(scenario.steps):
             if self._is_over():
@@ -128,7 +128,7 @@ class World:
         if self.scenario.older < 1.0:
             for life in [each for each in self.lives if each.reads < versions.NEWEST]:
                 self._crash(life)
-        # A leader may decide no more than one packet in a round.
+        # A leader may decide only one packet per round.
         for _ in range(CALM_ROUNDS_LIMIT + len(self.judge.undecided)):
             if self._is_over():
                 return
@@ -147,7 +147,7 @@ class World:
             life.whole_cycle()
 
     def _after_a_restart(self) -> None:
-        """What is committed is all that is needed: nothing is put out again, and all goes on."""
+        """Check that committed state is enough: nothing is output again, and work continues."""
         check_indexes(self.lives, self.broker, self.judge)
         outputs = [len(each) for each in self.judge.outputs.values()]
         for life in self.lives.copy():
@@ -171,7 +171,7 @@ class World:
         self._appends.send(life, record)
 
     def commit(self, life: Life, ready: list[ShardReady[RawRecord]]) -> bool:
-        """Commit what is ready if the life may; return whether it learns that it is done."""
+        """Commit what is ready if the life may; return whether it learns of the success."""
         assigned = self.broker.assigned(life.name)
         fenced = any(assigned.get(e.partition) != life.epochs[e.partition] for e in ready)
         if fenced and self.rules.commits_are_fenced:
@@ -211,7 +211,7 @@ class World:
             self.judge.trimmed(offset, [self.broker.changelogs[p].progress for p in born])
 
     def join(self, life: Life) -> None:
-        """Give a life a shard that comes back to the group with all that it remembers."""
+        """Give a life a shard when it comes back to the group with everything that it remembers."""
         leads = self.rng.random() < 0.5
         self._assign(LEADING_SHARD if leads else self.rng.choice(self.broker.partitions()), life)
         if self.rng.random() < 0.5:
@@ -220,9 +220,9 @@ class World:
                 life.begin()
 
     def cannot_read(self, life: Life) -> None:
-        """Learn that the log was trimmed past what a life reads.
+        """Note that the log was trimmed beyond the position of a life.
 
-        It may be, where it is a zombie's, or has no shard and waits for one.
+        This is allowed if the life is a zombie, or has no shard and waits for one.
         """
         if life.is_current and life.participant.held.reported:
             where = life.participant.replica.position
@@ -235,7 +235,7 @@ class World:
     # ---- what happens by itself
 
     def _produce(self) -> None:
-        """Let raw records, a partition or a query come."""
+        """Produce raw records, a partition or a query."""
         partition = self.rng.randrange(len(self.broker.raw))
         self._be_born(partition)
         raw = self.broker.raw[partition]
@@ -274,7 +274,7 @@ class World:
         return life
 
     def _draw_release(self) -> int:
-        """Return what the next life reads: while workers are replaced, any of two releases."""
+        """Return the version that the next life reads, which varies while workers are replaced."""
         older = self.scenario.older
         if older == 1.0:
             return versions.OLDEST
@@ -282,13 +282,13 @@ class World:
         return versions.OLDEST if is_older else versions.NEWEST
 
     def list_members(self, who: str) -> list[str]:
-        """Return the members of the group; the judge remembers what they read."""
+        """Return the members of the group; the judge notes which versions they read."""
         members = {life.name: life.reads for life in self._members()}
         self.judge.listed(who, members)
         return [*members]
 
     def refuses(self, life: Life, why: UnreadableVersionError) -> None:
-        """End a life that cannot read on; another release takes its place."""
+        """End a life that cannot read on; a life of another release replaces it."""
         self.tell(f"{life.name} ends: {why}")
         if self.judge.version <= life.reads:
             raise ViolationError(f"{life.name} refuses, and {self.judge.version} is in force")
@@ -310,7 +310,7 @@ class World:
                 each.learn()
 
     def _hand_over(self, life: Life) -> None:
-        """Give the partitions of a life to a new one, or to others."""
+        """Give the partitions of a life to a new life, or to others."""
         fresh = self._new_life()
         if not self.is_calm:
             fresh.standstill = self.rng.choice((0, 0, 30, 100))
@@ -368,7 +368,7 @@ class World:
                 self._end(life)
 
     def _zombies_return(self) -> None:
-        """Zombies learn what they are, and join again a little later."""
+        """Let zombies learn that they are zombies, and join again a little later."""
         for life in self.lives:
             if not life.is_member:
                 life.is_member = True
@@ -376,7 +376,7 @@ class World:
                 life.joins_in = self.rng.randint(1, 30)
 
     def _stand_still(self, life: Life) -> None:
-        """Let a life do nothing for a while; the group may take it for dead."""
+        """Let a life do nothing for a while; the group may consider it dead."""
         life.standstill = self.rng.randint(10, 200)
         if self.rng.random() < 0.5:
             self._become_zombie(life)
@@ -390,11 +390,11 @@ class World:
         ]
 
 
-# ---- what must be kept when all is put out, and no more
+# ---- what must be kept when all is output, and no more
 
 
 def check_trimmed(broker: Broker, judge: Judge) -> None:
-    """Nothing that is decided and put out is needed any more, and the log is trimmed."""
+    """Check that the log is trimmed once everything is decided and output."""
     progresses = [each.progress for each in broker.changelogs if each.progress is not None]
     for progress in progresses:
         if progress.position != judge.decided_before:
@@ -405,10 +405,10 @@ def check_trimmed(broker: Broker, judge: Judge) -> None:
 
 
 def check_indexes(lives: Iterable[Life], broker: Broker, judge: Judge) -> None:
-    """Each shard's documents are in its owner's index once, and in that of its standby.
+    """Check that each document is in its owner's index once, and in that of the shard's standby.
 
-    A life that has not learned yet that it lost a shard knows nothing of what others commit, and a
-    standby nothing of what it has not read.
+    A life that does not know yet that it lost a shard does not know later commits, and a standby
+    does not know what it has not read.
     """
     for life in lives:
         assigned, participant = broker.assigned(life.name), life.participant
@@ -426,7 +426,7 @@ def check_indexes(lives: Iterable[Life], broker: Broker, judge: Judge) -> None:
 
 
 def _check_index(number: int, found: int, broker: Broker, judge: Judge) -> None:
-    """What has expired may be there, or may have been forgotten."""
+    """Check one number of entries; expired entries may be there or forgotten."""
     entries = broker.changelogs[number].entries
     decidable = [each for each, entry in entries.items() if entry.fingerprint]
     live = sum(each >= judge.expired_before for each in decidable)
@@ -436,7 +436,7 @@ def _check_index(number: int, found: int, broker: Broker, judge: Judge) -> None:
 
 
 def simulate(scenario: Scenario, rules: Rules = KEPT, story: list[str] | None = None) -> Runs:
-    """Run a scenario; raises ``ViolationError`` where an invariant does not hold."""
+    """Run a scenario; raises ``ViolationError`` if an invariant does not hold."""
     with low_limits(scenario.memtable, scenario.forgotten, scenario.compared):
         return World(scenario, rules, story).run()
 
@@ -450,7 +450,7 @@ def chunks(start: int, seeds: int) -> Iterator[range]:
 
 
 def run_seeds(seeds: range) -> Runs:
-    """Run some seeds, until one fails."""
+    """Run seeds until one fails."""
     total = Runs()
     for seed in seeds:
         try:

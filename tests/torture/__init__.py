@@ -1,4 +1,4 @@
-"""A cluster of real workers on a real Kafka, hurt at random, and judged by what it puts out.
+"""A cluster of real workers on a real Kafka gets random faults, and its outputs are judged.
 
 ``make torture`` runs it (``docs/torture.md``)::
 
@@ -7,5 +7,5 @@
                  faults ─────┴──── broker
 
 Everything runs in one event loop: the feed, the watch, the supervisor of the workers, and each
-fault is a task of it.
+fault are tasks.
 """

@@ -73,7 +73,7 @@ def main() -> int:
     if chosen.keep is not None:
         try:
             chosen.keep.mkdir(parents=True)
-        except FileExistsError:  # another run's brokers may use it
+        except FileExistsError:  # the brokers of another run may use it
             parser.error(f"--keep {chosen.keep} exists already: name a new directory")
     directory = chosen.keep or Path(tempfile.mkdtemp(prefix="firstseen-torture-"))
     if not chosen.json:

@@ -1,4 +1,4 @@
-"""The entries in the changelogs at the end: those that a rebuilt shard would have."""
+"""The entries in the changelogs at the end, which are those that a rebuilt shard would have."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ INDEX_BITS = 16
 @dataclass
 class Aftermath:
     entries: dict[SourcePosition, bytes] = field(default_factory=dict)
-    """Fingerprints by the raw records that they came of; b"" for an undecidable one."""
-    twice: list[SourcePosition] = field(default_factory=list)  # those with several entries
-    misplaced: list[SourcePosition] = field(default_factory=list)  # in another shard's changelog
+    """Fingerprints by raw record; b"" for an undecidable document."""
+    twice: list[SourcePosition] = field(default_factory=list)  # raw records with several entries
+    # Raw records with entries in another shard's changelog.
+    misplaced: list[SourcePosition] = field(default_factory=list)
     progress: dict[int, Progress] = field(default_factory=dict)  # by shard
 
     def other_than(
         self, left: Mapping[SourcePosition, bytes], gone: Container[SourcePosition]
     ) -> list[str]:
-        """Compare with the unique documents; entries of ``gone`` ones may still be there."""
+        """Compare with the unique documents; removed ones (``gone``) may still have entries."""
         found = [f"{source} has two entries" for source in self.twice]
         found += [f"{source} is not in its own shard" for source in self.misplaced]
         found += [f"{source} is unique without an entry" for source in left.keys() - self.entries]

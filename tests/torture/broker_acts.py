@@ -1,4 +1,4 @@
-"""What is done to the one broker, and to the raw topic."""
+"""Faults of a single broker, and of the raw topic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARTITIONS_MOST = 12
 
 
 class BrokerActs:
-    """Lets each fault of a broker that is alone strike, one at a time."""
+    """Carries out each fault of a single broker, one at a time."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class BrokerActs:
             await self._killed("kill -9")
 
     async def _kill_in_append(self) -> None:
-        """Kill it right after an append to the log: its answers are lost as often as not."""
+        """Kill the broker right after an append to the log, so that responses are often lost."""
         async with self._in_hand:
             if not await asyncio.to_thread(self._log.at_an_append, self._broker.kill):
                 raise NobodyError("nothing was appended")

@@ -1,7 +1,8 @@
-"""What is done to three brokers: killed, stopped, paused, by their roles; leaders and copies moved.
+"""Faults of three brokers, by role: kill, stop, pause; move leaders and replicas.
 
-One broker at a time, and the next only when all have all copies again: two brokers are enough, as
-every write needs two copies. Only one fault takes two of them away, and then no stall counts.
+Only one broker has a fault at a time, and the next fault waits until all replicas are in sync: two
+brokers are enough, because every write needs two replicas. Only one kind of fault removes two
+brokers, and then no stall counts.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tests.torture.kafka_requests import RequestError, active_controller, reassi
 from tests.torture.workers import Cluster
 
 DOWN_SECONDS = (0.0, 12.0)
-PAUSED_SECONDS = (1.0, 15.0)  # on both sides of the session of a broker, which is 6 s
+PAUSED_SECONDS = (1.0, 15.0)  # shorter and longer than the session of a broker, which is 6 s
 BOTH_DOWN_SECONDS = (2.0, 10.0)
 APART_SECONDS = (0.0, 3.0)
 FREE_SECONDS = 20.0
@@ -51,7 +52,7 @@ class Role(StrEnum):
 
 
 class Brokers:
-    """Who of three brokers has which role; hands them to one fault at a time."""
+    """Knows which role each of three brokers has; one fault at a time gets them."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class Brokers:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Hold all of them, until they are whole again; raises ``NobodyError``."""
+        """Take all brokers until they are whole again; raises ``NobodyError``."""
         try:
             async with asyncio.timeout(FREE_SECONDS):
                 await self._hand.acquire()
@@ -114,7 +115,7 @@ class Brokers:
         raise NobodyError(f"nobody is {role}")
 
     async def topics(self) -> dict[str, Any]:
-        """The partitions of all topics, by topic; raises ``NobodyError`` if no broker answers."""
+        """The partitions of all topics, by topic; raises ``NobodyError`` if no broker responds."""
         try:
             known = await asyncio.to_thread(self.admin.list_topics, timeout=METADATA_SECONDS)
         except KafkaException as error:
@@ -128,7 +129,7 @@ class Brokers:
         raise NobodyError("no broker says who is the controller")
 
     async def _await_whole(self) -> None:
-        """Wait until there are three brokers, and three copies of everything in sync."""
+        """Wait until there are three brokers, and three replicas of everything in sync."""
         began = time.monotonic()
         while time.monotonic() < began + WHOLE_SECONDS:
             if await asyncio.to_thread(self._is_whole):
@@ -138,9 +139,9 @@ class Brokers:
         self._narrate("brokers: NOT whole again")
 
     def _is_whole(self) -> bool:
-        """Whether each broker serves requests, and all have all copies.
+        """Return whether each broker serves requests, and all replicas are in sync.
 
-        The controller counts a killed broker as alive until its session is over.
+        The controller considers a killed broker alive until its session ends.
         """
         try:
             for broker in self.all:
@@ -160,7 +161,7 @@ def _as(role: Role) -> str:
 
 
 class ClusterActs:
-    """Lets each fault of three brokers strike that is about processes, leaders and copies."""
+    """Carries out the faults of three brokers that concern processes, leaders and replicas."""
 
     def __init__(
         self,
@@ -204,7 +205,7 @@ class ClusterActs:
             await self._start(broker)
 
     async def _kill_in_append(self) -> None:
-        """Kill the leader of the log right after an append: its answers are often lost."""
+        """Kill the leader of the log right after an append, so that responses are often lost."""
         async with self._brokers.held():
             broker = await self._brokers.with_role(Role.LOG_LEADER)
             if not await asyncio.to_thread(self._log.at_an_append, broker.kill):
@@ -229,7 +230,7 @@ class ClusterActs:
             self._narrate(f"broker {broker.node_id}: SIGCONT")
 
     async def _restart_all(self) -> None:
-        """Stop and start each, as an upgrade does: the next one when all are whole."""
+        """Restart all brokers one by one, as in an upgrade: the next one when all are whole."""
         for broker in self._rng.sample(self._brokers.all, BROKERS):
             async with self._brokers.held():
                 self._narrate(f"broker {broker.node_id}: SIGTERM, one after the other")
@@ -248,7 +249,7 @@ class ClusterActs:
                 await asyncio.gather(*map(self._start, victims))
 
     async def _move_log_leader(self) -> None:
-        """Put another copy first, and elect the preferred leader."""
+        """Make another replica the preferred leader, and elect it."""
         topic = self._settings.topics.log
         partition = (await self._brokers.topics())[topic][0]
         others = [node for node in partition.replicas if node != partition.leader]
@@ -266,14 +267,14 @@ class ClusterActs:
             raise NobodyError("the leader did not move")
 
     async def _elect_preferred(self) -> None:
-        """Let each partition be led by its preferred copy, those of Kafka's own topics too."""
+        """Elect the preferred leader of each partition, also of Kafka's own topics."""
         self._narrate("all partitions: the preferred leaders are elected")
         await self._elect(None)
 
     async def _elect(self, partitions: list[TopicPartition] | None) -> None:
         def elect() -> None:
             admin = self._brokers.admin
-            # With a time-out of its own it raises SystemError (confluent-kafka 2.16).
+            # With a time-out this call raises SystemError (confluent-kafka 2.16).
             elected = admin.elect_leaders(ElectionType.PREFERRED, partitions)
             elected.result(ANSWER_SECONDS)
 
@@ -283,7 +284,7 @@ class ClusterActs:
             raise NobodyError(f"the brokers elect nobody: {error}") from error
 
     async def _reassign(self) -> None:
-        """Take one copy of each partition of a topic away, then give it back, in another order."""
+        """Remove one replica of each partition of a topic, then add it again in another order."""
         topics = self._settings.topics
         topic = self._rng.choice([topics.log, topics.changelog, topics.raw, topics.unique])
         async with self._brokers.held():
@@ -331,7 +332,7 @@ class ClusterActs:
             )
 
     async def _start(self, broker: KafkaBroker) -> None:
-        """Start it and do not wait: whoever holds the brokers waits until they are whole."""
+        """Start a broker and return: the task that has the brokers waits until they are whole."""
         await asyncio.to_thread(broker.launch)
 
     async def _sleep(self, seconds: tuple[float, float]) -> None:

@@ -10,9 +10,9 @@ from tests.torture.enclosure import missing_tool, why_no_enclosure
 
 @pytest.fixture(scope="session")
 def enclosure_required() -> None:
-    """Skips the test where no network namespaces can be made.
+    """Skip the test if no network namespaces can be created.
 
-    It fails only where a tool is missing that is required: rights cannot be installed.
+    It fails only if a required tool is missing, because rights cannot be installed.
     """
     reason = why_no_enclosure()
     if reason is None:

@@ -1,8 +1,8 @@
-"""Namespaces of a run's own, for processes, networks and mounts: they end with it, however it ends.
+"""Namespaces of a run for its processes, networks and mounts, which end with the run in any case.
 
-A run that may cut networks starts itself again in there. What it makes is seen by it alone: names
-of namespaces, the bridge, rules, mounts. When its first process ends, even by SIGKILL, the kernel
-ends all others and removes the rest.
+A run that may cut networks starts itself again in an enclosure. Only this run sees what it creates
+there: names of namespaces, the bridge, rules, mounts. When its first process ends, even by SIGKILL,
+the kernel ends all others and removes the rest.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ ip netns exec probe nft 'add table ip probe
 add chain ip probe leaving { type filter hook output priority 0; policy accept; }
 add rule ip probe leaving ip daddr 192.0.2.1 numgen random mod 100 < 10 drop'
 """
-"""Everything that a run needs of the kernel and of the tools, once."""
+"""Does everything once that a run needs from the kernel and the tools."""
 
 
 def why_no_enclosure() -> str | None:
-    """What is missing for networks of a run's own, in one line; None if nothing is."""
+    """Return in one line why a run cannot have its own networks; None if it can."""
     if sys.platform != "linux":
         return "it needs the network namespaces of Linux"
     if os.geteuid() != 0:
@@ -75,19 +75,19 @@ def is_enclosed() -> bool:
 
 
 def enclose(command: Sequence[str]) -> None:
-    """Replace this process by the command in an enclosure; return only in there."""
+    """Replace this process by the command in an enclosure; return only inside the enclosure."""
     sys.stdout.flush()
     sys.stderr.flush()
     os.execvpe(UNSHARE[0], [*UNSHARE, *command], {**os.environ, INSIDE: "1"})  # noqa: S606 - no shell is wanted
 
 
 def furnish() -> None:
-    """Make an enclosure ready, as its first process: names of its own, and an end by SIGTERM."""
-    # Nothing of the machine's /run is needed, and its names of namespaces are not ours.
+    """Prepare an enclosure as its first process: its own names, and an end by SIGTERM."""
+    # The machine's /run is not needed, and its names of namespaces are not those of the run.
     subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)
     Path("/run/netns").mkdir()
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    # The first process of a namespace gets no signal that it has no handler for.
+    # The first process of a namespace gets no signals without a handler.
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,4 +1,4 @@
-"""What is done to the cluster, and when: a schedule that follows from the seed."""
+"""The faults of the cluster, and their schedule, which is drawn from the seed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-FIRST_AT, LAST_AT = 0.08, 0.92  # of the time that the feed takes
+FIRST_AT, LAST_AT = 0.08, 0.92  # shares of the time that the feed takes
 LAST_TRIM_AT = 0.6  # after the feed nothing is trimmed any more
 ALONE_SECONDS = 110.0
 """How long the first wait for a trimmed log is alone: only a leader that led for a minute trims."""
 ALONE_SHARE = 0.25
-"""The most of the time of the feed that this may take; in a shorter run it is not alone."""
+"""The limit of that time as a share of the feed's time; a shorter run does not reserve it."""
 CYCLE_SECONDS = (60.0, 110.0)
 STORM_SHARE = 0.5
-"""Of each cycle, faults begin in so much; the last ones end later, and the rest is quiet."""
+"""Share of each cycle in which faults begin; the last ones end later, and then it is quiet."""
 
 
 class Fault(StrEnum):
@@ -38,7 +38,7 @@ class Fault(StrEnum):
     KILL_BROKER = "kill_broker"
     KILL_BROKER_IN_APPEND = "kill_broker_in_append"
     ADD_PARTITION = "add_partition"
-    # With three brokers:
+    # Only with three brokers:
     STOP_BROKER = "stop_broker"
     PAUSE_BROKER = "pause_broker"
     RESTART_BROKERS = "restart_brokers"
@@ -72,15 +72,15 @@ class Fault(StrEnum):
 
 
 Act = Callable[[], Awaitable[None]]
-"""Lets one fault strike, until it is over; calls ``struck`` then; raises ``NobodyError``."""
+"""Carries out one fault until it is over and calls ``struck``; raises ``NobodyError``."""
 
 
 class NobodyError(Exception):
-    """The fault finds nobody to strike."""
+    """There is no worker or broker for the fault."""
 
 
 class Event(NamedTuple):
-    """A fault, and when it strikes, in seconds from the start of the feed."""
+    """A fault and its start, in seconds after the start of the feed."""
 
     at: float
     fault: Fault
@@ -88,7 +88,7 @@ class Event(NamedTuple):
 
 @dataclass(eq=False)
 class Strike:
-    """A fault that struck, from when until when; before it strikes it may wait for a victim."""
+    """The times of one fault; before it strikes it may wait for a victim."""
 
     fault: Fault
     began: float | None = None
@@ -99,7 +99,7 @@ _current: ContextVar[Strike | None] = ContextVar("strike", default=None)
 
 
 def struck() -> None:
-    """Note that the fault of this task strikes now."""
+    """Note that this task's fault strikes now."""
     strike = _current.get()
     if strike is not None and strike.began is None:
         strike.began = time.monotonic()
@@ -108,7 +108,7 @@ def struck() -> None:
 def schedule(
     rng: random.Random, faults: int, seconds: float, kinds: Sequence[Fault]
 ) -> list[Event]:
-    """Return so many events in order of time; no kind comes a second time before all have come."""
+    """Return ``faults`` events in order of time; each kind comes once before any comes again."""
     chosen: list[Fault] = []
     while len(chosen) < faults:
         chosen += rng.sample(list(kinds), len(kinds))
@@ -129,7 +129,7 @@ _Storm = tuple[float, float]
 
 
 def _storms(rng: random.Random, first: float, last: float) -> Iterator[_Storm]:
-    """When faults begin; between two of these times is quiet."""
+    """Yield the times in which faults begin; between them it is quiet."""
     while first < last:
         cycle = rng.uniform(*CYCLE_SECONDS)
         yield first, min(first + STORM_SHARE * cycle, last)
@@ -147,7 +147,7 @@ def _time_in(rng: random.Random, storms: Sequence[_Storm]) -> float:
 
 
 class Tormentor:
-    """Carries out faults; they may overlap, save two on one machine and two on brokers."""
+    """Carries out faults; they may overlap, except two on one machine and two on brokers."""
 
     def __init__(self, acts: Mapping[Fault, Act]) -> None:
         self.done: Counter[Fault] = Counter()
@@ -158,7 +158,7 @@ class Tormentor:
     async def run_apart(
         self, faults: Sequence[Fault], ends: float, recovered: Callable[[], Awaitable[None]]
     ) -> None:
-        """Carry out one after the other, each after the stream has recovered, until ``ends``."""
+        """Carry out faults one by one until ``ends``, each after the stream has recovered."""
         for fault in faults:
             await recovered()
             if time.monotonic() > ends:
@@ -174,7 +174,7 @@ class Tormentor:
 
     async def _strike(self, fault: Fault) -> None:
         strike = Strike(fault)
-        _current.set(strike)  # each task has a context of its own
+        _current.set(strike)  # each task has its own context
         try:
             await self._acts[fault]()
         except NobodyError as reason:

@@ -1,4 +1,4 @@
-"""Sends the plan to the raw topic at a steady rate, whatever happens to the broker."""
+"""Sends the plan to the raw topic at a steady rate, even during faults of the broker."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ METADATA_SECONDS = 5.0
 
 
 class FeedError(RuntimeError):
-    """The broker does not take the documents: the run says nothing about the workers."""
+    """The broker does not accept the documents, so the run shows nothing about the workers."""
 
 
 class Feed:
-    """Sends records, and keeps those that the broker has acknowledged, by source position.
+    """Sends records, and keeps the acknowledged ones by source position.
 
-    ``sent``: all of them, each with the partition that it was sent to.
+    ``sent`` has all records, each with its partition.
     """
 
     def __init__(
@@ -45,7 +45,8 @@ class Feed:
         self._producer = Producer(
             producer_config(
                 settings,
-                # Few records are appended twice then (``raw_topic``), and none in another order.
+                # With this, only few records are appended twice (``raw_topic``), and none out of
+                # order.
                 enable_idempotence=True,
                 linger_ms=5,
                 message_timeout_ms=int(ACKNOWLEDGE_SECONDS * 1000),
@@ -53,7 +54,7 @@ class Feed:
         )
 
     async def run(self) -> None:
-        """Send everything; return when all is acknowledged, or raise ``FeedError``."""
+        """Send all records; return when all are acknowledged, or raise ``FeedError``."""
         started, sent = time.monotonic(), 0
         for planned in self._plan:
             if self._used < self.partitions:
@@ -63,7 +64,7 @@ class Feed:
                 await asyncio.sleep(TICK_SECONDS)
             self._send(planned)
             sent += 1
-            if sent % 100 == 0:  # while it catches up after the broker was away
+            if sent % 100 == 0:  # it has to catch up if the broker was away
                 self._poll()
                 await asyncio.sleep(0)
         deadline = time.monotonic() + ACKNOWLEDGE_SECONDS
@@ -74,7 +75,7 @@ class Feed:
             await asyncio.sleep(TICK_SECONDS)
 
     async def _learn_partitions(self) -> None:
-        """Use as many partitions as the broker tells this client of."""
+        """Use all partitions that this client knows from the broker."""
         with suppress(KafkaException):
             told = await asyncio.to_thread(
                 self._producer.list_topics, self.topic, timeout=METADATA_SECONDS

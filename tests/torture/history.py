@@ -1,7 +1,7 @@
 """The whole content of a log, read without the code of the protocol.
 
-A packet, a segment of a bundle, counts if it names the last raw offset of its partition that is in
-the log; a control record is accepted if it names the one before it.
+A packet (a segment of a bundle) counts if it names the last raw offset of its partition in the log.
+A control record is accepted if it names the control record before it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class LoggedRow(NamedTuple):
     """A document or a delete in a packet that counts."""
 
     source: SourcePosition
-    document_id: str  # of the document, or of those that the delete takes out
+    document_id: str  # of the document, or of the documents that the delete removes
     is_delete: bool
-    watermark: int  # the highest time up to this bundle, none later than its append
+    watermark: int  # the highest time up to this bundle; each time is at most that of its append
 
 
 class _Row(NamedTuple):
@@ -39,7 +39,7 @@ class History:
     """The documents of all packets that count, in the order of the log, and the decisions."""
 
     documents: list[SourcePosition] = field(default_factory=list)
-    rows: list[LoggedRow] = field(default_factory=list)  # the same, deletes included
+    rows: list[LoggedRow] = field(default_factory=list)  # the same documents, and deletes
     removed: dict[SourcePosition, set[SourcePosition]] = field(default_factory=dict)
     verdicts: dict[SourcePosition, SourcePosition | None] = field(default_factory=dict)
     prints: dict[SourcePosition, bytes] = field(default_factory=dict)  # b"": undecidable
@@ -58,7 +58,7 @@ class History:
     _watermark: int = NOTHING
 
     def take(self, offset: int, record: LogRecord, appended_ms: int = 1 << 62) -> None:
-        """Take in the record at an offset of the log, which the broker took at ``appended_ms``."""
+        """Add the log record at an offset, which the broker appended at ``appended_ms``."""
         match record:
             case Bundle():
                 self._pass(record, appended_ms)
@@ -70,7 +70,7 @@ class History:
                 self._queries.add(offset)
 
     def _pass(self, bundle: Bundle, appended_ms: int) -> None:
-        """Move the watermark, by packets that do not count as well."""
+        """Advance the watermark, also by packets that do not count."""
         columns = bundle.columns
         for row in range(len(bundle)):
             if not _is_delete(columns, row):
@@ -137,7 +137,7 @@ class History:
             self.wrong.append(f"{offset} passes over {passed}, up to {control.next}")
 
     def _decided(self, decision: Decision, rows: list[_Row | None]) -> None:
-        """Note what is decided of rows; None stands for those of packets that do not count."""
+        """Note the decisions for rows; None stands for rows of packets that do not count."""
         where = decision.offset
         originals = {match.row: match for match in decision.matches}
         self.verdicts |= {row.source: None for row in rows if row and not row.is_delete}
@@ -160,7 +160,7 @@ class History:
                 self.removed.setdefault(row.source, set()).add(found)
 
     def _at(self, sequence: int) -> SourcePosition | None:
-        """The document with a sequence number."""
+        """Return the source of the document with a sequence number."""
         sources = self._sources.get(sequence >> INDEX_BITS, [])
         row = sequence & (1 << INDEX_BITS) - 1
         return sources[row] if row < len(sources) else None

@@ -1,7 +1,7 @@
-"""The log's start and end, the progress of shards, and hung transactions, asked from the broker.
+"""Queries to the broker: the log's start and end, progress of shards, hanging transactions.
 
-A transaction that stays open at the end is a fault of the broker (docs/kafka.md): committed readers
-stop there.
+A transaction that stays open at the end is a fault of the broker (docs/kafka.md): readers of
+committed records cannot read beyond it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ LOG_SECONDS = 5.0
 APPEND_SECONDS = 20.0
 ANSWER_SECONDS = 30.0
 ENDED_SECONDS = 60.0
-"""By then a broker has aborted what killed workers left open: it looks every 10 seconds for
-transactions of which the time (the workers' session) is over."""
+"""After this time a broker has aborted transactions that killed workers left open: every 10 seconds
+it looks for transactions older than their time-out (the workers' session)."""
 POLL_SECONDS = 0.5
 
 
 class LogEnds:
-    """The first offset of the log and the next; the last known ones while the broker is away."""
+    """The start and end offsets of the log; the last known ones while the broker is away."""
 
     def __init__(self, settings: Settings) -> None:
         self._place = TopicPartition(settings.topics.log, 0)
@@ -50,7 +50,7 @@ class LogEnds:
         return self._ask()[1]
 
     def at_an_append(self, strike: Callable[[], None]) -> bool:
-        """Call ``strike`` right after the next append; False where none comes."""
+        """Call ``strike`` right after the next append; return False if none happens."""
         end, deadline = self.end(), time.monotonic() + APPEND_SECONDS
         while time.monotonic() < deadline:
             if self.end() > end:
@@ -68,7 +68,7 @@ class LogEnds:
 
 
 def lag(settings: Settings, shards: int, history: History) -> str:
-    """A line for the log and for each shard, or why there is none."""
+    """Return a line for the log and for each shard, or the reason why there is none."""
     config = consumer_config(settings, group_id=settings.application_id, enable_auto_commit=False)
     places = [TopicPartition(settings.topics.raw, number) for number in range(shards)]
     try:
@@ -90,7 +90,10 @@ def lag(settings: Settings, shards: int, history: History) -> str:
 def hung_transactions(
     settings: Settings, ended_seconds: float = ENDED_SECONDS
 ) -> list[OpenTransaction]:
-    """Return what is still open after so long; no worker may run. At once where nothing is open."""
+    """Return transactions that are still open after this time; no worker may run.
+
+    Returns at once if none is open.
+    """
     group_id = settings.application_id
     admin = AdminClient(admin_config(settings))
     names = [plan.name for plan in topic_plans(settings)]

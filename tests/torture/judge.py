@@ -1,7 +1,7 @@
-"""Compares the outputs with what was sent and with the log, by brute force.
+"""Compares the outputs with the sent documents and with the log, by brute force.
 
-Documents are fingerprinted again, all pairs of uniques are compared, and a single reader without an
-index decides the log once more.
+It computes all fingerprints again, compares all pairs of unique documents, and decides the log once
+more with a single reader that has no index.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EXAMPLES = 5
 
 @dataclass
 class Findings:
-    """How often each invariant is broken, with a few examples; and what there was to judge."""
+    """How often each invariant is broken, with some examples, and how much was judged."""
 
     uniques: int = 0
     undecidable: int = 0
@@ -63,7 +63,7 @@ class Findings:
     examples: list[str] = field(default_factory=list)
 
     def note(self, kind: str, violations: Sequence[str]) -> int:
-        """Keep a few of the violations, return how many they are."""
+        """Keep some of the violations; return how many there are."""
         self.examples += [f"{kind}: {each}" for each in violations[:EXAMPLES]]
         return len(violations)
 
@@ -79,9 +79,9 @@ def judge(
 ) -> Findings:
     """Count the violations in ``outputs``, in the order of each partition.
 
-    ``sent`` is what the raw topic holds, whether it was acknowledged to its sender or not. ``left``
-    is the content of the changelog, if that is to be judged too. Of a run that was given up, and so
-    is not ``complete``, what is missing is no violation: it could still have come.
+    ``sent`` has all records of the raw topic, even those that were not acknowledged to the sender.
+    ``left`` is the content of the changelog, if it should be judged too. If a run was given up, and
+    so is not ``complete``, missing outputs are no violation, because they could still have come.
     """
     return _Judge(settings, sent, outputs, history, complete=complete).findings(left)
 
@@ -151,12 +151,12 @@ class _Judge:
         return found
 
     def _print_in_log(self, source: SourcePosition) -> bytes:
-        """The fingerprint as it must stand in log and index."""
+        """Return the fingerprint that log and index must have."""
         known = self.known[str(source)]
         return masked(known.fingerprint or b"", known.scope)
 
     def _read(self, outputs: Iterable[ReadRecord]) -> None:
-        """Read all outputs; note what is not as it was sent, and what is not in raw order."""
+        """Read all outputs; note those that differ from what was sent, or are not in raw order."""
         tags = self.settings.mode is Mode.TAG
         as_sent = (UniqueOutput, DuplicateOutput) if tags else UniqueOutput
         last: dict[tuple[str, int, str, int], int] = {}
@@ -187,7 +187,7 @@ class _Judge:
         self.found.out_of_order = self.found.note("out of order", turned)
 
     def _judge_grounding(self) -> None:
-        """Every duplicate names a unique, near to it, at the distance that it says."""
+        """Check that each duplicate names a unique document, near to it, at the stated distance."""
         names = set(map(str, self.uniques))
         found = []
         for source, said in self.duplicates.items():
@@ -199,7 +199,7 @@ class _Judge:
         self.found.ungrounded = self.found.note("ungrounded", found)
 
     def _judge_by_one_reader(self) -> Answers:
-        """Verdicts and originals in the log and in the outputs are those of one reader."""
+        """Check that verdicts and originals in log and outputs equal those of one reader."""
         history, known = self.history, self.known
         slice_ms = None
         if self.profile.window is not None:
@@ -218,7 +218,7 @@ class _Judge:
                 continue
             for where, said in (("in the log", history.verdicts), ("put out", originals)):
                 if said is originals and source not in self.first:
-                    continue  # it is lost, and counted as such
+                    continue  # it is missing, and counted as missing
                 if source not in said:
                     found += [f"{source} has no verdict {where}"] if self.complete else []
                 elif (said[source] and str(said[source])) != right[str(source)]:
@@ -234,9 +234,9 @@ class _Judge:
         return answers
 
     def _judge_separation(self, right: Answers) -> None:
-        """No unique is near to one that was in the index when it came, and shares a bucket.
+        """Check that no unique document is near to one that was in the index and shares a bucket.
 
-        Of undecidable ones, none has equal content.
+        Undecidable documents must not have equal content.
         """
         near, known = self.near, {str(s): self.known[str(s)] for s in sorted(self.uniques)}
         prints = {name: each.fingerprint for name, each in known.items() if each.fingerprint}
@@ -274,7 +274,7 @@ class _Judge:
         self.found.wrong_tombstones = self.found.note("tombstones", wrong)
 
     def _wanted_tombstones(self, right: Answers) -> dict[SourcePosition, list[str]]:
-        """The tombstones that must be put out, by the raw record that they come of."""
+        """Return the tombstones that must be output, by the raw record from which they come."""
         sent = self.sent
         if self.settings.mode is Mode.TAG:
             return {source: ["deleted"] for source, planned in sent.items() if planned.is_delete}
@@ -294,7 +294,7 @@ class _Judge:
 def known_documents(
     settings: Settings, sent: Mapping[SourcePosition, Planned], sources: Iterable[SourcePosition]
 ) -> dict[str, Known]:
-    """Fingerprint documents again, from what was sent."""
+    """Compute the fingerprints of documents again, from what was sent."""
     fingerprinter = Fingerprinter(settings.index_profile())
     reader = DocumentReader(settings.fields, settings.max_record_bytes)
     known: dict[str, Known] = {}

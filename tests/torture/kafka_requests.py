@@ -1,7 +1,8 @@
-"""Two requests of Kafka that librdkafka has no call for, encoded here.
+"""Encodes two requests of Kafka that librdkafka does not offer.
 
-https://kafka.apache.org/protocol: ``DescribeQuorum`` (55), which names the active controller, and
-``AlterPartitionReassignments`` (45), which moves the copies of a partition or changes their order.
+https://kafka.apache.org/protocol: ``DescribeQuorum`` (55), which returns the active controller, and
+``AlterPartitionReassignments`` (45), which moves the replicas of a partition or changes their
+order.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ SECONDS = 10.0
 
 
 class RequestError(RuntimeError):
-    """A broker did not answer, or refused."""
+    """A broker did not respond, or refused."""
 
 
 def active_controller(address: str, seconds: float = SECONDS) -> int:
-    """Return the number of the controller that leads, as a broker says."""
+    """Return the number of the active controller, from a broker."""
     partitions = _array([struct.pack(">i", 0) + _TAGS])
     topics = _array([_text(METADATA_TOPIC) + partitions + _TAGS])
     answer = _request(address, DESCRIBE_QUORUM, topics, seconds)
@@ -36,7 +37,7 @@ def active_controller(address: str, seconds: float = SECONDS) -> int:
 
 
 def reassign(address: str, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
-    """Give each partition its copies, the preferred leader first; raises ``RequestError``."""
+    """Assign replicas to each partition, the preferred leader first; raises ``RequestError``."""
     partitions = [
         struct.pack(">i", partition) + _array([struct.pack(">i", node) for node in nodes]) + _TAGS
         for partition, nodes in replicas.items()
@@ -44,7 +45,7 @@ def reassign(address: str, topic: str, replicas: Mapping[int, Sequence[int]]) ->
     topics = _array([_text(topic) + _array(partitions) + _TAGS])
     body = struct.pack(">i", int(SECONDS * 1000)) + topics
     answer = _request(address, ALTER_PARTITION_REASSIGNMENTS, body)
-    answer.number(">i")  # throttled for so long
+    answer.number(">i")  # throttle time
     _check(answer.number(">h"), answer.text())
     for _ in range(answer.length()):
         answer.text()
@@ -61,7 +62,7 @@ _TAGS = b"\0"
 
 
 def _length(number: int) -> bytes:
-    """Kafka's unsigned varint of the length plus one."""
+    """Return Kafka's unsigned varint of the length plus one."""
     number, encoded = number + 1, bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)
@@ -89,7 +90,7 @@ class _Answer:
         return int(value)
 
     def length(self) -> int:
-        """Of an array or a text; -1 for none."""
+        """Return the length of an array or a text; -1 for none."""
         value = shift = 0
         while True:
             byte = self.number(">B")

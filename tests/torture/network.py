@@ -1,4 +1,4 @@
-"""A network of a run's own: a bridge, and for each broker and worker a namespace with an address.
+"""The network of a run: a bridge, and for each broker and worker a namespace with an address.
 
 ::
 
@@ -23,7 +23,7 @@ BRIDGE = "bridge0"
 DEVICE = "eth0"
 COMMAND_SECONDS = 20.0
 SMALL_BYTES = 600
-"""Packets up to this size pass where large ones are lost: acknowledgements and heartbeats."""
+"""Limit of small packets, which pass when large ones are lost: acknowledgements and heartbeats."""
 BURST_BYTES = 16 * 1024
 QUEUE_MS = 400
 
@@ -38,12 +38,12 @@ class Node(NamedTuple):
 
     @property
     def launcher(self) -> tuple[str, ...]:
-        """What runs a command in its namespace."""
+        """The command prefix that runs a command in the node's namespace."""
         return "ip", "netns", "exec", self.name
 
 
 class Rules(NamedTuple):
-    """Statements of nft for packets that arrive at a node, and for those that leave it."""
+    """Statements of nft for packets that arrive at a node, and for packets that leave it."""
 
     arriving: tuple[str, ...] = ()
     leaving: tuple[str, ...] = ()
@@ -53,9 +53,9 @@ EVERYBODY = Node("everybody", f"{SUBNET}.0/{PREFIX}")
 
 
 def between(peers: Sequence[Node], verdict: str) -> Rules:
-    """A verdict on packets from and to the peers."""
+    """Return rules that apply a verdict to packets from and to the peers."""
     addresses = ", ".join(peer.address for peer in peers)
-    # By the device: a broker reaches its own controller by its address too.
+    # The rules name the device, because a broker also reaches its own controller by its address.
     return Rules(
         arriving=(f"iifname {DEVICE} ip saddr {{ {addresses} }} {verdict}",),
         leaving=(f"oifname {DEVICE} ip daddr {{ {addresses} }} {verdict}",),
@@ -71,12 +71,12 @@ def loss(peers: Sequence[Node], percent: int) -> Rules:
 
 
 def loss_of_large(peers: Sequence[Node]) -> Rules:
-    """Connections are made and kept, and what is too large for one small packet never arrives."""
+    """Return rules with which connections are made and kept, but large packets are always lost."""
     return between(peers, f"meta length > {SMALL_BYTES} drop")
 
 
 class Network:
-    """Nodes and what is wrong between them; made in an enclosure, and gone with it."""
+    """Nodes and the faults between them; created in an enclosure, and removed with it."""
 
     def __init__(self) -> None:
         self._numbers = count(RUN_HOST + 1)
@@ -100,7 +100,7 @@ class Network:
 
     @contextmanager
     def obstructed(self, node: Node, rules: Rules) -> Iterator[None]:
-        """Apply rules to a node; several may apply at a time."""
+        """Apply rules to a node; several may apply at the same time."""
         table = f"fault_{next(self._faults)}"
         lines = [f"add table ip {table}"]
         for chain, hook, statements in (
@@ -118,7 +118,7 @@ class Network:
 
     @contextmanager
     def slowed(self, node: Node, kilobits_per_second: int) -> Iterator[None]:
-        """Let so much leave a node; one such fault at a time."""
+        """Limit the rate at which packets leave a node; only one such fault at a time."""
         tc = (*node.launcher, "tc", "qdisc")
         rate, burst, queue = f"{kilobits_per_second}kbit", f"{BURST_BYTES}b", f"{QUEUE_MS}ms"
         limits = ("rate", rate, "burst", burst, "latency", queue)
@@ -129,7 +129,7 @@ class Network:
             _run(*tc, "del", "dev", DEVICE, "root")
 
     def open_connections(self, node: Node, peers: Sequence[Node]) -> Rules:
-        """Rules that let what is connected now carry nothing, and new connections all."""
+        """Return rules that block all current connections, but no new ones."""
         addresses = {peer.address for peer in peers}
         listed = _run(*node.launcher, "ss", "-Htn", "state", "established")
         ends = []

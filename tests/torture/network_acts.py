@@ -1,4 +1,4 @@
-"""What is done to the network: of a worker, or of a broker."""
+"""Faults of the network of a worker or of a broker."""
 
 from __future__ import annotations
 
@@ -34,8 +34,6 @@ Hurt = Callable[[], AbstractContextManager[None]]
 
 
 class NetworkActs:
-    """Lets each fault of the network strike."""
-
     def __init__(
         self,
         rng: random.Random,
@@ -95,7 +93,7 @@ class NetworkActs:
             await self._hold(partial(self._network.obstructed, node, cut([peer])))
 
     async def _cut_leader_from_log(self) -> None:
-        """It stays a member of the group, unless the same broker is its coordinator."""
+        """The leader stays a member of the group, unless the same broker is its coordinator."""
         what = "the leader is cut from the broker that leads the log"
         async with self._worker_victim(what, Victim.LEADER) as (_, node):
             peer = self._nodes[(await self._brokers.with_role(Role.LOG_LEADER)).node_id]
@@ -187,7 +185,7 @@ class NetworkActs:
         return loss(peers, self._rng.randint(*LOSS_PERCENT))
 
     async def _hold(self, hurt: Hurt, seconds: float | None = None) -> None:
-        """Let the network be hurt for some seconds."""
+        """Keep a fault of the network for some seconds."""
         with ExitStack() as stack:
             await asyncio.to_thread(stack.enter_context, hurt())
             await asyncio.sleep(self._rng.uniform(*HURT_SECONDS) if seconds is None else seconds)

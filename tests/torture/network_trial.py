@@ -13,7 +13,7 @@ from tests.torture.network import EVERYBODY, Network, Node, Rules, cut, loss, lo
 
 PORT = 7_000
 SECONDS = 1.5
-LATE_SECONDS = 15.0  # what was dropped is sent again, later each time
+LATE_SECONDS = 15.0  # TCP sends dropped packets again, each time after a longer pause
 DATAGRAMS = 100
 SMALL, LARGE = b"x" * 100, b"y" * 20_000
 ECHO = """
@@ -37,13 +37,13 @@ with Server(address, Echo) as server:
 
 
 class Line:
-    """A connection to the echo."""
+    """A connection to the echo server."""
 
     def __init__(self, node: Node, seconds: float = SECONDS) -> None:
         self._socket = socket.create_connection((node.address, PORT), seconds)
 
     def echoes(self, data: bytes, seconds: float = SECONDS) -> bool:
-        """Whether it comes back in time; what does not may still come, later."""
+        """Return whether data comes back in time; other data may still come back later."""
         self._socket.settimeout(seconds)
         left = len(data)
         with suppress(TimeoutError):
@@ -61,7 +61,7 @@ def connects(node: Node) -> bool:
 
 
 def datagrams_back(node: Node) -> int:
-    """How many of ``DATAGRAMS`` come back; TCP would send again what is lost."""
+    """Return how many of ``DATAGRAMS`` come back; TCP would send lost packets again."""
     back = 0
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line, suppress(TimeoutError):
         line.settimeout(SECONDS)

@@ -1,4 +1,4 @@
-"""The answers of a single worker that reads the log in order: by brute force, without an index."""
+"""The answers of a single worker that reads the log in order, by brute force without an index."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ SLICES = 16
 class Unique(NamedTuple):
     name: str
     known: Known
-    place: int  # among all rows of the log
-    slice: int  # of the watermark there
+    place: int  # position among all rows of the log
+    slice: int  # the slice of the watermark there
 
 
 class Answers(NamedTuple):
-    originals: dict[str, str | None]  # of each document; None: it is unique
-    removed: dict[str, set[str]]  # the unique documents that a row takes out
+    originals: dict[str, str | None]  # the original of each document; None: the document is unique
+    removed: dict[str, set[str]]  # the unique documents that a row removes
     uniques: dict[str, Unique]
-    removed_at: dict[str, int]  # the place of the row that took a unique document out
-    left: set[str]  # the unique documents that are neither taken out nor expired
+    removed_at: dict[str, int]  # the position of the row that removed a unique document
+    left: set[str]  # the unique documents that are neither removed nor expired
 
     def met(self, one: str, other: str) -> bool:
-        """Whether the earlier of two was in the index when the later came.
+        """Return whether the earlier document was in the index when the later one came.
 
-        True as well if one of them is not unique here.
+        Also true if one of them is not unique here.
         """
         if not (one in self.uniques and other in self.uniques):
             return True
@@ -46,7 +46,7 @@ class OneReader:
     def __init__(
         self, near: Nearness, slice_ms: int | None = None, *, replaces: bool = False
     ) -> None:
-        """``slice_ms``: of the window. ``replaces``: a document takes those of its id out."""
+        """``slice_ms``: of the window; ``replaces``: a document removes those with its id."""
         self._near = near
         self._slice_ms = slice_ms
         self._replaces = replaces

@@ -1,4 +1,4 @@
-"""How long the phases of a shard's move took, as the workers' logs say (``acquisition``)."""
+"""How long the phases of a shard's move took, from the logs of the workers (``acquisition``)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNTIL_ASSIGNED = "until_assigned"
 
 
 class Acquired(NamedTuple):
-    """One move: when the partition was assigned, in seconds since 1970, and the phases."""
+    """One move: the time of the assignment, in seconds since 1970, and the phases."""
 
     assigned_at: float
     seconds: dict[str, float]
@@ -36,10 +36,10 @@ def acquisitions(log: str) -> Iterator[Acquired]:
 
 
 def phases(logs: Iterable[str], strikes: Sequence[Strike], epoch: float) -> dict[str, Any]:
-    """Return the figures of each phase over all moves, and over those that follow from each kind.
+    """Return the figures of each phase for all moves, and for the moves after each kind of fault.
 
-    ``epoch`` is the time since 1970 at which the clock of ``strikes`` was 0. Where faults overlap,
-    a move is one of each of them; ``until_assigned`` is the time from the strike to its first move.
+    ``epoch`` is the time since 1970 at which the clock of ``strikes`` was 0. If faults overlap, a
+    move counts for each of them. ``until_assigned`` is the time from the strike to its first move.
     """
     moves = [each for log in logs for each in acquisitions(log)]
     by_kind: dict[str, list[Acquired]] = defaultdict(list)

@@ -1,12 +1,13 @@
-"""What the feed sends, and in which order: a deterministic sequence for a seed.
+"""The records that the feed sends, in order; they are drawn from a seed.
 
-Documents come in clusters: a text and copies of it, some at once in other partitions, some a little
-later, some much later. A record is a minute of the stream, so that a window of days passes in
-seconds. Some documents are late, have a scope, or replace an earlier one; some are tombstones.
+Documents come in clusters: a text and copies of it, some at the same time in other partitions, some
+a little later, some much later. One record is one minute of the stream, so that a window of days
+passes in seconds. Some documents are late, have a scope, or replace an earlier one; some are
+tombstones.
 
-Two excerpts are 85 or more of 256 bits apart; edits of one to six spots move a text by 10 to 70
-bits. So with a distance of 48 copies lie on both sides of the threshold, and nearness is not
-transitive within a cluster, which is the hard case.
+Two excerpts differ in 85 or more of 256 bits; edits in one to six places change a fingerprint by 10
+to 70 bits. So at a distance of 48, copies are on both sides of the threshold, and nearness is not
+transitive within a cluster. This is the hard case.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Planned(NamedTuple):
 
     @property
     def is_delete(self) -> bool:
-        """Whether it takes the documents with its key out."""
+        """Whether the record removes the documents with its key."""
         return self.value is None and bool(self.key)
 
 
@@ -95,7 +96,7 @@ class Texts:
         self._written: deque[str] = deque(maxlen=REMEMBERED)
 
     def excerpt(self) -> str:
-        """A text of a few sentences, near to no other."""
+        """Return a text of a few sentences that is near to no other."""
         while not self._left:
             topic = self._rng.choice(self._language.topics)
             article = write_article(self._rng, self._language, topic)
@@ -105,13 +106,13 @@ class Texts:
         return text
 
     def short(self) -> str:
-        """A text with too little in it for a fingerprint; some come again by chance."""
+        """Return a text that is too short for a fingerprint; some are repeated by chance."""
         text = self.excerpt()
         start = self._rng.randrange(len(text) - SHORT_CHARACTERS[1])
         return text[start : start + self._rng.randint(*SHORT_CHARACTERS)]
 
     def edited(self, text: str) -> str:
-        """A copy in which a few spots hold what stands in other texts."""
+        """Return a copy in which some parts come from other texts."""
         for _ in range(self._rng.randint(1, SPOTS_MAX)):
             size = self._rng.choice(SPOT_CHARACTERS)
             other = self._rng.choice(self._written)
@@ -122,7 +123,7 @@ class Texts:
 
 
 def _excerpts(article: str) -> list[str]:
-    """Cut an article at its sentences; what is left over at the end is dropped."""
+    """Cut an article at its sentences; the rest at the end is dropped."""
     excerpts, current = [], ""
     for sentence in re.findall(r"[^。]+。", article.replace("\n", "")):
         current += sentence
@@ -172,7 +173,8 @@ class Plan:
         copied = text
         for _ in range(self._size(kind)):
             if kind in {Kind.EDITED, Kind.VIRAL}:
-                # Of the copy before at times: then two may be near to it, and not to each other.
+                # Sometimes it copies the copy before: then two texts may be near to it, but not to
+                # each other.
                 copied = self._texts.edited(rng.choice((text, copied)))
             others = [p for p in range(self._partitions) if p != partition]
             copy = _Copy(
@@ -186,7 +188,7 @@ class Plan:
         return self._document(position, text, partition, scope)
 
     def _delete(self, position: int, partition: int) -> Planned:
-        """A tombstone for one of the latest documents, mostly where that is, or for none."""
+        """Return a tombstone for a recent document, mostly in the same partition, or for none."""
         name, where = f"t{position:07d}", partition
         if self._names:
             name, where = self._rng.choice(self._names)

@@ -1,10 +1,10 @@
-"""What the raw topic holds: the documents that the workers are judged by.
+"""Reads the raw topic, which has the documents by which the workers are judged.
 
-The feed knows where its records were acknowledged. The topic may hold some of them twice: after a
+The feed knows where its records were acknowledged. The topic may have some of them twice. After a
 change of leaders librdkafka (2.16) may begin a new epoch of its idempotent producer while a request
-of another partition has no answer yet, and then appends its records again under the new epoch
-(issue 4953). A producer that is broken off leaves records without an acknowledgement as well. To
-the workers each is a document of its own.
+of another partition has no response yet, and then append its records again under the new epoch
+(issue 4953). A producer that is stopped early also leaves records without an acknowledgement. For
+the workers, each of these records is a separate document.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.torture.plan import Planned
 
 
 def partition_count(settings: Settings, topic: str) -> int:
-    """As the brokers say: a request to add one may succeed without an answer."""
+    """Return the brokers' number, as a request to add a partition may succeed without an answer."""
     return partitions_of(AdminClient(admin_config(settings)), [topic])[topic]
 
 
@@ -37,12 +37,12 @@ def raw_records(settings: Settings) -> dict[SourcePosition, Planned]:
 
 
 class Arrival(NamedTuple):
-    """How the raw topic differs from what the feed was told."""
+    """How the raw topic differs from the acknowledgements that the feed got."""
 
     unacknowledged: list[SourcePosition]
-    """Records of the feed at a place where none was acknowledged."""
+    """Records of the feed at positions that were not acknowledged."""
     wrong: list[str]
-    """Violations by the brokers: acknowledged and not there, or not sent and there."""
+    """Errors of the brokers: acknowledged records that are missing, or records never sent."""
 
 
 def arrival(
@@ -50,7 +50,7 @@ def arrival(
     acknowledged: Mapping[SourcePosition, Planned],
     arrived: Mapping[SourcePosition, Planned],
 ) -> Arrival:
-    """Compare; in all three a record has the partition that it was sent to."""
+    """Compare the records; each of them has the partition to which it was sent."""
     wrong = [
         f"{source} was acknowledged, and the topic holds {'another' if there else 'no'} record"
         for source, planned in acknowledged.items()

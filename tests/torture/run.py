@@ -1,4 +1,4 @@
-"""One run: brokers, a cluster, a feed, faults; then the judgement."""
+"""One run: brokers, a cluster, a feed and faults, then the judgement."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ STALL_LIMITS = StallLimits(counted=120.0, raw=300.0)
 REST_SECONDS = 30.0
 NARRATE_SECONDS = 10.0
 RECOVER_SECONDS = 90.0
-APART_SECONDS = 12.0  # longer than a fault's effect is attributed to it (``stalls``)
+# Longer than the time in which an effect is attributed to a fault (``stalls``).
+APART_SECONDS = 12.0
 OPTIONS = (
     "delivery=exactly_once",
     "session_timeout_seconds=6",
@@ -59,7 +60,7 @@ OPTIONS = (
 )
 OURS = (
     "kafka.reconnect.backoff.max.ms=100",
-    # A reader that waits for a silent broker for a minute would measure itself.
+    # A reader that waits a minute for a silent broker would measure only its own wait.
     "kafka.socket.timeout.ms=3000",
     "kafka.topic.metadata.refresh.interval.ms=1000",
 )
@@ -75,7 +76,7 @@ class Order:
     standbys: int = 1
     brokers: int = 1
     kinds: tuple[Fault, ...] = ()
-    """Only these; by default all that there are."""
+    """The kinds of faults; by default all."""
     apart: bool = False
 
     @property
@@ -100,7 +101,7 @@ class Report:
     seconds: float
     stalled: str = ""
     not_judged: str = ""
-    """Why the run says nothing about the workers."""
+    """The reason why the run shows nothing about the workers."""
 
     @property
     def holds(self) -> bool:
@@ -117,7 +118,7 @@ class Report:
     def as_json(self) -> dict[str, Any]:
         findings: dict[str, Any] = asdict(self.findings)
         if self.stalled or self.not_judged:
-            findings["lost"] = None  # it was given up, and could still have come
+            findings["lost"] = None  # the run was given up, and they could still have come
         return {
             "brokers": self.order.brokers,
             "faults": self.faults.total(),
@@ -146,7 +147,8 @@ class Report:
 def torture(order: Order, directory: Path, narrate: Callable[[str], None]) -> Report:
     with stage(directory / "kafka", order.brokers) as brokers:
         flags = {"--broker": brokers.bootstrap_servers, "--application-id": APPLICATION}
-        # The readers and the feed look for the brokers often; the workers do as users' do.
+        # The readers and the feed look for the brokers often; the workers as often as users'
+        # workers.
         ours = (*order.options, *OURS)
         settings = load_settings(flags=flags, assignments=ours, environ={}).settings
         plans = topic_plans(settings, OUTPUT_PARTITIONS, RAW_PARTITIONS)
@@ -229,7 +231,7 @@ class _Run:
         return self._judged(stalled, not_judged)
 
     async def _all_decided(self) -> None:
-        """Feed and hurt, then wait until every document has an output, and the log is at rest."""
+        """Feed with faults, then wait until every document has an output and the log is idle."""
         await asyncio.gather(self._feed.run(), self._torment())
         self._narrate("all is sent, and all faults are over")
         self._watch.expect((await asyncio.to_thread(raw_records, self._settings)).keys())
@@ -252,7 +254,7 @@ class _Run:
         await self._tormentor.run_apart(faults, ends, self._recovered)
 
     async def _recovered(self) -> None:
-        """Wait until nothing older than a moment is waiting, and then for some quiet seconds."""
+        """Wait until no document waits for longer than a moment, then for some quiet seconds."""
         deadline = time.monotonic() + RECOVER_SECONDS
         a_moment = max(20.0, self._order.documents / self._seconds)
         while self._watch.waiting > a_moment and time.monotonic() < deadline:  # noqa: ASYNC110 - as above
@@ -335,7 +337,7 @@ class _Run:
 
 
 async def _with(background: list[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
-    """Do ``work``; a background task that fails ends it, and raises its error."""
+    """Do ``work``; if a background task fails, end it and raise the task's error."""
     main = asyncio.create_task(work)
     done, _ = await asyncio.wait([main, *background], return_when=asyncio.FIRST_COMPLETED)
     if main not in done:

@@ -1,4 +1,4 @@
-"""What the workers run on: one broker on 127.0.0.1, or three in networks of their own."""
+"""The brokers for the workers: one on 127.0.0.1, or three in their own networks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.torture.workers import Cluster
 
 @dataclass
 class Struck:
-    """What faults strike, beside the brokers."""
+    """The targets of faults, apart from the brokers."""
 
     rng: random.Random
     settings: Settings
@@ -36,7 +36,7 @@ class Struck:
     narrate: Callable[[str], None]
 
     def acts(self, victims: Victims) -> dict[Fault, Act]:
-        """The faults that need no certain brokers."""
+        """The faults that work with any number of brokers."""
         workers = WorkerActs(
             self.rng, self.cluster, victims, self.feed, self.log, self.narrate
         ).by_fault
@@ -57,7 +57,7 @@ class OneBroker:
         return {**struck.acts(victims), **broker.by_fault}
 
     def heal(self) -> None:
-        """Start what a fault that was broken off has left down."""
+        """Start what an interrupted fault has left stopped."""
         if not self._broker.is_running():
             self._broker.start()
 
@@ -79,7 +79,7 @@ class ThreeBrokers:
         return {**struck.acts(victims), **processes.by_fault, **networks.by_fault}
 
     def heal(self) -> None:
-        """Start what faults that were broken off have left down."""
+        """Start what interrupted faults have left stopped."""
         down = [broker for broker in self._kafka.brokers if not broker.is_running()]
         for broker in down:
             broker.launch()

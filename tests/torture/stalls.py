@@ -1,7 +1,7 @@
-"""Times without an output, and which kinds of fault they follow from.
+"""Times without an output, and the kinds of faults that may have caused them.
 
-A stall counts while one worker that no fault hurts, and the brokers that it needs, were up all the
-time. What comes before, as when all brokers were away, is in the raw figure alone.
+A stall counts while one worker without a fault, and the brokers that it needs, were up all the
+time. Other parts, for example while all brokers were away, are only in the raw figure.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from tests.torture.faults import Strike
 
 AFTER_SECONDS = 10.0
-"""A stall that begins so soon after the end of a fault may follow from it."""
+"""A stall that begins within this time after the end of a fault may be its effect."""
 
 
 class Stall(NamedTuple):
@@ -26,10 +26,10 @@ class Stall(NamedTuple):
 
 
 def stalls_by_kind(strikes: Sequence[Strike], stalls: Iterable[Stall]) -> dict[str, Any]:
-    """For each kind of fault the longest stall of each strike: the median, and the longest.
+    """Return for each kind of fault the median and the maximum of the longest stall per strike.
 
-    Where faults overlap, a stall is one of each of them. ``alone`` are the strikes with no other at
-    the time, and the longest stall of these.
+    If faults overlap, a stall counts for each of them. ``alone`` has the strikes during which no
+    other fault was active, and their longest stall.
     """
     stalls = list(stalls)
     longest: dict[str, list[float]] = defaultdict(list)
@@ -54,7 +54,7 @@ def stalls_by_kind(strikes: Sequence[Strike], stalls: Iterable[Stall]) -> dict[s
 
 
 def quiet_share(strikes: Sequence[Strike]) -> float:
-    """How much of the time between the first fault and the end of the last one had no fault."""
+    """Return which share of the time from the first fault to the end of the last had no fault."""
     spans = sorted((strike.began, strike.ended) for strike in strikes if strike.began is not None)
     if not spans:
         return 1.0

@@ -1,4 +1,4 @@
-"""The judge of a torture run counts each way in which outputs, or the log, can be wrong."""
+"""The judge of a torture run counts every kind of wrong output and of wrong log."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ def unique(source: SourcePosition) -> ProducerRecord:
 
 
 def duplicate(source: SourcePosition, original: SourcePosition) -> ProducerRecord:
-    """The document put out as a repeat of another, at the distance that there is."""
+    """Return the output of a document as a duplicate of another, at their real distance."""
     distance = distance_bits(fingerprint_of(source), fingerprint_of(original))
     return output(source, DuplicateOf("d", original, 0, distance, 0, Method.NEAR))
 
 
 def history(*documents: SourcePosition, copy: SourcePosition | None = FIRST) -> History:
-    """A log of these documents, in which the copy repeats the first, or what ``copy`` says."""
+    """Return a log of these documents, in which the copy repeats the first, or ``copy``."""
     found = History(list(documents))
     found.rows = [LoggedRow(source, "d", False, 0) for source in documents]
     found.verdicts = dict.fromkeys(documents)
@@ -160,7 +160,7 @@ TOMBSTONE = tombstone_record(DELETE, Gone.DELETED, RULES)
 
 
 def deleting() -> History:
-    """A log in which a tombstone takes the first document out before its copy comes."""
+    """Return a log in which a tombstone removes the first document before its copy comes."""
     found = history(FIRST, COPY, STRANGER, copy=None)
     found.rows.insert(1, LoggedRow(GONE, "d", True, 0))
     found.removed = {GONE: {FIRST}}
@@ -203,7 +203,7 @@ def packet(chain: Chain, previous: int, offsets: Sequence[int]) -> Packet:
 
 
 def control(previous: int, *decisions: Decision, following: int) -> Control:
-    """A control record with these decisions; everything before ``following`` is decided."""
+    """Return a control record with these decisions; everything before ``following`` is decided."""
     return Control(previous, "leader", False, list(decisions), ChainHeads(), following)
 
 
@@ -215,7 +215,7 @@ def read_log(*records: Sequence[Packet] | Control) -> History:
 
 
 def repeats(original: SourcePosition, row: int = 0, sequence: int = 0) -> Match:
-    """A row of a bundle repeats the one at ``sequence``, said to be ``original``."""
+    """Return a match of a row in a bundle with the one at ``sequence``, named ``original``."""
     return Match(row, 0, sequence, "id", original, 0, None, True, None)
 
 

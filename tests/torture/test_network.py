@@ -1,4 +1,4 @@
-"""Networks of a run's own: each fault does what its name says, and nothing outlives the run."""
+"""Networks of a run: each fault does what its name says, and nothing is left after the run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PEER = Node("peer", "10.219.0.9")
 
 
 def test_rules_name_the_device_and_the_peers() -> None:
-    """A broker talks to its own controller by the same address, over the loopback."""
+    """A broker connects to its own controller by the same address, over the loopback."""
     assert cut([PEER]) == Rules(
         ("iifname eth0 ip saddr { 10.219.0.9 } drop",),
         ("oifname eth0 ip daddr { 10.219.0.9 } drop",),
@@ -40,7 +40,7 @@ def test_each_fault_hurts_a_connection_and_heals() -> None:
 
 @pytest.mark.usefixtures("enclosure_required")
 def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
-    """The process ids in there are its own, so a file that grows tells who is alive."""
+    """The process has its own process ids, so a growing file shows that it is alive."""
     ticks = tmp_path / "ticks"
     forever = f"(while sleep 0.05; do echo >> {ticks}; done) & wait"
     run = subprocess.Popen([*UNSHARE, "setsid", "--fork", "--wait", "sh", "-c", forever])

@@ -1,4 +1,4 @@
-"""What the workers' logs say of moves is counted, and attributed to faults."""
+"""Moves in the workers' logs are counted, and attributed to faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documents of a torture run: the same for a seed, and full of what is hard."""
+"""The documents of a torture run: the same for each run of a seed, with many hard cases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARTITIONS = 4
 
 
 def texts(plan: list[Planned]) -> list[tuple[int, int, str]]:
-    """Position, partition and text of each record that can be read."""
+    """Return position, partition and text of each readable record."""
     found = []
     for position, (partition, _, value) in enumerate(plan):
         try:
@@ -29,7 +29,7 @@ def texts(plan: list[Planned]) -> list[tuple[int, int, str]]:
 
 
 def test_near_duplicates_come_together_in_different_partitions() -> None:
-    """Some lie beyond the distance by little, so the shards have something to decide."""
+    """Some copies are slightly beyond the distance, so that the shards have something to decide."""
     profile = profile_named("wide")
     plan = texts(list(Plan(7, DOCUMENTS, PARTITIONS)))
     prints = Fingerprinter(profile).fingerprint_batch([text for _, _, text in plan])

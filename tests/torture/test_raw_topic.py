@@ -1,4 +1,4 @@
-"""What the raw topic holds is compared with what the feed was told of it."""
+"""The content of the raw topic is compared with the acknowledgements of the feed."""
 
 from __future__ import annotations
 

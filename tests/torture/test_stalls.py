@@ -1,4 +1,4 @@
-"""Which stall is counted, and which kind of fault it is attributed to."""
+"""Which stalls count, and to which kind of fault they are attributed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KILL, CUT = Fault.KILL_WORKER, Fault.CUT_WORKER
 
 
 class RunningWorker(TorturedWorker):
-    """One that says that it runs."""
+    """A worker that always says that it is running."""
 
     def start(self, fault: str = "") -> None:
         del fault
@@ -76,7 +76,7 @@ async def test_one_unhurt_worker_and_its_brokers_are_what_a_stall_counts_from(
         async with second.held():
             assert cluster.able_since() == math.inf
         back = time.monotonic()
-        # It is another worker's time now: what the first had before does not count.
+        # The stall now belongs to another worker, so the first one's time before does not count.
         assert first.unhurt_since == math.inf
         assert back - 1.0 < cluster.able_since() <= back
 

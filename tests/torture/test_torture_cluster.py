@@ -1,4 +1,4 @@
-"""Two minutes of torture on three brokers; ``make torture ARGS='--brokers 3'`` does more."""
+"""Two minutes of torture on three brokers; ``make torture ARGS='--brokers 3'`` runs longer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.timeout(SECONDS_MAX + 30)
 @pytest.mark.usefixtures("enclosure_required", "kafka_required")
 def test_faults_of_networks_and_brokers_lose_repeat_and_spoil_nothing(tmp_path: Path) -> None:
-    """The run has namespaces of its own, and so is another process; it ends with this one."""
+    """The run has its own namespaces and so is another process; it ends with this one."""
     arguments = f"--brokers 3 --minutes {MINUTES} --documents {DOCUMENTS} --faults {FAULTS}"
     out, told = tmp_path / "out", tmp_path / "err"
     command = [

@@ -1,4 +1,4 @@
-"""A minute of torture, which ``make torture`` does for fifteen; and what its report tells."""
+"""A minute of torture and its report; ``make torture`` takes fifteen minutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fault gets a victim only while another worker remains that no fault hurts."""
+"""A fault gets a victim only while there is another worker without a fault."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_all_but_one_may_be_victims_at_a_time(cluster: Cluster) -> None:
 
 
 async def test_what_is_down_does_not_count_as_the_one_that_remains(cluster: Cluster) -> None:
-    """The last worker was once stopped while two were down: nobody could get its shards."""
+    """Once the last worker was stopped while two were down, so no worker could get its shards."""
     for machine in cluster.machines[:2]:
         machine.kill()
     with pytest.raises(NobodyError):

@@ -1,4 +1,4 @@
-"""Which machine a fault strikes; one that no fault hurts always remains."""
+"""Chooses the machine that a fault strikes; one machine without a fault always remains."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from tests.torture.workers import Cluster, Machine
 FREE_SECONDS = 60.0
 LOOK_SECONDS = 0.5
 STEADY_SECONDS = 8.0
-"""How long the one that remains must have been up: it has shards then, or gets them at once."""
+"""How long the remaining worker must have been up, so that it has shards or gets them at once."""
 
 
 class Victim(Enum):
     ANY = auto()
     OWNER = auto()
-    """One that owns shards."""
+    """A worker that owns shards."""
     LEADER = auto()
-    """The one that decides."""
+    """The worker that decides."""
     FOLLOWER = auto()
-    """One that owns shards, and does not decide."""
+    """A worker that owns shards and does not decide."""
     WITH_STORES = auto()
-    """One that has stores on its disk."""
+    """A worker that has stores on its disk."""
 
 
 class Victims:
-    """Lets a fault have a machine while another one, long enough up, has none."""
+    """Gives a fault a machine while another one without a fault has been up for long enough."""
 
     def __init__(
         self, rng: random.Random, cluster: Cluster, narrate: Callable[[str], None]
@@ -45,7 +45,7 @@ class Victims:
 
     @asynccontextmanager
     async def victim(self, what: str, whom: Victim = Victim.ANY) -> AsyncIterator[Machine]:
-        """Hold a machine; raises ``NobodyError`` if none can be had for a minute."""
+        """Hold a machine; raises ``NobodyError`` if none is available for a minute."""
         if whom is Victim.LEADER:
             await self._leader_is_free.wait()
         deadline = time.monotonic() + FREE_SECONDS
@@ -58,7 +58,7 @@ class Victims:
                 if not self._leader_is_free.is_set() and await machine.leads():
                     continue
                 if machine.busy or not machine.wanted or not self._spares(machine):
-                    continue  # only since then
+                    continue  # this changed during the awaits above
                 async with machine.held():
                     self._narrate(f"{machine.name}: {what}")
                     yield machine
@@ -68,7 +68,7 @@ class Victims:
 
     @asynccontextmanager
     async def again(self, machine: Machine, what: str) -> AsyncIterator[Machine]:
-        """Hold a certain machine; raises ``NobodyError`` as well."""
+        """Hold a certain machine; raises ``NobodyError`` too."""
         deadline = time.monotonic() + FREE_SECONDS
         while machine.busy or not self._spares(machine):
             if time.monotonic() > deadline:
@@ -80,7 +80,7 @@ class Victims:
 
     @asynccontextmanager
     async def leader_spared(self) -> AsyncIterator[None]:
-        """Let no fault strike the leader meanwhile: a new one waits a minute before it trims."""
+        """Keep faults away from the leader, because a new one waits a minute before it trims."""
         self.trims += 1
         self._leader_is_free.clear()
         try:
@@ -91,7 +91,7 @@ class Victims:
                 self._leader_is_free.set()
 
     def _spares(self, machine: Machine) -> bool:
-        """Whether another one remains that has been up for long enough."""
+        """Return whether another machine remains that has been up for long enough."""
         steady = time.monotonic() - STEADY_SECONDS
         others = (each for each in self._cluster.machines if each is not machine)
         return any(each.unhurt_since <= steady for each in others)

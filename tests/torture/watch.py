@@ -1,7 +1,7 @@
 """Follows the outputs and the log while the cluster runs.
 
-Of the outputs: what is still waiting, and how long nothing came. The log is read meanwhile because
-its leader deletes what nobody needs any more.
+From the outputs it determines which documents wait, and how long no output came. It also reads the
+log, because the leader deletes records that no shard needs any more.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ DEAD_LETTER_PARTITIONS = 1
 
 
 class StalledError(RuntimeError):
-    """Documents are waiting, and no output has come for too long, though a worker could work."""
+    """Documents wait, and no output has come for too long, although a worker could work."""
 
 
 class NobodyWorksError(RuntimeError):
-    """No output has come for too long, and no worker could work: this says nothing about them."""
+    """No output has come for too long, but no worker could work, so this is not their fault."""
 
 
 def output_partitions(settings: Settings) -> dict[str, int]:
@@ -45,16 +45,16 @@ def output_partitions(settings: Settings) -> dict[str, int]:
 
 
 class StallLimits(NamedTuple):
-    """After how many seconds without an output a run is given up: those that count, and all."""
+    """The seconds without an output after which a run is given up: those that count, and all."""
 
     counted: float
     raw: float
 
 
 class Watch:
-    """Reads the outputs, committed ones only; tells each longer stall when it is over.
+    """Reads the committed outputs; reports each longer stall when it is over.
 
-    ``able_since`` says since when a worker and brokers are up; infinity where none can work.
+    ``able_since`` returns since when a worker and brokers are up; infinity if none can work.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Watch:
         self._expected: AbstractSet[SourcePosition] | None = None
 
     def expect(self, sources: AbstractSet[SourcePosition]) -> None:
-        """Wait for these: after the feed has ended, all that the raw topic holds."""
+        """Wait for these documents after the feed has ended: all that the raw topic has."""
         self._expected = sources
 
     @property
@@ -123,11 +123,11 @@ class Watch:
 
 
 class RecorderError(RuntimeError):
-    """The log is not recorded from its beginning to its end: the run says nothing about order."""
+    """The log was not recorded completely, so the run shows nothing about order."""
 
 
 class Recorder:
-    """A thread that reads the log from its beginning; look at ``history`` after ``finish``."""
+    """A thread that reads the log from its beginning; use ``history`` only after ``finish``."""
 
     def __init__(self, settings: Settings) -> None:
         self.history = History()
@@ -153,7 +153,7 @@ class Recorder:
             raise RecorderError(f"the log is not recorded: {self._failure}") from self._failure
 
     def finish(self) -> History:
-        """Read to the present end; return what the log has said, or raise ``RecorderError``."""
+        """Read to the present end; return the content of the log, or raise ``RecorderError``."""
         deadline = time.monotonic() + END_SECONDS
         with TopicFollower(self._settings, {self._topic: 1}, from_beginning=False) as follower:
             end = follower.ends()[TopicPartition(self._topic, 0)]

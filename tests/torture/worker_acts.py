@@ -1,4 +1,4 @@
-"""What is done to workers and to their machines."""
+"""Faults of workers and of their machines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.torture.workers import Cluster, Machine
 
 DOWN_SECONDS = (0.0, 8.0)
 ADDED_SECONDS = (10.0, 40.0)
-PAUSED_SECONDS = (0.5, 5.0)  # less than the session time-out: its shards stay
+PAUSED_SECONDS = (0.5, 5.0)  # less than the session time-out, so its shards stay
 BACKUP_SECONDS = (5.0, 15.0)
 MOVE_SECONDS = 60.0
 TRIM_SECONDS = 150.0  # the leader waits a minute before it trims to a position
@@ -31,8 +31,6 @@ DATA_SUFFIXES = {".sst", ".log"}
 
 
 class WorkerActs:
-    """Lets each fault of workers strike."""
-
     def __init__(
         self,
         rng: random.Random,
@@ -106,7 +104,8 @@ class WorkerActs:
                 await self._sleep(PAUSED_SECONDS)
 
     async def _trimmed_while_down(self) -> None:
-        if self._victims.trims:  # with two of them down, a third fault could leave nobody who trims
+        # With two workers down, a third fault could leave no worker that trims.
+        if self._victims.trims:
             raise NobodyError("another worker is down until the log is trimmed")
         what = "kill -9 until the log is trimmed"
         async with (
@@ -157,7 +156,7 @@ class WorkerActs:
             machine.start()
 
     async def _share_state(self) -> None:
-        """Start a second worker with the state directory of another, for a while."""
+        """Start a second worker with the state directory of another one, for some time."""
         up = self._cluster.up()
         if not up:
             raise NobodyError("no worker with which another one could share")
@@ -176,7 +175,7 @@ class WorkerActs:
         return sum(owned) >= self._feed.partitions
 
     async def _until(self, holds: Callable[[], Awaitable[bool]], seconds: float) -> bool:
-        """Wait until something holds; False where it never does."""
+        """Wait until a condition holds; return False if it never does."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if await holds():
@@ -198,12 +197,12 @@ class WorkerActs:
 
 
 def corrupt(rng: random.Random, store: Path) -> str:
-    """Damage one file of a store, as a failing disk would; say what was done."""
+    """Damage one file of a store as a failing disk would; return a description."""
     files = [f for f in store.iterdir() if f.is_file() and f.stat().st_size and f.name != "LOCK"]
     if not files:
         return "nothing to damage"
     data = [file for file in files if file.suffix in DATA_SUFFIXES]
-    # There are many small files, all of which matter; yet most of the bytes are in these.
+    # There are many small files, all of which matter, but most of the bytes are in data files.
     file = rng.choice(sorted(data if data and rng.random() < DATA_SHARE else files))
     change = rng.choice(("flip", "cut", "remove"))
     if change == "remove":

@@ -1,4 +1,4 @@
-"""The workers of the cluster, and the supervisor that starts again those that end."""
+"""The workers of the cluster, and the supervisor that restarts those that end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RESTART_SECONDS = 1.0
 TAIL_LINES = 25
 SEND_SECONDS = Settings().send_timeout_seconds
 AWAY_SECONDS = 60.0
-# While the broker is away the batch under way is waited for, and that is half a minute at most.
+# While the broker is away a stop waits for the current batch, for at most half a minute.
 STOP_SECONDS = 60.0
 IN_USE = StoreLockedError.fix
 ASSIGNED = re.compile(r"^firstseen_assigned_shards (\S+)$", re.MULTILINE)
@@ -36,7 +36,7 @@ LEADER = re.compile(r"^firstseen_leader (\S+)$", re.MULTILINE)
 
 
 class TorturedWorker(Worker):
-    """A worker that can be suspended; ``slept_seconds``: the longest time that it was."""
+    """A worker that can be suspended; ``slept_seconds`` is the longest time for which it was."""
 
     slept_seconds = 0.0
 
@@ -54,7 +54,7 @@ class TorturedWorker(Worker):
             self.slept_seconds = max(self.slept_seconds, time.monotonic() - since)
 
     def terminate(self) -> int:
-        """SIGTERM; return the exit code, that of SIGKILL where it had to be killed."""
+        """Send SIGTERM; return the exit code, that of SIGKILL if it had to be killed."""
         process = self._process
         assert process is not None, "it does not run"
         process.terminate()
@@ -63,7 +63,7 @@ class TorturedWorker(Worker):
         except subprocess.TimeoutExpired:
             return -signal.SIGKILL
         finally:
-            self.kill()  # also lets go of what is left of it
+            self.kill()  # this also releases what is left of the worker
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None:
@@ -71,7 +71,7 @@ class TorturedWorker(Worker):
 
 
 class Away(NamedTuple):
-    """When brokers went away, and when they were back: infinity as long as they are not."""
+    """When brokers went away, and when they were back; infinity while they are away."""
 
     since: float
     until: float
@@ -87,10 +87,10 @@ NEVER = Away(-math.inf, -math.inf)
 class Machine:
     """A machine of the cluster: a worker and the directory of its state, which outlives it.
 
-    ``hand``: held by the one fault that may touch it. ``wanted``: the supervisor keeps it up, if no
-    fault holds it, or one that is not about its process (``attended``). ``damaged``: its stores
-    that have been. ``brokers_away``: when it could not reach them. ``shared``: how often a second
-    worker got its state directory.
+    ``hand``: held by the one fault that may strike it. ``wanted``: the supervisor keeps the worker
+    up if no fault holds it, or a fault that does not concern its process (``attended``).
+    ``damaged``: its stores that were damaged. ``brokers_away``: when it could not reach them.
+    ``shared``: how often a second worker got its state directory.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Machine:
 
     @property
     def unhurt_since(self) -> float:
-        """Since when its worker runs and no fault holds it; infinity where that is not so."""
+        """Since when its worker has been up without a fault; infinity if it is not."""
         runs = self.wanted and not self.busy and self.worker.exit_code() is None
         return self._free_since if runs else math.inf
 
@@ -127,7 +127,7 @@ class Machine:
 
     @property
     def stores(self) -> list[Path]:
-        """The stores of shards that it has, or once had."""
+        """The stores of shards that the machine has or had."""
         return sorted(self.state.glob("*/shard-*"))
 
     def start(self) -> None:
@@ -139,13 +139,13 @@ class Machine:
         self.wanted = True
 
     def kill(self) -> None:
-        """SIGKILL; it stays down until ``start``."""
+        """Send SIGKILL; the worker stays down until ``start``."""
         self.wanted = False
         if self.worker.runs:
             self.worker.kill()
 
     def last_words(self) -> str:
-        """The end of what it has logged since it was last started."""
+        """The end of the worker's log since its last start."""
         text = self.worker.log.read_bytes()[self.log_starts :].decode(errors="replace")
         return " | ".join(text.splitlines()[-3:])
 
@@ -156,7 +156,7 @@ class Machine:
         return bool(await self._metric(LEADER))
 
     async def _metric(self, line: re.Pattern[str]) -> float:
-        """A value of its metrics page; 0 where it does not answer."""
+        """Return a value of the worker's metrics page; 0 if the page cannot be read."""
         if not self.worker.runs:
             return 0
         try:
@@ -169,8 +169,8 @@ class Machine:
 class Cluster:
     """Machines and their supervisor; ``options`` are those of ``firstseen worker``.
 
-    ``network``: where each gets a node, if they have one. ``brokers_since``: since when the brokers
-    are enough for a worker to work, infinity while they are not.
+    ``network`` gives each machine a node, if there are networks. ``brokers_since``: since when
+    there are enough brokers for a worker; infinity while there are not.
     """
 
     def __init__(
@@ -212,24 +212,24 @@ class Cluster:
         log = self._directory / f"{name}.log"
         if node is None:
             return TorturedWorker(options, log)
-        # Beyond the loopback, pages with documents would need a token.
+        # Outside the loopback, pages with documents would need a token.
         options += ["--set", "web.open_monitoring=true"]
         worker = TorturedWorker(options, log, host=node.address)
         worker.namespace = node.name
         return worker
 
     def up(self) -> list[Machine]:
-        """The machines whose workers are meant to run, and are not in the hands of a fault."""
+        """The machines whose workers should run, and which no fault holds."""
         return [m for m in self.machines if m.wanted and not m.busy]
 
     def able_since(self) -> float:
-        """Since when brokers and one and the same worker are up, and no fault hurts that worker."""
+        """Since when brokers and one and the same worker are up, without a fault of that worker."""
         workers = min((machine.unhurt_since for machine in self.machines), default=math.inf)
         return max(workers, self.brokers_since)
 
     @contextmanager
     def without_brokers(self, machine: Machine | None = None) -> Iterator[None]:
-        """Note that a machine, or all of them, have no brokers meanwhile."""
+        """Note that one machine, or all of them, have no brokers for some time."""
         victim = self if machine is None else machine
         since = time.monotonic()
         victim.brokers_away = Away(since, math.inf)
@@ -244,7 +244,7 @@ class Cluster:
                 self.brokers_since = back
 
     async def supervise(self) -> None:
-        """Start again whatever ends by itself, a second later, and keep the reason."""
+        """Restart each worker that ends by itself after a second, and keep the reason."""
         while True:
             for machine in self.machines:
                 ours = machine.wanted and (machine.attended or not machine.busy)
@@ -260,13 +260,13 @@ class Cluster:
             await asyncio.sleep(CHECK_SECONDS)
 
     async def _restart(self, machine: Machine) -> None:
-        machine.worker.kill()  # lets go of what is left of it
+        machine.worker.kill()  # this releases what is left of the worker
         await asyncio.sleep(RESTART_SECONDS)
         if machine.wanted and not machine.worker.runs:
             machine.start()
 
     def _note_exit(self, machine: Machine, code: int) -> None:
-        """Tell exits that follow from what was done to a worker from those that must not be."""
+        """Distinguish exits that a fault has caused from exits that must not happen."""
         words = machine.last_words()
         now = time.monotonic()
         aways = [self.brokers_away, machine.brokers_away]
@@ -291,7 +291,7 @@ class Cluster:
             self.unexpected_exits.append(f"{at:.0f} s, {machine.name}: code {code}: {words}")
 
     async def stop(self, machine: Machine) -> None:
-        """Stop a worker gently, if it runs; it must end in good order, with code 0."""
+        """Stop a worker gently, if it runs; it must end with code 0."""
         machine.wanted = False
         if machine.worker.runs:
             code = await asyncio.to_thread(machine.worker.terminate)

@@ -1,7 +1,7 @@
-"""One bench for clients on three brokers: simulated, in-process, and Apache Kafka.
+"""One test bench for clients on three brokers: simulated, in-process, and Apache Kafka.
 
-What the contract of ``streams.worker.clients`` says is tried on each in the same words. On the
-simulated one time is virtual; what a test asks of the broker itself takes none.
+The same tests of the contract in ``streams.worker.clients`` run on each broker. On the simulated
+one time is virtual, and direct requests of a test to the broker take no time.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from tests.worker_simulation.member import SimulatedGroupMember
 from tests.worker_simulation.transactions import OFFSETS
 
 MESSAGE_BYTES: Final = 100_000
-"""The largest record that a topic takes."""
+"""The largest record that a topic accepts."""
 TIMEOUT_SECONDS: Final = 6.0
 
 _Result = TypeVar("_Result")
 
 
 class SimulatedBench:
-    """Clients on the simulated Kafka, and what a test does there."""
+    """Clients on the simulated Kafka, and what a test can do there."""
 
     def __init__(self, seed: int = 1) -> None:
         self._loop = SimulatedLoop(seed)
@@ -109,7 +109,7 @@ class SimulatedBench:
 
 
 class BrokerBench:
-    """Clients on a broker that speaks Kafka's protocol, and what a test does there."""
+    """Clients on a broker with Kafka's protocol, and what a test can do there."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

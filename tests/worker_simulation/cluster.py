@@ -1,6 +1,6 @@
-"""The simulated Kafka: topics, one group, transactions, and what is asked of them.
+"""The simulated Kafka: topics, one group, transactions, and requests to them.
 
-Each method is what a broker does when a request has arrived; ``Network`` brings it there.
+Each method is the work of a broker for one request; ``Network`` transports the request.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.worker_simulation.transactions import OFFSETS, Place, TransactionCoor
 
 _MILLISECONDS: Final = 1_000
 _FETCH_SECONDS: Final = 2.0
-"""How long a broker holds a fetch for which there is nothing."""
+"""How long a broker holds a fetch without records."""
 
 
 class Fetch(NamedTuple):
@@ -28,7 +28,7 @@ class Fetch(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """What was read of one partition. ``next``: the offset to go on with; ``end``: of the log."""
+    """The result for one partition; ``next``: the offset to read next, ``end``: its log's end."""
 
     records: list[Stored]
     next: int
@@ -46,7 +46,7 @@ class Append(NamedTuple):
 
 @dataclass(slots=True)
 class Topic:
-    """A topic of this name; ``id``: of this one, for there may be others before and after."""
+    """One topic; ``id`` differs between topics that have this name one after the other."""
 
     id: str
     partitions: list[Partition] = field(default_factory=list)
@@ -54,9 +54,9 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLimits:
-    """``markers_seconds``: how long the marker of a transaction takes, at most, now and then.
+    """``markers_seconds`` is how long the marker of a transaction sometimes takes at most.
 
-    ``bumps_epochs``: as of ``TransactionCoordinator``.
+    ``bumps_epochs`` is the same as in ``TransactionCoordinator``.
     """
 
     session_seconds: float = 6.0
@@ -69,7 +69,7 @@ class ClusterLimits:
 
 
 class Cluster:
-    """All brokers as one."""
+    """All brokers together."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Cluster:
             is_away=lambda: self.network.away,
         )
         self.listed: Callable[[str], None] = lambda _: None
-        """Called with the name of a worker that learns who is in the group."""
+        """Called with the name of a worker that queries the members of the group."""
         self._topic_ids = 0
         self._waiting: dict[Place, dict[asyncio.Future[None], None]] = {}
 
@@ -166,7 +166,7 @@ class Cluster:
     def fetch(
         self, wanted: Sequence[Fetch], limit: int, *, committed: bool
     ) -> asyncio.Future[dict[Place, FetchAnswer]]:
-        """Return what can be read of partitions, as soon as there is anything."""
+        """Return the readable records of partitions, as soon as there are any."""
         future: asyncio.Future[dict[Place, FetchAnswer]] = self.loop.create_future()
         answers = self._read(wanted, limit, committed=committed)
         if any(a.records or a.error or a.next > w.offset for w, a in _pairs(wanted, answers)):
@@ -221,7 +221,6 @@ class Cluster:
         metadata: GroupMetadata,
         offsets: Mapping[int, Committed],
     ) -> None:
-        """Make offsets of the group a part of a transaction."""
         self.transactions.verify(transactional_id, producer, OFFSETS)
         self.group.commit_in_transaction(producer.id, metadata, offsets)
 

@@ -1,8 +1,7 @@
 """Simulated committers of outputs: in transactions, and at least once.
 
-As ``streams.kafka.transactions`` and ``streams.kafka.producers`` with librdkafka
-below. The rules by which they keep a late request from harm are methods, so that a mutant can
-break them.
+They behave like ``streams.kafka.transactions`` and ``streams.kafka.producers`` on librdkafka. The
+rules that make late requests harmless are methods, so that a mutant can break them.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ from tests.worker_simulation.partitions import Producer
 from tests.worker_simulation.transactions import OFFSETS, Place
 
 BEGIN: Final = "begin a commit"
-"""A moment for faults, as the names of requests are."""
+"""A moment for faults, like the names of requests."""
 _END: Final = "end a transaction"
 _RETRY_SECONDS: Final = 0.002
 _RETRY_SHARE: Final = 0.05
-"""Of the time waited so far, if that is more: a marker that takes seconds costs few requests."""
+"""The pause as a share of the time waited so far, so that a slow marker costs few requests."""
 _HANGING_SECONDS: Final = 2.0
 _FENCED: Final = frozenset({Code.PRODUCER_FENCED})
 
@@ -51,7 +50,7 @@ def partition_of(key: bytes | None, partitions: int) -> int:
 
 
 class _Sends:
-    """What both have in common: where a record goes, and in which order its partition has it."""
+    """The shared part: the partition of a record, and the order of records in each partition."""
 
     def __init__(self, host: Host, changelog_topic: str) -> None:
         self._host = host
@@ -73,7 +72,7 @@ class _Sends:
         transactional_id: str | None,
         deadline: float,
     ) -> dict[int, int]:
-        """Append records, those of one partition in order; raises ``NoAnswerError`` when late."""
+        """Append records, in order in each partition; raises ``NoAnswerError`` when late."""
         by_place: dict[Place, list[Append]] = {}
         for record in records:
             append = self._append_of(record)
@@ -115,7 +114,7 @@ class _Sends:
             return offset
 
     def _disconnected(self) -> None:
-        """Note that a request had no answer."""
+        """Note that a request got no response."""
 
 
 class SimulatedTransactions(_Sends):
@@ -164,7 +163,7 @@ class SimulatedTransactions(_Sends):
         await self._host.in_client(self._in_turn(nothing))
 
     async def _in_turn(self, work: Callable[[], Awaitable[_Answer]]) -> _Answer:
-        async with self._under_way:  # one thread
+        async with self._under_way:  # this is one thread
             return await work()
 
     # ---- in the thread
@@ -220,11 +219,11 @@ class SimulatedTransactions(_Sends):
         return ends
 
     def _needs_new_epoch(self) -> bool:
-        """Return whether a request of before may arrive in the next transaction."""
+        """Return whether a late request of an earlier transaction may arrive in the next one."""
         return self._is_disconnected
 
     def _fenced_end_is_unknown(self) -> bool:
-        """Return whether a commit that is refused by a fence may have taken place."""
+        """Return whether a commit that is refused because of a fence may have taken place."""
         return True
 
     def _disconnected(self) -> None:
@@ -311,10 +310,10 @@ class SimulatedSends(_Sends):
         self._producer = host.cluster.transactions.new_producer()
 
     async def open(self) -> None:
-        """Connect with the first commit."""
+        """Do nothing yet; the first commit connects."""
 
     async def close(self) -> None:
-        """Drop the client."""
+        """Release the client."""
 
     async def commit(
         self,

@@ -25,7 +25,7 @@ UNREADABLE: Final = b"{"
 
 
 class RawDocument(NamedTuple):
-    """A raw record that is to be produced. ``document`` None: it cannot be read."""
+    """A raw record to produce; ``document`` is None if it cannot be read."""
 
     offset: int
     document: SimulatedDocument | None
@@ -34,7 +34,7 @@ class RawDocument(NamedTuple):
 
 
 def raw_document(offset: int, name: str, document: SimulatedDocument | None) -> RawDocument:
-    """Return a document as a raw record; ``name``: what its text is."""
+    """Return a document as a raw record; ``name`` is its text."""
     if document is None:
         return RawDocument(offset, None, name.encode(), UNREADABLE)
     key = document.document_id.encode()
@@ -90,7 +90,7 @@ def profile_of(
 
 
 class SimulatedFingerprinter:
-    """What the worker calls of a ``Fingerprinter``."""
+    """The methods of a ``Fingerprinter`` that the worker calls."""
 
     def __init__(
         self, profile: SimulatedProfile, documents: Mapping[str, SimulatedDocument]

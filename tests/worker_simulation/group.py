@@ -1,8 +1,8 @@
 """The coordinator of the group: generations, assignments, sessions, and committed offsets.
 
-A rebalance is cooperative: a partition that is to move is first taken from its owner, and given to
-another member by the next rebalance. Members join, the first of them brings the assignment, and
-whoever does not come in time is no member any more.
+A rebalance is cooperative: a partition that moves is first revoked from its owner, and assigned to
+another member by the next rebalance. Members join, the first one computes the assignment, and a
+member that does not join in time is removed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_OFFSET: Final = -1
 
 
 class GroupMetadata(NamedTuple):
-    """What a member says of itself: with commits above all."""
+    """The member, its instance and its generation, which are sent with commits."""
 
     member_id: str
     generation: int
@@ -54,7 +54,7 @@ class _State(Enum):
 
 @dataclass(slots=True)
 class _Member:
-    """``owned``: as it said when it joined; ``assigned``: by the assignment of this generation."""
+    """``owned``: as reported when it joined; ``assigned``: in the assignment of this generation."""
 
     id: str
     name: str
@@ -69,7 +69,8 @@ class _Member:
 class GroupCoordinator:
     """One group that reads one topic.
 
-    ``later``: calls after so many seconds. ``partitions``: how many the topic has now.
+    ``later`` calls a function after some seconds. ``partitions`` returns the present number of
+    partitions.
     """
 
     def __init__(
@@ -85,11 +86,12 @@ class GroupCoordinator:
     ) -> None:
         """Begin without members.
 
-        ``delay_seconds``: before the first generation. ``is_away``: whether no broker runs.
+        ``delay_seconds`` pass before the first generation. ``is_away`` returns whether no broker
+        runs.
         """
         self._is_away = is_away
         self.expired: Callable[[str], None] = lambda _: None
-        """Called with the name of a member whose session ends."""
+        """Called with the name of a member whose session has ended."""
         self.generation = 0
         self.offsets: dict[int, Committed] = {}
         self._loop = loop
@@ -103,7 +105,7 @@ class GroupCoordinator:
         self._named = 0
         self._waits_for_all = True
         self._pending: dict[int, dict[int, Committed]] = {}
-        """By producer: offsets of transactions that are open."""
+        """Offsets of open transactions, by producer."""
         self._deadline: asyncio.TimerHandle | None = None
 
     # ---- members
@@ -118,7 +120,7 @@ class GroupCoordinator:
         self._drop_request(member)
         stays = instance_id is not None and not member_id and member.assigned and not owned
         if stays and self._state is _State.STABLE and self._is_complete():
-            # A static member that comes back within its session: nothing moves.
+            # A static member returns within its session, so no partition moves.
             future.set_result(Joined(member.id, self.generation))
             return future
         member.joining = future
@@ -134,7 +136,7 @@ class GroupCoordinator:
         member = _Member(f"{name}-{self._named}", name, instance_id)
         if instance_id is not None:
             for each in list(self._members.values()):
-                if each.instance_id == instance_id:  # fenced from now on
+                if each.instance_id == instance_id:  # it is fenced from now on
                     self._remove(each.id)
                     member.assigned = each.assigned
         self._members[member.id] = member
@@ -169,7 +171,7 @@ class GroupCoordinator:
             self._after_loss()
 
     def is_short_of(self) -> bool:
-        """Return whether the topic has partitions that no member was assigned."""
+        """Return whether the topic has partitions that no member has."""
         return self._state is _State.STABLE and not self._is_complete()
 
     def names(self) -> set[str]:
@@ -182,7 +184,7 @@ class GroupCoordinator:
         return {p: member.name for member in self._members.values() for p in member.assigned}
 
     def owned(self) -> dict[str, frozenset[int]] | None:
-        """Return what each member owns, by its name; None while partitions move."""
+        """Return what each member owns, by name; None while partitions move."""
         if self._state is not _State.STABLE:
             return None
         return {member.name: member.assigned for member in self._members.values()}
@@ -213,11 +215,12 @@ class GroupCoordinator:
         if self._members.get(member.id) is not member:
             return
         if member.joining is not None or member.syncing is not None or self._is_away():
-            self._heard(member)  # it waits for the others; or nobody could hear it
+            self._heard(member)  # it waits for the others, or no broker could hear it
             return
         self._tell(f"the session of {member.id} ends")
         self._remove(member.id)
-        if member.name not in self.names():  # else it joined again, as the answer was lost
+        # Otherwise it joined again, because the response was lost.
+        if member.name not in self.names():
             self.expired(member.name)
         self._after_loss()
 
@@ -243,7 +246,7 @@ class GroupCoordinator:
             self._begin_join()
 
     def resume(self) -> None:
-        """Begin the sessions of all members again: a broker coordinates the group that was away."""
+        """Restart the sessions of all members, because the coordinator of the group was away."""
         for member in self._members.values():
             self._heard(member)
 
@@ -255,7 +258,8 @@ class GroupCoordinator:
             if member.syncing is not None and not member.syncing.done():
                 member.syncing.set_exception(RefusedError(Code.REBALANCE_IN_PROGRESS))
                 member.syncing.exception()
-                self._heard(member)  # as Kafka: an answer that was waited for begins the session
+                # As in Kafka, the response to a waiting member starts its session.
+                self._heard(member)
             member.syncing = None
         self._state = _State.JOINING
         if self._deadline is not None:
@@ -337,9 +341,9 @@ class GroupCoordinator:
 def sticky_assignment(
     owned: Mapping[str, frozenset[int]], partitions: int
 ) -> dict[str, frozenset[int]]:
-    """Return who is assigned what: members keep what they have, as far as all have equally many.
+    """Return the assignment: members keep their partitions, up to equal numbers.
 
-    What is to move from one to another is assigned to nobody: its owner gives it up first.
+    A partition that moves is assigned to no member: its owner must release it first.
     """
     members = list(owned)
     kept: dict[str, list[int]] = {member: [] for member in members}
@@ -354,7 +358,7 @@ def sticky_assignment(
     by_size = sorted(members, key=lambda member: -len(kept[member]))
     target = {member: low + (at < more) for at, member in enumerate(by_size)}
     for member in members:
-        del kept[member][target[member] :]  # to be moved in the next generation
+        del kept[member][target[member] :]  # these are assigned in the next generation
     for member in members:
         while free and len(kept[member]) < target[member]:
             kept[member].append(free.pop(0))

@@ -1,4 +1,4 @@
-"""What a simulated client needs of its machine: tasks, requests, and calls of the worker."""
+"""What a simulated client needs of its machine: tasks, requests, and calls to the worker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AGAIN_SECONDS: Final = (0.01, 0.5)
 
 
 class Host:
-    """One machine and its way to the cluster."""
+    """One machine and its connection to the cluster."""
 
     def __init__(self, machine: Machine, cluster: Cluster) -> None:
         self.machine = machine
@@ -29,7 +29,7 @@ class Host:
         return self.loop.start(self.machine.clients, work)
 
     def call(self, function: Callable[..., object], *arguments: object) -> None:
-        """Call the worker on its event loop, in the order of such calls."""
+        """Call the worker on its event loop; such calls keep their order."""
         self.loop.call_soon(function, *arguments, context=self.machine.program.context)
 
     @overload
@@ -49,7 +49,7 @@ class Host:
         await asyncio.sleep(self.cluster.network.random.uniform(*AGAIN_SECONDS))
 
     async def ask_until(self, name: str, work: Callable[[], _Answer], seconds: float) -> _Answer:
-        """Ask again until there is an answer; raises ``NoAnswerError`` after so many seconds."""
+        """Repeat a request until a response comes; raises ``NoAnswerError`` after ``seconds``."""
         deadline = self.loop.time() + seconds
         while True:
             left = deadline - self.loop.time()
@@ -61,7 +61,7 @@ class Host:
                 await self.pause()
 
     def client_done(self, result: asyncio.Future[_Answer]) -> asyncio.Future[_Answer]:
-        """Return a future of the worker's that gets the result of a client's task."""
+        """Return a future for the worker, which gets the result of a client's task."""
         future: asyncio.Future[_Answer] = self.loop.create_future()
 
         def resolve() -> None:
@@ -78,7 +78,7 @@ class Host:
         return future
 
     async def in_client(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
-        """Return what a client does in its own thread; the worker waits on its loop."""
+        """Return the result of work in the client's thread; the worker waits on its event loop."""
         task = self.loop.create_task(work, context=self.machine.clients.new_context())
         self.loop.keep(task)
         return await self.client_done(task)

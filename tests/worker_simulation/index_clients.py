@@ -1,7 +1,7 @@
-"""Simulated clients of the index: its admin, the changelog, and the opening of stores.
+"""Simulated clients of the index: administration, changelog, and opening of stores.
 
-Stores are opened by ``streams.store.recovery`` on a disk in memory, and read their changelog as
-``streams.store.changelog`` does, with a simulated consumer.
+``streams.store.recovery`` opens the stores on a disk in memory. They read their changelog with
+``streams.store.changelog`` and a simulated consumer.
 """
 
 from __future__ import annotations
@@ -39,12 +39,10 @@ from tests.worker_simulation.transactions import Place
 
 _ANSWER_SECONDS: Final = 10.0
 _BATCH: Final = 20
-"""Records of one changelog that are read at one time."""
+"""The number of records of one changelog that are read at once."""
 
 
 class SimulatedIndexAdmin:
-    """An ``IndexAdmin`` on the simulated cluster."""
-
     def __init__(
         self, host: Host, settings: Settings, identity: str, writer: str, reads: int
     ) -> None:
@@ -103,7 +101,7 @@ class SimulatedIndexAdmin:
         )
 
     async def abort_left_open(self, partitions: Iterable[int]) -> None:
-        """Abort what owners of partitions and members that are gone have left open."""
+        """Abort open transactions of former owners of partitions and of members that left."""
         if not self._has_transactions:
             return
         writers = set(self._seen)
@@ -163,7 +161,7 @@ class SimulatedIndexAdmin:
 
 
 def refuse_newer(values: Iterable[bytes | None], reads: int) -> None:
-    """Refuse records of the changelog as the release before does."""
+    """Refuse changelog records like the release before."""
     for value in values:
         if value and value[0] > reads:
             raise UnreadableVersionError("a record of the changelog", value[0], reads)
@@ -178,7 +176,7 @@ def progresses_of(records: Iterable[Stored]) -> list[Progress]:
 
 
 def logged_batch(records: Sequence[Stored], name: str) -> LoggedBatch:
-    """Return records of a changelog, as its reader has them."""
+    """Return records of a changelog in the form of its reader."""
     return LoggedBatch(
         [each.key for each in records],
         [each.value for each in records],
@@ -208,7 +206,7 @@ class _Interruption:
 
 
 class _Consumer:
-    """A consumer of one partition, in a thread. ``slowness``: seconds that each read takes."""
+    """A consumer of one partition, in a thread; each read takes the seconds of ``slowness``."""
 
     def __init__(self, host: Host, slowness: Callable[[], float], *, committed: bool) -> None:
         self._host = host
@@ -277,7 +275,7 @@ class _Consumer:
 
 
 class _End:
-    """The sign of a consumer that a partition was read to its end."""
+    """The consumer's event for the end of a partition."""
 
     def __init__(self, offset: int) -> None:
         self._offset = offset
@@ -309,7 +307,7 @@ class _Changelog(Changelog):
 class SimulatedStores(ShardStores):
     """A ``StoreOpener`` on a disk in memory.
 
-    ``slowness`` draws how long each read of a changelog takes: seconds.
+    ``slowness`` draws how many seconds each read of a changelog takes.
     """
 
     def __init__(
@@ -341,7 +339,7 @@ class SimulatedStores(ShardStores):
         )
 
     def open(self, partition: int, committed_next: int, interrupted: threading.Event) -> ShardStore:
-        """Open a store, whose closing takes a while in a thread."""
+        """Open a store; closing it takes some time in a thread."""
         store = super().open(partition, committed_next, interrupted)
         close, draw = store.close, self._host.cluster.network.random
 
@@ -354,7 +352,7 @@ class SimulatedStores(ShardStores):
         return store
 
     def measure(self) -> None:
-        """RocksDB has no figures here."""
+        """Do nothing: RocksDB has no figures here."""
 
 
 Deliver = Callable[[int, LoggedBatch], Awaitable[None]]
@@ -375,7 +373,7 @@ class SimulatedFollower:
         self._done: dict[int, int] = {}
 
     def begin(self, failed: Callable[[FirstseenError], object]) -> None:
-        del failed  # nothing ends it
+        del failed  # nothing ends the client
         self._host.start(self._read())
 
     async def close(self) -> None:
@@ -415,7 +413,7 @@ class SimulatedFollower:
 
     @property
     def lag(self) -> int:
-        """The records that were committed and not read yet."""
+        """The number of committed records that are not read yet."""
         return 0
 
     async def _read(self) -> None:
@@ -461,7 +459,7 @@ class SimulatedFollower:
 
 
 def owners_of(host: Host) -> Owned | None:
-    """Return who owns which shards; blocking, in a thread."""
+    """Return who owns which shards; this blocks, in a thread."""
     block(host.cluster.network.random.uniform(0.001, 0.05))
     if not host.cluster.network.reaches(host.machine):
         raise BrokerUnavailableError("it is not known who else works in the group")

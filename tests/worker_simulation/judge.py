@@ -1,9 +1,9 @@
-"""What must hold for whole workers, told from what is on the brokers alone.
+"""The invariants of whole workers, checked only on the content of the brokers.
 
-The log is judged record by record as in ``tests.simulation.judge``: one reader of the log says what
-each document is. The output topics, as a reader of committed records sees them, must say the same,
-of each raw record once and in raw order; and what is committed of the index must be the unique
-documents.
+The log is checked record by record as in ``tests.simulation.judge``: one reader of the log computes
+the right verdict of each document. A reader of committed records must find the same verdicts in the
+output topics, once for each raw record and in raw order. The committed index must have exactly the
+unique documents.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TOMBSTONES_KEPT: Final = 0.5
 
 
 class RawChain(NamedTuple):
-    """A raw partition of one topic, and all records that it will have."""
+    """A raw partition of one topic, with all records that will be produced."""
 
     chain: Chain
     records: list[RawDocument]
@@ -69,9 +69,9 @@ class WorkerJudge:
     # ---- outputs
 
     def is_put_out(self) -> bool:
-        """Return whether what is committed is behind the last record of each partition.
+        """Return whether the committed progress is after the last record of each partition.
 
-        At least once, a late request may take an offset of the group back; the changelog counts.
+        At least once, a late request may set an offset of the group back, so the changelog counts.
         """
         offsets = self._cluster.group.offsets
         exactly = self._scenario.delivery is Delivery.EXACTLY_ONCE
@@ -86,7 +86,7 @@ class WorkerJudge:
         return not self._is_marker_missing()
 
     def _progress(self, chain: Chain) -> int:
-        """Return the next raw offset by the changelog: the furthest, as readers take it."""
+        """Return the next raw offset in the changelog: the furthest one, which readers use."""
         changelogs = self._cluster.topics[self._topics.changelog].partitions
         if chain.partition >= len(changelogs):
             return -1
@@ -119,17 +119,18 @@ class WorkerJudge:
         for place, received in outputs.items():
             if received and not (repeats and self._scenario.again):
                 raise ViolationError(f"{place}: {received[:3]}, which is too much")
-        uniques = self.log.one_reader.uniques  # all is put out
+        uniques = self.log.one_reader.uniques  # everything is output
         self.log.check_entries(uniques, self._entries(lambda records: records))
         self.log.check_entries(uniques, self._entries(self._compacted))
         if not repeats:
             self._progress_rises()
 
     def _progress_rises(self) -> None:
-        """Judge that no committed progress of a shard is behind one before.
+        """Check that no committed progress of a shard is behind an earlier one.
 
-        Its position alone may be: a new owner can open the shard while the marker of a transaction
-        is late that moved nothing else. Readers keep the further one (``goes_back``).
+        Only the position may go back: a new owner can open the shard while the marker of a
+        transaction that moved only the position is late. Readers keep the further position
+        (``goes_back``).
         """
         for number, partition in enumerate(self._cluster.topics[self._topics.changelog].partitions):
             last: Progress | None = None
@@ -141,7 +142,7 @@ class WorkerJudge:
                 last = each
 
     def _outputs(self) -> dict[tuple[int, int], list[ReceivedOutput]]:
-        """Return by raw partition and offset what was put out; checks the order."""
+        """Return the outputs by raw partition and offset; checks their order."""
         outputs: dict[tuple[int, int], list[ReceivedOutput]] = defaultdict(list)
         for name in (self._topics.unique, self._topics.duplicates, self._topics.dead_letters):
             for number, partition in enumerate(self._cluster.topics[name].partitions):
@@ -162,7 +163,7 @@ class WorkerJudge:
 
     @property
     def _is_ordered(self) -> bool:
-        """Whether raw order can be told: no output may repeat, and no offset came twice."""
+        """Whether raw order can be checked: no output may repeat, and no offset came twice."""
         return self._scenario.delivery is Delivery.EXACTLY_ONCE and not self._scenario.again
 
     def _judge_record(
@@ -218,7 +219,7 @@ class WorkerJudge:
     # ---- the index
 
     def _compacted(self, records: list[Stored]) -> list[Stored]:
-        """Return a changelog after a compaction up to any offset, with some of the tombstones."""
+        """Return a changelog after compaction up to some offset, with some of the tombstones."""
         rng = random.Random(self._scenario.seed)
         cleaned = rng.choice([rng.randint(0, len(records)), len(records)])
         kept = compacted(records[:cleaned])
@@ -239,7 +240,7 @@ class WorkerJudge:
 
 
 def _is_same(expected: ReceivedOutput, received: ReceivedOutput) -> bool:
-    """Return whether an output says what is expected, as far as it is."""
+    """Return whether an output equals the expected one, as far as that one is given."""
     match expected, received:
         case UniqueOutput(), UniqueOutput():
             return expected.id == received.id

@@ -1,8 +1,9 @@
-"""Simulated clients of internal topics: a reader of one partition, and what appends to them.
+"""Simulated clients of internal topics: a reader of one partition, and an appender.
 
-As ``streams.kafka.log_reader`` and ``streams.kafka.producers`` with librdkafka below: the reader is
-never moved over a gap; the appender sends what has waited together, again and again until it is
-answered or too old, and then goes on as a new producer, while what it gave up may still arrive.
+They behave like ``streams.kafka.log_reader`` and ``streams.kafka.producers`` on librdkafka. The
+reader never skips a gap. The appender sends waiting records together, and repeats this until they
+are acknowledged or too old. Then it continues as a new producer, although records that it gave up
+may still arrive.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class SimulatedReader:
         self._news.set()
 
     def seek(self, offset: int) -> None:
-        """Read from an offset; nothing of an earlier reading is returned."""
+        """Read from an offset; records of an earlier reading are not returned."""
         self._epoch += 1
         self._next = offset
         self._batches.clear()
@@ -125,7 +126,7 @@ class SimulatedReader:
 
 
 class SimulatedAppender:
-    """A ``RecordAppender``; ``message_seconds``: how long it tries to send a record."""
+    """A ``RecordAppender``; ``message_seconds`` is how long it tries to send a record."""
 
     def __init__(self, host: Host, *, message_seconds: float = 30.0) -> None:
         self._host = host
@@ -178,7 +179,7 @@ class SimulatedAppender:
         while True:
             left = deadline - self._host.loop.time()
             if left <= 0:
-                # What was sent may arrive yet; who comes after has no part in its order.
+                # Sent records may still arrive; the new producer's order does not depend on them.
                 self._producer = cluster.transactions.new_producer()
                 self._sequences.clear()
                 return AppendUnknownError(f"unknown whether {topic} has a record")

@@ -1,12 +1,12 @@
-"""An event loop with virtual time, and machines that stand still, end, and differ in their clocks.
+"""An event loop with virtual time, and machines that pause, end, and have different clocks.
 
-Time moves only when nothing is ready. What other threads do is done in real threads of which one
-runs at a time, while the loop waits: they take the virtual time that they ask for. So the order of
-everything follows from the seed.
+Time moves only when nothing is ready. The work of other threads runs in real threads, one at a
+time, while the loop waits; they take the virtual time that they request. So the seed determines the
+order of all events.
 
-A callback belongs to a part of a machine, by the context in which it was scheduled. Those of a part
-that stands still wait for it; those of a part that has ended are never called, and nothing of it is
-cleaned up, as after kill -9.
+A callback belongs to a part of a machine, by the context in which it was scheduled. Callbacks of a
+paused part wait. Callbacks of an ended part are never called, and nothing of that part is cleaned
+up, as after kill -9.
 """
 
 from __future__ import annotations
@@ -35,38 +35,38 @@ import simhash_core
 import streams
 
 EPOCH_SECONDS: Final = 1_000.0
-"""What the clock of the brokers shows when a run begins."""
+"""The time on the brokers' clock when a run begins."""
 CALL_SECONDS: Final = 1e-6
-"""The time that a call of a function takes, where steps are counted: about that of a real one."""
+"""The time of one function call, where steps are counted: about that of a real call."""
 _OWN_CODE: Final = tuple(
     str(Path(package.__file__ or "").parent) for package in (simhash_core, streams)
 )
 ASKED_SECONDS: Final = 5e-5
-"""What passes between two times that a program asks what time it is."""
+"""The time that passes between two readings of the clock by a program."""
 _BUSY_SECONDS_MAX: Final = 3.0
-"""Of that, in all: ten times what a long run takes."""
+"""The limit of that time in total: ten times what a long run takes."""
 _RESOLUTION: Final = 1e-9
 _THREAD_SECONDS: Final = (0.0002, 0.02)
-"""When a thread begins with what it is handed."""
+"""How long a thread waits before it begins its work."""
 _STACK_FRAMES: Final = 3
 
 _Result = TypeVar("_Result")
 
 
 class StuckError(Exception):
-    """Nothing is ready and nothing is scheduled, yet the program has not ended."""
+    """Nothing is ready and nothing is scheduled, but the program has not ended."""
 
 
 class LimitError(Exception):
-    """A run takes more time or events than it may, or a callback does too much."""
+    """A run exceeds its time or its events, or a callback makes too many calls."""
 
 
 class UnhandledError(Exception):
-    """A task or a callback has raised an exception that nobody takes."""
+    """A task or a callback has raised an exception that nothing handles."""
 
 
 class ThreadEndedError(BaseException):
-    """The machine of a thread has ended: the thread ends wherever it is."""
+    """The machine of a thread has ended, so the thread ends immediately."""
 
 
 class _Handle:
@@ -84,7 +84,7 @@ class _Handle:
         self.at = at
 
     def __lt__(self, other: object) -> bool:
-        """Timers of one time have no order of their own; the heap's is the same in each run."""
+        """Timers of the same time have no order; the heap's order is the same in each run."""
         return False
 
     def __repr__(self) -> str:
@@ -102,11 +102,11 @@ class _Handle:
 
 
 def _nothing() -> None:
-    """Do what a callback does that is cancelled."""
+    """Do nothing, in place of a cancelled callback."""
 
 
 class Part:
-    """What of a machine stands still together: its event loop, or the threads of its clients."""
+    """A part of a machine that pauses as a whole: its event loop, or the threads of its clients."""
 
     __slots__ = ("context", "ended", "holds_up", "machine", "standing", "waiting")
 
@@ -127,7 +127,7 @@ _PART: contextvars.ContextVar[Part | None] = contextvars.ContextVar("part", defa
 
 
 class Machine:
-    """Where one worker runs. ``clock_seconds``: how far its clock is ahead of the brokers'."""
+    """The machine of one worker; ``clock_seconds`` is its clock's lead over the brokers' clock."""
 
     def __init__(self, loop: SimulatedLoop, name: str, clock_seconds: float = 0.0) -> None:
         self.name = name
@@ -145,7 +145,7 @@ class Machine:
         return self.program.standing
 
     def stand_still(self, *, clients: bool) -> None:
-        """Stop for a time; with its ``clients``: the whole process."""
+        """Pause for a time; with ``clients``, the whole process pauses."""
         for part in (self.program, self.clients) if clients else (self.program,):
             part.standing = part.holds_up = True
 
@@ -159,12 +159,12 @@ class Machine:
         for part in (self.program, self.clients):
             part.ended = part.holds_up = True
             for handle in part.waiting:
-                self._loop.keep(handle)  # a task that is collected before it ends is an error
+                self._loop.keep(handle)  # a task that is collected before its end is an error
             part.waiting.clear()
 
 
 class _Work:
-    """What a thread does: it runs while the loop waits, until it blocks or is done."""
+    """The work of a thread: it runs while the loop waits, until it blocks or is done."""
 
     def __init__(self, function: Callable[[], Any], future: asyncio.Future[Any]) -> None:
         self.function = function
@@ -176,7 +176,7 @@ class _Work:
         self._error: BaseException | None = None
 
     def block(self, seconds: float) -> None:
-        """Let the loop go on for so long; in the thread."""
+        """Let the loop continue for this time; the thread calls this."""
         assert self.thread is not None
         self.blocks_seconds = seconds
         self.thread.wait()
@@ -184,7 +184,7 @@ class _Work:
             raise ThreadEndedError
 
     def blocked(self) -> float | None:
-        """Return for how many seconds it blocks; None: it is done."""
+        """Return for how many seconds the work blocks; None: it is done."""
         return self.blocks_seconds
 
     def call(self) -> None:
@@ -203,7 +203,7 @@ class _Work:
 
 
 class _Thread:
-    """A thread beside the loop: one of the two runs at a time."""
+    """A thread beside the loop; only one of the two runs at a time."""
 
     def __init__(self) -> None:
         self.work: _Work | None = None
@@ -218,7 +218,7 @@ class _Thread:
         self._back.acquire()
 
     def wait(self) -> None:
-        """Let the loop go on, until it is the thread's turn again; in the thread."""
+        """Let the loop continue until it is the thread's turn again; the thread calls this."""
         self._back.release()
         self._go.acquire()
 
@@ -234,7 +234,7 @@ class _Thread:
 
 
 class _OfThread(threading.local):
-    """``is_simulated``: its clocks are those of the loop. A process may have other threads."""
+    """``is_simulated``: the thread's clocks are those of the loop; other threads may exist."""
 
     work: _Work | None = None
     is_simulated = False
@@ -244,17 +244,17 @@ _OF_THREAD = _OfThread()
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """One seed's loop; ``run`` sets the clocks of the program to it."""
+    """The loop of one seed; ``run`` replaces the clocks of the program."""
 
-    _stopping: bool  # of the base class
+    _stopping: bool  # from the base class
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.random = random.Random(seed)
         self.events = 0
         self.step_seconds: float | None = None
-        """How long one callback of a program may take by the functions that it calls; None: they
-        are not counted, and take no time."""
+        """How long one callback of a program may take, by the functions that it calls; None: calls
+        are not counted and take no time."""
         self.longest_step = 0.0
         self.unhandled: list[str] = []
         self._now = 0.0
@@ -274,9 +274,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self._now
 
     def monotonic(self) -> float:
-        """Return the time to a program, which has taken some since it asked last.
+        """Return the time to a program; some time has passed since its last reading.
 
-        So a program that goes on until its time is over does not go on for ever.
+        So a program that waits for a time in a busy loop ends.
         """
         self._now += ASKED_SECONDS
         self._busy += ASKED_SECONDS
@@ -285,17 +285,17 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self._now
 
     def wall_seconds(self) -> float:
-        """Return what the clock of the machine shows that runs, or that of the brokers."""
+        """Return the wall clock of the running machine, or that of the brokers."""
         part = _PART.get()
         ahead = 0.0 if part is None else part.machine.clock_seconds
         return EPOCH_SECONDS + self._now + ahead
 
     def limit(self, seconds: float, events: int) -> None:
-        """End the run with ``LimitError`` after so much virtual time, or so many events."""
+        """End the run with ``LimitError`` after this much virtual time, or this many events."""
         self._limits = seconds, events
 
     def _run_once(self) -> None:
-        """Call all that is ready, until the loop is to stop."""
+        """Call everything that is ready, until the loop must stop."""
         ready, timers, unhandled = self._handles, self._timers, self.unhandled
         counts = self.step_seconds is not None
         while not self._stopping:
@@ -370,10 +370,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def _run_counted(self, handle: _Handle) -> None:
-        """Run a callback while the clock goes on with each function that it calls.
+        """Run a callback while each function that it calls advances the clock.
 
-        What libraries and cached functions call does not count, because it depends on what earlier
-        runs have left in their caches.
+        Calls by libraries and cached functions do not count, because they depend on what earlier
+        runs have left in caches.
         """
         began = self._now
         inside: types.FrameType | None = None
@@ -401,7 +401,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             raise LimitError(f"a step of {step:.3f} s, the limit is {limit:g} s: {handle!r}")
 
     def resume(self, part: Part) -> None:
-        """Let what has waited for a part be called, in its order."""
+        """Let the waiting callbacks of a part be called, in their order."""
         self._handles.extend(part.waiting)
         part.waiting.clear()
 
@@ -417,10 +417,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # ---- what asyncio asks of a loop
 
     def _write_to_self(self) -> None:
-        """Other threads run only while this one waits for them."""
+        """Do nothing: other threads run only while this one waits for them."""
 
     def _process_events(self, event_list: list[Any]) -> None:
-        """There are no sockets."""
+        """Do nothing: there are no sockets."""
 
     def _on_exception(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -446,7 +446,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return asyncio.Task(coro, loop=self, name=name, context=context)
 
     def keep(self, thing: object) -> None:
-        """Keep something until the run is over: a coroutine that is collected runs its end."""
+        """Keep an object until the run is over, because a collected coroutine runs its end."""
         self._kept.append(thing)
 
     def _check(self, task: asyncio.Task[Any]) -> None:
@@ -466,7 +466,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return future
 
     def _serve(self, work: _Work) -> None:
-        """Let a thread go on with a work until it blocks or is done."""
+        """Let a thread continue its work until it blocks or is done."""
         thread = work.thread
         if thread is None:
             thread = work.thread = self._idle.pop() if self._idle else _Thread()
@@ -498,7 +498,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._blocked.clear()
         self.close()
         with warnings.catch_warnings():
-            # Of machines that were killed there are coroutines that have not begun.
+            # Killed machines leave coroutines that have not begun.
             warnings.simplefilter("ignore", RuntimeWarning)
             gc.collect()
 
@@ -525,16 +525,16 @@ def current_machine() -> Machine | None:
 
 @contextmanager
 def simulated(loop: SimulatedLoop) -> Iterator[None]:
-    """Let clocks, sleeps and random names of the program be those of the loop.
+    """Replace clocks, sleeps and random names of the program by those of the loop.
 
-    Clocks that functions took as defaults when they were imported are replaced as well.
+    This includes clocks that functions got as defaults when they were imported.
     """
     names = random.Random(loop.random.random())
     clocks: dict[Callable[..., Any], Callable[..., Any]] = {
         time.monotonic: loop.monotonic,
         time.time: loop.wall_seconds,
         time.sleep: block,
-        time.thread_time: loop.time,  # to ask the system takes long
+        time.thread_time: loop.time,  # a system call takes too long
         uuid.uuid4: lambda: uuid.UUID(int=names.getrandbits(128)),
     }
     replaced = {real: _here(other, real) for real, other in clocks.items()}
@@ -553,7 +553,8 @@ def simulated(loop: SimulatedLoop) -> Iterator[None]:
             stack.enter_context(patch.object(each, "__kwdefaults__", after))
         stack.callback(random.setstate, random.getstate())
         random.seed(names.random())
-        if gc.isenabled():  # ``finish`` collects; what others have left would end in counted steps
+        # ``finish`` collects; otherwise objects of other runs would end during counted steps.
+        if gc.isenabled():
             gc.disable()
             stack.callback(gc.enable)
         _OF_THREAD.is_simulated = True
@@ -566,7 +567,7 @@ def simulated(loop: SimulatedLoop) -> Iterator[None]:
 def _here(
     simulated_one: Callable[..., _Result], real_one: Callable[..., _Result]
 ) -> Callable[..., _Result]:
-    """Return what calls the simulated function in simulated threads, and the real one in others."""
+    """Return a function that calls the simulated one in simulated threads, else the real one."""
 
     def call(*arguments: Any) -> _Result:  # noqa: ANN401 - of any clock
         return (simulated_one if _OF_THREAD.is_simulated else real_one)(*arguments)
@@ -575,7 +576,7 @@ def _here(
 
 
 def described(error: object) -> str:
-    """Return an error and where it comes from, in one line."""
+    """Return an error and its origin, in one line."""
     if not isinstance(error, BaseException):
         return repr(error)
     trace = traceback.extract_tb(error.__traceback__)
@@ -590,7 +591,7 @@ class _Kind(Enum):
 
 
 _KINDS: dict[int, _Kind] = {}
-"""By the id of the code, which ``_CODES`` keeps: to hash it takes longer than most calls."""
+"""By id of the code object, which ``_CODES`` keeps; hashing it takes longer than most calls."""
 _CODES: list[types.CodeType] = []
 
 

@@ -1,7 +1,8 @@
-"""A simulated member of the group: joins, reads, gives partitions up, and misses its session.
+"""A simulated member of the group: joins, reads, releases partitions, and misses its session.
 
-As ``streams.kafka.raw_consumer`` with librdkafka below: heartbeats go on while the worker gives
-partitions up, a rebalance waits a limited time for it, and where the session is missed all is lost.
+It behaves like ``streams.kafka.raw_consumer`` on librdkafka: heartbeats continue while the worker
+releases partitions, a rebalance waits a limited time for this, and after a missed session all
+partitions are lost.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 _FETCHES: Final = 2
-"""Polls whose records wait for the worker."""
+"""The number of polls whose records wait for the worker."""
 _ANSWER_SECONDS: Final = 2.0
 _ASKING: Final = 0.1
-"""How often the thread asks something when it should poll."""
+"""How often the thread sends a request when it should poll."""
 _HEARTBEATS: Final = 3
-"""In a session."""
+"""The number of heartbeats in a session."""
 _REFRESH_SECONDS: Final = 5.0
-"""How often the first member looks for new partitions."""
+"""How often the first member checks for new partitions."""
 
 STALE: Final = frozenset({Code.ILLEGAL_GENERATION, Code.UNKNOWN_MEMBER_ID, Code.FENCED_INSTANCE_ID})
 
 
 class SimulatedMessage:
-    """A raw record with the methods of a ``Message`` that the worker calls."""
+    """A raw record with the ``Message`` methods that the worker calls."""
 
     __slots__ = ("_place", "_stored")
 
@@ -54,7 +55,7 @@ class SimulatedMessage:
         return len(self._stored.value or b"")
 
     def error(self) -> None:
-        """Return None: it is a record."""
+        """Return None, because this is a record."""
 
     def topic(self) -> str:
         return self._place[0]
@@ -88,8 +89,6 @@ class _Reading:
 
 
 class SimulatedGroupMember:
-    """A ``GroupMember`` on the simulated cluster."""
-
     def __init__(
         self,
         host: Host,
@@ -119,9 +118,9 @@ class SimulatedGroupMember:
         self._readings: dict[int, _Reading] = {}
         self._fetched: deque[Fetched] = deque()
         self._news = asyncio.Event()
-        """There is room, or something else to fetch."""
+        """There is space, or there is something else to fetch."""
         self._moves = asyncio.Event()
-        """The group moves on, the session is lost, or the member ends."""
+        """The group rebalances, the session is lost, or the member ends."""
         self._lost: str | None = None
         self._is_rebalancing = False
         self._heard_at = 0.0
@@ -137,7 +136,7 @@ class SimulatedGroupMember:
         self._host.start(self._beat())
 
     async def close(self) -> None:
-        """Leave the group, after ``GroupEvents.revoked``; a static member keeps its partitions."""
+        """Leave the group after ``GroupEvents.revoked``; a static member keeps its partitions."""
         self._closing = True
         self._moves.set()
         if self._events is not None:
@@ -259,7 +258,7 @@ class SimulatedGroupMember:
                 self._ended.set_result(None)
 
     async def _join(self) -> None:
-        """Become a member of the next generation, and take its assignment over."""
+        """Become a member of the next generation, and take its assignment."""
         host, group = self._host, self._group
         while not self._closing:
             self._moves.clear()
@@ -288,7 +287,7 @@ class SimulatedGroupMember:
                 await asyncio.sleep(0.01)
                 continue
             self._generation = generation
-            self._is_rebalancing = False  # an answer of before
+            self._is_rebalancing = False  # the response is from an earlier generation
             self._heard_at = host.loop.time()
             if self._lost is None:
                 await self._take_over(set(assigned))
@@ -316,7 +315,7 @@ class SimulatedGroupMember:
             self._moves.clear()
 
     async def _give_up(self, partitions: set[int]) -> None:
-        """Let the worker give partitions up, for a limited time."""
+        """Let the worker release partitions, for a limited time."""
         await self._poll()
         if not partitions or self._events is None:
             return
@@ -345,13 +344,13 @@ class SimulatedGroupMember:
         return self._lost is not None
 
     async def _poll(self) -> None:
-        """Wait until the thread that tells the worker polls again; it may be asking a broker."""
+        """Wait until the thread that calls the worker polls again; a broker may delay it."""
         draw = self._host.cluster.network.random
         longest = _ANSWER_SECONDS if draw.random() < _ASKING else self._poll_seconds
         await asyncio.sleep(draw.uniform(0.0, longest))
 
     def _note_lost(self) -> None:
-        """Tell the worker that what it owned may be another's."""
+        """Tell the worker that others may own its former partitions."""
         if self._lost is None:
             return
         self._lost = None
@@ -453,7 +452,7 @@ class SimulatedGroupMember:
     async def _answered_unless_moved(
         self, answer: asyncio.Future[dict[Place, FetchAnswer]], wanted: dict[int, _Reading]
     ) -> bool:
-        """Wait for a fetch; return false where something else is to be read by now."""
+        """Wait for a fetch; return False if something else must be read now."""
         while not answer.done():
             news = asyncio.ensure_future(self._news.wait())
             waiting: list[asyncio.Future[Any]] = [answer, news]

@@ -1,4 +1,4 @@
-"""A mutant: whole workers with one rule broken, to be caught by some seed."""
+"""A mutant: whole workers with one rule broken, which some seed must catch."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.worker_simulation.world import simulate
 
 @dataclass(frozen=True, slots=True)
 class WorkerMutant:
-    """One broken rule. One of ``seeds`` seeds from ``start`` on catches it.
+    """One broken rule; one of ``seeds`` seeds from ``start`` on must catch it.
 
-    ``changes``: of every scenario, as of ``tests.simulation.mutant``; there is one release, if they
-    do not say otherwise.
+    ``changes`` apply to every scenario, as in ``tests.simulation.mutant``. Unless they say
+    otherwise, there is one release.
     """
 
     name: str
@@ -31,7 +31,7 @@ class WorkerMutant:
 
 
 def failure_of(mutant: WorkerMutant, seed: int, story: list[str] | None = None) -> Exception | None:
-    """Run a mutant; return what fails: something that must hold, or any error of the code."""
+    """Run a mutant; return what fails: an invariant, or any error of the code."""
     with replaced(mutant.replacements):
         try:
             simulate(mutant.scenario(seed), story)

@@ -1,7 +1,7 @@
-"""The mutants of the shell: what streams/worker, the store and the clients must keep.
+"""Mutants of the shell: the rules of streams/worker, of the store and of the clients.
 
-Among them are the faults that a review found in the shell before it (its revocations that ended by
-their time limit, commits without offsets, and so on), as they would be in the code of today.
+Some of them are faults that a review found in an earlier shell (revocations that their time limit
+ended, commits without offsets, and others), in the form that they would have in today's code.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def faults_of(theme: Theme) -> Callable[[WorkerScenario], list[Event]]:
 
 
 def group_of(workers: int, theme: Theme, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - any field
-    """Return the changes for so many workers on partitions that are all there, with a theme."""
+    """Return the changes for a theme with this many workers, on partitions that all exist."""
     return {
         "workers": workers,
         "partitions": many_records(2 * workers, 40),
@@ -80,7 +80,7 @@ def group_of(workers: int, theme: Theme, **more: Any) -> dict[str, Any]:  # noqa
 
 
 def at_moments(fault: Fault, moments: tuple[str, ...], seconds: float) -> list[Event]:
-    """Return faults that come with requests, one every three seconds."""
+    """Return faults that happen at requests, one every three seconds."""
     return [
         Event(0.0 + 3 * at, fault, seconds, (at * 0.37) % 1, StoreFate.KEPT, moment)
         for at, moment in enumerate(moments)
@@ -88,12 +88,12 @@ def at_moments(fault: Fault, moments: tuple[str, ...], seconds: float) -> list[E
 
 
 def slow_markers(scenario: WorkerScenario) -> ClusterLimits:
-    """Return a change: the ends of transactions take seconds to be seen, here and there."""
+    """Return a change: some ends of transactions become visible only after seconds."""
     return replace(scenario.cluster, markers_seconds=5.5, slow_markers=1.0)
 
 
 def held_ends(scenario: WorkerScenario) -> list[Event]:
-    """Return a change: ends of transactions arrive during the next ones."""
+    """Return a change: ends of transactions arrive during the next transactions."""
     rng = random.Random(scenario.seed)
     return [
         Event(1.0 + each, Fault.HOLD, 0.0, rng.random(), StoreFate.KEPT, "end a transaction")
@@ -102,14 +102,14 @@ def held_ends(scenario: WorkerScenario) -> list[Event]:
 
 
 def joins(scenario: WorkerScenario) -> list[Event]:
-    """Return a change: workers join, again and again."""
+    """Return a change: workers keep joining."""
     rng = random.Random(scenario.seed)
     times = [4.0 + 6 * each + rng.uniform(0.0, 5.0) for each in range(6)]
     return [Event(at, Fault.JOIN, 0.0, 0.0, StoreFate.KEPT) for at in times]
 
 
 def zombies_of_positions(scenario: WorkerScenario) -> list[Event]:
-    """Return a change: workers stand still when they begin a commit, most of them of positions."""
+    """Return a change: workers pause when they begin a commit, mostly one of positions only."""
     rng = random.Random(scenario.seed)
     return [
         Event(at, Fault.PAUSE, rng.uniform(8.0, 12.0), rng.random(), StoreFate.KEPT, BEGIN)
@@ -140,7 +140,7 @@ def value(value_: object) -> Callable[[object], object]:
 
 
 def _revoked_later(_: object) -> Callable[..., Any]:
-    """Close no shard: its revocation was ended by the time limit."""
+    """Close no shard, as if the time limit had ended its revocation."""
 
     def revoked(self: Assignment, partitions: object) -> Any:  # noqa: ANN401 - of Assignment
         del partitions
@@ -198,7 +198,7 @@ def _not_new(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - of Assignme
 
 
 def _begin_at_once(_: object) -> Callable[..., Any]:
-    """Take no position of shard 0."""
+    """Do not take the position of shard 0."""
 
     async def begin_new(self: Assignment, new: Any) -> None:  # noqa: ANN401 - shards
         self._events.begin(shard for shard in new if self._is_wanted(shard))
@@ -231,7 +231,7 @@ def _ahead(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - of OutputComm
 
 
 class _Furthest(dict[int, int]):
-    """Positions of which the furthest is taken for the lowest."""
+    """Positions; the furthest one is used as the lowest."""
 
     def values(self) -> Any:  # noqa: ANN401 - of dict
         return [max(super().values())]

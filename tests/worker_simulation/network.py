@@ -1,7 +1,7 @@
-"""Requests from machines to brokers: they take time, may be lost, and may arrive after others.
+"""Requests from machines to brokers: they take time, may be lost, and may arrive out of order.
 
-Who asks learns one of three things: an answer, a refusal, or nothing. What has no answer may have
-arrived, or may arrive later, while its sender has long since connected again.
+The sender of a request gets a response, a refusal, or nothing. A request without a response may
+have arrived, or may arrive later, when its sender has already connected again.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _Answer = TypeVar("_Answer")
 _OF_BROKERS: Final = contextvars.Context()
 _USUAL_SECONDS: Final = (0.0003, 0.003)
 _NOTICED_SECONDS: Final = (0.0, 0.2)
-"""How long until a client knows that a connection is broken."""
+"""How long it takes until a client notices that a connection is broken."""
 _HELD_SECONDS: Final = 5.0
-"""How long a request that is held waits for a record of its machine, at most."""
+"""How long a held request waits at most for a record of its machine."""
 _NEXT: Final = "produce"
 
 
 class Code(StrEnum):
-    """Why a broker refuses."""
+    """The reason for which a broker refuses a request."""
 
     UNKNOWN_MEMBER_ID = "unknown member id"
     ILLEGAL_GENERATION = "illegal generation"
@@ -45,7 +45,7 @@ class Code(StrEnum):
 
 
 class RefusedError(Exception):
-    """A broker has answered, and does not do it."""
+    """A broker has responded with a refusal."""
 
     def __init__(self, code: Code) -> None:
         super().__init__(code.value)
@@ -53,12 +53,12 @@ class RefusedError(Exception):
 
 
 class NoAnswerError(Exception):
-    """The connection broke, or nothing came in time: it may have arrived, or may arrive yet."""
+    """The connection broke or timed out; the request may have arrived, or may still arrive."""
 
 
 @dataclass(slots=True)
 class NetworkFaults:
-    """The chance of each for one request; ``late_seconds``: how late, at most."""
+    """The probability of each fault for one request; ``late_seconds`` is the longest delay."""
 
     lost: float = 0.0
     answer_lost: float = 0.0
@@ -69,7 +69,7 @@ class NetworkFaults:
 
 @dataclass(slots=True)
 class Network:
-    """Connects machines with the brokers. ``away``: no broker answers anybody."""
+    """Connects machines with the brokers; while ``away``, no broker responds."""
 
     loop: SimulatedLoop
     random: random.Random
@@ -79,19 +79,19 @@ class Network:
     """The names of machines that reach no broker."""
     tell: Callable[[str], None] = lambda _: None
     silent: set[tuple[str, str]] = field(default_factory=set)
-    """Machines and kinds of requests that arrive, and get no answer."""
+    """Machines and kinds of requests that arrive but get no response."""
     watched: dict[tuple[str, str], Callable[[], None]] = field(default_factory=dict)
-    """What is called once when a machine sends a request, before it is on its way."""
+    """Functions that are called once when a machine sends a request, before it is sent."""
 
     held: dict[tuple[str, str], float] = field(default_factory=dict)
-    """Machines and kinds of requests of which the next one is held for so many seconds.
+    """Machines and kinds of requests; the next such request is held for so many seconds.
 
-    Its connection breaks. It arrives later, with a record that its machine sends then: while the
-    next transaction is under way.
+    Its connection breaks. It arrives later, with a record that its machine sends then, during the
+    next transaction.
     """
 
     def hold(self, machine: Machine, seconds: float, arrive: Callable[[], None]) -> None:
-        """Let a request arrive with the first record that is sent after so many seconds."""
+        """Make a request arrive with the first record that is sent after ``seconds``."""
         key = (machine.name, _NEXT)
         has_arrived = False
 
@@ -113,7 +113,7 @@ class Network:
         return not self.away and machine.name not in self.cut
 
     def reached(self, machine: Machine, moment: str) -> None:
-        """Note that a machine sends a request, or does something else that faults come with."""
+        """Note that a machine sends a request, or reaches another moment for faults."""
         watching = self.watched.pop((machine.name, moment), None)
         if watching is not None:
             contextvars.Context().run(watching)
@@ -135,10 +135,10 @@ class Network:
     def ask(
         self, machine: Machine, name: str, work: Callable[[], Any], seconds: float = 10.0
     ) -> asyncio.Future[Any]:
-        """Return what ``work`` does at the broker, for a client of a machine.
+        """Return the result of ``work`` at the broker, for a client of a machine.
 
-        ``seconds``: how long it waits for the answer. The future has ``RefusedError`` or
-        ``NoAnswerError`` otherwise.
+        The client waits ``seconds`` for the response. The future otherwise has ``RefusedError`` or
+        ``NoAnswerError``.
         """
         loop = self.loop
         future: asyncio.Future[Any] = loop.create_future()
@@ -176,7 +176,7 @@ class _Request:
             self._break()
             return
         if chance < faults.lost + faults.late and self._may_be_late():
-            # Its connection is broken; it waits in a queue of the broker.
+            # The connection of the request is broken; the request waits in a queue of the broker.
             delay = draw.uniform(0.05, faults.late_seconds)
             network.tell(f"{part.machine.name}: request is {delay:.2f} s late: {name}")
             self._break()

@@ -1,7 +1,7 @@
-"""A partition at its broker: records in order, transactions that are open in it, and their markers.
+"""A partition at its broker: its records in order, its open transactions, and their markers.
 
-The end of a transaction takes an offset, as its marker does in Kafka. Who reads committed records
-sees them up to the first record of the first transaction that is open.
+The end of a transaction takes an offset, as its marker does in Kafka. Readers of committed records
+see records before the first record of the first open transaction.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Final, NamedTuple
 from tests.worker_simulation.network import Code, RefusedError
 
 _REMEMBERED: Final = 5
-"""How many records of a producer are known, to refuse doubles."""
+"""How many records of a producer are remembered, to refuse repeats."""
 Headers = Sequence[tuple[str, bytes | None]]
 
 
 class Producer(NamedTuple):
-    """Who appends: an id that the brokers gave, and how often it was renewed."""
+    """The producer of a record: an id from the brokers, and how often it was renewed."""
 
     id: int
     epoch: int
 
 
 class Opened:
-    """The part of a transaction that is in one partition. ``committed`` None: it is open."""
+    """The part of a transaction in one partition; ``committed`` is None while it is open."""
 
     __slots__ = ("committed", "first")
 
@@ -35,7 +35,7 @@ class Opened:
 
 
 class Stored(NamedTuple):
-    """A record in a partition; ``transaction`` None: it is in none."""
+    """A record in a partition; ``transaction`` is None if it is in none."""
 
     offset: int
     key: bytes | None
@@ -46,12 +46,12 @@ class Stored(NamedTuple):
 
     @property
     def is_committed(self) -> bool:
-        """Whether readers of committed records see it, once nothing before is open."""
+        """Whether readers of committed records see it, once no earlier transaction is open."""
         return self.transaction is None or self.transaction.committed is True
 
 
 class _Known:
-    """What a partition knows of a producer."""
+    """What a partition remembers of a producer."""
 
     __slots__ = ("epoch", "next", "recent")
 
@@ -62,7 +62,7 @@ class _Known:
 
 
 class Partition:
-    """One partition. ``now_ms``: of the broker; ``changed``: something can be read that was not."""
+    """One partition; ``now_ms``: the broker's clock, ``changed``: set when more can be read."""
 
     def __init__(self, now_ms: Callable[[], int], changed: Callable[[], object]) -> None:
         self.records: list[Stored] = []
@@ -90,9 +90,9 @@ class Partition:
         sequence: int = 0,
         transactional: bool = False,
     ) -> int:
-        """Append a record, unless it is there already; return its offset.
+        """Append a record, unless it is already there; return its offset.
 
-        ``sequence``: of the record among all that a producer sends here in one epoch.
+        ``sequence`` is the record's number among all that a producer sends here in one epoch.
         """
         if producer is not None:
             known = self._known(producer)
@@ -141,7 +141,7 @@ class Partition:
         self._changed()
 
     def read(self, offset: int, limit: int, *, committed: bool) -> tuple[list[Stored], int]:
-        """Return at most ``limit`` records from an offset, and the offset to go on with."""
+        """Return at most ``limit`` records from an offset, and the offset to read next."""
         if not self.start <= offset <= self.end:
             raise RefusedError(Code.OFFSET_OUT_OF_RANGE)
         end = self.stable_end if committed else self.end
@@ -164,12 +164,12 @@ class Partition:
         del self.records[: bisect_left(self.records, self.start, key=_offset)]
 
     def drop(self, offset: int) -> None:
-        """Lose one record, as a compaction does; others keep their offsets."""
+        """Lose one record, as in a compaction; the others keep their offsets."""
         at = bisect_left(self.records, offset, key=_offset)
         del self.records[at]
 
     def compact(self, end: int) -> None:
-        """Keep the last record of each key before an offset, and all from there on.
+        """Keep the last record of each key before ``end``, and all records from there on.
 
         Tombstones stay, as they do for ``delete.retention.ms``.
         """

@@ -1,4 +1,4 @@
-"""Many seeds of whole workers, in chunks that processes share."""
+"""Runs many seeds of whole workers, in chunks for several processes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def chunks(start: int, seeds: int) -> Iterator[range]:
 
 
 def prepare() -> None:
-    """Let a process run many seeds: what is loaded stays, and asyncio says nothing."""
+    """Prepare a process for many seeds: loaded objects stay, and asyncio logs nothing."""
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     gc.collect()
     gc.freeze()
 
 
 def run_seeds(seeds: range) -> WorkerRuns:
-    """Run some seeds, those that fail included."""
+    """Run seeds, and continue after a failure."""
     total = WorkerRuns()
     for seed in seeds:
         try:

@@ -1,4 +1,4 @@
-"""What one seed draws for whole workers: documents, partitions, workers, delays, and faults."""
+"""Draws a scenario of whole workers: documents, partitions, workers, delays, and faults."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SESSION_SECONDS: Final = 6.0
 
 
 class Fault(StrEnum):
-    """What goes wrong, or changes."""
+    """A fault, or a planned change."""
 
     KILL = "a worker is killed, and starts again"
     STOP = "a worker is stopped, and starts again"
@@ -65,10 +65,10 @@ class Releases(StrEnum):
 
 
 class Event(NamedTuple):
-    """A fault at a time. ``which``: a number from 0 to 1 that says whom it hits.
+    """A fault at a time; ``which``, from 0 to 1, says which worker it strikes.
 
-    ``moment``: the request with which it comes, if the worker sends that soon, or which is not
-    answered; "" for none.
+    ``moment`` names the request at which it happens, if the worker soon sends such a request, or
+    which gets no response; "" for none.
     """
 
     at: float
@@ -107,7 +107,7 @@ HELD_MOMENTS: Final = (
     "add offsets",
     "commit offsets in a transaction",
 )
-"""Requests that can be held; those of a worker at least once are only of its records."""
+"""Requests that can be held; for workers at least once, these only concern their records."""
 _HELD_SHARE: Final = 0.1
 _COMPACTED_SHARE: Final = 0.3
 
@@ -116,18 +116,19 @@ _COMPACTED_SHARE: Final = 0.3
 class WorkerScenario:
     """One run.
 
-    ``partitions``: the records of each raw partition, None for one that cannot be read; those
-    beyond ``born`` are added later. ``again``: those of the topic of the same name that is created
-    once the first is drained; empty: none is. ``produced_seconds``: how long records come.
-    ``settled_seconds``: how long after the last fault all may take to be put out.
-    ``transaction_seconds``: after which the broker aborts one; None: a session. ``late_partition``:
-    the timestamps of one partition are a day ahead; None: of none. ``fair_records``: how many
-    records of other partitions may be put out while one that has records has none; 0: any.
-    ``poll_seconds``: until a member tells of a rebalance, at most, but for one time in ten.
-    ``reports_lost``: the chance that a report which was acknowledged is never read. ``counted``:
-    steps of event loops take time by the functions that they call, and have a limit. ``releases``:
-    of the workers; with two, they begin with the older one and end with the newer one.
-    ``compacts``: the changelog is compacted while workers run.
+    ``partitions``: the records of each raw partition, None for a record that cannot be read;
+    partitions above ``born`` are added later. ``again``: the records of the topic that is created
+    under the same name when the first is drained; empty: no topic is created. ``produced_seconds``:
+    how long records are produced. ``settled_seconds``: the maximum time from the last fault until
+    everything is output. ``transaction_seconds``: the time after which the broker aborts a
+    transaction; None: a session. ``late_partition``: the partition with timestamps a day ahead;
+    None: there is none. ``fair_records``: how many records of other partitions may be output while
+    a partition with records has no output; 0: any number. ``poll_seconds``: the maximum time until
+    a member notices a rebalance, except once in ten times. ``reports_lost``: the probability that
+    an acknowledged report is never read. ``counted``: steps of event loops take time by the
+    functions that they call, and have a limit. ``releases``: the releases of the workers; with two,
+    they begin with the older one and end with the newer one. ``compacts``: the changelog is
+    compacted while workers run.
     """
 
     seed: int
@@ -187,7 +188,7 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
         events.append(Event(at, Fault.PARTITION, 0.0, rng.random(), StoreFate.KEPT))
     if not quiet:
         events += draw_held(seed, produced_seconds)
-    # Drawn apart, so that all else of a seed stays as it is.
+    # This is drawn separately, so that all other values of a seed stay the same.
     releases = random.Random(~seed).choice([*Releases])
     if releases is Releases.BOTH:
         events += draw_replacements(random.Random(~seed), workers, produced_seconds)
@@ -240,8 +241,8 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
 
 
 def draw_held(seed: int, seconds: float) -> list[Event]:
-    """Return requests of transactions that arrive late (KIP-890), in one seed of ten."""
-    # Drawn apart, so that all else of a seed stays as it is.
+    """Return requests of transactions that arrive late (KIP-890); one seed in ten has some."""
+    # This is drawn separately, so that all other values of a seed stay the same.
     rng = random.Random(f"held {seed}")
     if rng.random() >= _HELD_SHARE:
         return []
@@ -259,9 +260,9 @@ def draw_held(seed: int, seconds: float) -> list[Event]:
 
 
 def draw_replacements(rng: random.Random, workers: int, seconds: float) -> list[Event]:
-    """Replace all workers one by one, or any, at any time; then one or the other more.
+    """Replace all workers one by one, or any at any time; then some more of either kind.
 
-    One in three of these is of the older release even where the version was raised.
+    One in three of the later ones is of the older release, even if the version was raised.
     """
     events = []
     if rng.random() < 0.5:
@@ -274,7 +275,7 @@ def draw_replacements(rng: random.Random, workers: int, seconds: float) -> list[
 
 
 class Theme(StrEnum):
-    """A course of faults that belongs together."""
+    """A sequence of faults that belong together."""
 
     MIXED = "some kinds of faults"
     ZOMBIES = "processes stand still in a commit, and wake when others have their shards"
@@ -346,7 +347,7 @@ def draw_events(rng: random.Random, theme: Theme, produced_seconds: float) -> li
 
 
 def _mixed(rng: random.Random, produced_seconds: float) -> list[Event]:
-    others = {Fault.PARTITION, Fault.REPLACE, Fault.HOLD}  # which are drawn apart
+    others = {Fault.PARTITION, Fault.REPLACE, Fault.HOLD}  # these are drawn separately
     kinds = [fault for fault in Fault if fault not in others]
     chosen = rng.sample(kinds, rng.randint(1, 4))
     events = []

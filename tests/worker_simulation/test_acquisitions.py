@@ -1,4 +1,4 @@
-"""In simulated moves of shards, the phases come in their order."""
+"""When simulated shards move, the phases of an acquisition are in order."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What clients of a worker promise (``streams.worker.clients``), simulated and real ones alike.
+"""Simulated and real clients of a worker keep the same promises (``streams.worker.clients``).
 
-So what holds in the simulator holds on a broker, as far as these promises go.
+So results of the simulator hold on a real broker, as far as these promises go.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ from tests.worker_simulation.bench import MESSAGE_BYTES, Bench, BrokerBench, Sim
 
 TRIES = 5
 TOO_LARGE = random.Random(1).randbytes(MESSAGE_BYTES + 10_000), bytes(3 * MESSAGE_BYTES)
-"""For the topic, though compressed, and for the client."""
+"""Too large for the topic although compressed, and too large for the client."""
 
 
 @pytest.fixture(
     params=["simulated", "embedded", pytest.param("kafka", marks=pytest.mark.kafka)],
 )
 def bench(request: pytest.FixtureRequest) -> Bench:
-    """The clients on each broker."""
     if request.param == "simulated":
         return SimulatedBench()
     return BrokerBench(request.getfixturevalue(f"{request.param}_broker"))
@@ -40,7 +39,7 @@ def bench(request: pytest.FixtureRequest) -> Bench:
 
 @pytest.fixture(params=["simulated", pytest.param("kafka", marks=pytest.mark.kafka)])
 def isolating(request: pytest.FixtureRequest) -> Bench:
-    """The clients on brokers whose transactions isolate and fence."""
+    """Return the clients on brokers whose transactions isolate and fence."""
     if request.param == "simulated":
         return SimulatedBench()
     return BrokerBench(request.getfixturevalue(f"{request.param}_broker"))
@@ -65,7 +64,7 @@ class Log:
 
 
 def on_bench(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a test on the bench that it names."""
+    """Run a test on the bench in its parameters."""
 
     @wraps(test)
     def run(**benches: Bench) -> None:
@@ -143,7 +142,7 @@ async def test_reader_is_not_moved_over_a_gap(isolating: Bench) -> None:
     log.reader.seek(6)
     await until(lambda: len(log.records) == 4)
     assert [offset for offset, _ in log.records] == [6, 7, 8, 9]
-    log.reader.seek(10)  # the end: there is nothing to read, and nothing wrong
+    log.reader.seek(10)  # this is the end: there is nothing to read, and no error
     await asyncio.sleep(0.3)
     assert not log.failures
     await log.reader.close()
@@ -199,12 +198,12 @@ async def test_appender_leaves_no_future_open(bench: Bench) -> None:
 
 
 def outputs(topic: str, changelog: str, *each: bytes) -> list[ProducerRecord]:
-    """Return records of a commit: the same values on a topic of outputs and in the changelog."""
+    """Return the records of a commit: the same values for an output topic and for the changelog."""
     return [ProducerRecord(name, None, value, 0) for name in (topic, changelog) for value in each]
 
 
 async def tried(commit: Callable[[], Awaitable[object]]) -> None:
-    """Commit, again where it is aborted, as a worker does."""
+    """Commit, and try again after an abort, as a worker does."""
     for _ in range(TRIES - 1):
         try:
             await commit()
@@ -224,7 +223,7 @@ async def test_commit_is_seen_whole(isolating: Bench) -> None:
     ends = await committer.commit(records, {0: 6, 2: 9}, worker.metadata, "note")
     assert ends == {0: 2, 1: 1}
     more = outputs(unique, changelog, b"4")
-    # One more, for the marker of the first transaction.
+    # The marker of the first transaction takes one more offset.
     assert await committer.commit(more, {}, worker.metadata) == {0: 4}
     assert await committer.commit([], {0: 7}, worker.metadata) == {}
     committed: dict[int, int] = {}
@@ -260,8 +259,8 @@ async def test_commit_of_another_generation_is_refused(isolating: Bench) -> None
 
 @on_bench
 async def test_second_committer_of_a_name_fences_the_first(isolating: Bench) -> None:
-    """Given two committers with one transactional id, then a commit of the first is refused; where
-    only the end of a transaction finds the other one, it is unknown what is committed.
+    """If the first committer notices the fence only when it ends a transaction, it is unknown
+    whether the transaction was committed.
     """
     unique, changelog = isolating.topic("unique", 1), isolating.topic("changelog", 1)
     worker = await joined(isolating)

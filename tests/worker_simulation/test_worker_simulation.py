@@ -1,4 +1,4 @@
-"""Whole workers hold in the simulator, and the simulator notices each broken rule."""
+"""Whole workers keep their rules in the simulator, and the simulator notices each broken rule."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SEEDS = 40
 COUNTED_SEED = 26
 PROCESSES = 2
 PARTS = 6
-"""Of the mutants, so that several processes of tests share them."""
+"""The number of parts of the mutants, so that several test processes can share them."""
 
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[ProcessPoolExecutor]:
-    """Yield processes in which sets have the same order each time, so that seeds repeat."""
+    """Yield processes with a fixed hash seed, so that sets have the same order and seeds repeat."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONHASHSEED", "0")
         spawn = multiprocessing.get_context("spawn")
@@ -43,9 +43,7 @@ def test_whole_workers_hold(pool: ProcessPoolExecutor) -> None:
 
 
 def test_a_seed_repeats() -> None:
-    """Given a seed whose steps are counted, then its second run has the same story, though caches
-    are filled by then.
-    """
+    """The second run has the same story although caches are full; this seed counts its steps."""
     stories: list[list[str]] = [[], []]
     for story in stories:
         simulate(draw_worker_scenario(COUNTED_SEED), story)

@@ -1,10 +1,10 @@
-"""The coordinator of transactions: producer ids and epochs, time-outs, commits in two phases.
+"""The coordinator of transactions: producer ids and epochs, time-outs, two-phase commits.
 
 The end of a transaction is decided at once. Its markers are written later, partition by partition,
-and until the last one is there, its producer cannot go on. ``bumps_epochs`` says whether each end
-gives the producer a new epoch (transaction version 2 of Kafka, KIP-890). librdkafka does not speak
-that version, so for its clients a request of the one transaction that arrives during the next one
-is taken for one of that.
+and its producer cannot continue before the last one is written. ``bumps_epochs`` says whether each
+end gives the producer a new epoch (transaction version 2 of Kafka, KIP-890). librdkafka does not
+support that version. So if a request of one transaction of its clients arrives during the next one,
+the coordinator cannot tell them apart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.worker_simulation.partitions import Producer
 
 _MARKER_SECONDS: Final = (0.0005, 0.01)
 OFFSETS: Final = ("__consumer_offsets", 0)
-"""The partition that holds the group's offsets."""
+"""The partition with the group's offsets."""
 
 Place = tuple[str, int]
 WriteMarker = Callable[[Place, Producer, bool], None]
@@ -45,7 +45,7 @@ class _Known:
 
 
 class TransactionCoordinator:
-    """One for all transactional ids. ``later``: calls after so many seconds.
+    """The coordinator for all transactional ids; ``later`` calls a function after some seconds.
 
     ``marker_seconds`` draws how long the next marker takes.
     """
@@ -74,7 +74,7 @@ class TransactionCoordinator:
         return Producer(self._producers, 0)
 
     def init(self, transactional_id: str, timeout_seconds: float) -> Producer:
-        """Renew a producer: requests of its earlier epochs are refused, what is open is aborted."""
+        """Renew a producer: its earlier epochs are refused, and its open transaction is aborted."""
         known = self._ids.get(transactional_id)
         if known is None:
             known = self._ids[transactional_id] = _Known(self.new_producer())
@@ -95,7 +95,7 @@ class TransactionCoordinator:
         return known.producer
 
     def add(self, transactional_id: str, producer: Producer, places: list[Place]) -> None:
-        """Make partitions a part of the transaction, which begins with the first."""
+        """Add partitions to the transaction; the first ones begin it."""
         known = self._of(transactional_id, producer)
         if known.state in {State.COMMITTING, State.ABORTING}:
             raise RefusedError(Code.CONCURRENT_TRANSACTIONS)
@@ -108,13 +108,13 @@ class TransactionCoordinator:
         known.places.update(dict.fromkeys(places))
 
     def verify(self, transactional_id: str, producer: Producer, place: Place) -> None:
-        """Refuse a record whose partition is not a part of a transaction that is open."""
+        """Refuse a record whose partition is not part of an open transaction."""
         known = self._of(transactional_id, producer)
         if known.state is not State.ONGOING or place not in known.places:
             raise RefusedError(Code.INVALID_TXN_STATE)
 
     def end(self, transactional_id: str, producer: Producer, *, committed: bool) -> Producer:
-        """Decide a transaction; return the producer that its client goes on with."""
+        """Decide a transaction; return the producer with which its client continues."""
         known = self._ids.get(transactional_id)
         if known is None or not self._asks_again(known, producer):
             known = self._of(transactional_id, producer)
@@ -142,7 +142,7 @@ class TransactionCoordinator:
         return known
 
     def _asks_again(self, known: _Known, producer: Producer) -> bool:
-        """Return whether an end is asked for by who did not learn of the epoch that it gave."""
+        """Return whether a client requests an end again because it did not get the new epoch."""
         if not self._bumps_epochs or known.fencing or known.state is State.ONGOING:
             return False
         return known.producer == Producer(producer.id, producer.epoch + 1)

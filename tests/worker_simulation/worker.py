@@ -1,4 +1,4 @@
-"""One simulated worker: the real pipeline, its stages as tasks, and its simulated clients."""
+"""One simulated worker: the real pipeline, with its stages as tasks and simulated clients."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def settings_of(scenario: WorkerScenario, instance_id: str | None = None) -> Set
 
 
 class _Channel:
-    """Holds one event at most, as Faust's channels do for the stages."""
+    """Has at most one event, like Faust's channels for the stages."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     async def send(self, *, value: object) -> None:
-        del value  # it only wakes
+        del value  # an event only wakes the stage
         self._event.set()
 
     async def get(self) -> None:
@@ -83,7 +83,7 @@ class _Channel:
 
 
 class _Observer:
-    """Is shown what was put out, and looks away."""
+    """Gets all outputs and ignores them."""
 
     def note(self, outputs: Sequence[PendingRecord], now_ms: int) -> None:
         pass
@@ -96,7 +96,7 @@ _METRICS: dict[str, Metrics] = {}
 
 
 def _metrics_of(name: str) -> Metrics:
-    """Return the metrics for a worker of this name: to make them takes longer than a short run."""
+    """Return the metrics of a worker; cached, as creating them takes longer than a short run."""
     if name not in _METRICS:
         _METRICS[name] = Metrics(CollectorRegistry())
     return _METRICS[name]
@@ -104,9 +104,10 @@ def _metrics_of(name: str) -> Metrics:
 
 @dataclass(slots=True)
 class Place:
-    """Where a worker runs, from one life to the next.
+    """The machine and disk of a worker, which stay from one life to the next.
 
-    ``slow_until``: stores open slowly. ``reads``: as its release reads the formats.
+    ``slow_until``: until then stores open slowly. ``reads``: the newest version that its release
+    reads.
     """
 
     name: str
@@ -256,7 +257,6 @@ class Worker:
     # ---- what happens to it
 
     def kill(self) -> None:
-        """End at once."""
         self.stopped = True
         self.machine.kill()
         self.place.disk.kill()
@@ -272,16 +272,16 @@ class Worker:
         pipeline.interrupt()
         task = self._cluster.loop.start(self.machine.program, close())
         await asyncio.wait([task])
-        self.machine.kill()  # what is left ends with the process
+        self.machine.kill()  # the rest ends with the process
         self.place.disk.kill()
 
     @property
     def undecided(self) -> int:
-        """The packets of the log that it knows no verdict of."""
+        """The number of packets in the log without a verdict that it knows."""
         return len(self.pipeline.participant.replica.undecided)
 
     @property
     def in_flight(self) -> int:
-        """The raw records that it has taken in, and not put out."""
+        """The number of raw records that were read and are not output yet."""
         shards = self.pipeline.shards.values()
         return sum(each.owned.stream.waiting for each in shards if each.owned is not None)

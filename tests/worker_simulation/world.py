@@ -1,4 +1,4 @@
-"""The world of whole workers: records come, faults happen, and then all must be put out in time."""
+"""The world of whole workers: after records and faults, all must be output in time."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from tests.worker_simulation.worker import Place, Worker, settings_of
 
 _LOOK_SECONDS: Final = 0.5
 _QUIET_SECONDS: Final = 12.0
-"""After all is put out: so long nothing more may come of it."""
+"""After everything is output, nothing more may follow for this time."""
 _NOTICED_SECONDS: Final = 15.0
-"""Until workers know that the topic is another one: before, records would be read as of the old."""
+"""How long workers may take to notice a re-created topic, before records are produced to it."""
 _SECONDS_LIMIT: Final = 2_000.0
 _EVENTS_LIMIT: Final = 3_000_000
 STEP_SECONDS: Final = 0.05
@@ -56,11 +56,11 @@ _RESTART_SECONDS: Final = (0.5, 8.0)
 _DAY_MS: Final = 86_400_000
 _STOP_SECONDS: Final = 90.0
 _MOMENT_SECONDS: Final = 5.0
-"""How long a fault waits for the request that it is to come with."""
+"""How long a fault waits for the request at which it should happen."""
 _BACK_SECONDS: Final = 8.0
-"""After the brokers are back: members that run have said so by then."""
+"""After this time since the brokers returned, running members have sent a heartbeat."""
 _JOINED_SECONDS: Final = 15.0
-"""Until a static member that begins is sure to have joined the group."""
+"""After this time a starting static member has joined the group."""
 _WITH_REQUESTS: Final = (Fault.KILL, Fault.PAUSE, Fault.LOOP_PAUSE, Fault.CUT)
 
 Story = Callable[[str], None]
@@ -68,7 +68,7 @@ Story = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class WorkerRuns:
-    """What came of some seeds; ``failures``: those that do not hold, and why."""
+    """The results of some seeds; ``failures``: the seeds that fail, and why."""
 
     seeds: int = 0
     documents: int = 0
@@ -117,7 +117,7 @@ class World:
         self._chains = self._raw_chains("a", scenario.partitions)
         self._place_number = 0
         self._lives = 0
-        self._reads: dict[str, list[tuple[int, float]]] = {}  # by writer, of each life
+        self._reads: dict[str, list[tuple[int, float]]] = {}  # by writer, for each life
         self.workers: list[Worker] = []
         self._returning = 0
         self._added = asyncio.Event()
@@ -131,13 +131,13 @@ class World:
             self._story.append(f"{self.loop.time():9.4f} {line}")
 
     def _call_in(self, seconds: float, function: Callable[[], object]) -> None:
-        """Call something later, whatever becomes of the worker that is running now."""
+        """Call something later, even if the running worker ends before."""
         self.loop.call_later(seconds, function, context=contextvars.Context())
 
     def _session_expired(self, name: str) -> None:
-        """Judge that a member missed its session: not just because the brokers were away.
+        """Judge that a member missed its session for another reason than absent brokers.
 
-        Another fault that ended after that may have kept it from its broker.
+        Another fault that ended later may also have kept it from its broker.
         """
         is_late = self.loop.time() - self._back_at > _BACK_SECONDS
         if is_late or self._under_way or self._over_at > self._back_at:
@@ -147,7 +147,7 @@ class World:
                 raise ViolationError(f"{name} missed its session after the brokers were back")
 
     def _listed(self, name: str) -> None:
-        """Note what the members read that a leader sees, until it decides to raise the version."""
+        """Note what the members read that a leader sees, before it decides to raise the version."""
         for worker in self.workers:
             decider = worker.pipeline.participant.decider
             if worker.writer == name and decider and decider._version < versions.NEWEST:
@@ -155,8 +155,9 @@ class World:
                 self.judge.log.listed(name, {each: self._reads_of(each) for each in members})
 
     def _reads_of(self, writer: str) -> int:
-        """Return what a member reads; of a static one that has just begun, it may be the one before
-        that is in the group.
+        """Return which version a member reads.
+
+        For a static member that has just begun, the life before may still be in the group.
         """
         lives = self._reads.get(writer, [(0, 0.0)])
         reads, since = lives[-1]
@@ -259,7 +260,7 @@ class World:
         )
 
     async def _watch(self) -> None:
-        """Judge at times what may not grow, and what may not wait."""
+        """Check at intervals what must not grow, and what must not wait."""
         scenario = self.scenario
         limit = scenario.in_flight + scenario.batch_documents
         put_out = dict.fromkeys(range(len(scenario.partitions)), 0)
@@ -275,7 +276,7 @@ class World:
                 self._judge_turns(put_out, others)
 
     async def _compact(self) -> None:
-        """Compact the changelog now and then, up to any offset."""
+        """Compact the changelog now and then, up to a random offset."""
         rng = random.Random(self.scenario.seed)
         while self.scenario.compacts:
             await asyncio.sleep(rng.uniform(0.1, 5.0))
@@ -283,7 +284,7 @@ class World:
                 partition.compact(rng.randint(partition.start, partition.end))
 
     def _judge_turns(self, put_out: dict[int, int], others: Counter[int]) -> None:
-        """Judge that no partition waits while many records of others are put out."""
+        """Check that no partition waits while many records of others are output."""
         offsets = self.cluster.group.offsets
         now = {p: offsets[p].offset if p in offsets else 0 for p in put_out}
         total = sum(now.values()) - sum(put_out.values())
@@ -312,7 +313,7 @@ class World:
         self.tell("calm")
 
     def _upgrade(self) -> None:
-        """Replace the workers of the older release that are left."""
+        """Replace the remaining workers of the older release."""
         for worker in [each for each in self.workers if each.reads < versions.NEWEST]:
             self._begin_stop(worker, partial(self._return_as, versions.NEWEST, worker.place))
 
@@ -325,7 +326,7 @@ class World:
         return self.scenario.releases is Releases.OLDER or self.judge.log.version == versions.NEWEST
 
     async def _settle(self) -> None:
-        """Wait until all is put out, within a bound."""
+        """Wait until everything is output, within a limit."""
         deadline = self.loop.time() + self.scenario.settled_seconds
         while not (self.judge.is_put_out() and self._is_upgraded):
             if self.loop.time() > deadline:
@@ -378,7 +379,7 @@ class World:
     def _failed(self, worker: Worker, error: BaseException) -> None:
         self.tell(f"{worker.name} fails: {error!r}")
         if isinstance(error, UnansweredError) and not worker.is_open and not self._is_calm:
-            # It was not a member yet; whoever supervises it starts it again.
+            # The worker was no member yet; its supervisor starts it again.
             self.workers.remove(worker)
             worker.kill()
             self._return_in(1.0, worker.place)
@@ -396,7 +397,7 @@ class World:
         self._call_in(max(0.0, seconds), lambda: self._happens(event))
 
     def _end_in(self, seconds: float, end: Callable[[], object]) -> None:
-        """Let a fault end; until then there is no calm."""
+        """End a fault after some time; there is no calm before."""
         self._under_way += 1
 
         def over() -> None:
@@ -423,7 +424,7 @@ class World:
             self._befall(event, worker)
 
     def _at_request(self, event: Event, worker: Worker) -> None:
-        """Let a fault come with the next request of a kind, or after a while."""
+        """Let a fault happen with the next request of a kind, or after some time."""
         self._under_way += 1
         watched, key = self.cluster.network.watched, (worker.machine.name, event.moment)
 
@@ -475,7 +476,7 @@ class World:
         self._begin_stop(worker, lambda: self._return_after_stop(event, worker))
 
     def _replace(self, event: Event, worker: Worker) -> None:
-        """Upgrade a worker; or roll it back, which it survives while the version is not raised."""
+        """Upgrade a worker, or roll it back, which it survives until the version is raised."""
         is_raised = self.judge.log.version == versions.NEWEST
         goes_back = worker.reads == versions.NEWEST and (not is_raised or event.seconds > 0)
         reads = versions.OLDEST if goes_back else versions.NEWEST
@@ -575,8 +576,6 @@ class World:
 
 
 class _StoryHandler(logging.Handler):
-    """Puts what workers log into the story."""
-
     def __init__(self, tell: Story) -> None:
         super().__init__(logging.INFO)
         self._tell = tell
@@ -588,7 +587,7 @@ class _StoryHandler(logging.Handler):
 
 @contextmanager
 def _logged(tell: Story | None) -> Iterator[None]:
-    """Let the lines of workers be part of the story, or drop them."""
+    """Add the log lines of workers to the story, or drop them."""
     loggers = [logging.getLogger(name) for name in ("streams", "simhash_core")]
     before = [(each.level, each.propagate, each.disabled) for each in loggers]
     handler = None if tell is None else _StoryHandler(tell)
@@ -609,9 +608,9 @@ def _logged(tell: Story | None) -> Iterator[None]:
 def simulate(
     scenario: WorkerScenario, story: list[str] | None = None, *, counted: bool | None = None
 ) -> WorkerRuns:
-    """Run a scenario; raises ``ViolationError`` where something does not hold.
+    """Run a scenario; raises ``ViolationError`` if an invariant does not hold.
 
-    ``counted``: whether steps of event loops take time and are limited; None: as the seed says.
+    ``counted``: steps of event loops take time and are limited; None: the seed decides.
     """
     loop = SimulatedLoop(scenario.seed)
     loop.limit(_SECONDS_LIMIT, _EVENTS_LIMIT)

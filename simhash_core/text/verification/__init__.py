@@ -1,4 +1,4 @@
-"""Verifications, which decide whether a candidate is near, by name.
+"""Verifications by name: each decides whether a candidate is near.
 
 A bag of words cannot tell texts of one genre apart. So each document has a *sketch*, some bytes
 that are stored and sent with it, and two sketches have a *similarity*. Two documents are near if
@@ -6,8 +6,8 @@ their fingerprints are within the distance and the similarity reaches the thresh
 symmetric, so all shards agree on a pair. Equal content is near without verification.
 
 At the same similarity, texts from one template have a larger distance than editions of one text. So
-an index can also want a minimum *mean* of two similarities, that of the sketches and that of the
-fingerprints, 1 − distance / bits: the more bits differ, the more of the sketches must be equal.
+an index can also require a minimum *mean* of two similarities: that of the sketches, and that of
+the fingerprints, 1 − distance / bits. The more bits differ, the more of the sketches must be equal.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from simhash_core.text.verification import cosine, metadata, shingles
 
 
 class Sketched(NamedTuple):
-    """Documents to sketch, as they came and as features; ``i`` has bounds[i] to bounds[i + 1]."""
+    """Original documents and their features; those of ``i`` are bounds[i] to bounds[i + 1]."""
 
     contents: Sequence[Content]
-    weights: NDArray[np.float64]  # of each feature, like the next one
+    weights: NDArray[np.float64]  # of each feature, like ``term_hashes``
     term_hashes: NDArray[np.uint32]
     bounds: NDArray[np.int64]
-    bands: int = 0  # keys at the end of a sketch
+    bands: int = 0  # band keys at the end of a sketch
     simplify: bool = False
 
 
 class Verification(NamedTuple):
-    """Two pure functions, and an identity that changes with their results."""
+    """Two pure functions and an identity, which changes whenever their results change."""
 
     identity: str
-    usual_threshold: float  # of profiles that set none
+    usual_threshold: float  # of profiles that do not set one
     sketches: Callable[[Sketched], list[bytes]]
     similarity: Callable[[int, bytes, bytes], float]  # distance in bits, sketches in any order
 
@@ -90,7 +90,7 @@ class Verifier(NamedTuple):
         return (similarity + 1 - distance / self.bits) / 2
 
     def minimum(self, distance: int) -> float:
-        """Return the similarity that is enough at this distance, for people."""
+        """Return the similarity that is enough at this distance, to be shown to people."""
         return max(self.at, 2 * self.mean_at - 1 + distance / self.bits if self.mean_at else 0.0)
 
     @property

@@ -3,9 +3,9 @@
 Wang, Wu & Li (2016) compare SimHash, which estimates this angle from signs, with the cosine of
 whole term vectors. The heaviest terms carry most of a vector's length.
 
-A sketch has the ``TERMS`` heaviest terms (of equals, those with the lower hash): their rising
-32-bit hashes, then their weights, 8 bits each as a share of the heaviest. Of two terms with one
-hash the lighter is dropped. Integers make the cosine the same on every machine.
+A sketch has the ``TERMS`` heaviest terms; if weights are equal, the lower hashes. It has their
+rising 32-bit hashes, then their weights, 8 bits each as a share of the heaviest. If two terms have
+one hash, the lighter one is dropped. Integers make the cosine the same on every machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ IDENTITY: Final = f"cosine-1/{TERMS}x32x8"
 
 _TERM_BYTES: Final = 5
 _HEAVIEST: Final = 255
-# A sort key of 64 bits: the text in 24, the weight (turned over) in 8, the hash in 32.
+# A sort key has 64 bits: 24 for the text, 8 for the inverted weight, 32 for the hash.
 _TEXT_SHIFT: Final = np.uint64(40)
 _HASH_BITS: Final = np.uint64(32)
 _WEIGHT_BITS: Final = np.uint64(8)
@@ -40,7 +40,8 @@ def sketches(
     light = _HEAVIEST - _quantised(weights, sizes)
     keys = text_of | (light.astype(np.uint64) << _HASH_BITS) | term_hashes
     keys.sort()
-    # Sorted, a text's keys are where its features were; its first ones are the heaviest.
+    # After sorting, a text's keys are where its features were, and the heaviest features come
+    # first.
     rank = np.arange(len(keys)) - np.repeat(bounds[:-1], sizes)
     keys = keys[rank < TERMS]
     text = keys >> _TEXT_SHIFT
@@ -77,7 +78,7 @@ def _vector(sketch: bytes) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
 
 
 def _quantised(weights: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return each weight as a share of its text's heaviest: 1 to ``_HEAVIEST``."""
+    """Return each weight as a share of the heaviest weight of its text: 1 to ``_HEAVIEST``."""
     some = sizes > 0
     if not some.any():
         return np.zeros(0, dtype=np.int64)

@@ -5,15 +5,16 @@ the keywords, tags and references that two documents share:
 
     sim(A, B) = μ · 1 / (Hamming(A, B) + 1) + (1 − μ) · minHash(A, B),    μ = 0.9
 
-Near is 0.25 or more (docs/methods.md says why): always at distance 2 of 64 bits or less, at 3 if a
-quarter of the metadata is shared, at 4 if seven tenths are.
+Documents are near at 0.25 or more (docs/methods.md says why). This is always so up to distance 2 of
+64 bits, at distance 3 if a quarter of the metadata is shared, and at distance 4 if seven tenths are
+shared.
 
-Keywords, tags and references are one set: one publisher's keyword is another's tag. If one of two
-documents has none, the content decides alone, by 1 / (Hamming + 1).
+Keywords, tags and references are one set, because one publisher's keyword is another's tag. If one
+of two documents has none, the content alone decides, by 1 / (Hamming + 1).
 
-A sketch is 100 lowest hashes (``min_hash``) with 8 bits kept of each (b-bit minwise hashing, Li &
-König 2010): 100 bytes, none for a document without metadata. Two different hashes agree once in 256
-times, which the estimate subtracts. Its standard error is 0.05 or less.
+A sketch is 8 bits of each of 100 lowest hashes (``min_hash``; b-bit minwise hashing, Li & König
+2010), so 100 bytes. It is empty for a document without metadata. Two different hashes are equal
+once in 256 times; the estimate corrects for this. Its standard error is 0.05 or less.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from simhash_core.documents import Content
 from simhash_core.text.normalization import normalize_batch
 
 Hashes = NDArray[np.uint64]
-# Elements, uint64 (elements,), to their hashes under each function, (elements, functions).
+# Maps elements, uint64 (elements,), to their hashes under each function, (elements, functions).
 Family = Callable[[Hashes], Hashes]
 
 _GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -51,7 +52,7 @@ def element_hashes(elements: Collection[str]) -> Hashes:
 def splitmix_family(functions: int) -> Family:
     """Return h_i(x), the i-th number of SplitMix64 (Steele, Lea & Flood 2014) seeded with x.
 
-    Under the (x + i) mod 100 of Wang & Wang (2019) elements have always nearly the same order.
+    With the (x + i) mod 100 of Wang & Wang (2019), elements are nearly always in the same order.
     """
     steps = np.arange(1, functions + 1, dtype=np.uint64) * _GAMMA
 
@@ -69,7 +70,8 @@ def splitmix_family(functions: int) -> Family:
 def min_hash(elements: Hashes, family: Family) -> Hashes:
     """Return the lowest hash of a non-empty set under each function, uint64 (functions,).
 
-    Of two sets these are equal with a chance of their Jaccard similarity (MinHash, Broder 1997).
+    A lowest hash is equal for two sets with a probability that is their Jaccard similarity
+    (MinHash, Broder 1997).
     """
     lowest: Hashes = family(elements).min(axis=0)
     return lowest
@@ -77,7 +79,7 @@ def min_hash(elements: Hashes, family: Family) -> Hashes:
 
 FUNCTIONS: Final = 100
 USUAL_THRESHOLD: Final = 0.25
-# μ in tenths, so that the limits of the paper (3 at 0.25, 4 at 0.7) come out exactly.
+# μ in tenths, so that the limits in the paper (3 at 0.25, 4 at 0.7) are computed exactly.
 CONTENT_TENTHS: Final = 9
 IDENTITY: Final = f"metadata-1/{FUNCTIONS}x8@{CONTENT_TENTHS / 10:g}"
 

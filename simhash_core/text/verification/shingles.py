@@ -1,23 +1,24 @@
-"""Sketches of character shingles, which estimate how much of two texts is the same.
+"""Sketches of character shingles, which estimate what share of two texts is the same.
 
-A shingle is a run of 5 characters of the normalised text, without white space and with capitals
-kept. The Jaccard similarity of two texts is the share of their distinct shingles that both have. A
-sketch estimates it from 256 bytes (``SKETCH_BYTES``), whatever the length of the text:
+A shingle is a run of 5 characters of the normalised text, without white space but with capitals.
+The Jaccard similarity of two texts is the share of their distinct shingles that both texts have. A
+sketch estimates it from 256 bytes (``SKETCH_BYTES``) for any length of the text:
 
 - *One permutation hashing* (Li, Owen & Zhang 2012): each shingle is hashed once, to one of 512 bins
-  and a value; a bin keeps its lowest value. A bin of two texts holds the same shingle with a chance
-  of their similarity.
-- *Densification* (Shrivastava 2017): an empty bin takes the value of the first filled one on a
-  fixed way through the bins, so that short texts have whole sketches too.
-- *b-bit minwise hashing* (Li & König 2010): of each lowest value 4 bits are kept, drawn differently
-  for each bin. Two different values agree once in 16 times, which the estimate subtracts.
+  and a value; a bin keeps its lowest value. The probability that a bin has the same shingle for two
+  texts is their similarity.
+- *Densification* (Shrivastava 2017): an empty bin gets the value of the first filled bin on a fixed
+  path through the bins, so that short texts have full sketches too.
+- *b-bit minwise hashing* (Li & König 2010): 4 bits of each lowest value are kept; each bin draws
+  different ones. Two different values have equal bits once in 16 times; the estimate corrects for
+  this.
 
 The standard error at a similarity of one half is 0.0235, by sqrt(p (1 - p) / 512) · 16/15 with
 p = 1/16 + 15/16 · 1/2.
 
-A pair of bins is a *band*: two texts share one with a chance of the square of their similarity,
-and one of 12 at a similarity of 0.5 with 97 %. Its key, 4 bytes, is made of the whole values of its
-bins; the keys stand at the end of the sketch.
+A pair of bins is a *band*. The probability that two texts share a given band is the square of their
+similarity; at 0.5 they share at least one of 12 bands with 97 %. The key of a band, 4 bytes, is
+computed from the whole values of its bins; the keys are the end of the sketch.
 """
 
 from __future__ import annotations
@@ -46,9 +47,10 @@ BINS_OF_BAND: Final = 2
 
 
 def sketches(texts: Sequence[str], bands: int = 0, *, simplify: bool = False) -> list[bytes]:
-    """Return the sketch of each original text, with so many band keys at its end.
+    """Return the sketch of each original text, with ``bands`` keys at its end.
 
-    It is empty for white space alone. Memory: about 40 bytes a character of all texts together.
+    It is empty for white space alone. This takes about 40 bytes of memory per character of all
+    texts.
     """
     bare = bare_texts(texts, simplify=simplify)
     some = [text for text in bare if text]
@@ -68,7 +70,7 @@ def bare_texts(texts: Sequence[str], *, simplify: bool = False) -> list[str]:
 
 
 def bins_of(bare: Sequence[str]) -> Bins:
-    """Return the bins of bare texts, none of which is empty."""
+    """Return the bins of bare texts, which must not be empty."""
     lowest = _lowest_hashes(bare)
     return Bins(_densify(lowest), np.count_nonzero(lowest != _EMPTY, axis=1))
 
@@ -92,7 +94,7 @@ def similarity(a: bytes, b: bytes) -> float:
     if not a or not b:
         return 0.0
     differing = _bins(a) ^ _bins(b)
-    # Since NumPy 2.3 the count is a NumPy number, which JSON encoders refuse.
+    # Since NumPy 2.3 the count is a NumPy number, which JSON encoders reject.
     unequal = int(np.count_nonzero(differing & 0xF0) + np.count_nonzero(differing & 0x0F))
     return max(0.0, 1.0 - unequal / BINS / (1.0 - _CHANCE))
 
@@ -105,7 +107,7 @@ def _lowest_hashes(texts: Sequence[str]) -> NDArray[np.uint32]:
     lowest = np.full((len(texts), BINS), _EMPTY)
     start = 0
     for row, text in zip(lowest, texts, strict=True):
-        # A text shorter than a shingle is one shingle, filled up with zeros.
+        # A text shorter than a shingle is one shingle, padded with zeros.
         stop = start + max(1, len(text) - SHINGLE_CHARACTERS + 1)
         np.minimum.at(row, bins[start:stop], hashes[start:stop])
         start += len(text) + len(_BETWEEN)
@@ -113,10 +115,10 @@ def _lowest_hashes(texts: Sequence[str]) -> NDArray[np.uint32]:
 
 
 def _hash_runs(characters: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return a 32-bit hash of each run of ``SHINGLE_CHARACTERS``: a polynomial, then mixed.
+    """Return a 32-bit hash of each run of ``SHINGLE_CHARACTERS``: a polynomial that is then mixed.
 
-    The finisher of MurmurHash3 (Appleby 2011) mixes; the base is 2**32 over the golden ratio, made
-    odd.
+    It is mixed by the finisher of MurmurHash3 (Appleby 2011); the base is 2**32 over the golden
+    ratio, made odd.
     """
     count = len(characters) - SHINGLE_CHARACTERS + 1
     hashes = characters[:count] + np.uint32(1)
@@ -141,14 +143,14 @@ _DRAWS: Final = _numbers(BINS) | np.uint32(1)  # odd factors by which bins draw 
 
 
 def _densify(lowest: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Fill empty bins, (texts, BINS); each text has a filled one."""
+    """Fill empty bins, (texts, BINS); each text has at least one filled bin."""
     filled_bins = lowest.ravel()
     filled = filled_bins.copy()
     left = np.flatnonzero(filled_bins == _EMPTY)
     for step in _STEPS:
         if not len(left):
             break
-        # BINS is a power of two, so the step wraps around within the row of a text.
+        # BINS is a power of two, so the masks keep the step within the row of a text.
         neighbours = filled_bins.take(((left + step) & _LAST_BIN) | (left & ~_LAST_BIN))
         filled[left] = neighbours
         left = left[neighbours == _EMPTY]
@@ -167,7 +169,7 @@ def _band_keys(lowest: NDArray[np.uint32], bands: int) -> NDArray[np.uint8]:
     """Return the key of each band, little-endian, (texts, 4 · bands); none is 0."""
     pairs = lowest[:, : BINS_OF_BAND * bands].astype(np.uint64)
     keys = (pairs[:, 0::2] << np.uint64(_HASH_BITS)) | pairs[:, 1::2]
-    # The finisher of MurmurHash3 for 64 bits, of which the upper half is kept.
+    # This is the finisher of MurmurHash3 for 64 bits; the upper half is kept.
     keys ^= keys >> np.uint64(33)
     keys *= np.uint64(0xFF51AFD7ED558CCD)
     keys ^= keys >> np.uint64(33)
