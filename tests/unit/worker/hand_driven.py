@@ -356,6 +356,8 @@ class Index:
 
 
 class _ListedChangelog:
+    may_be_cut = False
+
     def __init__(self, records: list[tuple[bytes | None, bytes | None]], partition: int) -> None:
         self._records = records
         self._name = f"changelog/{partition}"
