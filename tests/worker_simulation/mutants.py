@@ -22,6 +22,7 @@ from simhash_core.log.versions import Readers
 from streams.settings.settings import Delivery
 from streams.store import changelog_codec, recovery
 from streams.store.changelog_codec import WRITER_BYTES
+from streams.store.lineage import Lineage
 from streams.store.row_codec import StoreIdentity
 from streams.store.shard_directory import open_shard, shard_directory
 from streams.store.shard_store import ShardStore
@@ -225,7 +226,7 @@ def _without_removals(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - of
 
 def _ahead(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - of OutputCommits
     def stored(self: OutputCommits, ready: Any, ends: Mapping[int, int]) -> Any:  # noqa: ANN401
-        return original(self, ready, {p: end + 2 for p, end in ends.items()})
+        return original(self, ready, {p: end + 3 for p, end in ends.items()})
 
     return stored
 
@@ -561,12 +562,14 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         _without_removals,
         {**_KILLS, "replaces": True},
     ),
-    _mutant(
-        "a store says that it has read more of its changelog than it has",
-        OutputCommits,
-        "_stored",
-        _ahead,
+    WorkerMutant(
+        "a store that says it has read more of its changelog than it has is not rebuilt",
+        (
+            Replacement(OutputCommits, "_stored", _ahead),
+            Replacement(Lineage, "continues", always(True)),
+        ),
         _KILLS,
+        start=26,
     ),
     _mutant(
         "a producer keeps its epoch after a broken connection",
@@ -581,7 +584,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "_fenced_end_is_unknown",
         always(False),
         _LOSSES,
-        start=90,
+        start=11,
     ),
     _mutant(
         "at least once, a record of the changelog counts wherever it stands",
