@@ -59,7 +59,8 @@ async def test_a_static_member_keeps_its_partitions_over_a_restart(kafka_broker:
     await two.close()
     three = again.open(named("two"), topic)
     await until(lambda: again.owned == had)
-    assert len(first.events) == events
+    # An assignment without partitions may still follow the one of the second member.
+    assert not any(partitions for _, partitions in first.events[events:])
     await asyncio.gather(one.close(), three.close())
 
 
