@@ -5,8 +5,8 @@ the tail, which begins at the offset in the store. For an empty store the tail i
 changelog.
 
 **Progress never goes back.** Without transactions, a paused worker may write an older progress
-record after that of the next owner. The reader keeps the later progress, but takes all entries,
-because an entry that already exists is skipped. Compaction may have removed the record with the
+record after that of the next owner. The reader keeps the later progress, and skips entries that
+came too late (``streams.store.changelog_codec``). Compaction may have removed the record with the
 later progress. Then the shard starts from the older one, which repeats outputs and loses nothing.
 
 **A store that is ahead is rebuilt.** Brokers that lose power may lose committed records. A store
