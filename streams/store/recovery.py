@@ -38,12 +38,13 @@ from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog import Changelog, ChangelogLostError, LoggedBatch, Report
 from streams.store.changelog_codec import (
-    PROGRESS_KEY,
     WRITER_BYTES,
+    Decoded,
     LoggedProgress,
     goes_back,
 )
 from streams.store.entry_batch import Removal
+from streams.store.lineage import Lineage
 from streams.store.rocksdb_store import block_cache, statistics_of
 from streams.store.row_codec import EntryPrints, ProgressRow, StoreIdentity
 from streams.store.row_store import (
@@ -164,9 +165,16 @@ def catch_up(
     Raises what ``Changelog.read`` raises, ``ChangelogFormatError`` for an unreadable record,
     ``IndexMismatchError`` for a changelog of another index, and ``StoreAheadError``.
     """
-    start, before, last = store.changelog_offset, store.lineage, None
+    start, before = store.changelog_offset, store.lineage
+    last: Lineage | None = None  # of the last progress record that was read
 
     def lacks() -> str:
+        """Return what is missing at the end of the changelog, where the store may prove ahead."""
+        if before.commit and not log.may_be_cut and (last is None or not last.continues(before)):
+            raise StoreAheadError(
+                store.path,
+                f"its commit {before.commit} is none of the changelog {log}: brokers have lost it",
+            )
         stored = store.progress()
         reached = 0 if stored is None else stored.progress.next
         if reached >= committed_next:
@@ -177,15 +185,11 @@ def catch_up(
     # The last progress record is read again, unless a later one has replaced it.
     first = start if log.may_be_cut else max(0, start - 1)
     for batch in log.read(first, report, lacks):
-        load_batch(store, batch, identity)
-        if PROGRESS_KEY in batch.keys:
-            last = store.lineage
+        decoded = batch.decoded()
+        _load_decoded(store, batch, decoded, identity)
+        if decoded.progress:
+            last = decoded.progress[-1].lineage
         read += sum(offset >= start for offset in batch.offsets)
-    if before.commit and not log.may_be_cut and (last is None or not last.continues(before)):
-        raise StoreAheadError(
-            store.path,
-            f"its commit {before.commit} is none of the changelog {log}: brokers have lost it",
-        )
     if missing := lacks():
         logger.warning(
             "the changelog %s lacks the last progress of the group: %s. The shard starts from the "
@@ -198,7 +202,12 @@ def catch_up(
 
 def load_batch(store: ShardStore, batch: LoggedBatch, identity: str) -> Removal:
     """Write changelog records to the store; return what they remove. Raises as ``catch_up``."""
-    decoded = batch.decoded()
+    return _load_decoded(store, batch, batch.decoded(), identity)
+
+
+def _load_decoded(
+    store: ShardStore, batch: LoggedBatch, decoded: Decoded, identity: str
+) -> Removal:
     removal = Removal(decoded.deletions, decoded.ends)
     stored = store.progress()
     logged = None

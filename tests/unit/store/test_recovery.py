@@ -323,18 +323,32 @@ def test_a_store_that_is_damaged_or_of_another_version_is_rebuilt(
     assert metrics.registry.get_sample_value("firstseen_errors_total", errors) == 1
 
 
-@pytest.mark.parametrize("others", [0, 2], ids=["the changelog ends before", "others wrote on"])
+@pytest.mark.parametrize("lost_records", [1, 2, 4, 6, 9])
+@pytest.mark.parametrize("lost_progress", [COMMITS, COMMITS + 3], ids=["behind", "beyond"])
+@pytest.mark.parametrize("others", [0, 1, 2], ids=["none since", "one since", "two since"])
 def test_a_store_with_commits_that_brokers_have_lost_is_rebuilt(
-    settings: Settings, topic: ChangelogTopic, others: int, caplog: pytest.LogCaptureFixture
+    settings: Settings,
+    topic: ChangelogTopic,
+    others: int,
+    lost_progress: int,
+    lost_records: int,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """Wherever the store's reading had ended: before, at or after a commit that others made."""
     stores = stores_of(replace(settings, send_timeout_seconds=1), topic)
-    lost = progress_of(COMMITS + 1).progress
     with closing(opened(stores)) as store:
-        offset = store.changelog_offset + 2
+        offset = store.changelog_offset + lost_records
         lineage, now_ms = UNKNOWN.next("lost"), int(time.time() * 1000)
         store.commit(
-            entries_of(COMMITS + 1),
-            StoredProgress(lost, offset, now_ms, INDEX, READING, lineage=lineage),
+            entries_of(lost_progress),
+            StoredProgress(
+                progress_of(lost_progress).progress,
+                offset,
+                now_ms,
+                INDEX,
+                READING,
+                lineage=lineage,
+            ),
         )
     lineage = UNKNOWN
     for commit in range(COMMITS, COMMITS + others):
