@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -34,13 +35,30 @@ def open_in(broker: Broker, place: TopicPartition) -> dict[TopicPartition, OpenT
 
 
 @contextmanager
-def member(settings: Settings, name: str) -> Iterator[Consumer]:
-    """Yield a worker's consumer, which is in the group until the end of the block."""
+def member(settings: Settings, name: str) -> Iterator[Callable[[], int]]:
+    """Keep a worker's consumer in the group; yield what returns its number of partitions.
+
+    A thread polls it, because a member that is not polled leaves the group. The same thread asks
+    for the assignment: the answer may not come while another thread polls.
+    """
     consumer = Consumer(raw_consumer_config(settings, name))
     consumer.subscribe([settings.topics.raw])
+    left = threading.Event()
+    partitions = 0
+
+    def poll() -> None:
+        nonlocal partitions
+        while not left.is_set():
+            consumer.poll(0.1)
+            partitions = len(consumer.assignment())
+
+    thread = threading.Thread(target=poll, name=name)
+    thread.start()
     try:
-        yield consumer
+        yield lambda: partitions
     finally:
+        left.set()
+        thread.join()
         consumer.close()
 
 
@@ -54,9 +72,7 @@ def test_what_a_worker_left_open_in_its_first_commit_is_aborted_when_it_has_left
     unique = TopicPartition(settings.topics.unique, 0)
     with member(settings, f"{name}-a") as first:
         with member(settings, f"{name}-b") as second:
-            await_that(
-                lambda: (first.poll(0.1), second.poll(0.1), len(first.assignment()) == 1)[-1]
-            )
+            await_that(lambda: first() == second() == 1)
             producer = Producer(
                 {
                     "bootstrap.servers": settings.brokers,

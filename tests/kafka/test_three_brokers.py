@@ -49,7 +49,7 @@ def test_copies_are_made_checked_and_warned_about(cluster: KafkaCluster, tmp_pat
         topics = stream.settings.topics
         durable = {*stream.settings.output_topics, topics.log, topics.changelog}
 
-        checked = check(admin, plans)
+        checked = await_check(admin, plans, lambda checked: len(checked.states) == len(plans))
         assert {state.replicas for state in checked.states} == {BROKERS}
         assert {s.topic for s in checked.states if s.min_in_sync == 2} == durable
         assert (checked.differences, checked.notes) == ([], [])
