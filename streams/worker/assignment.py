@@ -336,10 +336,14 @@ class Assignment:
     def _progress(
         self, store: ShardStore, chain: Chain, cluster: _Cluster
     ) -> tuple[Progress, bool]:
-        """Return where a shard continues, and whether this must be committed first."""
+        """Return where a shard continues, and whether this must be committed first.
+
+        It must be committed if it is new, or if the last progress record of the changelog came too
+        late: compaction may leave that record alone.
+        """
         stored = store.progress()
         if stored is not None and stored.progress.chain == chain:
-            return stored.progress, False
+            return stored.progress, store.progress_refused > 0
         claim = cluster.claim
         if stored is not None:
             logger.warning(
@@ -422,9 +426,9 @@ class Assignment:
     async def _begin_new(self, new: Sequence[Shard]) -> None:
         """Request a first commit for new shards, before any document of them is in the log.
 
-        They take the current position of shard 0; this is safe, because the leader trims the log
-        only to positions that are a minute old. The settings of an index are those in shard 0, so
-        the other shards wait for it.
+        Shards without entries take the current position of shard 0; this is safe, because the
+        leader trims the log only to positions that are a minute old. The settings of an index are
+        those in shard 0, so the other shards wait for it.
         """
         claim = await self._index.claim()
         if claim is None and all(shard.partition != LEADING_SHARD for shard in new):
@@ -436,9 +440,11 @@ class Assignment:
             return
         self._said_to_wait = ""
         for shard in new:
-            progress = shard.progress
+            progress, store = shard.progress, shard.store
             assert progress is not None
-            if claim is not None and claim.position > progress.position:
+            assert store is not None
+            is_empty = store.progress() is None
+            if is_empty and claim is not None and claim.position > progress.position:
                 chain, first = progress.chain, progress.next
                 shard.progress = Progress(chain, first, claim.position, claim.control, claim.clock)
         self._events.begin(shard for shard in new if self._is_wanted(shard))
