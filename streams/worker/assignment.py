@@ -439,7 +439,8 @@ class Assignment:
             asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._session_wanted.set)
             return
         self._said_to_wait = ""
-        for shard in new:
+        wanted = [shard for shard in new if self._is_wanted(shard)]
+        for shard in wanted:
             progress, store = shard.progress, shard.store
             assert progress is not None
             assert store is not None
@@ -447,7 +448,7 @@ class Assignment:
             if is_empty and claim is not None and claim.position > progress.position:
                 chain, first = progress.chain, progress.next
                 shard.progress = Progress(chain, first, claim.position, claim.control, claim.clock)
-        self._events.begin(shard for shard in new if self._is_wanted(shard))
+        self._events.begin(wanted)
 
     def _own(self, shard: Shard) -> bool:
         """Own a shard from this session on; return False if its standby no longer exists."""
