@@ -56,7 +56,8 @@ from streams.worker.worker_log import RateLimitedLog
 logger = logging.getLogger(__name__)
 
 _BUNDLE_BYTES: Final = 256 * 1024  # the columns of one bundle; the last batch may exceed the limit
-_STORES_SECONDS: Final = 5.0  # how often RocksDB's figures are read; there are eight per shard
+_STORES_SECONDS: Final = 5.0  # how often figures of the stores are read: nine per shard,
+_STORES_A_SECOND: Final = 25  # and of at most so many stores per second
 _REPORTED_AGAIN: Final = 64  # bundles that are reported again at once if a report may be lost
 _LOOK_SECONDS: Final = 5.0  # how often to check for a new raw topic, or missing partitions
 
@@ -201,7 +202,7 @@ class Pipeline:
         )
         self._segments = SegmentKeeper(self.participant.index)
         self._partitions = 0
-        self._looked_at = self._stores_measured_at = -math.inf
+        self._looked_at = self._stores_measured_next = -math.inf
 
     def _standbys_of(
         self, settings: Settings, rules: OutputRules, clients: WorkerClients
@@ -311,11 +312,12 @@ class Pipeline:
         """Update metrics and do periodic work; called every second."""
         with self._guarded("output"):
             self._intake.measure()
-            if time.monotonic() - self._stores_measured_at >= _STORES_SECONDS:
-                self._stores_measured_at = time.monotonic()
+            if time.monotonic() >= self._stores_measured_next:
+                wait = max(_STORES_SECONDS, len(self.assignment.shards) / _STORES_A_SECOND)
+                self._stores_measured_next = time.monotonic() + wait
                 self._clients.stores.measure()
+                self._commits.measure()
             self._standbys.measure()
-            self._commits.measure()
             self._look_up.measure()
             self._leader.measure()
             self._start(self._segments.step(self._kept))
