@@ -272,7 +272,7 @@ class WorkerWatch:
         now = time.monotonic()
         if self._broker_up and now < self._lag_at:
             return
-        wait = len(self._view.shards()) / _OFFSETS_A_SECOND
+        wait = len(self._view.shards()) / _OFFSETS_A_SECOND - _INTERVAL_SECONDS
         self._lag_at = now + min(wait, self._detector.limit_seconds / _STALLS_SEEN)
         try:
             with self._metrics.stage("watch"):
