@@ -12,6 +12,7 @@ import pytest
 from simhash_core.errors import ProtocolError
 from streams.errors import BrokerUnavailableError, UnansweredError
 from streams.kafka.errors import StaleGenerationError
+from streams.store.changelog_codec import encode_progress
 from streams.worker.shard import AssignmentState, Shard
 from tests.rigs.async_tests import until
 from tests.unit.worker.hand_driven import HandDriven, text, turns
@@ -255,6 +256,32 @@ async def test_other_shards_wait_until_shard_0_has_begun_a_new_index(
     worker.assign(0)
     await until(lambda: worker.is_open(0) and worker.is_open(1))
     assert worker.committer.calls[0][0][0] == 0
+
+
+async def test_an_opening_writes_progress_again_that_a_late_record_may_replace(
+    worker: HandDriven,
+) -> None:
+    """Compaction may leave only the late record, and an idle shard would write no other."""
+    await worker.open(0, 1)
+    (new,) = worker.broker.logged(1)
+    worker.send(1, text(1))
+    await until(lambda: len(worker.outputs) == 1)
+    await worker.revoke(1)
+    late = encode_progress(new.progress, new.identity, new.reading, "a paused worker")
+    worker.broker.changelog[1].append((late.key, late.value))
+    before = len(worker.broker.logged(1))
+
+    await worker.open(1)
+
+    *_, again = worker.broker.logged(1)
+    assert len(worker.broker.logged(1)) == before + 1
+    assert again.progress.next == 1
+    assert again.progress.position >= new.progress.position
+    worker.send(1, text(2))
+    await until(lambda: len(worker.outputs) == 2)
+    await worker.revoke(1)
+    await worker.open(1)
+    assert worker.broker.logged(1)[-1].progress.next == 2
 
 
 async def test_stopping_closes_what_is_opening_and_what_is_open(worker: HandDriven) -> None:
