@@ -323,7 +323,7 @@ def test_a_store_that_is_damaged_or_of_another_version_is_rebuilt(
     assert metrics.registry.get_sample_value("firstseen_errors_total", errors) == 1
 
 
-@pytest.mark.parametrize("lost_records", [1, 2, 4, 6, 9])
+@pytest.mark.parametrize("lost_records", [1, 6, 9])
 @pytest.mark.parametrize("lost_progress", [COMMITS, COMMITS + 3], ids=["behind", "beyond"])
 @pytest.mark.parametrize("others", [0, 1, 2], ids=["none since", "one since", "two since"])
 def test_a_store_with_commits_that_brokers_have_lost_is_rebuilt(
