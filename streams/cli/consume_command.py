@@ -38,8 +38,8 @@ def topic_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: st
     multiple=True,
     metavar="NAME",
     shell_complete=topic_names,
-    help="unique, duplicate-of, tagged, dead-letters, raw (as the settings name them), or the name "
-    "of any other; repeatable. Without it, the outputs.",
+    help="unique, duplicate-of, tagged, dead-letters or raw (the topics of the settings), or any "
+    "topic name; repeatable. [default: the output topics]",
 )
 @click.option(
     "--from-beginning", is_flag=True, help="Start with the oldest record instead of new ones."
@@ -56,7 +56,7 @@ def topic_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: st
 @options.number_option(
     "--idle-exit idle_seconds",
     click.FloatRange(0.1, 86_400),
-    "Stop after this time without a record; the wait for the first record is a minute.",
+    "Stop after this time without a record; the first record may take a minute.",
     metavar="SECONDS",
 )
 @options.with_broker
@@ -69,7 +69,7 @@ def consume(
     limit: int | None,
     idle_seconds: float | None,
 ) -> None:
-    """Show records of topics as they arrive. Commits nothing and disturbs no other consumer.
+    """Show records of topics as they arrive. Commits no offsets and affects no other consumer.
 
     Each line shows a verdict: unique with the beginning of the text, undecidable (too short to
     compare), duplicate with its original and the distance, or dead letter with the reason.
@@ -116,7 +116,7 @@ def consume(
             seen += len(records)
             is_idle = time.monotonic() >= idle_until
             if is_idle and not seen:
-                options.announce(f"no record in {_FIRST_RECORD_SECONDS:g} s: does a worker run?")
+                options.announce(f"no record in {_FIRST_RECORD_SECONDS:g} s: is a worker running?")
             if is_idle or not left:
                 return
 

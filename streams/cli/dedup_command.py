@@ -25,7 +25,7 @@ _DUPLICATES = ("exact_duplicate", "near_duplicate")
 @click.argument("files", metavar="FILE…", nargs=-1, required=True)
 @click.option("--unique", metavar="U", help="Unique documents: the input lines, unchanged.")
 @click.option(
-    "--duplicates", metavar="D", help="Duplicates: one JSON record each, which names the original."
+    "--duplicates", metavar="D", help="Duplicates: one JSON record each, with the original."
 )
 @click.option("--dead-letters", metavar="X", help="Lines that cannot be read, with the reason.")
 @click.option(
@@ -55,19 +55,20 @@ def dedup(
 ) -> int:
     """Split the documents of FILE… into unique documents and duplicates.
 
-    A FILE has a JSON object a line ("text", and if there is one "id"; --set fields.text=… names
-    others), or is CSV with a header (.csv, .tsv) or Parquet (.parquet): each row is a document. A
-    folder stands for such files in it; each other file in it is the text of one document. .gz and
-    .zst are unpacked; - is standard input. Blank lines are skipped.
+    A FILE has one JSON object per line, with the field "text" and optionally "id" (--set
+    fields.text=… sets other names); or it is CSV with a header (.csv, .tsv) or Parquet (.parquet),
+    where each row is a document. In a folder, any other file is the text of one document. .gz and
+    .zst are decompressed; - is standard input. Blank lines are skipped.
 
-    Without options, outputs go beside FILE: news.jsonl gives news.unique.jsonl,
-    news.duplicates.jsonl and news.dead-letters.jsonl. For several FILEs or a folder, they go to the
-    current folder. If you name some outputs, the others go beside one of these. Files get their
-    names at the end of the run. A name that ends in .gz is written as gzip; - is standard output.
+    Without options, outputs are written beside FILE: news.jsonl gives news.unique.jsonl,
+    news.duplicates.jsonl and news.dead-letters.jsonl. For several FILEs or a folder, they are
+    written to the current folder. If you name only some outputs, the others are written beside one
+    of these. Files get their final names at the end of the run. A name that ends in .gz is written
+    as gzip; - is standard output.
 
-    With --state DIR the index is on disk. A later run with other files knows the documents of
-    earlier ones. To resume a killed run, repeat the command. If you run a completed file again, all
-    of its documents are duplicates.
+    With --state DIR the index is stored on disk, and a later run with other files includes the
+    documents of earlier runs. To resume a killed run, repeat the command. If you run a completed
+    file again, all of its documents are duplicates.
 
     \b
     Examples:
@@ -83,7 +84,9 @@ def dedup(
     from streams.offline.local_dedup import DedupRequest, launched
 
     if options.is_json() and "-" in outputs.values():
-        raise UsageError("--json writes to standard output, as an output does: name a file for it")
+        raise UsageError(
+            "--json and an output both write to standard output: name a file for the output"
+        )
     chosen = {kind: outputs[kind] for kind in KINDS}
     request = DedupRequest(files, chosen, state, abandon, force, jobs)
     with launched(settings, request) as run:
@@ -95,7 +98,10 @@ def dedup(
         report, view = _shown(run, files, seconds, settings.profile, state)
     options.write_answer("dedup", report, view, stderr="-" in outputs.values())
     if report["dead_letters"] and not report["documents"]:
-        click.echo("firstseen: no line is a document: the dead letters say why", err=True)
+        click.echo(
+            "firstseen: no line could be read as a document: see the reasons in the dead letters",
+            err=True,
+        )
         return ExitCode.RUNTIME
     return ExitCode.OK
 
@@ -108,8 +114,8 @@ def _resume_hint(dedup: LocalDedup, state: Path | None) -> Iterator[None]:
     except (KeyboardInterrupt, SystemExit):
         if state is not None:
             click.echo(
-                f"firstseen: interrupted after line {dedup.progress.all_lines:,}: "
-                "the same command continues from there",
+                f"firstseen: interrupted after line {dedup.progress.all_lines:,}: repeat the "
+                "command to continue from there",
                 err=True,
             )
         raise
@@ -165,7 +171,7 @@ def _shown(
     first, *others = files
     inputs = f"{first} and {counted(len(others), 'other')}" if others else first
     view: list[Block] = [
-        f"{inputs}: {counted(documents, 'document')} in {seconds:.1f} s ({rate:,.0f} a second)"
+        f"{inputs}: {counted(documents, 'document')} in {seconds:.1f} s ({rate:,.0f} per second)"
     ]
     if run.resumed_after is not None:
         view.append(f"run {progress.run} continued after line {run.resumed_after:,}")

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 @options.number_option(
     "--documents",
     click.IntRange(1, 1_000_000),
-    "How many records: 3,000 generated ones, or all of --input, unless given.",
+    "Number of records. [default: 3,000 generated, or all of --input]",
 )
 @options.number_option(
     "--seed", click.IntRange(0), "Seed of the generated stream. [default: 1]", metavar="S"
 )
-@click.option("--input", metavar="FILE", help="Your own documents, as JSON lines.")
+@click.option("--input", metavar="FILE", help="Read your own documents, as JSON lines.")
 @options.profile_option
 @click.option(
     "--set",
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     "page",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="PAGE",
-    help="Write a page with the pairs beside each other, and the dead letters: one HTML file.",
+    help="Write an HTML page that shows duplicate pairs side by side, and the dead letters.",
 )
 @click.option(
     "--state-dir",
@@ -44,23 +44,25 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Keep the state and the worker's log here, in an empty directory.",
 )
-@click.option("--keep-running", is_flag=True, help="Keep broker and worker running until Ctrl-C.")
-@click.option("--plain", is_flag=True, help="Print plain lines, also on a terminal.")
+@click.option(
+    "--keep-running", is_flag=True, help="Keep the broker and the worker running until Ctrl-C."
+)
+@click.option("--plain", is_flag=True, help="Print plain lines even on a terminal.")
 @options.json_option
 def demo(*, page: Path | None, plain: bool, **request: Any) -> int:  # noqa: ANN401 - of DemoRequest
-    """Watch a stream being deduplicated, by one worker on an in-process Kafka broker.
+    """Watch one worker deduplicate a stream on an in-process Kafka broker.
 
-    The documents are generated, in Chinese and English, with their copies: reposts, edits of 1 to
-    20 %, truncations, other paragraphs first, other signs, short posts, broken records. The truth
-    is known, so the summary says how well each kind of copy was found.
+    The documents are generated, in Chinese and English, with copies: reposts, edits of 1 to 20 %,
+    truncations, reordered paragraphs, changed punctuation; and with short posts and broken records.
+    The summary shows how many copies of each kind were found.
 
-    --input takes your own documents instead, and shows the pairs that were found and the dead
-    letters: a JSON object a line with "text", and if there is one
-    "id" (a .gz file, a folder of text files and - for standard input will do as well).
+    With --input you use your own documents: one JSON object per line, with "text" and optionally
+    "id". It can also be a .gz file, a folder of text files, or - for standard input. The summary
+    then shows the duplicate pairs and the dead letters.
 
     The demo ignores settings files and FIRSTSEEN_ variables.
 
-    Exit code 0 when every record ended in exactly one output.
+    Exit code 0 if every record is in exactly one output.
 
     \b
     Examples:
@@ -74,7 +76,7 @@ def demo(*, page: Path | None, plain: bool, **request: Any) -> int:  # noqa: ANN
 
     if None not in (request["input"], request["seed"]):
         raise UsageError(
-            "--seed is of the generated stream, and --input is not generated: drop one"
+            "--seed applies only to generated documents, not to --input: remove one of them"
         )
     given = {name: value for name, value in request.items() if value is not None}
     return _run(DemoRequest(**given), page, plain=plain)

@@ -31,9 +31,12 @@ _HEX_BYTES: Final = 16
 _PRINTED: Final = range(0x20, 0x7F)
 _NOT_SENT: Final = {
     "replayed_before": ("replayed", "replayed before"),
-    "at_cap": ("at cap", "at the cap of redeliveries (--max-redeliveries)"),
-    "without_body": ("cut", "cut, because it was too large: its source must send it"),
-    "of_another_topic": ("other topic", "from another raw topic than these settings'"),
+    "at_cap": ("at cap", "at the limit of redeliveries (--max-redeliveries)"),
+    "without_body": (
+        "cut",
+        "truncated, because the record was too large: its source must send it again",
+    ),
+    "of_another_topic": ("other topic", "from a raw topic other than topics.raw"),
 }
 """How each outcome of a replay except ``sent`` is named in a table and in an account."""
 
@@ -44,12 +47,16 @@ def dlq() -> None:
 
 
 _reason_option = click.option(
-    "--reason", "reasons", type=_REASONS, multiple=True, help="Only of this reason; repeatable."
+    "--reason",
+    "reasons",
+    type=_REASONS,
+    multiple=True,
+    help="Only dead letters with this reason; repeatable.",
 )
 _redeliveries_option = options.number_option(
     "--max-redeliveries redeliveries_max",
     click.IntRange(1, 1000),
-    "Skip records that were already sent again N times.",
+    "Skip records that were already replayed N times.",
     default=3,
 )
 
@@ -92,7 +99,7 @@ def list_(
     options.write_answer("dead-letters", content, view)
 
 
-@dlq.command(short_help="Show one dead letter whole.")
+@dlq.command(short_help="Show one complete dead letter.")
 @options.with_broker
 @options.number_option(
     "--bytes bytes_max",
@@ -104,7 +111,8 @@ def list_(
 def show(settings: options.Settings, *, position: str, bytes_max: int) -> None:
     """Show the dead letter at POSITION, such as dlq.raw-documents/0@7, or 0@7 for short.
 
-    Text is shown as text, with escapes for what does not print; other bytes as hexadecimal digits.
+    Text is shown as text, with escapes for unprintable characters; other bytes are shown as
+    hexadecimal digits.
 
     \b
     Examples:
@@ -117,18 +125,22 @@ def show(settings: options.Settings, *, position: str, bytes_max: int) -> None:
     (record,) = read_positions(settings, [position_on(topics, position)])
     letter = dead_letter_of(record)
     if letter is None:
-        raise UsageError(f"the record at {record.position} is no dead letter: 'firstseen consume'")
+        raise UsageError(
+            f"the record at {record.position} is not a dead letter: 'firstseen consume'"
+        )
     content, view = _letter_shown(letter, bytes_max)
     options.write_answer("dead-letter", content, view)
 
 
 @dlq.command(short_help="Send dead letters back to the raw topic.")
 @options.with_broker
-@click.option("--all", "everything", is_flag=True, help="All that can be sent.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Replay all dead letters that can be replayed."
+)
 @_reason_option
 @_redeliveries_option
-@options.number_option("--limit", click.IntRange(min=1), "Send N at most.")
-@click.option("--again", is_flag=True, help="Include those that were replayed before.")
+@options.number_option("--limit", click.IntRange(min=1), "Replay at most N dead letters.")
+@click.option("--again", is_flag=True, help="Include dead letters that were replayed before.")
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, without sending.")
 @click.argument("positions", nargs=-1)
 def replay(
@@ -142,15 +154,15 @@ def replay(
     again: bool,
     dry_run: bool,
 ) -> None:
-    """Send dead letters back to the raw topic: all, those of a reason, or those at POSITIONS.
+    """Send dead letters back to the raw topic: all, those with a reason, or those at POSITIONS.
 
-    Each goes with its own key, value, headers and timestamp to the partition that it came from; the
-    header firstseen-redeliveries counts. A record that fails again becomes a new dead letter; after
-    --max-redeliveries times it is skipped. The command remembers what it replayed, so you can
-    interrupt and repeat it. It cannot send records that were too large, because their dead letters
-    have no body.
+    Each is sent with its key, value, headers and timestamp to the partition that it came from; the
+    header firstseen-redeliveries counts the replays. A record that fails again becomes a new dead
+    letter; after --max-redeliveries times it is skipped. The command stores which ones it replayed,
+    so you can interrupt and repeat it. It cannot send records that were too large, because their
+    dead letters have no body.
 
-    Exit code 0 when all that can be sent has been, 1 when one at POSITIONS was not.
+    Exit code 0 if all that can be replayed were, 1 if one at POSITIONS was not.
 
     \b
     Examples:
@@ -168,7 +180,7 @@ def replay(
     )
 
     if sum((everything, bool(reasons), bool(positions))) != 1:
-        raise click.UsageError("say which: --all, --reason REASON, or positions")
+        raise click.UsageError("choose the dead letters: --all, --reason REASON, or positions")
     topics = _topics(settings, sends=not dry_run)
     at = [position_on(topics, position) for position in positions]
     records = read_positions(settings, at) if at else read_all(settings, topics, options.announce)
@@ -224,7 +236,7 @@ def _summary_shown(topic: str, summary: Summary) -> _Shown:
     counted_letters = counted(total.records, "dead letter")
     view: list[Block] = [f"{topic}: {counted_letters}, {total.to_replay:,} to replay"]
     if summary.no_dead_letter:
-        view.append(f"  and {counted(summary.no_dead_letter, 'record')} in another form")
+        view.append(f"  and {counted(summary.no_dead_letter, 'record')} in another format")
     if total.records:
         counts = [*reasons, *((f"partition {number}", count) for number, count in partitions)]
         rows = [(name, f"{records:,}", f"{replay:,}") for name, (records, replay) in counts]
@@ -329,7 +341,7 @@ def _block(name: str, content: bytes | None, bytes_max: int) -> Iterator[str]:
         yield f"{name}: {len(content):,} bytes"
         yield from (f"    {line}" for line in text.split("\n"))
     if more > 0:
-        yield f"    … {more:,} bytes more (--bytes N shows them)"
+        yield f"    … {more:,} more bytes (--bytes N shows them)"
 
 
 def _hex_lines(content: bytes) -> Iterator[str]:
@@ -356,12 +368,15 @@ def _account_shown(account: Account, raw_topic: str, *, dry_run: bool, is_comple
         "left": [{"position": str(each.record.position), "state": why} for each, why in left],
     }
     counts = [
-        (account.under_way, "in doubt: they were being sent. The command remembers what was sent"),
+        (
+            account.under_way,
+            "unknown: interrupted while they were sent. The next run skips those that were sent",
+        ),
         *((outcomes[ReplayOutcome(name)], text) for name, (_, text) in _NOT_SENT.items()),
-        (account.not_selected, "not of the given reasons"),
-        (account.no_dead_letter, "no dead letters, but records in another form"),
+        (account.not_selected, "with other reasons"),
+        (account.no_dead_letter, "not dead letters: records in another format"),
     ]
-    unfinished = "ended before all was replayed; repeat the command to continue. So far:"
+    unfinished = "the replay stopped before its end; repeat the command to continue. So far:"
     view: list[Block] = [] if is_complete else [unfinished]
     sent = "would be sent again" if dry_run else "sent again"
     view.append(f"{account.sent:,} {sent} to {raw_topic}")

@@ -24,19 +24,19 @@ _MARK: Final = "*"
     "--documents",
     required=True,
     metavar="FILE",
-    help="JSON lines with id, text and, optional, title and group; gzip if it ends in .gz.",
+    help="JSON lines with id, text and optionally title and group; gzip if the name ends in .gz.",
 )
 @click.option(
     "--pairs",
     required=True,
     metavar="FILE",
-    help="Tab-separated, under a header: id1, id2, label (1, 0, -1: do not score), and jaccard.",
+    help="Tab-separated, with a header: id1, id2, label (1, 0, -1: do not score), and jaccard.",
 )
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="PAGE",
-    help="Write a page with distances, thresholds, misses and false joins: one HTML file.",
+    help="Write an HTML page with distances, thresholds, misses and false joins.",
 )
 @options.json_option
 @options.with_profile_settings
@@ -74,11 +74,11 @@ def evaluate(
 def _evaluation_view(quality: Quality, file: str) -> list[Block]:
     head = (
         f"{file}: {quality.documents:,} documents in {quality.seconds:.1f} s "
-        f"({quality.documents_per_second:,.0f} a second), {quality.uniques:,} uniques"
+        f"({quality.documents_per_second:,.0f} per second), {quality.uniques:,} uniques"
     )
     of = f"of {quality.positives:,} labelled positives have the same original"
-    joined = f"of {quality.joined_pairs:,} joined pairs that can be judged are right"
-    false = f"of {quality.duplicates:,} share less than half with the original they name"
+    joined = f"of {quality.joined_pairs:,} joined pairs that can be judged are correct"
+    false = f"of {quality.duplicates:,} share less than half with their original"
     shares = [
         ("recall", quality.recall, of),
         *(
@@ -86,7 +86,7 @@ def _evaluation_view(quality: Quality, file: str) -> list[Block]:
             for band, value in quality.recall_by_jaccard.items()
             if value is not None
         ),
-        ("caught", quality.caught, "of their later documents are duplicates of something"),
+        ("caught", quality.caught, "of their later documents are duplicates of any document"),
         ("precision", quality.precision, joined),
         ("f1", quality.f1, "harmonic mean of recall and precision"),
         ("false duplicates", quality.false_duplicates, false),
@@ -117,7 +117,7 @@ def _percent(value: float | None) -> str:
 @options.number_option(
     "--precision",
     click.FloatRange(0.5, 0.9999),
-    "Share of joined pairs that must be right.",
+    "Minimum share of joined pairs that must be correct.",
     default=0.99,
     metavar="P",
 )
@@ -139,12 +139,12 @@ def tune(
     sample: int,
     seed: int,
 ) -> None:
-    """Try profiles and thresholds on documents, and recommend one for the precision that you want.
+    """Try profiles and thresholds on documents, and recommend one for a precision.
 
-    With --pairs it uses documents that you have labelled. Without, it draws documents from your own
-    and makes edited copies: words and sentences replaced, inserted, removed or reordered, texts
-    cut, boilerplate added, typography changed. It tries all profiles, or only that of --profile,
-    each with your other settings.
+    With --pairs, the command uses documents that you have labelled. Without, it draws documents at
+    random from yours and makes edited copies: words and sentences replaced, inserted, removed or
+    reordered, texts cut, boilerplate added, typography changed. It tries all profiles, or only that
+    of --profile, each with your other settings.
 
     \b
     Examples:
@@ -177,8 +177,8 @@ def tune(
             labelled = read_labelled(documents, pairs, settings)
         if len(labelled.documents.ids) > DOCUMENTS_MAX:
             raise UsageError(
-                f"{documents} has {len(labelled.documents.ids):,} documents, {DOCUMENTS_MAX:,} can "
-                "be tuned on: give a part of them, with the pairs of that part"
+                f"{documents} has {len(labelled.documents.ids):,} documents, tuning allows "
+                f"{DOCUMENTS_MAX:,}: give a part of them, with the pairs of that part"
             )
         tried = [(name, msgspec.structs.replace(settings, profile=name)) for name in names]
         tuned = tune(labelled, tried, precision, watch)
@@ -194,7 +194,7 @@ def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
     if sample is None:
         lines = [f"{tuned.documents:,} documents, {tuned.positives:,} labelled positives"]
     else:
-        drawn = f"{sample.drawn:,} documents drawn, {sample.repeats:,} repeats among them left out"
+        drawn = f"{sample.drawn:,} documents drawn, {sample.repeats:,} repeats among them removed"
         lines = [
             f"{drawn}; {sample.copies:,} edited copies of {sample.originals:,},",
             f"{tuned.positives:,} of which share half or more with their original.",
@@ -206,7 +206,7 @@ def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
     if point is None:
         return [
             *lines,
-            f"No threshold that was tried reaches a precision of {wanted}.",
+            f"None of the tried thresholds reaches a precision of {wanted}.",
             "Try others with --distance, --verify-at or --mean-at, or a lower --precision.",
         ]
     thresholds = {
@@ -218,20 +218,20 @@ def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
         sure = "."
     elif tuned.pairs_needed is None:
         sure = (
-            f", which does not show {wanted}; nor would more pairs with this share. Ask for less "
-            "with --precision."
+            f", which does not show {wanted}; more pairs with this share would not show it "
+            "either. Use a lower --precision."
         )
     else:
         sure = (
             f", which does not show {wanted} yet: the sample is too small. If the share stays the "
-            f"same, {tuned.pairs_needed:,} joined pairs show it: take a sample that is about "
+            f"same, {tuned.pairs_needed:,} joined pairs show it: use a sample that is about "
             f"{tuned.pairs_needed / point.joined_pairs:.1f} times as large."
         )
     return [
         *lines,
         (
-            f"For a precision of {wanted} take ({_MARK}): recall {_percent(point.recall)} "
-            f"(likely {_percent(point.recall_low)} or more)"
+            f"For a precision of {wanted} use ({_MARK}): recall {_percent(point.recall)} (likely "
+            f"{_percent(point.recall_low)} or more)"
         ),
         "",
         f'  profile = "{point.profile}"',
@@ -240,7 +240,7 @@ def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
         "",
         (
             f"Of the {point.joined_pairs:,} pairs that it joined, {_percent(point.precision)} are "
-            f"right. So a precision of {_percent(point.precision_low)} or more is likely{sure}"
+            f"correct. So a precision of {_percent(point.precision_low)} or more is likely{sure}"
         ),
     ]
 

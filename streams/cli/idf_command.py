@@ -35,16 +35,16 @@ def idf() -> None:
 @options.number_option(
     "--terms terms_max",
     click.IntRange(1, 5_000_000),
-    "Maximum number of terms counted at a time, about 150 bytes of memory each.",
+    "Maximum number of terms to count; each takes about 150 bytes of memory.",
     default=_TERMS_MAX,
 )
 @options.number_option(
     "--least",
     click.IntRange(1, 1_000_000),
-    "Leave out terms that occur in fewer documents.",
+    "Omit terms that occur in fewer documents.",
     default=_DOCUMENTS_MIN,
 )
-@click.option("--force", is_flag=True, help="Replace a MODEL that exists.")
+@click.option("--force", is_flag=True, help="Replace an existing MODEL.")
 @options.json_option
 @options.with_local_settings
 def train(
@@ -59,12 +59,12 @@ def train(
 ) -> None:
     """Count the documents of FILE... that contain each term, and write an idf model.
 
-    A FILE has a JSON document a line, or where its name ends in .txt a plain text a line; .gz is
-    read as gzip, - is standard input, and a folder has a document a file. Terms are what the
-    profile's segmenter makes of the texts, so train with the settings of the index.
+    A FILE has one JSON document per line, or one plain text per line if its name ends in .txt. .gz
+    is read as gzip, - is standard input, and a folder has one document per file. The profile's
+    segmenter cuts the texts into terms, so train with the settings of the index.
 
-    If there are more than --terms distinct terms, the rarest are dropped. The model records by how
-    much a count may then be too low.
+    If there are more than --terms distinct terms, the rarest are dropped. The model then records by
+    how much a count may be too low.
 
     \b
     Examples:
@@ -99,7 +99,9 @@ def train(
     data = encode_idf(trained.header, trained.table)
     write_model(output, data)
     if corpus.size.unreadable:
-        click.echo(f"firstseen: {corpus.size.unreadable:,} lines are no documents", err=True)
+        click.echo(
+            f"firstseen: {corpus.size.unreadable:,} lines could not be read as documents", err=True
+        )
     text = f"{output}: {header_text(data)}"
     options.write_answer("idf", model_object(data), text)
 

@@ -37,8 +37,8 @@ def stats(settings: options.Settings, *, shards: tuple[int, ...]) -> None:
     """Show figures of the shards on this machine: documents, buckets, bytes, times, progress.
 
     The command reads local files. With the setting standbys, it also asks the broker which shards
-    of the index have no open standby. Buckets are counted over the local shards together. A large
-    bucket slows down each look-up in it.
+    of the index have no open standby. Buckets are counted over all local shards together. A look-up
+    in a large bucket is slow.
 
     \b
     Examples:
@@ -67,7 +67,7 @@ def _stats_view(stats: IndexStats) -> list[str]:
         f"index      {stats.application}, {counted(len(stats.shards), 'shard')} here",
         f"documents  {stats.documents:,} ({stats.undecidable:,} matched by exact content only)",
         f"disk       {stats.bytes:,} bytes{each}",
-        f"window     {stats.window or 'none: documents stay for ever'}",
+        f"window     {stats.window or 'none: documents are kept forever'}",
     ]
     if stats.standbys is not None:
         lines.append(f"standbys   {_standbys_text(stats.standbys)}")
@@ -103,7 +103,7 @@ def verify(settings: options.Settings, *, shards: tuple[int, ...]) -> None:
     """Compare the stores on this machine with the changelog, and both with the log.
 
     The command reads every row and record and tests every checksum, so it finds even a single wrong
-    bit. For each finding it says what to do. It changes nothing.
+    bit. Each finding comes with its fix. The command changes nothing.
 
     Exit code 0 if all is consistent, 1 if not, 69 without a broker.
 
@@ -130,7 +130,7 @@ def _verify_view(verified: Verified) -> list[str]:
     lines = []
     for shard in verified.shards:
         records = counted(shard.records_behind, "record")
-        behind = f", {records} of its changelog behind" if shard.records_behind else ""
+        behind = f", {records} behind its changelog" if shard.records_behind else ""
         lines.append(f"shard {shard.partition}: {shard.documents:,} documents compared{behind}")
     if verified.log_end is not None:
         lines.append(
@@ -143,7 +143,7 @@ def _verify_view(verified: Verified) -> list[str]:
     return lines
 
 
-@index.command(short_help="Write the entries of an index as lines of JSON.")
+@index.command(short_help="Write the entries of an index as JSON lines.")
 @options.with_settings
 @click.argument("file")
 @options.shard_option
@@ -164,7 +164,7 @@ def export(settings: options.Settings, file: str, *, shards: tuple[int, ...]) ->
     from streams.store.shard_directory import local_shards
 
     if options.is_json() and file == "-":
-        raise click.UsageError("--json writes to standard output, as FILE - does: name a file")
+        raise click.UsageError("--json and FILE - both write to standard output: name a file")
     local = local_shards(settings, shards)
     with progress_bar("exporting") as show, new_output(file) as output:
         count = export_entries(settings.application_id, local, output, show)
@@ -182,14 +182,14 @@ def export(settings: options.Settings, file: str, *, shards: tuple[int, ...]) ->
     type=click.Choice(["auto", "texts", "fingerprints"]),
     default="auto",
     show_default=True,
-    help="Form of the lines of FILE; auto decides by the first line.",
+    help="Format of the lines of FILE; auto decides by the first line.",
 )
 @options.number_option(
     "--jobs",
     click.IntRange(1, 256),
-    "Processes that fingerprint the texts of FILE; one for each core unless given.",
+    "Number of processes that fingerprint the texts of FILE. [default: one per core]",
 )
-@click.option("--add", "adds", is_flag=True, help="Add to an index that has documents.")
+@click.option("--add", "adds", is_flag=True, help="Add to an index that already has documents.")
 @click.option(
     "--begin",
     metavar="WHERE",
@@ -208,11 +208,11 @@ def load(
 ) -> None:
     """Load documents into an index as if they had been seen before.
 
-    FILE (- is standard input, .gz is read as gzip) has a JSON object a line: a text with the fields
-    that a worker reads; or a fingerprint ("id", "fingerprint" in hexadecimal, and "sketch" if the
-    index has a second check); or it is an export. --topic loads the documents of a topic: load
-    unique of another application to change settings of the index, or to have fewer partitions. The
-    command does not compare the loaded documents with each other.
+    FILE (- is standard input, .gz is read as gzip) has one JSON object per line: a text with the
+    fields that a worker reads; or a fingerprint ("id", "fingerprint" in hexadecimal, and "sketch"
+    if the index has a second check). It can also be an export. --topic loads the documents of a
+    topic: load the topic unique of another application to change settings of the index, or to use
+    fewer partitions. The command does not compare the loaded documents with each other.
 
     The command loads everything in one transaction, or nothing. Stop all workers of the index
     before. For an index that already has documents, use --add.
@@ -228,7 +228,7 @@ def load(
     from streams.maintenance.loading import FileSource, Loading, LoadSource, TopicSource
 
     if (file is None) == (topic is None):
-        raise click.UsageError("say what to load: a FILE, or --topic NAME")
+        raise click.UsageError("give what to load: a FILE, or --topic NAME")
     admin = options.connect(settings)
     fingerprinter = Fingerprinter(settings.index_profile())
     loading = Loading(settings, admin, fingerprinter.identity, adds=adds, begin=begin)
@@ -256,8 +256,8 @@ def load(
 def _load_view(account: LoadAccount) -> list[str]:
     rate = account.documents / account.seconds if account.seconds else 0.0
     done = f"{account.documents:,} documents into {counted(len(account.shards), 'shard')}"
-    lines = [f"Loaded {done} in {account.seconds:.1f} s ({rate:,.0f} a second)."]
-    lines += [f"  {count:,} were refused: {reason}" for reason, count in account.refused.items()]
+    lines = [f"Loaded {done} in {account.seconds:.1f} s ({rate:,.0f} per second)."]
+    lines += [f"  {count:,} rejected: {reason}" for reason, count in account.refused.items()]
     if account.begins:
         lines.append("Workers begin to read the raw topic at")
         lines += [f"  partition {p}: offset {offset}" for p, offset in account.begins.items()]
@@ -270,10 +270,10 @@ def _load_view(account: LoadAccount) -> list[str]:
 @click.option(
     "--everything",
     is_flag=True,
-    help="Delete the whole index, including log, changelog and the group's offsets. Everything "
-    "that was seen is forgotten.",
+    help="Delete the whole index, including log, changelog and the group's offsets. After "
+    "this, every document is new.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def drop(
     settings: options.Settings, *, shards: tuple[int, ...], everything: bool, yes: bool
 ) -> None:
@@ -291,7 +291,7 @@ def drop(
     from streams.store.shard_directory import local_shards
 
     if everything and shards:
-        raise click.UsageError("--everything is the whole index: leave --shard out")
+        raise click.UsageError("--everything deletes the whole index: remove --shard")
     try:
         local = local_shards(settings, shards)
     except UsageError:
@@ -320,7 +320,7 @@ def _drop_view(dropped: Dropped) -> list[str]:
 
 @index.command("new-log", short_help="Start a new log after the old one was lost or truncated.")
 @options.with_broker
-@click.option("--force", is_flag=True, help="Although the log that is there will do.")
+@click.option("--force", is_flag=True, help="Start a new log even if the existing one is complete.")
 def new_log(settings: options.Settings, *, force: bool) -> None:
     """Start a new log from the state of the shards, after the old log was lost or truncated.
 

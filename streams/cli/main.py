@@ -68,37 +68,37 @@ def _folded(line: str, width: int, mark: str) -> list[str]:
 
 
 _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "check": ("page_commands", "Ask the index, through a running worker, about a text."),
-    "compare": ("text_commands", "Set two texts side by side by three measures."),
+    "check": ("page_commands", "Check a text against the index, through a running worker."),
+    "compare": ("text_commands", "Compare two texts by three measures."),
     "config": ("config_command", "Show and check the configuration."),
     "consume": ("consume_command", "Show records of topics, as text or as JSON lines."),
-    "dedup": ("dedup_command", "Split files into first of their kind and repeats, with no broker."),
-    "demo": ("demo_command", "Watch a stream being deduplicated; nothing to set up."),
+    "dedup": ("dedup_command", "Split files into unique documents and duplicates, without Kafka."),
+    "demo": ("demo_command", "Watch the deduplication of a stream; no setup is needed."),
     "dlq": ("dlq_command", "List, show and replay dead letters."),
     "evaluate": (
         "evaluation_commands",
         "Measure recall and precision on documents that you have labelled.",
     ),
-    "explain": ("text_commands", "Say why two texts are near duplicates, or are not."),
+    "explain": ("text_commands", "Show why two texts are near duplicates, or are not."),
     "fingerprint": (
         "text_commands",
         "Show the fingerprint of a text, or of each document of a file.",
     ),
-    "health": ("page_commands", "Is the worker of this machine well? For probes of containers."),
-    "idf": ("idf_command", "Train a table of how rare terms are, and look at one."),
+    "health": ("page_commands", "Check whether a worker is healthy, for container probes."),
+    "idf": ("idf_command", "Train and show tables of term rarity."),
     "index": (
         "index_command",
-        "Figures, checks, checkpoints, export, load and a new log of an index.",
+        "Inspect, check, copy, load and repair an index.",
     ),
     "load": (
         "produce_commands",
-        "Send generated documents to the raw topic, to try out what was installed.",
+        "Send generated documents to the raw topic, to test an installation.",
     ),
-    "plan": ("plan_command", "Size an index, and see what it would find, before there is one."),
+    "plan": ("plan_command", "Estimate the size, cost and recall of an index."),
     "produce": ("produce_commands", "Send files, folders or standard input to the raw topic."),
     "topics": ("topics_command", "Create and check the topics."),
-    "tune": ("evaluation_commands", "Find profile and threshold for a precision that you want."),
-    "version": ("version_command", "The versions of Firstseen and of what it runs on."),
+    "tune": ("evaluation_commands", "Recommend a profile and a threshold for a precision."),
+    "version": ("version_command", "Show the versions of Firstseen and its dependencies."),
     "worker": ("worker_command", "Run a worker of the stream."),
 }
 """The module of each command, and its line in ``firstseen --help``."""
@@ -172,7 +172,7 @@ def cli(*, debug: bool) -> None:
       firstseen topics create --partitions 12
       firstseen COMMAND --help
 
-    Exit codes: 0 done (also a worker that SIGTERM has stopped), 1 failed, 2 wrong command line,
+    Exit codes: 0 success (also after SIGTERM, for a worker), 1 failed, 2 wrong command line,
     69 no broker, 78 wrong configuration, 130 interrupted, 143 terminated.
     """
     del debug  # main reads it, because it is needed when click fails too

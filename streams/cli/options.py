@@ -162,8 +162,8 @@ _set_option: Final = click.option(
     "assignments",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Any setting, e.g. batch.documents=200; repeatable. Not for secrets, which other "
-    "processes could read here: use the environment or a file.",
+    help="Any setting, e.g. batch.documents=200; repeatable. Not for secrets: other processes can "
+    "read the command line. Use the environment or a file.",
 )
 json_option: Final = click.option(
     "--json",
@@ -171,7 +171,7 @@ json_option: Final = click.option(
     is_flag=True,
     expose_value=False,
     callback=_note,
-    help="Write the answer as JSON, one object a line.",
+    help="Print the result as JSON, one object per line.",
 )
 timeout_option: Final = number_option(
     "--timeout timeout_seconds",
@@ -202,7 +202,9 @@ _KAFKA_OPTIONS: Final = (
         help="Kafka client properties, such as a client.properties.",
     ),
     click.option("--broker", metavar="HOST:PORT,…", help="Kafka brokers."),
-    click.option("--application-id", metavar="ID", help="Names consumer group and state."),
+    click.option(
+        "--application-id", metavar="ID", help="Name of the consumer group and of the state."
+    ),
     profile_option,
     _set_option,
 )

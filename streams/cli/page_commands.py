@@ -20,14 +20,16 @@ _DUPLICATES = frozenset({"near_duplicate", "exact_duplicate"})
 
 @click.command()
 @click.argument("file", metavar="[FILE]", required=False)
-@click.option("--text", metavar="TEXT", help="This text, instead of a file.")
+@click.option("--text", metavar="TEXT", help="Use this text instead of a file.")
 @click.option(
     "--url",
     metavar="URL",
     help="Address of the pages of any worker of the index. [default: by web.host and web.port]",
 )
-@options.number_option("--nearest", click.IntRange(0, 50), "Nearest documents to list.", default=10)
-@click.option("--scope", default="", help="Scope of the text, where the index has scopes.")
+@options.number_option(
+    "--nearest", click.IntRange(0, 50), "Number of nearest documents to list.", default=10
+)
+@click.option("--scope", default="", help="Scope of the text, if the index has scopes.")
 @options.json_option
 @click.option(
     "--exit-code", "by_verdict", is_flag=True, help="Exit with code 3 if the text is a duplicate."
@@ -43,7 +45,7 @@ def check(
     scope: str,
     by_verdict: bool,
 ) -> int:
-    """Ask the index about the text in FILE (- is standard input). The text is not kept.
+    """Check the text in FILE (- is standard input) against the index. The text is not stored.
 
     Shows the verdict, the fingerprint, and the nearest documents that share a bucket with the text.
     Any worker answers for the whole index. If the pages need a token, the command takes it from
@@ -111,10 +113,12 @@ def check_view(answer: CheckAnswer) -> list[Block]:
     metavar="URL",
     help="Address of the worker's pages. [default: by web.host and web.port]",
 )
-@click.option("--ready", is_flag=True, help="Ask whether its shards have caught up (/readyz).")
+@click.option(
+    "--ready", is_flag=True, help="Check readiness instead: its shards have caught up (/readyz)."
+)
 @options.with_local_settings
 def health(settings: options.Settings, *, url: str | None, ready: bool) -> int:
-    """Ask a worker whether it is healthy. Exit code 0 if it is; 1 with the reason if not.
+    """Check whether a worker is healthy. Exit code 0 if it is; 1 with the reason if not.
 
     If the pages need a token, the command takes it from web.token or web.token_file.
 
@@ -129,6 +133,6 @@ def health(settings: options.Settings, *, url: str | None, ready: bool) -> int:
 
     why = why_not_well(url or own_url(settings.web), settings.web, ready=ready)
     if why is not None:
-        raise FirstseenError(f"the worker is not {'ready' if ready else 'well'}: {why}")
+        raise FirstseenError(f"the worker is not {'ready' if ready else 'healthy'}: {why}")
     click.echo("ready" if ready else "well")
     return ExitCode.OK

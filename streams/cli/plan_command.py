@@ -21,19 +21,19 @@ _BARS: Final = 20
 @options.number_option(
     "--documents",
     click.IntRange(0, 10**15),
-    "Unique documents that the index will hold.",
+    "Number of unique documents in the index.",
     required=True,
 )
 @options.number_option(
     "--partitions",
     click.IntRange(1, 4096),
-    "Raw partitions, each of which is a shard. [default: a suggested number]",
+    "Number of raw partitions, each of which is a shard. [default: a suggested number]",
     metavar="P",
 )
 @options.number_option(
     "--workers",
     click.IntRange(1, 4096),
-    "Workers that share memory and candidates.",
+    "Number of workers; they share memory and candidates.",
     default=1,
     metavar="W",
 )
@@ -45,7 +45,7 @@ def plan(
     """Estimate candidates, bytes on disk and in memory, partitions and recall of an index.
 
     The estimate assumes random fingerprints, which fill all buckets equally; with real texts some
-    buckets are fuller. Where --bits or --blocks are given and no --profile, the rest is as in
+    buckets are fuller. With --bits or --blocks and without --profile, the other values are those of
     classic, and blocks divide the fingerprint evenly.
 
     \b
@@ -69,14 +69,18 @@ def _view(plan: IndexPlan) -> list[Block]:
     size = f"{plan.documents:,} unique documents, {plan.bits} bits"
     view: list[Block] = [f"{size}, {', '.join(cuts_of)}, near up to {plan.distance} bits"]
     if plan.sketch_bytes:
-        mean = f", in the mean with the fingerprints at {plan.mean_at:g}" if plan.mean_at else ""
+        mean = (
+            f", mean with the similarity of the fingerprints at {plan.mean_at:g}"
+            if plan.mean_at
+            else ""
+        )
         sketch = f"a sketch: {plan.sketch_bytes} bytes"
-        view.append(f"confirmed by {plan.verify} at {plan.verify_at:g}{mean} ({sketch})")
+        view.append(f"second check: {plan.verify} at {plan.verify_at:g}{mean} ({sketch})")
     view.append(table(_costs(plan), "<><", "  "))
     if plan.advice:
-        view += ["", f"Candidates are too many: {plan.advice}."]
+        view += ["", f"Too many candidates: {plan.advice}."]
     if plan.guaranteed:
-        promise = "Guaranteed: any two within the distance share a block."
+        promise = "Guaranteed: any two documents within the distance share a block."
     elif plan.blocks:
         promise = "Not guaranteed: pairs within the distance share a block with this chance."
     else:
@@ -109,21 +113,26 @@ def _costs(plan: IndexPlan) -> list[tuple[str, str, str]]:
     wire = f"{plan.wire_bytes_per_document:,} bytes"
     buckets = _bytes_in_words(plan.memory_bytes_per_worker)
     rows = [
-        (plan.blocks, "candidates in a block", block, "of random fingerprints"),
-        (True, "candidates a look-up", f"{plan.candidates_per_lookup:,}", "more for similar texts"),
-        (shared, "candidates a worker", share, "in its part of the index"),
+        (plan.blocks, "candidates per block", block, "of random fingerprints"),
+        (
+            True,
+            "candidates per look-up",
+            f"{plan.candidates_per_lookup:,}",
+            "more for similar texts",
+        ),
+        (shared, "candidates per worker", share, "in its part of the index"),
         (True, "a look-up", f"{plan.lookup_us:,} µs", "of CPU time on each worker"),
-        (True, "log, changelog", wire, "a document, uncompressed"),
-        (True, "state a document", f"{plan.state_bytes_per_document:,} bytes", "on disk"),
+        (True, "log, changelog", wire, "per document, uncompressed"),
+        (True, "state per document", f"{plan.state_bytes_per_document:,} bytes", "on disk"),
         (True, "state", _bytes_in_words(plan.state_bytes), "on disk"),
-        (True, "buckets a document", f"{plan.memory_bytes_per_document:,} bytes", "of these"),
+        (True, "buckets per document", f"{plan.memory_bytes_per_document:,} bytes", "of these"),
         (
             True,
             "buckets",
             _bytes_in_words(plan.memory_bytes),
             "fast while they fit in the page cache",
         ),
-        (shared, "buckets a worker", buckets, ""),
+        (shared, "buckets per worker", buckets, ""),
         (True, "partitions", f"{plan.partitions:,}", partition),
     ]
     return [(name, figure, note) for is_shown, name, figure, note in rows if is_shown]

@@ -37,12 +37,12 @@ def produce(
 ) -> None:
     """Send the documents of each FILE to the raw topic, and wait for all acknowledgements.
 
-    A FILE has a JSON object a line ("text", and if there is one "id", which becomes the key); it is
-    read as gzip if it ends in .gz, and - is standard input. Lines are sent unchanged, including
-    invalid ones, which become dead letters. Empty lines are skipped.
+    A FILE has one JSON object per line, with "text" and optionally "id", which becomes the key. It
+    is read as gzip if its name ends in .gz; - is standard input. Lines are sent unchanged,
+    including invalid ones, which become dead letters. Empty lines are skipped.
 
-    A folder has one document a file: the text is the file's content, the id its path in the folder.
-    Hidden files are left out.
+    A folder has one document per file: the text is the file's content, the id its path in the
+    folder. Hidden files are skipped.
 
     Exit code 0 if all documents were acknowledged, 1 if some were too large to send, 69 without a
     broker.
@@ -74,7 +74,7 @@ def produce(
                 break
         sender.finish()
         summary, text = _summary(sender, topic, began, "document")
-    too_large += [f"{where}: larger than the broker takes" for where in sender.refused]
+    too_large += [f"{where}: larger than the broker accepts" for where in sender.refused]
     unreadable, blank_lines = documents.unreadable, documents.blank_lines
     summary |= {
         "bytes": value_bytes,
@@ -86,8 +86,8 @@ def produce(
         text += f"\n  blank lines skipped: {blank_lines:,}"
     if unreadable:
         text += (
-            f"\n  not readable as a document: {unreadable:,}; they were sent as they are, the "
-            "filter makes dead letters of them"
+            f"\n  not readable as a document: {unreadable:,}; they were sent unchanged and become "
+            "dead letters"
         )
     options.write_answer("produce", summary, text)
     if too_large:
@@ -97,19 +97,22 @@ def produce(
 
 
 @click.command()
-@options.number_option("--documents", click.IntRange(1, _NUMBER_MAX), "How many.", default=3_000)
+@options.number_option(
+    "--documents", click.IntRange(1, _NUMBER_MAX), "Number of documents.", default=3_000
+)
 @options.number_option("--rate", click.FloatRange(0.001, 1e6), "Maximum documents per second.")
 @options.number_option(
     "--seed", click.IntRange(0), "Seed of the generated documents.", default=1, metavar="S"
 )
 @options.with_broker
 def load(settings: options.Settings, *, documents: int, rate: float | None, seed: int) -> None:
-    """Send generated documents to the raw topic, to try out an installation.
+    """Send generated documents to the raw topic, to test an installation.
 
-    They are those of the demo: articles in Chinese and English, their copies, short posts, and a
-    few broken records, of which dead letters are made.
+    The documents are those of the demo: articles in Chinese and English, their copies, short posts,
+    and a few broken records, which become dead letters.
 
-    Exit code 0 when all is acknowledged, 1 when the raw topic is missing, 69 without a broker.
+    Exit code 0 if all documents were acknowledged, 1 if the raw topic is missing, 69 without a
+    broker.
 
     \b
     Examples:
@@ -162,5 +165,5 @@ def _summary(
         "seconds": round(seconds, 3),
         "documents_per_second": round(rate, 1),
     }
-    text = f"{counted(count, what)} sent to {topic} in {seconds:.1f} s ({rate:,.0f} a second)"
+    text = f"{counted(count, what)} sent to {topic} in {seconds:.1f} s ({rate:,.0f} per second)"
     return figures, text

@@ -36,7 +36,7 @@ def compare(settings: options.Settings, *, a: str, b: str) -> None:
 
     A and B are UTF-8 (gzip if they end in .gz; - is standard input, for one of them). The profile
     sets segmenter, weighting and feature hash. The cosine (VSM) uses plain term frequencies.
-    'firstseen explain' shows what an index decides about the two texts.
+    'firstseen explain' shows the verdict of an index on the two texts.
 
     \b
     Examples:
@@ -76,19 +76,21 @@ def _comparison_view(compared: Comparison, a: str, b: str) -> list[Block]:
         "",
         (
             f"SimHash of {compared.weighting} weights ({compared.segmenter}); its cosine is the "
-            "one that two texts at this distance are expected to have."
+            "expected value for two texts at this distance."
         ),
     ]
     if not (compared.features_a and compared.features_b):
-        lines.append("A text without a word has no fingerprint.")
+        lines.append("A text without words has no fingerprint.")
     return lines
 
 
 @click.command()
 @click.argument("file", metavar="[FILE]", required=False)
-@click.option("--text", metavar="TEXT", help="This text, instead of a file.")
-@click.option("--jsonl", is_flag=True, help="FILE has a JSON document a line: one line for each.")
-@options.top_option("Heaviest terms to show.")
+@click.option("--text", metavar="TEXT", help="Use this text instead of a file.")
+@click.option(
+    "--jsonl", is_flag=True, help="FILE has one JSON document per line; print one line for each."
+)
+@options.top_option("Number of heaviest terms to show.")
 @options.json_option
 @options.with_local_settings
 def fingerprint(
@@ -111,7 +113,7 @@ def fingerprint(
     from simhash_core.text.profiles import index_digest
 
     if jsonl and file is None and text is not None:
-        raise UsageError("--jsonl is for a FILE of documents: give one, or leave it away")
+        raise UsageError("--jsonl needs a FILE of documents: name one, or remove --jsonl")
     fingerprinter = Fingerprinter(settings.index_profile())
     if jsonl and file is not None and text is None:
         _show_documents(file, settings, fingerprinter)
@@ -220,15 +222,15 @@ def _block_hex(value: int, scheme: BlockScheme) -> str:
 
 @click.command()
 @click.argument("texts", metavar="[A] [B]", nargs=-1)
-@click.option("--text-a", metavar="TEXT", help="This text is A, instead of a file.")
-@click.option("--text-b", metavar="TEXT", help="This text is B, instead of a file.")
+@click.option("--text-a", metavar="TEXT", help="Use this text as A instead of a file.")
+@click.option("--text-b", metavar="TEXT", help="Use this text as B instead of a file.")
 @click.option(
     "--documents",
     multiple=True,
     metavar="FILE",
-    help="A and B are ids of documents in FILE, one JSON object a line; repeatable.",
+    help="A and B are ids of documents in FILE, with one JSON object per line; repeatable.",
 )
-@options.top_option("Features and bits to list.")
+@options.top_option("Number of features and bits to list.")
 @options.json_option
 @options.with_local_settings
 def explain(
@@ -306,19 +308,22 @@ def _verdict_in_words(explained: Explanation) -> str:
         case DuplicateOf(distance=distance):
             return f"B is a near duplicate of A: {_bits_of(distance)} apart, up to {limit} is near"
         case Undecidable(reason):
-            return f"B is put out: undecidable ({reason}), no exact repeat of A"
+            return (
+                f"B is undecidable ({reason}), and no exact repeat of A, so it goes to the unique "
+                "documents"
+            )
     apart = f"{_bits_of(explained.distance or 0)} apart"
     if explained.distance is None:
-        why = "A has no fingerprint to be near to"
+        why = "A has no fingerprint to compare with"
     elif explained.distance > limit:
         why = f"{apart}, up to {limit} is near"
     elif not explained.shared_buckets:
-        why = f"they share no bucket, though {apart} could be near"
+        why = f"they share no bucket, although {apart} is within the limit"
     else:
         agreement, needed = explained.agreement or 0, explained.agreement_minimum or 0
         why = (
-            f"{apart} could be near, but the agreement is {agreement:.3f}, and {needed:.3f} is "
-            "needed at this distance"
+            f"{apart} is within the limit, but the similarity is {agreement:.3f}, and "
+            f"{needed:.3f} is required at this distance"
         )
     return f"B is unique: {why}"
 
@@ -416,7 +421,7 @@ def _outcome(explained: Explanation, fingerprinter: Fingerprinter) -> list[Block
         profile = fingerprinter.profile
         at_this_distance = " at this distance" if profile.mean_at else ""
         lines.append(
-            f"agreement {explained.agreement:.3f} by {profile.verify}, "
+            f"check     similarity {explained.agreement:.3f} by {profile.verify}, "
             f"from {explained.agreement_minimum or 0:.3g} on is near{at_this_distance}"
         )
     recall = scheme.expected_recall(explained.distance)
@@ -460,8 +465,9 @@ def _bits(explained: Explanation, limit: int) -> list[Block]:
     ]
     return [
         (
-            "Bits that differ, the widest apart first. Margin: votes for 1 less votes for 0, "
-            f"of all weight; {close} of {len(differing)} were within {CLOSE_CALL:.0%} in both."
+            "Bits that differ, those with the largest margins first. Margin: votes for 1 minus "
+            f"votes for 0, as a share of all weight; {close} of {len(differing)} were within "
+            f"{CLOSE_CALL:.0%} in both."
         ),
         table([("bit", "block", "margin A", "margin B"), *rows], ">>>>", "  "),
         *_left_out(len(differing), limit),
@@ -481,7 +487,7 @@ def _terms(explained: Explanation, limit: int) -> list[Block]:
         for term in terms[:limit]
     ]
     return [
-        "Features that weigh most in the difference (lengths of the texts evened out).",
+        "Features that contribute most to the difference (normalised by the lengths of the texts).",
         table([("term", "weight in A", "in B", "share"), *rows], "<>>>", "  "),
         *_left_out(len(terms), limit),
     ]

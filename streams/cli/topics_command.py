@@ -124,7 +124,8 @@ def check(settings: options.Settings) -> None:
         view.append(f"All topics fit: {counted(shards.partitions, 'shard')}.")
     if not topics.can_administer(admin):
         click.echo(
-            "Note: this broker does not return the settings of topics, so they were not checked.",
+            "Note: this broker does not return the settings of topics, so the command did not "
+            "check them.",
             err=True,
         )
     notes = [f"{each}. {HUNG_ADVICE}" for each in is_open]

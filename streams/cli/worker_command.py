@@ -31,8 +31,9 @@ class _ProcessCount(click.IntRange):
     "--processes",
     type=_ProcessCount(1, _PROCESSES_MAX),
     metavar="N|auto",
-    help="Run so many workers on this machine and restart those that end; auto: one for each core. "
-    "web.port has a page that lists them; each has a port after it, and a directory in state_dir.",
+    help="Run this number of workers on this machine and restart those that end; auto: one per "
+    "core. A page at web.port lists them; each worker has one of the following ports, and a "
+    "directory in state_dir.",
 )
 @click.option("--process-number", type=int, hidden=True)  # a supervisor has started it
 @options.with_settings

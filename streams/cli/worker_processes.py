@@ -114,7 +114,7 @@ def worst_of(codes: Iterable[int]) -> int:
     return max(codes, key=lambda code: _BY_SEVERITY.index(code if code in _BY_SEVERITY else None))
 
 
-_STARTS: Final = "it starts, or waits for a broker"
+_STARTS: Final = "it is starting, or waiting for a broker"
 
 
 class SupervisedWorker:
@@ -235,7 +235,7 @@ def supervise(settings: Settings, processes: int, arguments: Sequence[str]) -> i
     """
     highest = _PORT_MAX - processes
     if settings.web.enabled and settings.web.port > highest:
-        message = f"the {processes} processes have the ports after it: it must be {highest} or less"
+        message = f"the {processes} processes use the ports after it: it must be {highest} or less"
         value = str(settings.web.port)
         raise SettingsError([Problem("web.port", value, "the settings, with --processes", message)])
     workers = [SupervisedWorker(settings, number) for number in range(processes)]
@@ -261,7 +261,7 @@ class _Supervisor:
                 listening = listen(pages)
                 application = create_application(self._workers, Access(pages))
                 await stack.enter_async_context(served(application, listening))
-                logger.info("the processes of this machine: %s", url_of(listening))
+                logger.info("page of all processes: %s", url_of(listening))
             async with asyncio.TaskGroup() as tasks:
                 for worker in self._workers:
                     tasks.create_task(self._keep(worker))
@@ -289,7 +289,7 @@ class _Supervisor:
     def _kill(self) -> None:
         for worker in self._workers:
             if worker.process is not None:
-                logger.warning("%s did not end in time: it is killed, and nothing is lost", worker)
+                logger.warning("%s did not end in time, so it is killed; nothing is lost", worker)
                 worker.send(signal.SIGKILL)
 
     async def _keep(self, worker: SupervisedWorker) -> None:
@@ -304,10 +304,13 @@ class _Supervisor:
             if self._stopping.is_set():
                 return
             if code in _NOT_MENDED:
-                self._stop(signal.SIGTERM, f"{name} ended with exit code {code}: correct it first")
+                self._stop(
+                    signal.SIGTERM,
+                    f"{name} ended with exit code {code}: correct the error in its log first",
+                )
                 return
             wait = worker.back_off.seconds(time.monotonic() - started)
-            logger.warning("%s ended with exit code %d: it is restarted in %g s", name, code, wait)
+            logger.warning("%s ended with exit code %d; restarting it in %g s", name, code, wait)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), wait)
                 return

@@ -86,7 +86,7 @@ def test_it_asks_for_a_worker(broker: Broker, topic: str, monkeypatch: pytest.Mo
     """An empty output alone would not tell a new user that no worker runs."""
     monkeypatch.setattr(consume_command, "_FIRST_RECORD_SECONDS", 2.0)
     run = consume(broker, "--topic", topic, "--from-beginning", "--idle-exit", "1")
-    assert run == (0, "", "firstseen: no record in 2 s: does a worker run?\n")
+    assert run == (0, "", "firstseen: no record in 2 s: is a worker running?\n")
 
 
 def test_json_loses_nothing_of_a_record(broker: Broker, topic: str) -> None:

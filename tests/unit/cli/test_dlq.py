@@ -126,7 +126,7 @@ def test_list_counts_and_show_shows_without_drawing_on_the_terminal(letters: Let
     assert r"  trace: \x1b[31m7f" in shown.stdout
     assert f"time          {YEAR_12000_MS} ms" in binary.stdout
     assert "00000000  ff 00 1b 61 " in binary.stdout
-    assert "2 bytes more" in binary.stdout
+    assert "2 more bytes" in binary.stdout
 
 
 def test_each_letter_that_can_be_is_sent_once_as_it_came(letters: Letters) -> None:

@@ -102,7 +102,7 @@ def test_the_drawing_marks_the_differing_bits_of_all_blocks() -> None:
     options = ["--set", "index.blocks=16", "--set", "index.cuts=2"]
     found = explained(ARTICLE, COPY, *options)
     drawing = page(ARTICLE, COPY, *options)
-    assert "Features that weigh most" in drawing
+    assert "Features that contribute most" in drawing
     rows = [line.split() for line in drawing.splitlines() if "·" in line]
     assert [int(row[0]) for row in rows] == list(range(32))
     drawn = "".join(row[3] for row in rows[:16])

@@ -184,12 +184,12 @@ def test_workers_share_memory_and_candidates() -> None:
 def test_plan_for_people_fits_in_90_cells(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--documents", "1000000", "--profile", "classic"]) == ExitCode.OK
     shown = capsys.readouterr().out
-    for said in ("candidates a look-up", "Guaranteed", "3 bits  100.0%"):
+    for said in ("candidates per look-up", "Guaranteed", "3 bits  100.0%"):
         assert said in shown
     lines = [line for line in shown.splitlines() if not line.startswith("Expected")]
     assert max(map(len, lines)) <= 90
     assert main(["plan", "--documents", "1000000", "--workers", "3"]) == ExitCode.OK
-    assert "buckets a worker" in capsys.readouterr().out
+    assert "buckets per worker" in capsys.readouterr().out
 
 
 def test_candidates_of_bands_stay_few() -> None:
