@@ -67,7 +67,7 @@ class SettingField(NamedTuple):
         if value == "" and NoneType in get_args(self.type):
             return None
         if isinstance(value, str) and len(value) > TEXT_LENGTH_MAX:
-            raise ValueError(f"it has {len(value)} characters, {TEXT_LENGTH_MAX} are allowed")
+            raise ValueError(f"it has {len(value)} characters, the limit is {TEXT_LENGTH_MAX}")
         try:
             return msgspec.convert(
                 value, self.type, strict=not isinstance(value, str), dec_hook=_path
@@ -129,7 +129,7 @@ def _expected(info: inspect.Type) -> str:
             text = _expected(inner)
         case inspect.UnionType(types=types):
             parts = [_expected(t) for t in types if not isinstance(t, inspect.NoneType)]
-            text = f"{' or '.join(parts)}, or left out"
+            text = f"{' or '.join(parts)}, or not set"
         case inspect.IntType(ge=low, le=high):
             text = f"a whole number from {low} to {high}"
         case inspect.FloatType(ge=low, le=high):
@@ -173,10 +173,10 @@ _PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
 }
 
 OTHER_VARIABLES: Final[Mapping[str, str]] = {
-    CONFIG_VARIABLE: "The settings file, where there is no --config.",
-    KAFKA_CONFIG_VARIABLE: "The file of Kafka properties, where there is no --kafka-config.",
-    "FIRSTSEEN_REQUIRE_KAFKA": "Tests: 1 fails those that need a real broker without one.",
-    "FIRSTSEEN_REQUIRE_TOOLS": "Checks, tests: 1 fails those that need a tool that is missing.",
+    CONFIG_VARIABLE: "The settings file, if --config is not given.",
+    KAFKA_CONFIG_VARIABLE: "The file of Kafka properties, if --kafka-config is not given.",
+    "FIRSTSEEN_REQUIRE_KAFKA": "Tests: with 1, a test that needs a real broker fails without one.",
+    "FIRSTSEEN_REQUIRE_TOOLS": "Checks, tests: with 1, a check that needs a missing tool fails.",
     "FIRSTSEEN_KAFKA_LIBS": "Tests: the directory with the jars of Apache Kafka.",
 }
 
@@ -345,9 +345,9 @@ def _leaves(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, obj
 
 def _unknown(name: str, known: Iterable[str], removed: Mapping[str, str]) -> str:
     if name in removed:
-        return f"this setting was removed, leave it out: {removed[name]}"
+        return f"this setting was removed, so delete it: {removed[name]}"
     near = get_close_matches(name, list(known), n=1)
-    hint = f"did you mean {near[0]}?" if near else "'firstseen config show' lists all"
+    hint = f"did you mean {near[0]}?" if near else "'firstseen config show' lists all settings"
     return f"there is no such setting; {hint}"
 
 

@@ -104,7 +104,7 @@ def markdown_tables() -> str:
             _markdown(("Setting", "What it is", "Default"), settings),
             "## Profiles",
             _markdown(("Setting", *(f"`{name}`" for name in PROFILES)), profiles),
-            "## Variables that are no settings",
+            "## Other environment variables",
             _markdown(("Variable", "What it is"), variables),
             "## Kafka properties that cannot be overridden",
             _markdown(("Property", "Why"), reserved),
