@@ -163,7 +163,7 @@ class DocumentIndex:
             used |= self._filing_slots
         slot = next((s for s in range(SLOTS_LIMIT) if s not in used and s not in self._counts), -1)
         if slot < 0:
-            raise UsageError(f"an index holds at most {SLOTS_LIMIT} shards at one time")
+            raise UsageError(f"an index holds at most {SLOTS_LIMIT} shards at a time")
         self._live[slot] = True
         self._visible[slot] = visible
         self._counts[slot] = 0
@@ -321,7 +321,7 @@ class DocumentIndex:
 
     def _begin_filing(self, parts: Sequence[KeptSegment], live: Callable[[], LiveRows]) -> Filing:
         if self._filing is not None:
-            raise UsageError("one file is made at a time")
+            raise UsageError("only one segment file can be written at a time")
         for each in parts:
             each.is_in_use = True
         self._filing = Filing(self.scheme, parts, live)

@@ -440,7 +440,7 @@ class Decider:
 
     def appended(self, offset: int) -> None:
         if not self._in_flight:
-            raise ProtocolError(f"{self.term}: no control record was on its way")
+            raise ProtocolError(f"{self.term}: no control record was in flight")
         self._in_flight = False
         if self._began is not None:
             self._last_control = offset

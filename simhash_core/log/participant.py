@@ -546,7 +546,7 @@ class Participant(Generic[Record]):
     def committed(self, ready: ShardReady[Record]) -> None:
         shard = self.shards.get(ready.partition)
         if shard is None or shard.stream.chain != ready.progress.chain:
-            raise ProtocolError(f"shard {ready.partition} was let go while it was committed")
+            raise ProtocolError(f"shard {ready.partition} was dropped during its commit")
         shard.commit(ready.ready, ready.progress)
 
 

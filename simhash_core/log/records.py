@@ -296,7 +296,9 @@ class Horizons:
         """Return the watermark, None before all documents; raises ``ProtocolError``."""
         at = bisect_left(self._offsets, offset)
         if not at:
-            raise ProtocolError(f"the watermark before offset {offset} of the log was forgotten")
+            raise ProtocolError(
+                f"the watermark before offset {offset} of the log is no longer kept"
+            )
         return self._clocks[at - 1]
 
     def forget_before(self, offset: int) -> None:

@@ -43,10 +43,10 @@ class UnreadableVersionError(FirstseenError):
         """``reads``: the newest version that this release reads."""
         self.version = version
         fix = (
-            "It is older than the workers of this index: start their release, or a newer one; "
-            "going back needs a new index"
+            "It is older than the workers of this index: start their release or a newer one. A "
+            "downgrade needs a new index"
             if version > reads
-            else "Upgrade through a release that reads both"
+            else "Upgrade first to a release that reads both"
         )
         super().__init__(
             f"{where} has format version {version}, and this release reads {OLDEST} to {reads}. "

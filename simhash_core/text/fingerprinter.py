@@ -127,7 +127,7 @@ class ShinglePrints:
         for name in ("idf", "user_dictionary", "stop_words"):
             if getattr(profile, name) is not None:
                 raise UsageError(
-                    f"{name} has no effect where fingerprint is shingles, which uses no terms"
+                    f"{name} has no effect with fingerprint=shingles, which uses no terms"
                 )
         self.made_with: Mapping[str, str] = {"fingerprint": IDENTITY}
         self.more: Mapping[str, str] = {}

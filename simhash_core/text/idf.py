@@ -163,8 +163,8 @@ def _opened(data: bytes) -> tuple[IdfHeader, list[str]]:
     version = _FIRST.fullmatch(first)
     if version is None:
         raise UsageError(
-            f"idf model: the file is not a model, it begins with {first!r}: "
-            "make one with 'firstseen idf train'"
+            f"idf model: the file is not a model, it begins with {first!r}: create one with "
+            "'firstseen idf train'"
         )
     if int(version[1]) != FORMAT_VERSION:
         raise UsageError(

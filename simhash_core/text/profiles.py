@@ -109,7 +109,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.fingerprint == OF_SHINGLES and self.verify != WITH_BANDS:
             raise UsageError(
                 f"fingerprint is {OF_SHINGLES}, which needs their sketches; verify is "
-                f"{self.verify}: set verify to {WITH_BANDS}, or take another profile"
+                f"{self.verify}: set verify to {WITH_BANDS}, or choose another profile"
             )
         if self.bands and self.verify != WITH_BANDS:
             raise UsageError(

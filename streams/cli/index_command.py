@@ -67,7 +67,7 @@ def _stats_view(stats: IndexStats) -> list[str]:
         f"index      {stats.application}, {counted(len(stats.shards), 'shard')} here",
         f"documents  {stats.documents:,} ({stats.undecidable:,} matched by exact content only)",
         f"disk       {stats.bytes:,} bytes{each}",
-        f"window     {stats.window or 'none: documents are kept forever'}",
+        f"window     {stats.window or 'none: documents are kept for ever'}",
     ]
     if stats.standbys is not None:
         lines.append(f"standbys   {_standbys_text(stats.standbys)}")

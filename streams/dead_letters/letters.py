@@ -90,7 +90,7 @@ def read_positions(settings: Settings, positions: Iterable[SourcePosition]) -> I
     for position in dict.fromkeys(positions):
         record = read_at(settings, position)
         if record is None:
-            raise UsageError(f"there is no record at {position}: it was deleted or never existed")
+            raise UsageError(f"there is no record at {position}: it was deleted, or never existed")
         yield record
 
 

@@ -215,9 +215,9 @@ class Redeliveries:
             text = done.text(self._topics.dead_letter_topic_id)
             if text is None:
                 raise BrokerRefusedError(
-                    f"partition {partition} of {topic} has been replayed with too many gaps to be "
-                    "remembered. Replay the oldest first: 'firstseen dlq replay --all --limit N' "
-                    f"starts with offset {done.first_missing}"
+                    f"partition {partition} of {topic} has been replayed with more gaps than the "
+                    "group's offsets can store. Replay the oldest first: 'firstseen dlq replay "
+                    f"--all --limit N' starts with offset {done.first_missing}"
                 )
             offsets.append(TopicPartition(topic, partition, done.first_missing, metadata=text))
         return offsets
@@ -244,7 +244,7 @@ class _Acknowledged(Redeliveries):
             self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
             raise BrokerRefusedError(
-                f"{len(records)} records were sent again, but that cannot be remembered "
+                f"{len(records)} records were sent again, but their offsets cannot be stored "
                 f"(group {self.group}): {error.args[0].str()}"
             ) from error
 
@@ -270,7 +270,8 @@ class _Transactional(Redeliveries):
             self._producer.commit(records, offsets, self._consumer.consumer_group_metadata())
         except FencedError as error:
             raise FencedError(
-                "nothing of this batch was sent: another replay of this application id has started"
+                "no record of this batch was sent: another replay with this application id has "
+                "started"
             ) from error
 
     def close(self) -> None:

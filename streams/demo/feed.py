@@ -241,7 +241,7 @@ class Observer:
         for record in records:
             output = received_output(record.value, record.headers)
             if output is None:
-                raise ObserverError(f"{record.position} is no output of the filter")
+                raise ObserverError(f"{record.position} is not an output of the filter")
             self._take(output)
         if records:
             self.last_output_at = time.monotonic()
@@ -253,7 +253,9 @@ class Observer:
         if not becomes_true(
             lambda: self._follower.has_passed(ends), _END_SECONDS, 0, pause=lambda _: self.read()
         ):
-            raise ObserverError(f"the outputs were not read to their ends in {_END_SECONDS} s")
+            raise ObserverError(
+                f"the outputs could not be read to their ends within {_END_SECONDS} s"
+            )
 
     def _take(self, output: ReceivedOutput) -> None:
         counts = self.counts

@@ -164,14 +164,12 @@ def running_demo(request: DemoRequest, view: View) -> Iterator[Demo]:
         if state_dir is None:
             state_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="firstseen-")))
         elif state_dir.exists() and (not state_dir.is_dir() or any(state_dir.iterdir())):
-            raise UsageError(
-                f"{state_dir} is not an empty directory: a demo starts with an empty index"
-            )
+            raise UsageError(f"{state_dir} is not an empty directory: a demo needs an empty one")
         settings, _ = _settings_of(request, _NOWHERE, state_dir)  # checked before anything starts
         source = _StreamSource(request, settings)
         state_dir.mkdir(parents=True, exist_ok=True)
 
-        view.starting("Starting a Kafka broker in a process of its own")
+        view.starting("Starting a Kafka broker in its own process")
         broker = stack.enter_context(EmbeddedBroker())
         settings, options = _settings_of(request, broker.bootstrap_servers, state_dir)
         outputs = _create_topics(broker, settings)
@@ -269,7 +267,7 @@ class Demo:
     def _check(self) -> None:
         self.worker.check()
         if not self._broker.is_running():
-            raise DemoError("the embedded broker has died: see its messages above")
+            raise DemoError("the embedded broker has ended: see its messages above")
 
     def _read_the_rest(self) -> None:
         """Read on after the last expected output, to notice repeated ones."""

@@ -135,9 +135,9 @@ def describe_change(original_text: str, text: str) -> str:
     scope = f" in the first {TEXT_MAX:,} characters" if cut else ""
     old, new = (" ".join(each[:TEXT_MAX].split()) for each in (original_text, text))
     if old == new:
-        return "no change" + scope if cut else "white space only"
+        return "no change" + scope if cut else "only white space"
     if _letters(old) == _letters(new):
-        return "signs, widths, case or white space only" + scope
+        return "only punctuation, widths, case or white space" + scope
     before, after = (_SENTENCE.findall(each) for each in (old, new))
     if sorted(filter(None, map(str.strip, before))) == sorted(filter(None, map(str.strip, after))):
         return "the same sentences in another order" + scope
@@ -293,15 +293,15 @@ def print_summary(console: Console, report: DemoReport) -> None:
     show([_headline(report)], console=console)
     _print_section(console, "", _outputs(report))
     if report.by_kind is not None:
-        _print_section(console, "How well, by kind of record", _kinds(report, report.by_kind))
-    _print_section(console, "Where the worker's time went", _stages(report))
+        _print_section(console, "Results by kind of record", _kinds(report, report.by_kind))
+    _print_section(console, "Time of the worker by step", _stages(report))
 
 
 def print_examples(console: Console, examples: Examples) -> None:
     pairs, refused = examples.pairs(), examples.refused()
     if pairs:
         lines = [line for pair in pairs[:_EXAMPLES] for line in _pair_lines(pair)]
-        _print_section(console, "Pairs, the furthest apart first", lines)
+        _print_section(console, "Pairs, largest distance first", lines)
     if refused:
         rows = [
             (each.where, Text(each.reason, style=DEAD_LETTER_STYLE), each.detail)
@@ -328,16 +328,16 @@ def print_addresses(console: Console, brokers: str, pages: str, state_dir: Path)
         ("follow", f"firstseen consume --broker {brokers}"),
         ("stop", "Ctrl-C"),
     )
-    _print_section(console, "Still up", _pairs(rows))
+    _print_section(console, "Still running", _pairs(rows))
 
 
 def print_next(console: Console) -> None:
     rows = (
-        ("your own file", "firstseen demo --input my.jsonl"),
-        ("", 'one JSON object a line: {"id": "1", "text": "…"}'),
-        ("look around", "firstseen demo --keep-running"),
-        ("no broker at all", "firstseen dedup my.jsonl"),
-        ("your own Kafka", "firstseen topics create --help, then firstseen worker --help"),
+        ("with your own file", "firstseen demo --input my.jsonl"),
+        ("", 'one JSON object per line: {"id": "1", "text": "…"}'),
+        ("keep the broker running", "firstseen demo --keep-running"),
+        ("without a broker", "firstseen dedup my.jsonl"),
+        ("with your own Kafka", "firstseen topics create --help, then firstseen worker --help"),
     )
     _print_section(console, "Next", _pairs(rows))
 
@@ -345,7 +345,7 @@ def print_next(console: Console) -> None:
 def _headline(report: DemoReport) -> Text:
     line = Text.assemble(
         (f"{counted(report.documents, 'record')} in {report.seconds:.1f} s", "bold"),
-        f", {report.documents_per_second:,.0f} a second: ",
+        f", {report.documents_per_second:,.0f} per second: ",
     )
     if report.is_whole:
         line.append("nothing lost, nothing repeated", style="bold green")
@@ -357,13 +357,13 @@ def _headline(report: DemoReport) -> Text:
 def _outputs(report: DemoReport) -> list[Block]:
     near = f"{report.exact_duplicates:,} of the same content, {report.near_duplicates:,} near"
     rows = [
-        ("unique", report.unique, UNIQUE_STYLE, "passed on unchanged"),
-        ("", report.undecidable, UNDECIDABLE_STYLE, "of them too short to compare"),
+        ("unique", report.unique, UNIQUE_STYLE, "output unchanged"),
+        ("", report.undecidable, UNDECIDABLE_STYLE, "of these too short to compare"),
         ("duplicates", report.duplicates, DUPLICATE_STYLE, near),
         ("dead letters", report.dead_letters, DEAD_LETTER_STYLE, _reasons(report)),
     ]
     if report.tombstones:
-        rows.append(("tombstones", report.tombstones, "", "these have no output"))
+        rows.append(("tombstones", report.tombstones, "", "without an output"))
     if report.too_long:
         rows.append(("left out", report.too_long, "red", "too long for the embedded broker"))
     cells = [
@@ -409,7 +409,7 @@ def _kinds(report: DemoReport, by_kind: _ByKind) -> list[Block]:
     ]
     lines: list[Block] = [
         table(rows, "<>>>>>", _INDENT),
-        _note("Found: named as a duplicate of the right article, or of another copy of it."),
+        _note("Found: reported as a duplicate of the correct article, or of another copy of it."),
     ]
     if report.swapped:
         found = f"{report.swapped:,} originals arrived after a copy; “all” counts them as found."
@@ -420,7 +420,7 @@ def _kinds(report: DemoReport, by_kind: _ByKind) -> list[Block]:
 def _stages(report: DemoReport) -> list[Block]:
     times = [
         *((stage.stage, f"{stage.batches:,}", stage.seconds) for stage in report.stages),
-        ("processor time in all", "", report.worker_cpu_seconds),
+        ("CPU time in total", "", report.worker_cpu_seconds),
     ]
     rows = [
         (
@@ -432,8 +432,8 @@ def _stages(report: DemoReport) -> list[Block]:
         )
         for stage, batches, seconds in times
     ]
-    head = _head("stage", "batches", "seconds", "of the run", "µs a record")
-    side_by_side = "Other steps run during a commit, so the sum may exceed the run."
+    head = _head("stage", "batches", "seconds", "of the run", "µs per record")
+    side_by_side = "Other steps run during a commit, so the sum may exceed the time of the run."
     return [table((head, *rows), "<>>>>", _INDENT), _note(side_by_side)]
 
 
@@ -479,7 +479,7 @@ def demo_page(report: DemoReport, examples: Examples) -> str:
 def _tiles(report: DemoReport) -> list[tuple[str, str, str]]:
     near = f"{report.near_duplicates:,}", f"{report.near_duplicates / max(1, report.documents):.1%}"
     return [
-        ("Records", f"{report.documents:,}", f"{report.documents_per_second:,.0f} a second"),
+        ("Records", f"{report.documents:,}", f"{report.documents_per_second:,.0f} per second"),
         ("Unique", f"{report.unique:,}", f"{report.unique / max(1, report.documents):.1%}"),
         ("Near duplicates", *near),
         ("Exact duplicates", f"{report.exact_duplicates:,}", "of the same content"),

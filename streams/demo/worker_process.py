@@ -81,7 +81,7 @@ class WorkerProcess:
         """Raise ``WorkerProcessError`` if the worker has ended."""
         code = None if self._process is None else self._process.poll()
         if code is not None:
-            raise WorkerProcessError(f"the worker has ended with code {code}; {self._tail()}")
+            raise WorkerProcessError(f"the worker ended with code {code}; {self._tail()}")
 
     def metrics(self) -> str:
         """Return the worker's metrics in the text format, or raise ``WorkerProcessError``."""
@@ -107,7 +107,10 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(_KILL_SECONDS)
-            return f"the worker had to be killed {_STOP_SECONDS:g} s after SIGTERM; {self._tail()}"
+            return (
+                f"the worker did not end within {_STOP_SECONDS:g} s after SIGTERM and was killed; "
+                f"{self._tail()}"
+            )
         finally:
             process.stdin.close()
         if code != ExitCode.OK:
@@ -136,7 +139,7 @@ class WorkerProcess:
         with self.log.open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
             lines = log.read().decode(errors="replace").splitlines()[-_TAIL_LINES:]
-        return "the end of its log:\n  " + "\n  ".join(lines or ["(nothing)"])
+        return "last lines of its log:\n  " + "\n  ".join(lines or ["(nothing)"])
 
 
 def _free_port() -> int:

@@ -150,13 +150,13 @@ def checked_id(document_id: str, where: str) -> str:
     if not is_encodable(document_id):  # dropping lone surrogates could make two ids equal
         raise UnreadableError(
             RejectionReason.WRONG_TYPE,
-            f"{where} holds half of a surrogate pair: an id must be valid Unicode",
+            f"{where} has an unpaired surrogate: an id must be valid Unicode",
         )
     size = len(document_id.encode())
     if size > ID_BYTES_MAX:
         raise UnreadableError(
             RejectionReason.ID_TOO_LONG,
-            f"{where} has {size} bytes, an id may have {ID_BYTES_MAX}: send a digest as the id",
+            f"{where} has {size} bytes, the limit is {ID_BYTES_MAX}: send a digest as the id",
         )
     return document_id
 

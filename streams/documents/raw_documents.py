@@ -139,7 +139,7 @@ class DocumentReader:
         if text is None:
             raise UnreadableError(
                 RejectionReason.MISSING_TEXT,
-                f'no field "{self._text.name}", or null in it: '
+                f'no field "{self._text.name}", or its value is null: '
                 "send one, or set fields.text to the field that holds the text",
             )
         has_more = not self._optional.isdisjoint(fields)  # most documents have no other field
@@ -166,8 +166,8 @@ class DocumentReader:
         if document_id is None:
             raise UnreadableError(
                 RejectionReason.NULL_VALUE,
-                "null value, and no key that could be a document's id: "
-                "to delete a document, send its id as the key; else send a value",
+                "null value, and no key that could be a document's id: to delete a document, "
+                "send its id as the key; otherwise send a value",
             )
         return Tombstone(source, record, document_id)
 
@@ -205,7 +205,7 @@ class DocumentReader:
             kept = msgspec.structs.replace(kept, value=first or None)
             if len(first) < len(record.value):
                 cut.append(f"value cut to its first {len(first)} of {len(record.value)} bytes")
-        here = f"{', '.join(cut)}; the whole record is at {source}" if cut else "kept whole"
+        here = f"{', '.join(cut)}; the whole record is at {source}" if cut else "complete"
         return Rejection(
             source,
             kept,

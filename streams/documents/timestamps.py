@@ -72,7 +72,7 @@ def parse_rfc3339(text: str) -> int:
     try:
         days = date(int(year), int(month), int(day)).toordinal() - _EPOCH_DAY
     except ValueError:
-        raise TimestampError("not a day of the calendar") from None
+        raise TimestampError("not a valid date") from None
     clock = (int(hour), int(minute), int(second))
     offset = (int(off_hour or 0), int(off_minute or 0))
     if (

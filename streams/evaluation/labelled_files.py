@@ -53,10 +53,11 @@ def read_documents(file: str, settings: Settings) -> LabelledDocuments:
     line_of: dict[str, int] = {}
     for line, document in _documents(file, settings):
         if document.id == str(document.source):
-            _refuse(file, line, f'it has no "{settings.fields.id}": pairs name documents by it')
+            why = f'it has no "{settings.fields.id}", by which the pairs name documents'
+            _refuse(file, line, why)
         if document.id in line_of:
             first = line_of[document.id] + 1
-            _refuse(file, line, f"the id {document.id!r} is that of line {first} as well")
+            _refuse(file, line, f"the id {document.id!r} is also that of line {first}")
         assert line.content is not None
         try:
             content = decode_json(line.content)
@@ -115,7 +116,7 @@ def _documents(file: str, settings: Settings) -> Iterator[tuple[Line, Document]]
 
 def _fields(file: str, line: Line) -> list[str]:
     if line.content is None:
-        _refuse(file, line, f"it has {line.size} bytes, {PAIR_LINE_BYTES_MAX} are allowed")
+        _refuse(file, line, f"it has {line.size} bytes, the limit is {PAIR_LINE_BYTES_MAX}")
     try:
         text = decode_text(line.content)
     except UnreadableError as error:
@@ -144,7 +145,11 @@ def _pair(
             _refuse(file, line, f"{column} is {id_!r}: no document has this id")
         ends.append(numbers[id_])
     if ends[0] == ends[1]:
-        _refuse(file, line, f"both ids are {fields[columns['id1']]!r}: a pair has two documents")
+        _refuse(
+            file,
+            line,
+            f"both ids are {fields[columns['id1']]!r}: a pair needs two different documents",
+        )
     label = fields[columns["label"]].strip()
     if label not in map(str, LABELS):
         _refuse(file, line, f"the label is {label!r}: it must be 1, 0 or -1 (do not score)")

@@ -156,14 +156,14 @@ def report_page(
         CaseGroup(
             "Worst misses",
             "miss",
-            "Labelled positives with two different originals, the most similar first.",
+            "Labelled positives with two different originals, most similar first.",
             len(misses),
             cases[:kept],
         ),
         CaseGroup(
             "Worst false joins",
             "join",
-            "Duplicates that differ from the original that they name, the least similar first.",
+            "Duplicates that differ from their original, least similar first.",
             len(false_joins),
             cases[kept:],
         ),
@@ -192,7 +192,7 @@ def _misses(evaluated: Evaluated) -> list[_Wrong]:
         if pair.label != POSITIVE or joined(originals, pair):
             continue
         if is_duplicate(originals, pair.second):
-            why = f"the second was called a duplicate of {ids[originals[pair.second]]} instead"
+            why = f"the second was reported as a duplicate of {ids[originals[pair.second]]} instead"
         elif is_duplicate(originals, pair.first):
             why = f"the first is a duplicate of {ids[originals[pair.first]]}; the second is unique"
         else:
@@ -220,7 +220,7 @@ def _false_joins(evaluated: Evaluated) -> list[_Wrong]:
         if label is None and one is not None and other is not None and one != other:
             reasons.append("of different groups")
         if jaccard < FALSE_DUPLICATE_BELOW and label in (None, NEGATIVE):
-            reasons.append("less than half is shared")
+            reasons.append("they share less than half")
         if reasons:
             wrong.append(_Wrong(original, duplicate, jaccard, ", ".join(reasons)))
     return sorted(wrong, key=lambda case: (case.jaccard or 0.0, case.first, case.second))
@@ -259,8 +259,8 @@ def _tiles(quality: Quality) -> list[tuple[str, str, str]]:
     return [
         ("Recall", _percent(quality.recall), f"of {quality.positives:,} labelled positives"),
         ("Precision", _percent(quality.precision), f"of {quality.joined_pairs:,} joined pairs"),
-        ("F1", _percent(quality.f1), "of these two"),
-        ("Caught", _percent(quality.caught), "later documents called duplicates"),
+        ("F1", _percent(quality.f1), "of recall and precision"),
+        ("Caught", _percent(quality.caught), "later documents reported as duplicates"),
         (
             "False duplicates",
             _percent(quality.false_duplicates),
@@ -268,7 +268,7 @@ def _tiles(quality: Quality) -> list[tuple[str, str, str]]:
         ),
         ("Uniques", f"{quality.uniques:,}", f"of {quality.documents:,} documents"),
         ("Undecidable", f"{quality.undecidable:,}", "too short to compare"),
-        ("Speed", f"{quality.documents_per_second:,.0f}", "documents a second"),
+        ("Speed", f"{quality.documents_per_second:,.0f}", "documents per second"),
     ]
 
 
@@ -290,16 +290,15 @@ def _distance_figure(distances: PairDistances, in_force: int, of_bits: int) -> _
     chart = Chart(
         "distances",
         "Distances of labelled pairs",
-        f"Share of pairs by distance in bits. Pairs up to {in_force} bits apart are "
-        "candidates for being near.",
+        f"Share of pairs by distance in bits. Pairs up to {in_force} bits apart can be near.",
         f"distance in bits, of {of_bits}",
         "share of pairs",
     )
     picture = histogram(chart, labels, series, (in_force + 1) / width)
     return _Figure(
         "Distances",
-        "Compared directly, pair by pair. The broken line is the distance in force, "
-        f"{in_force}: beyond it nothing is called a duplicate.",
+        f"Compared directly, pair by pair. The dashed line is the distance in use, {in_force}: "
+        "pairs beyond it are not near duplicates.",
         legend(series) + picture,
         ["distance", *(row.name for row in series)],
         [
@@ -352,15 +351,15 @@ def _curve(
         for value in [value or 0.0]
     )
     description = (
-        f"Recall, precision and F1 over the threshold, from {xs[0]:g} to {xs[-1]:g}; in force is "
-        f"{mark:g}. F1 is highest at {best[1]:g}, {best[0]:.1%}."
+        f"Recall, precision and F1 over the threshold, from {xs[0]:g} to {xs[-1]:g}; {mark:g} is "
+        f"in use. F1 is highest at {best[1]:g}, {best[0]:.1%}."
     )
     picture = lines(Chart(key, title, description, x, ""), xs, series, mark)
     rows = [
-        [f"{left:g}{' (in force)' if left == mark else ''}", *map(_percent, _figures_of(point))]
+        [f"{left:g}{' (in use)' if left == mark else ''}", *map(_percent, _figures_of(point))]
         for left, point in zip(xs, points, strict=True)
     ]
-    note = f"In force: {mark:g}, the broken line. F1 is highest at {best[1]:g}."
+    note = f"In use: {mark:g}, the dashed line. F1 is highest at {best[1]:g}."
     head = ["threshold", "recall", "precision", "F1", "caught", "false duplicates"]
     return _Figure(title, note, legend(series) + picture, head, rows)
 
@@ -386,8 +385,8 @@ def _band_figures(quality: Quality) -> list[_Figure]:
         "bands", "Recall by Jaccard band", "; ".join(known), "Jaccard of the pair", "recall"
     )
     drawn = _Figure(
-        "Recall by likeness",
-        "Labelled positives that are joined, by the Jaccard that the file of pairs gives.",
+        "Recall by similarity",
+        "Labelled positives that are joined, by the Jaccard similarity in the file of pairs.",
         bars(chart, labels, row),
         ["Jaccard", "pairs", "recall"],
         [

@@ -103,8 +103,8 @@ def _check_column(file: str, columns: list[str], column: str) -> None:
     if column not in columns and column.partition(".")[0] not in columns:
         listed = ", ".join(map(repr, columns)) or "none"
         raise UsageError(
-            f"{file} has no column {column!r}, its columns are {listed}: name the one with the "
-            "text by --set fields.text=COLUMN"
+            f"{file} has no column {column!r}, its columns are {listed}: name the column with the "
+            "text: --set fields.text=COLUMN"
         )
 
 
@@ -323,8 +323,8 @@ def _texts_in(folder: Path) -> list[Path]:
     for file in files:
         if unpacked_name(file.name).endswith(_LINE_SUFFIXES):
             raise UsageError(
-                f"{file} has a document a line, and in a folder each file is one document: "
-                "name such files themselves, not their folder"
+                f"{file} has one document per line, but in a folder each file is one document: "
+                "name such files, not their folder"
             )
     return files
 

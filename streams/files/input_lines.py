@@ -42,7 +42,7 @@ def readable(shown: str | Path) -> Iterator[None]:
     try:
         yield
     except DAMAGED_ERRORS as error:
-        raise UsageError(f"cannot read {shown}: the packed data is damaged ({error})") from None
+        raise UsageError(f"cannot read {shown}: the compressed data is damaged ({error})") from None
     except OSError as error:
         raise UsageError(f"cannot read {shown}: {error.strerror or error}") from None
 
@@ -219,7 +219,7 @@ class InputLines(LineSource):
         try:
             yield
         except DAMAGED_ERRORS as error:
-            raise self._broken(f"the packed data is damaged or truncated ({error})") from None
+            raise self._broken(f"the compressed data is damaged or truncated ({error})") from None
         except OSError as error:
             raise self._broken(error.strerror or str(error)) from None
 

@@ -94,5 +94,5 @@ def find_documents(
                 return documents
     raise UsageError(
         f"no document {', '.join(map(repr, sorted(missing)))} among the {looked_at:,} of "
-        f"{', '.join(files)}: is its id in another field (--set fields.id=…)?"
+        f"{', '.join(files)}: is the id in another field (--set fields.id=…)?"
     )

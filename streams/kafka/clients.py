@@ -294,7 +294,7 @@ await_ends = _ENDS.await_all
 
 def _log_late(name: str, seconds: float) -> None:
     logger.warning(
-        "the Kafka client has not ended within %g s, and is left to a thread of its own: %s",
+        "the Kafka client did not close within %g s; a separate thread waits for it: %s",
         seconds,
         name,
     )

@@ -45,7 +45,7 @@ _TLS: Final = (
     "the broker and this client do not agree on TLS: compare protocols and certificates of both"
 )
 _WANTS_MORE: Final = (
-    "the broker closed the connection. If it answers others, it needs another "
+    "the broker closed the connection. If it answers other clients, set another "
     "kafka.security.protocol than {protocol}: {others}"
 )
 

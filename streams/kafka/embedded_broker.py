@@ -256,7 +256,9 @@ class EmbeddedBroker:
             remaining = deadline - time.monotonic()
             ready, _, _ = select.select([process.stdout], [], [], max(remaining, 0.0))
             if not ready:
-                raise EmbeddedBrokerError(f"the embedded broker was silent for {seconds_max} s")
+                raise EmbeddedBrokerError(
+                    f"the embedded broker did not answer within {seconds_max} s"
+                )
             # Each request gets exactly one line, so no later line can be lost here.
             chunk = process.stdout.read(_LINE_BYTES_MAX)
             if not chunk:
@@ -273,7 +275,7 @@ def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
         code = process.wait(_STOP_SECONDS_MAX)
     except subprocess.TimeoutExpired:
         return "the embedded broker closed its output but is still running"
-    return f"the embedded broker has died with code {code}: see its messages on standard error"
+    return f"the embedded broker ended with code {code}: see its messages on standard error"
 
 
 def _topic_wanted(line: bytes) -> tuple[str, int]:

@@ -84,8 +84,8 @@ class ReaderThread(ABC, Generic[Item]):
             return await again(self._calls.ask, lambda: self._offset_range(partition))
         except KafkaException as error:
             raise UnansweredError(
-                f"the broker does not report within {seconds:g} s where {self._topic}/{partition} "
-                f"begins and ends: {error.args[0].str()}"
+                f"the broker did not return the start and the end of {self._topic}/{partition} "
+                f"within {seconds:g} s: {error.args[0].str()}"
             ) from error
         except asyncio.CancelledError:
             if not self._closing:

@@ -56,10 +56,10 @@ class RecordTooLargeError(DeliveryError):
         made_of = ", ".join(map(str, record.about[:_NAMED])) or "an internal record"
         more = len(record.about) - _NAMED
         super().__init__(
-            f"{record.topic} refuses a record of {record.size} bytes ({made_of}"
-            f"{f' and {more} more' if more > 0 else ''}): its max.message.bytes was lowered. "
-            "'firstseen topics check' says what it must be; raise it and start again: nothing is "
-            "lost"
+            f"{record.topic} refuses a record of {record.size} bytes "
+            f"({made_of}{f' and {more} more' if more > 0 else ''}): its max.message.bytes was "
+            "lowered. 'firstseen topics check' shows the required value. Raise it and start "
+            "again; nothing is lost"
         )
 
 
@@ -392,7 +392,7 @@ class Appender:
         self._closing = True
         await joined(self._thread, seconds)
         for future in list(self._waiting):
-            _resolve(future, AppendUnknownError("the worker ends before the broker answers"))
+            _resolve(future, AppendUnknownError("the worker stopped before the broker answered"))
 
     def append(self, topic: str, value: bytes) -> asyncio.Future[int]:
         assert self._loop is not None

@@ -455,8 +455,8 @@ class RawConsumer:
             time.sleep(_REVOKE_POLL_SECONDS)
             if time.monotonic() > deadline:
                 logger.warning(
-                    "gave up partitions %s before all records in flight were committed, which took "
-                    "longer than %g s. The next owner repeats them",
+                    "released partitions %s before all records in flight were committed, because "
+                    "that took longer than %g s. The next owner processes them again",
                     sorted(partitions),
                     self._revoke_seconds,
                 )

@@ -99,7 +99,7 @@ class TopicFollower:
             return retrying(_ANSWER_SECONDS, _RETRY_SECONDS)(self._ends)
         except KafkaException as error:
             raise BrokerUnavailableError(
-                f"the Kafka broker does not say where topics end: {error.args[0].str()}"
+                f"the Kafka broker does not return the ends of topics: {error.args[0].str()}"
             ) from error
 
     def _ends(self) -> dict[TopicPartition, int]:

@@ -139,10 +139,10 @@ def check_files(directory: Path, checkpoint: Checkpoint, report: Report) -> None
             raise CheckpointError(f"{path / each.name} is missing")
         if present != each:
             raise CheckpointError(
-                f"{path / each.name} is damaged: digest {present.digest}, and it was {each.digest}"
+                f"{path / each.name} is damaged: digest {present.digest}, expected {each.digest}"
             )
     if there:
-        raise CheckpointError(f"{path / min(there)} was not there when the checkpoint was made")
+        raise CheckpointError(f"{path / min(there)} is not in the list of the checkpoint's files")
 
 
 def restore_checkpoint(

@@ -142,7 +142,7 @@ def _without_standby(
         members = None if latest is None else latest.standbys_of(partition)
         if members is None:
             since = versions.STANDBYS_SINCE
-            raise FirstseenError(f"the log names open standbys from format version {since} on")
+            raise FirstseenError(f"the log has open standbys only from format version {since} on")
         if members.isdisjoint(running):
             found.append(partition)
     return found

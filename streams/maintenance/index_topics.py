@@ -54,7 +54,7 @@ def refuse_running_workers(admin: AdminClient, settings: Settings) -> None:
     if members:
         raise WorkersRunError(
             f"the group {group} has {len(members)} member(s), such as {min(members)}: stop the "
-            "workers of this index first. (One that was killed stays a member for "
+            "workers of this index first. (A killed worker stays a member for "
             "session_timeout_seconds.)"
         )
 
@@ -127,8 +127,8 @@ class ExclusiveMember:
     def _disturbed(self) -> WorkersRunError:
         return WorkersRunError(
             f"this command does not own all {len(self._wanted)} partitions of {self._topic}: a "
-            f"worker of this index was started meanwhile. Nothing was changed. Stop the worker "
-            f"and repeat the command"
+            "worker of this index has started since. Nothing was changed. Stop the worker and "
+            "repeat the command"
         )
 
 
@@ -262,9 +262,9 @@ def read_log(settings: Settings, identity: str, shards: list[ShardHead]) -> LogS
     if needed < start or first.position > end:
         raise LogCutError(
             f"the shards need the log {settings.topics.log} from offset {needed} to "
-            f"{first.position} at least, but it has {start} to {end - 1}: it was truncated, or "
-            f"deleted and created again. 'firstseen index new-log' starts a new log from the "
-            f"state of the shards"
+            f"{first.position} or more, but it has {start} to {end - 1}: it was truncated, or "
+            "deleted and created again. 'firstseen index new-log' starts a new log from the "
+            "state of the shards"
         )
     replica = Replica(first.position, first.control)
     codec = LogCodec(identity)
@@ -304,7 +304,7 @@ def index_topics(admin: AdminClient, settings: Settings, *, changes: bool) -> In
         if not can_administer(admin):
             raise TopicsError(
                 "this broker has no transactions (librdkafka's in-process broker has none), and "
-                "without them an index is changed by its workers alone"
+                "without them only workers can change an index"
             )
         grow_changelog(admin, settings)
         refuse_running_workers(admin, settings)

@@ -176,7 +176,7 @@ class IndexTransaction:
             return not unsent
 
         if not becomes_true(is_flushed, _TRANSACTION_MS / 1000, 0):
-            raise IndexChangeError("the broker does not acknowledge what was sent")
+            raise IndexChangeError("the broker does not acknowledge the records that were sent")
 
     def _check(self) -> None:
         if self._failure is not None:
@@ -188,6 +188,6 @@ class IndexTransaction:
     def _failed(self, what: str, error: KafkaException) -> IndexChangeError:
         reason: KafkaError = error.args[0]
         return IndexChangeError(
-            f"cannot {what}: {reason.str()}. The index is as it was. (Does the broker have "
+            f"cannot {what}: {reason.str()}. The index is unchanged. (Does the broker have "
             "transactions, and is transaction.max.timeout.ms 15 minutes, as by default?)"
         )

@@ -238,8 +238,8 @@ class FileSource:
             )
         if differing:
             self._announce(
-                f"the export {self._file} was made with other blocks or thresholds; from now on "
-                f"those of this index apply to its entries ({'; '.join(map(str, differing))})"
+                f"the export {self._file} was made with other blocks or thresholds; those of this "
+                f"index now apply to its entries ({'; '.join(map(str, differing))})"
             )
 
     def _of_prints(self, ahead: Sequence[Line], opened: InputLines) -> Iterator[LoadedRun]:
@@ -384,9 +384,9 @@ class Loading:
         refuse_other_index(self._topics.shards, identity, settings)
         if not (adds or self._topics.is_empty):
             raise IndexNotEmptyError(
-                f"the index of application {settings.application_id!r} is not empty: --add adds to "
-                "it, 'firstseen index drop --everything' empties it, and --application-id begins "
-                "another"
+                f"the index of application {settings.application_id!r} is not empty: --add adds "
+                "to it, 'firstseen index drop --everything' empties it, and --application-id "
+                "starts another"
             )
         self._begins = self._begin_offsets(begin)
 
@@ -411,7 +411,7 @@ class Loading:
                 committed = member.committed()  # from here on no worker has an open transaction
                 shards = shard_heads(self._settings, range(partitions))
                 if self._topics.is_empty and not all(each.is_empty for each in shards):
-                    raise IndexNotEmptyError("a worker has started on this index meanwhile")
+                    raise IndexNotEmptyError("a worker of this index has started since")
                 log = read_log(self._settings, self._identity, shards)
                 heads = self._heads(shards, log)
                 with (

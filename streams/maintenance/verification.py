@@ -80,8 +80,8 @@ _EITHER: Final = (
     "not: keep the store, and see 'HungTransaction' in docs/operations.md. Otherwise: " + _RESTORE
 )
 _LOST: Final = (
-    "The changelog itself is damaged: keep the store on disk, and load an export of it into a "
-    "new index ('firstseen index export', 'firstseen index load')"
+    "The changelog itself is damaged: keep the store on disk, export it, and load the export "
+    "into a new index ('firstseen index export', 'firstseen index load')"
 )
 
 
@@ -196,7 +196,7 @@ def _differences(view: ShardView, stored: Entries, logged: ChangelogContent) -> 
             more = len(sequences) - _NAMED
             yield Finding("disk", partition, f"{more:,} more entries: each {kind}", advice)
     if len(stored.sequences) != len(view.store):
-        what = f"{len(stored.sequences):,} entries, but its counter says {len(view.store):,}"
+        what = f"{len(stored.sequences):,} entries, but its counter is {len(view.store):,}"
         yield Finding("disk", partition, what, _RESTORE)
 
 
@@ -239,11 +239,11 @@ def _joined(parts: Sequence[Entries]) -> Entries:
 
 
 def _short(error: FirstseenError) -> str:
-    return str(error).split(". Stop what uses it")[0].rstrip(".")
+    return str(error).split(". Stop the process that uses it")[0].rstrip(".")
 
 
 _REBUILD: Final = (
-    "Stop the worker and start it again: it makes the file again from the rows of the store"
+    "Stop the worker and start it again: it rebuilds the file from the rows of the store"
 )
 _NEW_LOG: Final = "Stop the workers and run 'firstseen index new-log'"
 

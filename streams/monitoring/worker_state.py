@@ -62,12 +62,12 @@ class Waits(NamedTuple):
                 for shard, worker in sorted(shards.items())[:_NAMED_SHARDS]
             )
             more = len(shards) - _NAMED_SHARDS
-            return f"{named}{f' and {more} more' if more > 0 else ''} to report"
+            return f"the reports of {named}{f' and {more} more' if more > 0 else ''}"
         if leader is not None:
-            return f"the verdict of worker {_in_group(leader)}, which leads"
+            return f"the verdict of the leader, worker {_in_group(leader)}"
         if LEADING_SHARD in opening:
             return f"a leader: shard {LEADING_SHARD} is being opened here"
-        return f"a leader: the owner of shard {LEADING_SHARD} does not lead yet"
+        return f"a leader: the owner of shard {LEADING_SHARD} is not the leader yet"
 
 
 _NAMED_SHARDS: Final = 5
@@ -76,7 +76,7 @@ _NAMED_SHARDS: Final = 5
 def _holder(shard: int, worker: str | None, opening: Container[int]) -> str:
     if shard in opening:
         return "being opened here"
-    return "no worker known" if worker is None else f"last of worker {_in_group(worker)}"
+    return "owner unknown" if worker is None else f"last owned by worker {_in_group(worker)}"
 
 
 def _in_group(worker: str) -> str:

@@ -81,8 +81,8 @@ class TransactionWatch:
             if now - since >= SAID_AFTER_SECONDS and partition not in self._said:
                 self._said[partition] = offset
                 logger.warning(
-                    "%s; it was first seen %.0f s ago. It ends with the transaction.timeout.ms of "
-                    "its producer. If not: %s",
+                    "%s; it was first seen %.0f s ago. The broker ends it after the "
+                    "transaction.timeout.ms of its producer. If it does not: %s",
                     is_open[partition],
                     now - since,
                     HUNG_ADVICE,
@@ -313,7 +313,7 @@ class WorkerWatch:
             self._wait = None
         if self._wait_logged and seconds < self._detector.limit_seconds:
             self._wait_logged = False
-            logger.warning("documents wait for no other worker any more")
+            logger.warning("documents no longer wait for other workers")
         if whom is None or seconds < self._quiet.limit_seconds:
             self._health.waits(None)
             return
@@ -323,7 +323,7 @@ class WorkerWatch:
         )
         if seconds >= self._detector.limit_seconds and not self._wait_logged:
             self._wait_logged = True
-            logger.warning("this worker is well, but documents wait for %s", whom)
+            logger.warning("this worker is healthy, but documents wait for %s", whom)
 
     def _lags(self) -> _Lags:
         # Read positions first, then ends: a position may be old, but an end must not.
@@ -382,7 +382,7 @@ class WorkerWatch:
     def _note_failure(self, error: Exception) -> None:
         if repr(error) not in self._failures and len(self._failures) < _FAILURES_LIMIT:
             self._failures.add(repr(error))
-            logger.error("the watch of this worker failed, and continues", exc_info=error)
+            logger.error("a check of this worker failed; the next one follows", exc_info=error)
 
     def _note_broker(self, *, up: bool, why: str = "") -> None:
         if up and self._broker_up is False:
@@ -390,7 +390,7 @@ class WorkerWatch:
         elif not up and self._broker_up is not False:
             logger.warning(
                 "the broker does not answer (%s): lag keeps its last known value; this worker "
-                "waits for the broker, and stays alive",
+                "waits for the broker and stays healthy",
                 why,
             )
         self._broker_up = up

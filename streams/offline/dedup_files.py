@@ -182,7 +182,7 @@ def output_paths(files: Sequence[str], chosen: Mapping[Kind, str | None]) -> dic
             raise UsageError(f"{FLAGS[kind]} is {path}, a directory: name a file")
         if not path.parent.is_dir():
             raise UsageError(
-                f"{FLAGS[kind]} is {path}: there is no directory {path.parent}; make it first"
+                f"{FLAGS[kind]} is {path}: there is no directory {path.parent}; create it first"
             )
         if path.is_file() and any(file != STANDARD_INPUT and path.samefile(file) for file in files):
             raise UsageError(f"{FLAGS[kind]} is {path}, an input itself: name another file")
@@ -212,10 +212,10 @@ def check_new(paths: Mapping[Kind, Path], previous: RunProgress | None = None) -
             continue
         if previous is not None and previous.outputs[kind].path == path:
             raise UsageError(
-                f"{FLAGS[kind]} is {path}, which run {previous.run} of this state has written, of "
-                f"{', '.join(previous.inputs)}, {previous.all_lines} lines. A new run counts "
-                f"each document as a new arrival: name other files, or use --force to overwrite "
-                f"these"
+                f"{FLAGS[kind]} is {path}, which run {previous.run} of this state has written, "
+                f"from {', '.join(previous.inputs)}, {previous.all_lines} lines. A new run treats "
+                "each document as a new arrival: name other files, or use --force to overwrite "
+                "these"
             )
         raise UsageError(f"{FLAGS[kind]} is {path}, which exists: use --force to overwrite it")
 
@@ -323,7 +323,7 @@ def skip_done(inputs: DedupInputs, run: RunProgress) -> None:
     """Skip the lines that a run has done; raise ``InterruptedRunError`` if they changed."""
     if not inputs.skip_to(run.file, run.lines, run.digest):
         raise InterruptedRunError(
-            f"{run.inputs[run.file]} has changed: its first {run.lines} lines are not those that "
-            f"run {run.run} of this state has read. Restore them, or discard the run with "
-            f"--abandon."
+            f"{run.inputs[run.file]} has changed: its first {run.lines} lines differ from those "
+            f"that run {run.run} of this state has read. Restore them, or discard the run with "
+            "--abandon."
         )

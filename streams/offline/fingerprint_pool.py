@@ -137,7 +137,7 @@ def _through_pool(
             yield oldest, future.result()
     except BrokenProcessPool:
         raise WorkerLostError(
-            "a process that makes fingerprints has ended (out of memory?): try fewer --jobs"
+            "a fingerprint process has ended (out of memory?): try fewer --jobs"
         ) from None
 
 

@@ -135,5 +135,7 @@ def header_text(data: bytes) -> str:
         f"others count as {header.unknown:g}"
     )
     if header.undercount:
-        shown += f"; counts may be up to {header.undercount:,} too low, as --terms bounds memory"
+        shown += (
+            f"; counts may be up to {header.undercount:,} too low, because --terms limits memory"
+        )
     return shown

@@ -220,7 +220,7 @@ def _advice(scheme: BlockScheme, documents: int) -> str:
     if not scheme.guaranteed:
         return "use bands only: index.blocks = 0, index.bands = 12"
     return (
-        f"{scheme.block_bits} bits a block are too few for {documents:,} documents: use the "
+        f"blocks of {scheme.block_bits} bits are too small for {documents:,} documents: use the "
         "profile wide, or more workers"
     )
 

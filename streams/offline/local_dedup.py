@@ -128,7 +128,7 @@ _SENDER: Final = "dedup"
 _HINTS: Final[Mapping[str, str]] = {
     RejectionReason.MISSING_TEXT: ": name the field of the text with --set fields.text=NAME",
     RejectionReason.WRONG_TYPE: ": name the field of the text with --set fields.text=NAME",
-    RejectionReason.NOT_JSON: ": lines of plain text are read with --set fields.format=text",
+    RejectionReason.NOT_JSON: ": to read lines of plain text, use --set fields.format=text",
 }
 
 _encode = msgspec.json.Encoder().encode
@@ -336,7 +336,7 @@ def launched(
     if request.state is None:
         if request.abandon:
             raise UsageError(
-                "--abandon discards an interrupted run of a state: name it with --state"
+                "--abandon discards an interrupted run in a state: name the state with --state"
             )
         if not request.force:
             check_new(paths)

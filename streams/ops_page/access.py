@@ -61,8 +61,8 @@ class Access:
             return Refusal(
                 HTTPStatus.MISDIRECTED_REQUEST,
                 "wrong_host",
-                "without a token this address works only under a name of the loopback: use "
-                "127.0.0.1 or localhost, or set web.token_file",
+                "without a token, only the names 127.0.0.1 and localhost are allowed: use one of "
+                "them, or set web.token_file",
             )
         return None
 
@@ -83,8 +83,8 @@ _NO_TOKEN: Final = Refusal(
 _NOT_SERVED: Final = Refusal(
     HTTPStatus.FORBIDDEN,
     "no_token_set",
-    "this worker does not listen on the loopback and has no token, so it serves only its "
-    "monitoring: set web.token_file (or web.token)",
+    "this worker listens beyond the loopback and has no token, so it serves only its monitoring "
+    "paths: set web.token_file (or web.token)",
 )
 
 
@@ -93,7 +93,7 @@ def token_of(web: WebSettings) -> str | None:
     path = web.token_file
     if path is None:
         return web.token
-    message = "it must contain nothing but 16 to 256 visible ASCII characters"
+    message = "it must have 16 to 256 visible ASCII characters and nothing else"
     try:
         content = bounded_bytes(Path(path).expanduser(), _FILE_BYTES)
         token = content.strip().decode("ascii", "replace")

@@ -303,6 +303,6 @@ def _missing(original: Document | None, document: Document | None) -> str | None
         case _:
             return None
     return (
-        f"{which} held by this worker: it keeps those that it put out lately, as far as "
-        "web.recent_bytes allows. The source position says where the record is"
+        f"{which} held by this worker: it keeps only the texts of its latest outputs, within "
+        "web.recent_bytes. The source position shows where the record is"
     )

@@ -85,7 +85,7 @@ async function ask(path, options = {}) {
   const body = await answer.json().catch(() => null);
   if (answer.ok && body !== null) return body;
   const message = body?.error?.message ?? `the worker answered ${answer.status}`;
-  if (answer.status === 401) showAccess(token ? "This is not the token." : "");
+  if (answer.status === 401) showAccess(token ? "This token is wrong." : "");
   throw new Trouble(message, answer.status);
 }
 
@@ -139,7 +139,7 @@ function drawStale(message) {
   document.body.classList.toggle("stale", Boolean(message && answeredAt));
   note.hidden = !(message && answeredAt);
   if (note.hidden) return;
-  const said = `No answer from this worker. All figures below are old: they are from ${clock.format(answeredAt)}.`;
+  const said = `No answer from this worker. All figures below are old, from ${clock.format(answeredAt)}.`;
   if (note.textContent !== said) note.textContent = said;
 }
 
@@ -211,7 +211,7 @@ function workerRow(worker) {
     cell("", workerName(worker), true),
     cell("host", worker.host || "–", true),
     cell("partitions", partitions.length ? partitions.join(" ") : "none"),
-    cell("put out", figure(totalOf(documents ?? {}))),
+    cell("outputs", figure(totalOf(documents ?? {}))),
     cell("duplicates", documents ? shareOf(documents) : "–"),
     cell("dead letters", figure(documents?.dead_letter ?? 0)),
     cell("last commit", worker.reported ? when(worker.reported) : "none yet"));
@@ -221,23 +221,23 @@ function drawGroup(group) {
   byId("workers").hidden = !group;
   byId("group-tiles").hidden = !group;
   if (!group) {
-    byId("group-note").textContent = "asking the broker …";
+    byId("group-note").textContent = "loading from the broker …";
     return;
   }
   const { documents, workers, lag } = group;
   const owned = sum(workers.map((each) => each.partitions.length));
   const unowned = group.partitions - owned;
   byId("group-tiles").replaceChildren(
-    tile("Workers", whole.format(workers.length), workers.some((each) => each.leads) ? "one leads" : "no leader known"),
-    tile("Put out", whole.format(totalOf(documents)), "since each one started"),
-    tile("Unique", whole.format((documents.unique ?? 0) + (documents.undecidable ?? 0)), "passed on"),
+    tile("Workers", whole.format(workers.length), workers.some((each) => each.leads) ? "one leads" : "leader unknown"),
+    tile("Outputs", whole.format(totalOf(documents)), "since each one started"),
+    tile("Unique", whole.format((documents.unique ?? 0) + (documents.undecidable ?? 0)), "output unchanged"),
     tile("Duplicates", shareOf(documents), whole.format(repeatsOf(documents))),
     tile("Dead letters", whole.format(documents.dead_letter ?? 0), "could not be read"),
     tile("Lag", lag === null ? "–" : whole.format(lag), `of ${counted(group.partitions, "partition")}`),
   );
-  const notes = [`Asked ${Math.round(group.age_seconds)} s ago. The figures of other workers are those of their last commit.`];
-  if (!group.described) notes.push("The broker does not name the members: some of these may have gone.");
-  if (unowned > 0) notes.push(`${counted(unowned, "partition belongs", "partitions belong")} to nobody now.`);
+  const notes = [`From the broker, ${Math.round(group.age_seconds)} s ago. The figures of other workers are those of their last commit.`];
+  if (!group.described) notes.push("The broker does not list the members: some of these may have left.");
+  if (unowned > 0) notes.push(`${counted(unowned, "partition belongs", "partitions belong")} to no worker now.`);
   byId("group-note").textContent = notes.join(" ");
   byId("worker-rows").replaceChildren(...workers.map(workerRow));
 }
@@ -262,8 +262,8 @@ function drawThroughput({ documents, duplicates, sample_seconds: every }) {
   byId("throughput-from").textContent =
     minutes >= 1 ? `${short.format(minutes)} min ago` : `${Math.round(minutes * 60)} s ago`;
   byId("throughput").setAttribute("aria-label",
-    `now ${short.format(latest(documents))} documents a second, ` +
-    `${short.format(latest(duplicates))} of them duplicates; at most ${short.format(highest)} a second`);
+    `now ${short.format(latest(documents))} documents per second, ` +
+    `${short.format(latest(duplicates))} of them duplicates; at most ${short.format(highest)} per second`);
 }
 
 // Each bar shows a part of its own total.
@@ -315,7 +315,7 @@ function drawDistances({ bits, near, counts, beyond }) {
   const total = sum(counts) + beyond;
   byId("distances-note").textContent =
     `${counted(total, "duplicate")} since the start. Near means: at most ${near} of ${bits} bits differ.` +
-    (beyond ? ` ${counted(beyond, "exact duplicate")} further away: the same content.` : "");
+    (beyond ? ` ${counted(beyond, "exact duplicate")} with a larger distance: the same content.` : "");
 }
 
 function cell(label, value, wide = false) {
@@ -334,7 +334,7 @@ function drawLog({ ordering }) {
   const { leads, leader, log_position: position, log_end: end, reports_missing: missing } = ordering;
   const behind = Math.max(0, end - position);
   byId("log-facts").replaceChildren(...factPairs([
-    ["leader", leads ? "this worker" : leader ?? "none known"],
+    ["leader", leads ? "this worker" : leader ?? "unknown"],
     ["read up to", `${whole.format(position)}, ${counted(behind, "record behind", "records behind")}`],
     ["undecided", `${counted(ordering.undecided_documents, "document")}, oldest ${age(ordering)}`],
     ["reports missing", leads ? (missing.map((shard) => `shard ${shard}`).join(", ") || "none") : null],
@@ -376,7 +376,7 @@ function draw(status) {
   drawLog(status);
   drawShards(status);
   byId("footer").textContent =
-    `index ${status.index}; up for ${whole.format(Math.round(status.uptime_seconds / 60))} min; texts held here: ` +
+    `index ${status.index}; up for ${whole.format(Math.round(status.uptime_seconds / 60))} min; texts in memory: ` +
     `${whole.format(status.recent.documents)}, ${bytes(status.recent.size_bytes)} of ${bytes(status.recent.limit_bytes)}`;
 }
 

@@ -112,13 +112,15 @@ class OpsPage:
 
 
 _GONE: Final = Refusal(
-    HTTPStatus.NOT_FOUND, "gone", "this duplicate is not among the latest: list /api/duplicates"
+    HTTPStatus.NOT_FOUND,
+    "gone",
+    "this duplicate is not among the latest ones: /api/duplicates lists them",
 )
 _TOO_MANY: Final = Refusal(
     HTTPStatus.TOO_MANY_REQUESTS,
     "too_many",
-    f"texts arrive faster than this worker checks them ({_BYTES_A_SECOND // 1024} KiB a second): "
-    "ask again after Retry-After",
+    f"texts arrive faster than this worker checks them ({_BYTES_A_SECOND // 1024} KiB/s): retry "
+    "after the time in Retry-After",
 )
 _decode_request = msgspec.json.Decoder(CheckRequest).decode
 
@@ -321,7 +323,9 @@ def _response(
 
 
 _NOT_HERE: Final = Refusal(
-    HTTPStatus.NOT_FOUND, "not_found", "no such path: / has the page, docs/operations.md the paths"
+    HTTPStatus.NOT_FOUND,
+    "not_found",
+    "no such path: the page is at /, and docs/operations.md lists the paths",
 )
 _METHOD: Final = Refusal(
     HTTPStatus.METHOD_NOT_ALLOWED,
@@ -342,7 +346,7 @@ _SLOW: Final = Refusal(
 _STARTING: Final = Refusal(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "starting",
-    "the worker starts: it waits for its broker and checks the topics; see its log",
+    "the worker is starting: it waits for its broker and checks the topics; see its log",
 )
 
 
@@ -445,7 +449,7 @@ def listen(settings: WebSettings) -> socket.socket:
     except OSError as error:
         raise PortInUseError(
             f"cannot listen on {settings.host}:{port} for the worker's pages: {error.strerror}. "
-            "Choose another with web.port, or none with web.enabled=false"
+            "Set another web.port, or web.enabled=false for no pages"
         ) from error
 
 

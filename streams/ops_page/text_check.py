@@ -1,8 +1,8 @@
 """Queries of the index about a text (``POST /api/check``): the server's side and the client's.
 
 A query goes through the log: every shard looks the text up, and the leader decides as for a
-document. The text is not kept. A second fingerprinter, in a thread of the pages, adds the features
-of the text itself.
+document. The text is not stored. A second fingerprinter, in a thread of the pages, adds the
+features of the text itself.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ def ask_worker(url: str, web: WebSettings, request: CheckRequest) -> CheckAnswer
         return _decode_answer(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FirstseenError(
-            f"{url} is not a worker of this version ({error}): run the same version of Firstseen "
-            f"on both sides"
+            f"{url} is not a worker of this version ({error}): use the same version of Firstseen "
+            "for both"
         ) from None
 
 
@@ -280,7 +280,7 @@ class TextCheck:
         except TimeoutError:
             raise CheckUnavailableError(
                 f"no answer from the index within {_ANSWER_SECONDS:g} s: /healthz and /readyz of "
-                "the workers may say why"
+                "the workers may show the reason"
             ) from None
         except CheckUnavailableError:
             raise

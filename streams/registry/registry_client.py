@@ -81,7 +81,7 @@ class AccessTokens:
             if error.error in _TOKEN_MAY_PASS:
                 raise self._no_token(error) from error
             raise RegistryRefusedError(
-                f"{self._url} gives the client of registry.oauth_client_id no token: {error}"
+                f"{self._url} refuses a token to the client registry.oauth_client_id: {error}"
             ) from error
         except Exception as error:  # from httpx or ssl, or from parsing an answer that is no token
             raise self._no_token(error) from error
@@ -141,7 +141,7 @@ class RegistryClient:
         Raises ``UnknownSchemaError``, ``RegistryUnavailableError`` or ``RegistryRefusedError``.
         """
         if not schema.is_possible:
-            raise UnknownSchemaError(f"no registry gives a schema the number {schema}")
+            raise UnknownSchemaError(f"{schema} is not a valid number of a schema")
         if schema.number is None:
             request = partial(self._client.get_schema_by_guid, schema.guid, self._form)
         else:

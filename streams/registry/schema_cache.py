@@ -96,7 +96,7 @@ class SchemaCache:
         decode = _refusing(
             RejectionReason.UNKNOWN_SCHEMA,
             f"the schema registry has no schema {schema} ({why}): register it, and replay the "
-            "record; or set registry.url to the registry of those who send",
+            "record; or set registry.url to the registry of the senders",
         )
         self._put(schema, _Known(decode, self._clock() + UNKNOWN_SECONDS))
 

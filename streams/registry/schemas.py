@@ -121,19 +121,19 @@ class _Check:
             self._walk_record(schema, path)
         elif kind == "array":
             if self._is_empty(schema["items"]):
-                raise bad_schema("an array of items that take no bytes: its length has no limit")
+                raise bad_schema("an array of items without bytes, so its length has no limit")
             self.walk(schema["items"], path)
         elif kind == "map":
             self.walk(schema["values"], path)
         elif isinstance(kind, str) and kind in self._named:
             if kind in path:
-                raise bad_schema(f"{kind} contains itself: how deep a value goes has no limit")
+                raise bad_schema(f"{kind} contains itself, so the depth of a value has no limit")
             self.walk(self._named[kind], path)
 
     def _walk_record(self, schema: dict[str, Any], path: tuple[str, ...]) -> None:
         name = schema["name"]
         if name in path:
-            raise bad_schema(f"{name} contains itself: how deep a value goes has no limit")
+            raise bad_schema(f"{name} contains itself, so the depth of a value has no limit")
         if name in self._done:
             return
         for field in schema["fields"]:
@@ -299,7 +299,7 @@ def _indexes(content: bytes) -> tuple[tuple[int, ...], int]:
     """
     count, start = _varint(content, 0)
     if not 0 <= count <= _DEPTH_MAX:
-        raise not_of_schema("it does not say which message of its schema it is")
+        raise not_of_schema("it does not name its message in the schema")
     indexes = []
     for _ in range(count):
         number, start = _varint(content, start)
@@ -313,7 +313,7 @@ def _varint(content: bytes, start: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << 7 * index
         if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
             return (value >> 1) ^ -(value & 1), start + index + 1
-    raise not_of_schema("it does not say which message of its schema it is")
+    raise not_of_schema("it does not name its message in the schema")
 
 
 def _message(
@@ -324,7 +324,7 @@ def _message(
     declared, path = file.message_type, [file.package] if file.package else []
     for index in indexes:
         if not 0 <= index < len(declared):
-            raise not_of_schema("it is of a message that its schema does not have")
+            raise not_of_schema("its message is not in the schema")
         path.append(declared[index].name)
         declared = declared[index].nested_type
     descriptor = pool.FindMessageTypeByName(".".join(path))

@@ -40,7 +40,7 @@ def parse_properties(text: str) -> dict[str, str]:
         if not name:
             raise ValueError(f"line {number} has no name before its value")
         if name in entries:
-            raise ValueError(f"line {number} gives {name} a second time")
+            raise ValueError(f"line {number} sets {name} a second time")
         entries[name] = value
     return entries
 
@@ -70,7 +70,7 @@ def _unescaped(text: str, line: int) -> str:
         if len(code) > 1:
             return chr(int(code[1:], 16))
         if code == "u":
-            raise ValueError(f"line {line} has a \\u that four hexadecimal digits do not follow")
+            raise ValueError(f"line {line} has a \\u without four hexadecimal digits")
         return _CONTROL.get(code, code)
 
     return _ESCAPE.sub(replaced, text)
@@ -91,7 +91,7 @@ _PEM: Final = (
     "-deststoretype pkcs12, then openssl pkcs12 -nodes)"
 )
 _PEM_IS_OPEN: Final = "a PEM file has no store password; a key's is ssl.key.password"
-_NO_JAVA: Final = "it names Java code; leave it out"
+_NO_JAVA: Final = "it names Java code; remove it"
 
 _JAVA_STORES: Final[Mapping[str, tuple[str, ...]]] = {
     "ssl.truststore": ("ssl.ca.location",),
@@ -183,9 +183,9 @@ def _why_refused(name: str) -> str:
     if name in RESERVED:
         return f"this property cannot be overridden: {RESERVED[name]}"
     if name in _REFUSED["java"]:
-        return f"this property is the Java client's: {_REFUSED['java'][name]}"
+        return f"this property is for the Java client only: {_REFUSED['java'][name]}"
     if name.endswith(_SUFFIXES_OF_CLASSES):
-        return f"this property is the Java client's: {_NO_JAVA}"
+        return f"this property is for the Java client only: {_NO_JAVA}"
     return ""
 
 
@@ -262,8 +262,9 @@ def _sasl_problems(properties: Mapping[str, str], protocol: str) -> Iterator[Ref
     ):
         yield RefusedProperty(
             "sasl.oauthbearer.method",
-            "it must be oidc, with sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.client.id "
-            "and sasl.oauthbearer.client.secret: no other source of tokens is supported",
+            "it must be oidc, with sasl.oauthbearer.token.endpoint.url, "
+            "sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret: other sources of "
+            "tokens are not supported",
         )
 
 

@@ -45,7 +45,7 @@ def bounded_bytes(path: str | Path, bytes_limit: int) -> bytes:
     except OSError as error:
         raise FileProblemError(f"cannot be read: {error.strerror or error}") from None
     except ValueError:  # a NUL in the name
-        raise FileProblemError("cannot be read: its name is no path") from None
+        raise FileProblemError("cannot be read: its name is not a valid path") from None
     if len(content) > bytes_limit:
         raise FileProblemError(f"has more than {bytes_limit} bytes")
     return content

@@ -69,7 +69,7 @@ class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
                 yield f"registry.{name}_file", f"registry.{name} is given too: choose one"
         has_password = self.password is not None or self.password_file is not None
         if has_password != (self.username is not None):
-            yield "registry.username", "a user needs a password, and a password a user"
+            yield "registry.username", "set both or neither: a user needs a password"
         if ":" in (self.username or ""):
             yield "registry.username", "basic authentication allows no colon in it"
         yield from self._of_oauth()
@@ -131,9 +131,9 @@ def _wrong_url(urls: str) -> str | None:
         try:
             parts = urlsplit(url.strip())
         except ValueError:
-            return "it is no URL"
+            return "it is not a URL"
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             return "each must begin with http:// or https:// and name a host"
         if parts.username or parts.password:
-            return "give the user by registry.username and registry.password, which are not shown"
+            return "give the user in registry.username and registry.password, which are not shown"
     return None

@@ -56,9 +56,11 @@ def brokers_are_addresses(settings: Settings) -> Iterator[Violation]:
         if "://" in broker:
             yield Violation("brokers", f"{broker!r} has a scheme: give host:port alone")
         elif not host or any(c.isspace() for c in broker):
-            yield Violation("brokers", f"{broker!r} is no address: give host:port")
+            yield Violation("brokers", f"{broker!r} is not an address: give host:port")
         elif ":" in host and not (host.startswith("[") and host.endswith("]")):
-            yield Violation("brokers", f"{broker!r} has no brackets: an IPv6 address is [::1]:9092")
+            yield Violation(
+                "brokers", f"{broker!r} has no brackets: write an IPv6 address as [::1]:9092"
+            )
         elif not (port.isascii() and port.isdigit() and 1 <= int(port) <= PORT_MAX):
             yield Violation("brokers", f"{broker!r} has no port from 1 to {PORT_MAX}")
 
@@ -70,8 +72,8 @@ def topics_differ(settings: Settings) -> Iterator[Violation]:
         if topic in {"", ".", ".."} or len(topic) > TOPIC_LENGTH_MAX:
             yield Violation(
                 f"topics.{name}",
-                f"{topic!r} is no name for a topic: 1 to {TOPIC_LENGTH_MAX} characters, "
-                "and not . or ..",
+                f"{topic!r} is not a valid topic name: 1 to {TOPIC_LENGTH_MAX} characters, and "
+                "not . or ..",
             )
     for (one, name), (other, same) in combinations(topics.items(), 2):
         # Kafka refuses names that differ only in . and _, because its metrics would confuse them.
@@ -110,7 +112,9 @@ def a_window_has_a_length(settings: Settings) -> Iterator[Violation]:
     index = settings.index
     with suppress(UsageError):  # `index_can_be` reports it
         if index.window is not None and not parse_duration(index.window):
-            yield Violation("index.window", "it is 0: only documents of one time could be near")
+            yield Violation(
+                "index.window", "it is 0: only documents with the same time could be near"
+            )
     if index.lateness is not None and index.window is None:
         yield Violation("index.lateness", "it has no effect without index.window: set both")
 

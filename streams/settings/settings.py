@@ -142,8 +142,8 @@ _URL_CHARACTERS: Final = 300
 
 _OPEN_TO_ALL: Final = (
     "beyond the loopback the pages need a token: set web.token_file (or web.token). Or set "
-    "web.open_monitoring=true, which serves /healthz, /readyz and /metrics to all, and nothing "
-    "else; or web.host=127.0.0.1"
+    "web.open_monitoring=true, which serves only /healthz, /readyz and /metrics, to everyone; or "
+    "web.host=127.0.0.1"
 )
 
 
@@ -185,7 +185,7 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield the name of each setting that does not fit the others, and what it must be."""
         if self.token is not None and self.token_file is not None:
-            yield "web.token_file", "the token is given twice, by web.token as well: choose one"
+            yield "web.token_file", "web.token is given too: choose one"
         if self.enabled and not (self.on_loopback or self.has_token or self.open_monitoring):
             yield "web.host", _OPEN_TO_ALL
 

@@ -175,9 +175,9 @@ class Changelog:
             )
         return ChangelogLostError(
             f"{what}it ends at {high}: brokers have lost records, or the topic was created again, "
-            "so committed entries are lost. If this is another Kafka than before, delete the "
-            "directory of this application id in state_dir ('firstseen config show' has both). "
-            "Else start a new index with a new application id"
+            "so committed entries are lost. If this is a different Kafka cluster than before, "
+            "delete the directory of this application id in state_dir ('firstseen config show' "
+            "has both). Otherwise start a new index with a new application id"
         )
 
     def _end_of_all(self) -> int:
@@ -186,8 +186,8 @@ class Changelog:
 
     def _hung(self) -> str:
         return (
-            f"a transaction that begins there has had no end for {self.silence_seconds:g} s. "
-            f"The store of another worker may have all of it, so delete no state directory. "
+            f"a transaction that begins there has not ended for {self.silence_seconds:g} s. The "
+            "store of another worker may be complete, so do not delete any state directory. "
             f"{HUNG_ADVICE}"
         )
 
@@ -266,8 +266,8 @@ class Changelog:
                 raise RecoveryError(
                     f"the changelog {self} ends at offset {high} and lacks later commits of the "
                     f"group: {lacks()}. Records were deleted, or the group's offsets were set by "
-                    "hand. Set the group's offset back to that of the changelog: what is put out "
-                    "from there on may be there already, and nothing is lost"
+                    "hand. Set the group's offset back to that of the changelog: outputs from "
+                    "there on may be written twice, and nothing is lost"
                 )
             raise UnansweredError(
                 f"no data from the changelog {self} for {self.silence_seconds:g} s, after "

@@ -416,7 +416,8 @@ def _opened(
         return _written(key).end
     if not key or not value:
         raise ChangelogFormatError(
-            f"the changelog record {where()} has no key or no value: who else writes to this topic?"
+            f"the changelog record {where()} has no key or no value: does another program write "
+            "to this topic?"
         )
     if not versions.OLDEST <= value[0] <= versions.NEWEST:
         raise UnreadableVersionError(f"the changelog record {where()}", value[0], versions.NEWEST)
@@ -452,7 +453,7 @@ def _block(run: Sequence[_Entries]) -> EntryBlock:
         raise ColumnsError("entries without their rows in a packet")
     offsets = [each.log_offset for each in run]
     if min(offsets) < 0 or max(offsets) >= _LOG_OFFSETS:
-        raise ColumnsError(f"{min(offsets)} or {max(offsets)} is no offset of the log")
+        raise ColumnsError(f"{min(offsets)} or {max(offsets)} is not an offset of the log")
     first = np.repeat(np.array(offsets, dtype=np.uint64) << np.uint64(INDEX_BITS), counts)
     return EntryBlock(run[0].chain, first + rows.astype(np.uint64), columns)
 

@@ -115,16 +115,16 @@ def decode_columns(
     counts = [each.documents for each in parts]
     for each, count in zip(parts, counts, strict=True):
         if not 0 <= count <= BUNDLE_DOCUMENTS_LIMIT:
-            raise ColumnsError(f"{count} documents: at most {BUNDLE_DOCUMENTS_LIMIT} can be")
+            raise ColumnsError(f"{count} documents: the limit is {BUNDLE_DOCUMENTS_LIMIT}")
         if len(each.digests) != count * DIGEST_BYTES:
-            raise ColumnsError(f"{len(each.digests)} bytes are no {count} digests")
+            raise ColumnsError(f"{len(each.digests)} bytes are not {count} digests")
         if each.words != words or len(each.fingerprints) != count * words * WORD_BYTES:
-            raise ColumnsError(f"{len(each.fingerprints)} bytes are no {count} fingerprints")
+            raise ColumnsError(f"{len(each.fingerprints)} bytes are not {count} fingerprints")
     offsets = decode_numbers([each.offsets for each in parts], counts)
     check_rising(offsets, counts if runs is None else runs)
     undecidable = decode_numbers([each.undecidable for each in parts], counts)
     if len(undecidable) and not 0 <= undecidable.min() <= undecidable.max() < len(REASON_CODES):
-        raise ColumnsError("a document is undecidable for no known reason")
+        raise ColumnsError("a document is undecidable for an unknown reason")
     ids = _strings([each.id_bytes for each in parts], [each.ids for each in parts], counts)
     _check_utf8(ids)
     digests = b"".join([each.digests for each in parts])
@@ -177,7 +177,7 @@ def decode_numbers(parts: Sequence[EncodedNumbers], counts: Sequence[int]) -> ND
     """Decode and join columns of ``counts`` numbers each, int64; raise ``ColumnsError``."""
     for each, count in zip(parts, counts, strict=True):
         if each.width not in _WIDTHS or len(each.added) != each.width * count:
-            raise ColumnsError(f"{len(each.added)} bytes are no {count} numbers of {each.width}")
+            raise ColumnsError(f"{len(each.added)} bytes are not {count} numbers of {each.width}")
         if each.base not in _INT64:
             raise ColumnsError("a base of numbers has more than 64 bits")
     if len(parts) == 1:
@@ -210,7 +210,7 @@ def check_rising(values: NDArray[np.int64], counts: Sequence[int]) -> None:
         ends = np.cumsum(counts)
         rising[ends[(ends > 0) & (ends < len(values))] - 1] = True
     if len(values) and (values.min() < 0 or not rising.all()):
-        raise ColumnsError("offsets or rows do not rise from 0 on")
+        raise ColumnsError("offsets or rows do not ascend from 0")
 
 
 def _lengths(strings: BytesColumn) -> NDArray[np.int64]:
@@ -228,7 +228,7 @@ def _strings(
     np.cumsum(lengths, out=bounds[1:])
     at_ends = bounds[np.cumsum(counts)].tolist()
     if at_ends != list(accumulate(map(len, joined))):
-        raise ColumnsError("byte strings of other lengths than they have")
+        raise ColumnsError("byte strings with other lengths than given")
     return BytesColumn(b"".join(joined), bounds.astype(np.uint32))
 
 

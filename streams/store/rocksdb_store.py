@@ -310,7 +310,7 @@ class RocksStore:
             except StoreError as error:
                 # Closing writes memory to files, so that the next opening is faster. If that fails,
                 # for example on a full disk, the write-ahead log still has all rows.
-                logger.warning("closed without writing to files: %s", error)
+                logger.warning("closed without a flush: %s", error)
 
     def _of(self, key: bytes) -> Rdict:
         return self._entries if key[:1] == ENTRIES.tag else self._db
@@ -320,7 +320,7 @@ def mark_damaged(error: StoreCorruptError) -> None:
     try:
         (error.path / DAMAGE_MARK).write_text(f"{error}\n", "utf-8")
     except OSError as failed:
-        logger.warning("%s: the mark of damage cannot be written: %s", error.path, failed)
+        logger.warning("%s: the damage marker cannot be written: %s", error.path, failed)
 
 
 class _Translation:

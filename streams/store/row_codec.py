@@ -92,7 +92,7 @@ class NumberKeys(NamedTuple):
     def number(self, key: bytes) -> int:
         """Return the number in a key; raise ``StateDecodeError``."""
         if len(key) != 1 + self.number_bytes or key[:1] != self.tag:
-            raise StateDecodeError(f"{shown(key)} is no key of {self.what}")
+            raise StateDecodeError(f"{shown(key)} is not a key of {self.what}")
         return int.from_bytes(key[1:], "big")
 
 
@@ -158,7 +158,7 @@ def decode_filed(key: bytes, value: bytes) -> tuple[int, int, int]:
     first = FILED.number(key)
     numbers = decode_numbers(value)
     if len(numbers) != _FILED_NUMBERS:
-        raise StateDecodeError(f"{len(value)} bytes are no range in a segment file")
+        raise StateDecodeError(f"{len(value)} bytes are not a range in a segment file")
     return first, numbers[0], numbers[1]
 
 
@@ -423,7 +423,7 @@ def read_prints(
         at = int(wrong[0])
         _check_head(values[at])
         raise StateDecodeError(
-            f"entry {ENTRIES.number(keys[at])} has a fingerprint of {values[at][1] * 64} bits, and "
+            f"entry {ENTRIES.number(keys[at])} has a fingerprint of {values[at][1] * 64} bits, "
             f"here they have {words * 64}"
         )
     decidable = np.flatnonzero(rows["undecidable"] & ~np.uint8(_HAS_SCOPE) == 0)

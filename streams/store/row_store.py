@@ -51,11 +51,11 @@ class StoreError(FirstseenError):
 
 
 class StoreMissingError(StoreError):
-    fix = "Is the path right? It begins with state_dir and the application id."
+    fix = "Is the path correct? It begins with state_dir and the application id."
 
 
 class StoreLockedError(StoreError):
-    fix = "Only one process at a time can use it: stop the other, or set another state_dir here."
+    fix = "Only one process can use it at a time: stop the other, or set another state_dir here."
 
 
 class StoreMismatchError(StoreError, StateMismatchError):
@@ -66,7 +66,7 @@ class StoreMismatchError(StoreError, StateMismatchError):
 
 class OtherChangelogError(StoreMismatchError):
     fix = (
-        "Is this the right cluster? If it is, delete this directory: the worker fills a new one "
+        "Is this the correct cluster? If so, delete this directory: the worker fills a new one "
         "from the changelog. Or set another state_dir."
     )
 
@@ -82,7 +82,7 @@ class StoreCorruptError(StoreError):
 
     reason = ErrorReason.FORMAT
 
-    fix = f"Stop what uses it, {_REBUILD}."
+    fix = f"Stop the process that uses it, {_REBUILD}."
 
 
 class StoreAheadError(StoreCorruptError):

@@ -66,7 +66,7 @@ _ALL_ROWS: Final = (b"\x00", b"\xff")
 def shard_directory(state_dir: Path, application_id: str, partition: int) -> Path:
     """Return the directory of a shard's store; raise ``UsageError`` for a bad application id."""
     if application_id in {"", ".", ".."} or "/" in application_id or "\0" in application_id:
-        raise UsageError(f"application id {application_id!r}: it must be a name for a directory")
+        raise UsageError(f"application id {application_id!r}: it must be a valid directory name")
     return state_dir / application_id / f"shard-{partition}"
 
 
@@ -84,8 +84,8 @@ def make_state_directory(settings: Settings) -> None:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise StoreFullError(path, str(error)) from error
         message = (
-            f"the worker cannot write to {path}: {error.strerror}. Give its user the right to, or "
-            "set state_dir (FIRSTSEEN_STATE_DIR) to a directory where it can write"
+            f"the worker cannot write to {path}: {error.strerror}. Give its user write "
+            "permission, or set state_dir (FIRSTSEEN_STATE_DIR) to a directory where it can write"
         )
         value = repr(str(settings.state_dir))
         problem = Problem("state_dir", value, "the worker's settings", message)
@@ -107,7 +107,7 @@ class RocksDisk:
             try:
                 path.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise StoreAccessError(path, f"the directory cannot be made: {error}") from error
+                raise StoreAccessError(path, f"the directory cannot be created: {error}") from error
         buffer = self._write_buffer_bytes
         return RocksStore(path, self._cache, create=create, write_buffer_bytes=buffer)
 
@@ -195,7 +195,7 @@ def _check_identity(store: RowStore, ours: StoreIdentity, *, may_be_new: bool) -
         raise OtherChangelogError(
             store.path,
             f"it was filled from another changelog topic (id {theirs.changelog_id}, here "
-            f"{ours.changelog_id}): that of another cluster, or one that was deleted since",
+            f"{ours.changelog_id}): one of another cluster, or one that was deleted since",
         )
 
 

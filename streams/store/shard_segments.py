@@ -160,7 +160,7 @@ def read_head(path: Path) -> SegmentHead:
     with path.open("rb") as file:
         start = file.read(_HEAD_AT)
         if start[: len(MAGIC)] != MAGIC or len(start) < _HEAD_AT:
-            raise SegmentDamagedError(f"{path}: no segment of version {MAGIC[-1]}")
+            raise SegmentDamagedError(f"{path}: not a segment of version {MAGIC[-1]}")
         size = int.from_bytes(start[len(MAGIC) : len(MAGIC) + _LENGTH_BYTES], "little")
         head = file.read(size)
         end = file.seek(0, os.SEEK_END)
@@ -171,7 +171,7 @@ def read_head(path: Path) -> SegmentHead:
     except msgspec.DecodeError as error:
         raise SegmentDamagedError(f"{path}: the head cannot be read: {error}") from error
     if decoded.end != end:
-        raise SegmentDamagedError(f"{path}: {end} bytes, and {decoded.end} are said to be there")
+        raise SegmentDamagedError(f"{path}: {end} bytes, but its head gives {decoded.end}")
     return decoded
 
 
@@ -362,7 +362,7 @@ class WorkerSegments:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(descriptor)
-            logger.warning("%s: another process has it, so its files are not used", path.parent)
+            logger.warning("%s: another process uses it, so its files are not used", path.parent)
             return False
         _locks[path] = descriptor
         return True
@@ -380,7 +380,7 @@ class WorkerSegments:
         """Write a file; the slots of ``rows`` are indexes of ``shards``. Raises ``OSError``."""
         self._directory.mkdir(parents=True, exist_ok=True)
         if not self._is_locked():
-            raise OSError(f"{self._directory}: another process has it")
+            raise OSError(f"{self._directory}: another process uses it")
         segment = build_segment(self.scheme, rows)
         path = write_segment(
             self._directory, self._owner, shards, segment, with_times=self._with_times

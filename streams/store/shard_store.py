@@ -412,7 +412,7 @@ class ShardStore:
         rows: list[tuple[int, bytes]] = []
         for sequence, value in zip(left, values, strict=True):
             if value is None:
-                raise self._store.damaged(f"a row leads to entry {sequence}, which is missing")
+                raise self._store.damaged(f"a row refers to entry {sequence}, which is missing")
             rows.append((sequence, value))
         return rows
 

@@ -139,9 +139,9 @@ def _created(
 def _hint(reason: KafkaError) -> str:
     match reason.code():
         case KafkaError.INVALID_REPLICATION_FACTOR:
-            return " (--replication-factor can be as many as there are brokers)"
+            return " (--replication-factor can be at most the number of brokers)"
         case KafkaError.TOPIC_AUTHORIZATION_FAILED | KafkaError.CLUSTER_AUTHORIZATION_FAILED:
-            return " (the user needs the right to create it: ACL operation Create)"
+            return " (the user needs the permission to create it: ACL operation Create)"
     return ""
 
 
@@ -345,8 +345,8 @@ def grow_changelog(admin: AdminClient, settings: Settings) -> int:
         return 0
     if not can_administer(admin):
         raise TopicsError(
-            f"{raw} has {wanted} partitions, {changelog} {before}, and this broker adds none on "
-            "request: create both with the same number"
+            f"{raw} has {wanted} partitions, {changelog} {before}, and this broker cannot add "
+            "any: create both with the same number"
         )
     created = _create_partitions(admin, changelog, wanted)
     _await_partitions(admin, {changelog: wanted}, _PARTITIONS_SECONDS)
@@ -369,7 +369,7 @@ def _create_partitions(admin: AdminClient, topic: str, wanted: int) -> bool:
         by_hand = f"kafka-topics.sh --alter --topic {topic} --partitions {wanted}"
         raise TopicsError(
             f"{topic} needs {wanted} partitions, and they cannot be created: {reason.str()}. "
-            f"Grant the Kafka user the ACL operation Alter on it, or create them as one who may, "
-            f"with 'firstseen topics create' or {by_hand}"
+            "Grant the Kafka user the ACL operation Alter on it, or create them as a user who "
+            f"may, with 'firstseen topics create' or {by_hand}"
         ) from error
     return True

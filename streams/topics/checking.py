@@ -51,7 +51,7 @@ class TooFewCopies(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{self.topic} takes no records: it has {self.in_sync} of {self.replicas} copies in "
+            f"{self.topic} accepts no records: it has {self.in_sync} of {self.replicas} copies in "
             f"sync, and min.insync.replicas is {self.min_in_sync}"
         )
 
@@ -170,8 +170,8 @@ def _missing_at_group(settings: Settings) -> Iterator[str]:
 
 
 _NEW_INDEX: Final = (
-    ". This application_id has no index yet, and a new one reads all of {} from its first record. "
-    "If there should be an index, correct application_id (or brokers) instead"
+    ". This application_id has no index yet, and a new one reads all of {} from its first "
+    "record. If an index should exist, correct application_id (or brokers) instead"
 )
 _BATCH_HEADER_BYTES: Final = 61  # max.message.bytes is of a batch; brokers' default is 1 MiB + 12
 _TIME_TYPE: Final = "message.timestamp.type"
@@ -280,8 +280,8 @@ def _partitions_differ(plan: TopicPlan, actual: int) -> TopicDifference:
         "partitions",
         str(plan.partitions),
         str(actual),
-        "its records are in one order, which is that of the index. Delete the topic if it was "
-        "never used, and run 'firstseen topics create'; or start a new index with another "
+        "the order of its records is the order of the index. Delete the topic if it was never "
+        "used, and run 'firstseen topics create'; or start a new index with another "
         "application_id",
     )
 
@@ -314,19 +314,19 @@ def copy_notes(state: TopicState, brokers: int) -> Iterator[str]:
     assert min_in_sync is not None
     if replicas < replicas_wanted:
         yield (
-            f"{topic} has {_copies(replicas)}, the cluster can hold {replicas_wanted}: a broker "
-            "that fails for good may take records with it (kafka-reassign-partitions.sh adds "
+            f"{topic} has {_copies(replicas)}, the cluster can hold {replicas_wanted}: if a "
+            "broker is lost, records may be lost with it (kafka-reassign-partitions.sh adds "
             "copies)"
         )
     if replicas >= REPLICAS and min_in_sync < REPLICAS - 1:
         yield (
-            f"a write to {topic} counts once {min_in_sync} of {replicas} brokers has it: if that "
-            f"one fails, the record is lost ({_change(topic, MIN_IN_SYNC, REPLICAS - 1)})"
+            f"a write to {topic} is acknowledged once {min_in_sync} of {replicas} brokers has it: "
+            f"if that one fails, the record is lost ({_change(topic, MIN_IN_SYNC, REPLICAS - 1)})"
         )
     if 1 < replicas == min_in_sync:
         yield (
-            f"{topic} has {_copies(replicas)} and {MIN_IN_SYNC} {min_in_sync}: while one broker is "
-            f"away, nothing is put out ({_change(topic, MIN_IN_SYNC, replicas - 1)})"
+            f"{topic} has {_copies(replicas)} and {MIN_IN_SYNC} {min_in_sync}: while one broker "
+            f"is away, no output is written ({_change(topic, MIN_IN_SYNC, replicas - 1)})"
         )
 
 
@@ -340,7 +340,7 @@ def _retention_notes(plan: TopicPlan, config: Mapping[str, str]) -> Iterator[str
     if wanted is None or actual == FOR_EVER_MS or FOR_EVER_MS < wanted <= actual:
         return
     by_broker = config.get(_TIME_TYPE) == _BY_BROKER
-    since = "they were put out" if by_broker else "the time of their raw record"
+    since = "they were written" if by_broker else "the time of their raw record"
     yield (
         f"{plan.name} deletes records {retention_text(actual)} after {since}, and "
         f"output_retention_ms is {retention_text(wanted)} "
@@ -413,5 +413,5 @@ def _time_differences(
         return
     for name in (TIMES_AHEAD, TIMES_PAST):
         if name in theirs and name in own and int(own[name]) < int(theirs[name]):
-            fix = f"a record of {plan.times_of} with such a time could not be put out"
+            fix = f"a record of {plan.times_of} with such a time could not be output"
             yield _differs(plan.name, name, theirs[name], own[name], fix)

@@ -172,9 +172,10 @@ class OpenTransaction(NamedTuple):
 
 
 HUNG_ADVICE: Final = (
-    "Apache Kafka 4.3.0, 4.3.1 and 4.4.0 can lose the end of a transaction when a broker is killed "
-    "(KAFKA-20734). 'HungTransaction' in docs/operations.md says how to find out, and how to end "
-    "it without a loss: an abort would hide its records from committed readers"
+    "Apache Kafka 4.3.0, 4.3.1 and 4.4.0 can lose the end of a transaction when a broker is "
+    "killed (KAFKA-20734). 'HungTransaction' in docs/operations.md describes how to check this, "
+    "and how to end the transaction without loss: an abort would hide its records from committed "
+    "readers"
 )
 """Text for users: why a transaction may never end, and what to do."""
 

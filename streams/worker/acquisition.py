@@ -78,7 +78,7 @@ class Acquisitions:
             "shard %d acquired in %.3f s%s: %s",
             shard.partition,
             acquisition.total(),
-            "" if AcquisitionPhase.OUTPUT in seconds else ", nothing to put out",
+            "" if AcquisitionPhase.OUTPUT in seconds else ", nothing to output",
             _described(seconds),
         )
         return True

@@ -138,11 +138,11 @@ class Assignment:
 
     def revoked(self, partitions: Iterable[int]) -> Awaitable[None]:
         """Close shards at once; the result waits until no commit has any of them."""
-        return self._events.without(self._close_all(partitions, "the group moves its partition"))
+        return self._events.without(self._close_all(partitions, "the group revoked its partition"))
 
     def lost(self, partitions: Iterable[int]) -> None:
         """Close shards that another worker may own already; Kafka refuses commits for them."""
-        self._close_all(partitions, "the group has moved its partition")
+        self._close_all(partitions, "the group has assigned its partition to another worker")
 
     def _close_all(self, partitions: Iterable[int], why: str) -> list[Shard]:
         closed = [shard for each in partitions if (shard := self.shards.get(each)) is not None]
@@ -256,8 +256,8 @@ class Assignment:
                 if time.monotonic() - since > _UNSTABLE_LINE_SECONDS:
                     since = time.monotonic()
                     logger.warning(
-                        "shards wait for the end of a transaction with their offsets: %s. "
-                        "'firstseen topics check' finds one that hangs",
+                        "shards wait for the end of a transaction that commits their offsets: "
+                        "%s. 'firstseen topics check' finds a hung one",
                         " ".join(str(each.partition) for each in shards),
                     )
                 await asyncio.sleep(_UNSTABLE_SECONDS)
@@ -435,7 +435,9 @@ class Assignment:
             waiting = " ".join(str(shard.partition) for shard in new)
             if waiting != self._said_to_wait:
                 self._said_to_wait = waiting
-                logger.info("shards wait until shard 0 has begun the new index: %s", waiting)
+                logger.info(
+                    "shards wait until the owner of shard 0 has started the new index: %s", waiting
+                )
             asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._session_wanted.set)
             return
         self._said_to_wait = ""

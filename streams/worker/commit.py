@@ -79,8 +79,8 @@ def _is_in_place(expected: int | None, end: int | None) -> bool:
 
 def _displaced(expected: int | None, shard: Shard) -> UnansweredError:
     return UnansweredError(
-        f"the changelog of shard {shard.partition} does not end at {expected} after a commit: "
-        "another worker has written to it, one that had the shard before or has it now"
+        f"the changelog of shard {shard.partition} does not end at {expected} after a commit: an "
+        "earlier or a new owner of the shard has written to it"
     )
 
 

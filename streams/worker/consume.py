@@ -81,9 +81,9 @@ class TopicRecreatedError(FirstseenError):
 
     def __init__(self, topic: str, partition: int, wanted: int, current: int) -> None:
         super().__init__(
-            f"{topic}/{partition} was to be read from offset {wanted}, but offset {current} came: "
-            "the topic was deleted and created again, or an unclean leader election lost its "
-            "last records"
+            f"{topic}/{partition} was to be read from offset {wanted}, but offset {current} was "
+            "returned: the topic was deleted and created again, or an unclean leader election "
+            "lost its last records"
         )
 
 
@@ -229,7 +229,7 @@ class Intake:
             return  # the gap has markers of transactions, or comes from compaction
         logger.warning(
             "%s/%d: offsets %d to %d were deleted before they were read, and are skipped: the "
-            "retention of the topic is shorter than the pause of the workers (retention.ms, "
+            "retention of the topic is shorter than the downtime of the workers (retention.ms, "
             "retention.bytes)",
             self._topic,
             partition,

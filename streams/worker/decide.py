@@ -142,7 +142,9 @@ class Leader:
             return False
         begins = self._failover.try_to_lead()
         if begins:
-            logger.info("the leader is silent: this worker leads, with its standby")
+            logger.info(
+                "the leader does not respond: this worker becomes the leader, with its standby"
+            )
         return begins
 
     def take_report(self, report: Report) -> None:
@@ -177,7 +179,7 @@ class Leader:
                 try:
                     offset = await self._appender.append(self._topics.log, value)
                 except AppendUnknownError as error:
-                    logger.warning("this worker starts to lead again: %s", error)
+                    logger.warning("this worker restarts its decisions as the leader: %s", error)
                     self._participant.control_failed(control.leader)
                 else:
                     self._participant.control_appended(offset, control.leader)
@@ -194,7 +196,7 @@ class Leader:
             logger.info("format version %d is in force", replica.version)
         if leads != self._led:
             self._led = leads
-            logger.info("this worker %s", "leads" if leads else "leads no more")
+            logger.info("this worker %s", "leads" if leads else "no longer leads")
 
     def measure(self) -> None:
         self._note()

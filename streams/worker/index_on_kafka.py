@@ -227,7 +227,7 @@ class GroupOwners:
             return {each.name: assigned_partitions(each.assignment, raw) for each in listed.members}
         except (KafkaException, struct.error) as error:
             raise BrokerUnavailableError(
-                f"it is not known who else works in the group: {error}"
+                f"the other workers of the group are unknown: {error}"
             ) from error
 
     def _noted(self, admin: AdminClient) -> Owned:
@@ -273,11 +273,11 @@ class OtherOutputs(NamedTuple):
         whose = f"application {self.application!r}" if self.application else "another index"
         own = f"set application_id={self.application or '…'} to continue that index"
         return (
-            f"application {settings.application_id!r} has no index yet, and "
-            f"{self.position.topic} has records of {whose} ({self.position}). A new index reads "
-            f"all of {settings.topics.raw} from its first record, so most documents would be put "
-            f"out again, behind what is there. So this worker refuses to start: {own}; name other "
-            "topics for the outputs of a new one; or set shared_outputs=true"
+            f"application {settings.application_id!r} has no index yet, and {self.position.topic} "
+            f"has records of {whose} ({self.position}). A new index reads all of "
+            f"{settings.topics.raw} from its first record, so most documents would be written "
+            f"again, after the existing records. So this worker refuses to start: {own}; or use "
+            "other output topics for the new index; or set shared_outputs=true"
         )
 
 
@@ -311,8 +311,8 @@ def other_outputs(settings: Settings, partitions: Mapping[str, int]) -> OtherOut
                     left.discard(place)
                 elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                     logger.warning(
-                        "this user may not read %s, so it is unknown whether it has records of "
-                        "another application (ACL: READ on the topic)",
+                        "this user may not read %s, so it is unknown whether the topic has "
+                        "records of another application (ACL: READ on the topic)",
                         message.topic(),
                     )
                     left = {each for each in left if each[0] != message.topic()}
@@ -323,8 +323,8 @@ def other_outputs(settings: Settings, partitions: Mapping[str, int]) -> OtherOut
         consumer.close()
     if left:
         raise BrokerUnavailableError(
-            f"unknown whose records the output topics have: {len(left)} partitions, such as "
-            f"{'/'.join(map(str, min(left, key=str)))}, were not read within "
+            f"it is unknown which applications wrote to the output topics: {len(left)} "
+            f"partitions, such as {'/'.join(map(str, min(left, key=str)))}, were not read within "
             f"{settings.send_timeout_seconds:g} s"
         )
     return None
@@ -480,8 +480,8 @@ class IndexOnKafka:
         members = await asyncio.to_thread(self._members)
         if self._writer not in members:
             raise BrokerUnavailableError(
-                f"unknown who is in the group {self._settings.application_id}: its "
-                f"{len(members)} member(s) are without this worker, {self._writer}"
+                f"unknown who is in the group {self._settings.application_id}: this worker, "
+                f"{self._writer}, is not among its {len(members)} member(s)"
             )
         self._remember(members)
         for writer in sorted((last | set(self._seen)) - members.keys() - {""}):
@@ -534,8 +534,8 @@ class IndexOnKafka:
         except (KafkaException, TimeoutError) as error:
             reason = error if isinstance(error, KafkaException) else "no broker answers"
             raise FirstseenError(
-                f"records of {log} before offset {offset} cannot be deleted: {reason}. "
-                "May this user delete records of the log (ACL: DELETE on the topic)?"
+                f"records of {log} before offset {offset} cannot be deleted: {reason}. Has this "
+                "user the permission (ACL: DELETE on the topic)?"
             ) from error
 
     def _connect(self) -> AdminClient:

@@ -287,12 +287,13 @@ class LogCodec:
     def _opened(self, value: bytes | None, where: str) -> tuple[bytes, memoryview]:
         if value is None or len(value) < _BODY_AT:
             raise LogDecodeError(
-                f"the record {where} is no record of the log: who else writes to this topic?"
+                f"the record {where} is not a record of the log: does another program write to "
+                "this topic?"
             )
         if value[_HEAD_BYTES:_BODY_AT] != self._digest:
             raise OtherIndexError(
                 f"the record {where} is of an index with other settings: identity digest "
-                f"{value[_HEAD_BYTES:_BODY_AT].hex()}, and here it is {self._digest.hex()}"
+                f"{value[_HEAD_BYTES:_BODY_AT].hex()}, here {self._digest.hex()}"
             )
         version = version_of(value)
         if not versions.OLDEST <= version <= self._reads:
@@ -397,7 +398,7 @@ class _ChainsCodec:
                 partitions = decode_numbers([each.partitions], [each.chains])
                 chains += [Chain(each.topic, each.topic_id, p) for p in partitions.tolist()]
             if any(not one < other for one, other in pairwise(chains)):
-                raise ColumnsError("the chains of a control record do not rise")
+                raise ColumnsError("the chains of a control record do not ascend")
             self._latest = tuple(chains), value
         return self._latest[0]
 

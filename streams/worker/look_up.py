@@ -106,8 +106,8 @@ class LogLookUp:
         self._foreign = RateLimitedLog(logger, "skipped %d records of the log; the last: %s")
         self._out_of_chain = RateLimitedLog(
             logger,
-            "skipped %d packets or control records that do not continue their chain: sent twice, "
-            "or by a worker that no longer owns the shard or leads; the last one before offset %s",
+            "skipped %d packets or control records that do not continue their chain: they were "
+            "sent twice, or by a former owner or leader; the last one before offset %s",
         )
 
     def begin(self, offset: int) -> None:

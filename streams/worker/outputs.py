@@ -449,8 +449,8 @@ class ExpiredOutputs:
                 self._logged.add(record.topic)
                 logger.warning(
                     "%s deletes records that are older than %d s (retention.ms), and the record "
-                    "of %s is %d s old: the broker will soon delete it and others like it. Raise "
-                    "retention.ms, or set it to -1: 'firstseen topics check' says how",
+                    "of %s is %d s old: the broker will soon delete it and other old records. "
+                    "Raise retention.ms, or set it to -1: 'firstseen topics check' shows how",
                     record.topic,
                     self._retention_ms[record.topic] // 1000,
                     ", ".join(map(str, record.about)),

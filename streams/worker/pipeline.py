@@ -207,9 +207,7 @@ class Pipeline:
     def _standbys_of(
         self, settings: Settings, rules: OutputRules, clients: WorkerClients
     ) -> Standbys:
-        troubles = RateLimitedLog(
-            logger, "%d troubles with standbys, which are tried again; the last: %s"
-        )
+        troubles = RateLimitedLog(logger, "%d errors of standbys, to be retried; the last: %s")
         stores = StandbyStores(
             self.participant, clients.follow, rules.identity, self.metrics, troubles
         )
@@ -368,7 +366,7 @@ class Pipeline:
     def lost(self, partitions: frozenset[int], metadata: bytes) -> None:
         self._commits.metadata = metadata
         self._acquisitions.rebalance_began()
-        logger.warning("lost, the group has moved them to other workers: %s", _named(partitions))
+        logger.warning("lost, the group has assigned them to other workers: %s", _named(partitions))
         self.assignment.lost(partitions)
 
     def failed(self, error: FirstseenError) -> None:
@@ -477,7 +475,7 @@ class Pipeline:
             try:
                 await work
             except BrokerUnavailableError as error:
-                logger.debug("tried again later: %s", error)
+                logger.debug("to be retried: %s", error)
             except FirstseenError as error:
                 self.fail(error)
 

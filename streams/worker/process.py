@@ -165,7 +165,9 @@ def _run(settings: Settings, server: OpsServer) -> int:
     server.open(OpsPage(settings, monitored, loop, pipeline.schemas.reader))
     with watch:
         if server.url is not None:
-            served = "pages" if settings.web.serves_data else "health and metrics, no page,"
+            served = (
+                "pages" if settings.web.serves_data else "health and metrics, without the page,"
+            )
             logger.info("%s of this worker: %s", served, server.url)
         code = _Worker(app, pipeline, settings.stop_seconds, loop=loop).run()
         pipeline.interrupt()  # otherwise the exit would wait for a recovery in its thread
@@ -256,7 +258,7 @@ def _until_answered(settings: Settings) -> Retrying:
 def _is_unanswered(error: BaseException) -> bool:
     if not isinstance(error, BrokerUnavailableError):
         return False
-    logger.warning("waiting for the Kafka brokers, to ask again: %s", error)
+    logger.warning("waiting for the Kafka brokers before the next try: %s", error)
     return True
 
 
@@ -333,8 +335,8 @@ class _Worker(faust.Worker):
         Nothing is lost: everything that counts is committed, or will be repeated, as after SIGKILL.
         """
         logger.warning(
-            "the broker did not confirm within %g s that this worker left: it ends anyway, and "
-            "nothing is lost",
+            "the broker did not confirm within %g s that this worker left the group; it ends "
+            "anyway, and nothing is lost",
             self._exit_seconds,
         )
         os._exit(self._exit_code())
@@ -348,13 +350,13 @@ class _Worker(faust.Worker):
 
     def _on_sigint(self) -> None:
         self._stopped_by = ExitCode.INTERRUPTED
-        logger.info("stopping: SIGINT; the batch under way is ended first")
+        logger.info("stopping: SIGINT; the current batch is completed first")
         self._pipeline.interrupt()
         super()._on_sigint()
 
     def _on_sigterm(self) -> None:
         self._stopped_by = ExitCode.OK
-        logger.info("stopping: SIGTERM; the batch under way is ended first")
+        logger.info("stopping: SIGTERM; the current batch is completed first")
         self._pipeline.interrupt()
         super()._on_sigterm()
 

@@ -95,7 +95,7 @@ class SchemaPrefetch:
         finally:
             self._metrics.registry_waiting(waiting=False)
         if self._waiting is not None:
-            logger.warning("the schema registry answers again; reading goes on")
+            logger.warning("the schema registry answers again; reading continues")
             self._waiting = None
 
     async def _fetch(self, batch: Sequence[RawRecords]) -> None:
@@ -121,8 +121,7 @@ class SchemaPrefetch:
         if now - self._line_at >= _LINE_SECONDS:
             self._line_at = now
             logger.warning(
-                "%s. This worker waits until it does: no record is lost, and none becomes a dead "
-                "letter",
+                "%s. This worker waits until it does; no record is lost or becomes a dead letter",
                 self._waiting,
             )
 

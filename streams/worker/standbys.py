@@ -220,7 +220,7 @@ class StandbyStores:
                 return store
         except FirstseenError as error:
             self._troubles.note(error)
-        self.drop(partition, "it is not level with its owner: the shard is opened")
+        self.drop(partition, "it has not caught up with its owner: opening the shard instead")
         return None
 
     def promote(self, progress: Progress) -> ShardStore | None:
@@ -228,7 +228,9 @@ class StandbyStores:
         partition = progress.chain.partition
         shard = self._participant.promote(progress)
         if shard is None:
-            self.drop(partition, "the log was not read as far as its owner's progress")
+            self.drop(
+                partition, "this worker has read less of the log than the owner's progress needs"
+            )
             return None
         if self._follower is not None:
             self._follower.leave(partition)
@@ -271,7 +273,7 @@ class StandbyStores:
     def _follower_failed(self, error: Exception) -> None:
         self._troubles.note(error)
         for partition in self.partitions:
-            self.drop(partition, f"the changelog cannot be followed: {error}")
+            self.drop(partition, f"the changelog cannot be read: {error}")
         follower, self._follower = self._follower, None
         if follower is not None:
             task = asyncio.ensure_future(follower.close())
@@ -411,7 +413,7 @@ class Standbys:
             if partition in wanted or is_mine:
                 continue
             if self.stores.is_succeeded(partition, plan.get(partition, ())):
-                self.stores.drop(partition, "another worker stands by")
+                self.stores.drop(partition, "another worker keeps the standby")
         # Open only standbys of two plans in a row, because members often join or leave together.
         steady, self._wanted = wanted & self._wanted, wanted
         for partition in sorted(steady - self._filling.keys() - self._filled.keys()):

@@ -141,7 +141,7 @@ class PipelineView:
             answer = answers.pop(query.identifier)
         if answer is None:
             raise CheckUnavailableError(
-                f"no answer within {_ANSWER_SECONDS:g} s: no worker leads now, or a shard does "
+                f"no answer within {_ANSWER_SECONDS:g} s: there is no leader now, or a shard does "
                 "not report (metrics firstseen_leader and firstseen_report_missing)"
             )
         return answer

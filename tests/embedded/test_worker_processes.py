@@ -110,7 +110,7 @@ def test_a_killed_process_is_restarted_while_the_others_go_on(
         outputs.read_to_ends()
         stream.judge.conserved(stream.sent, outputs, repeats_allowed=True)
         log = machine.log_text()
-        assert f"process 0 (pid {killed['pid']}) ended with exit code 137: it is restarted" in log
+        assert f"process 0 (pid {killed['pid']}) ended with exit code 137; restarting it" in log
         assert "Traceback" not in log
         assert log.splitlines()[-1].endswith("stopped: all processes have ended, exit code 0")
 
@@ -149,7 +149,7 @@ def test_settings_that_a_restarted_process_refuses_end_all(
     await_none_of(found, 0)
     said = without_broker.log_text()
     assert "did you mean include_body?" in said
-    assert "ended with exit code 78: correct it first" in said
+    assert "ended with exit code 78: correct the error in its log first" in said
 
 
 @pytest.mark.slow

@@ -118,7 +118,9 @@ def test_damage_is_named_and_a_checkpoint_that_is_whole_catches_up(
         assert {each["partition"] for each in made} == {0, 1}
         assert sum(each["documents"] for each in made) == len(stream.outputs.uniques)
         put_out(stream, documents[DOCUMENTS:])
-        assert "Only one process at a time" in refusal(stream, "restore", str(backup), "--force")
+        assert "Only one process can use it at a time" in refusal(
+            stream, "restore", str(backup), "--force"
+        )
         worker.stop_gently()
         answer(stream, "checkpoint", str(tmp_path / "later"))
 
@@ -231,7 +233,7 @@ def test_changes_of_an_index_are_refused_beside_workers(
         put_out(stream, documents[:20])
         for command in (["load", str(file), "--add"], ["drop", "--everything", "--yes"]):
             assert "stop the workers" in refusal(stream, *command)
-        assert "Only one process at a time" in refusal(stream, "drop", "--yes")
+        assert "Only one process can use it at a time" in refusal(stream, "drop", "--yes")
         worker.stop_gently()
 
         answer(stream, "drop", "--yes")

@@ -82,7 +82,7 @@ def test_one_broker_may_die_and_two_lose_nothing(cluster: KafkaCluster, tmp_path
             cluster.brokers[2].kill()
             cluster.await_in_sync([topics.log], 1)
             stream.send(documents[2 * A_SEND : 3 * A_SEND])
-            worker.await_log(f"{topics.log} takes no records: it has 1 of 3 copies in sync")
+            worker.await_log(f"{topics.log} accepts no records: it has 1 of 3 copies in sync")
             assert stream.open == A_SEND
         finally:
             for broker in cluster.brokers[1:]:

@@ -108,7 +108,7 @@ def test_a_worker_that_waits_for_the_shard_of_another_is_healthy(
             assert status == HTTPStatus.OK, body
             found = re.match(
                 r"ok: documents have waited (\d+) s for "
-                r"(shard 1 \(no worker known\) to report|a leader: the owner of shard 0 )",
+                r"(the reports of shard 1 \(owner unknown\)|a leader: the owner of shard 0 )",
                 body,
             )
             return int(found[1]) if found else 0
@@ -117,7 +117,7 @@ def test_a_worker_that_waits_for_the_shard_of_another_is_healthy(
         assert well._get("/readyz")[0] == HTTPStatus.OK
         assert well._get("/readyz")[1].startswith("ready: documents have waited ")
         assert value(well, "firstseen_stalled_partitions") == 0
-        assert well.log_text().count("this worker is well, but documents wait for ") == 1
+        assert well.log_text().count("this worker is healthy, but documents wait for ") == 1
         assert closed._get("/healthz")[0] == HTTPStatus.OK
         assert closed._get("/readyz")[0] == HTTPStatus.SERVICE_UNAVAILABLE
 

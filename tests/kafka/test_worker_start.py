@@ -69,7 +69,9 @@ def test_a_worker_that_cannot_write_its_state_names_the_setting(
     assert worker.await_end() == ExitCode.CONFIGURATION
     said = worker.log_text()
     assert f"state_dir is '{place}'" in said
-    assert "is not a directory" in said or "Give its user the right to, or set state_dir" in said
+    assert (
+        "is not a directory" in said or "Give its user write permission, or set state_dir" in said
+    )
 
 
 def test_missing_topics_are_named_and_not_made(broker: Broker, tmp_path: Path) -> None:

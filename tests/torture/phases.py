@@ -14,7 +14,7 @@ from tests.torture.faults import Strike
 from tests.torture.stalls import AFTER_SECONDS
 
 _LINE = re.compile(
-    r"^(\S+ \S+) .*: shard \d+ acquired in [\d.]+ s(?:, nothing to put out)?: (.*)$", re.MULTILINE
+    r"^(\S+ \S+) .*: shard \d+ acquired in [\d.]+ s(?:, nothing to output)?: (.*)$", re.MULTILINE
 )
 _PHASE = re.compile(r"(\w+) ([\d.]+)")
 UNTIL_ASSIGNED = "until_assigned"

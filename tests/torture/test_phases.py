@@ -15,7 +15,7 @@ LOG = """\
 rebalance 0.500, offsets 1.000, opening 0.500, session 0.000, reading 0.250, output 0.250
 2026-11-24 12:00:11,000 INFO streams.worker.assignment: shard 3 closed: the worker stops
 2026-11-24 12:00:40,000 INFO streams.worker.acquisition: shard 0 acquired in 4.000 s, \
-nothing to put out: rebalance unknown, offsets 3.000, opening 1.000
+nothing to output: rebalance unknown, offsets 3.000, opening 1.000
 """
 
 

@@ -462,5 +462,5 @@ def owners_of(host: Host) -> Owned | None:
     """Return who owns which shards; this blocks, in a thread."""
     block(host.cluster.network.random.uniform(0.001, 0.05))
     if not host.cluster.network.reaches(host.machine):
-        raise BrokerUnavailableError("it is not known who else works in the group")
+        raise BrokerUnavailableError("the other workers of the group are unknown")
     return host.cluster.group.owned()

@@ -149,7 +149,9 @@ class SimulatedAppender:
         self._closed = True
         self._news.set()
         for future in list(self._waiting):
-            future.set_exception(AppendUnknownError("the worker ends before the broker answers"))
+            future.set_exception(
+                AppendUnknownError("the worker stopped before the broker answered")
+            )
 
     def append(self, topic: str, value: bytes) -> asyncio.Future[int]:
         future: asyncio.Future[int] = self._host.loop.create_future()

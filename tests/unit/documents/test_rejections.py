@@ -212,7 +212,7 @@ def test_record_size_counts_key_value_and_headers(extra: int) -> None:
         (200, 200, None, (0, False, 100), "headers left out, key left out;"),
         (10, 10, 40, (10, True, 19), "value cut to its first 19 of 100 bytes"),
         (0, 0, 0, (0, False, 0), "value cut to its first 0 of 100 bytes"),
-        (10, 10, 121, (10, True, 100), "(kept whole)"),
+        (10, 10, 121, (10, True, 100), "(complete)"),
     ],
 )
 def test_too_large_records_keep_what_fits_and_name_the_whole(

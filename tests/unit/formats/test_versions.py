@@ -193,7 +193,7 @@ def test_an_older_release_reads_the_raise_and_nothing_after_it() -> None:
 def test_versions_of_changelog_records_that_are_unknown_are_refused() -> None:
     key, value = encode_progress(PROGRESS, INDEX, READING)
     assert value is not None
-    for version, said in ((NEWEST + 1, "older than the workers"), (OLDEST - 1, "Upgrade through")):
+    for version, said in ((NEWEST + 1, "older than the workers"), (OLDEST - 1, "Upgrade first to")):
         record = written_in(ChangelogRecord(key, value), version)
         with pytest.raises(UnreadableVersionError, match=f"version {version}.*{said}"):
             decode_record(*record, "here")

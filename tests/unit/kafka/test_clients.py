@@ -128,7 +128,7 @@ def test_close_ends_in_its_time(
     client = hanging(new, provider)
     client.close(0.1)
     assert not provider.ends.is_set()
-    assert "has not ended within 0.1 s" in caplog.text
+    assert "did not close within 0.1 s" in caplog.text
     assert "'stubborn'" in caplog.text
 
 

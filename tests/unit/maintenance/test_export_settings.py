@@ -64,7 +64,7 @@ def test_an_export_with_other_thresholds_is_loaded_and_each_is_named(tmp_path: P
         "index.distance: there 68, here 72",
         "index.verify, index.verify_at: there shingles-1/5x512x4@0.518, here",
         "index.mean_at: there none, here 0.68",
-        *("those of this index apply", str(tmp_path / "seen.jsonl")),
+        *("those of this index now apply", str(tmp_path / "seen.jsonl")),
     ):
         assert named in said
 

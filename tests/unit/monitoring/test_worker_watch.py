@@ -219,14 +219,14 @@ def test_waiting_for_another_worker_is_no_stall_and_is_logged_once(
     assert not watching.stall()
     assert watching.value("stalled_partitions") == 0
     why = watching.health.why_waiting() or ""
-    whom = "shard 3 (last of worker firstseen.other) to report"
+    whom = "the reports of shard 3 (last owned by worker firstseen.other)"
     assert why.startswith(f"documents have waited 1 s for {whom}")
-    assert caplog.text.count("this worker is well, but documents wait for ") == 1
+    assert caplog.text.count("this worker is healthy, but documents wait for ") == 1
 
     watching.view.found = Waits(steps={0: NextStep.COMMIT})
     assert not watching.stall(), "timed from its own turn"
     assert watching.health.why_waiting() is None
-    assert caplog.text.count("documents wait for no other worker any more") == 1
+    assert caplog.text.count("documents no longer wait for other workers") == 1
     assert f"stalled: {watching.raw}/0: no progress" in watching.stall_after_the_limit()
 
 
@@ -301,7 +301,7 @@ def test_failure_of_the_watch_is_logged_once_and_lag_is_still_measured(
         await_that(lambda: watching.lag() == RECORDS)
         checks = "stage_duration_seconds_count"
         await_that(lambda: (watching.value(checks, stage="watch") or 0) >= 2)
-    assert caplog.text.count("the watch of this worker failed, and continues") == 1
+    assert caplog.text.count("a check of this worker failed; the next one follows") == 1
 
 
 def test_age_of_an_open_transaction_is_measured(
@@ -345,7 +345,7 @@ def test_topic_without_enough_copies_is_logged_once_and_again_when_it_has_them(
         watching.watch.check_copies()
 
     lost, again = caplog.messages
-    assert "unique takes no records: it has 1 of 3 copies in sync" in lost
+    assert "unique accepts no records: it has 1 of 3 copies in sync" in lost
     assert "min.insync.replicas is 2" in lost
     assert "enough copies in sync again" in again
 
@@ -362,12 +362,12 @@ def waits_for(leader: str | None = None, shards: dict[int, str | None] | None = 
         (
             waits_for(shards={4: None, 3: "app.a.f00"}),
             {},
-            "shard 3 (last of worker app.a), shard 4 (no worker known) to report",
+            "the reports of shard 3 (last owned by worker app.a), shard 4 (owner unknown)",
         ),
-        (waits_for(shards={3: "app.a.f00"}), {3: ""}, "shard 3 (being opened here) to report"),
-        (waits_for("app.b.f01"), {3: ""}, "the verdict of worker app.b, which leads"),
+        (waits_for(shards={3: "app.a.f00"}), {3: ""}, "the reports of shard 3 (being opened here)"),
+        (waits_for("app.b.f01"), {3: ""}, "the verdict of the leader, worker app.b"),
         (waits_for(), {0: ""}, "a leader: shard 0 is being opened here"),
-        (waits_for(), {1: ""}, "a leader: the owner of shard 0 does not lead yet"),
+        (waits_for(), {1: ""}, "a leader: the owner of shard 0 is not the leader yet"),
     ],
 )
 def test_whom_documents_wait_for(waits: Waits, opening: dict[int, str], whom: str | None) -> None:
@@ -376,8 +376,8 @@ def test_whom_documents_wait_for(waits: Waits, opening: dict[int, str], whom: st
 
 def test_of_many_shards_the_first_five_are_named() -> None:
     whom = waits_for(shards=dict.fromkeys(range(1000))).whom({}) or ""
-    assert whom.startswith("shard 0 (no worker known), shard 1 ")
-    assert whom.endswith("shard 4 (no worker known) and 995 more to report")
+    assert whom.startswith("the reports of shard 0 (owner unknown), shard 1 ")
+    assert whom.endswith("shard 4 (owner unknown) and 995 more")
 
 
 class ManualLoop(asyncio.SelectorEventLoop):

@@ -146,14 +146,14 @@ def test_texts_are_never_markup(page: str) -> None:
 def test_report_has_charts_tables_and_cases(page: str) -> None:
     outline = Outline(page)
     text = "".join(outline.text)
-    for heading in ("Thresholds", "Recall by likeness", "Worst misses", "Worst false joins"):
+    for heading in ("Thresholds", "Recall by similarity", "Worst misses", "Worst false joins"):
         assert heading in text
     charts = outline.counts["svg"]
     assert charts >= 3
     assert outline.attributes.count(("role", "img")) == charts
     assert page.count("<desc ") == charts == outline.counts["table"]
     assert outline.counts["mark"] > 0
-    assert "(in force)" in text
+    assert "(in use)" in text
     assert "of different groups" in text
     ids = [value for name, value in outline.attributes if name == "id"]
     assert len(ids) == len(set(ids))
@@ -218,7 +218,7 @@ def test_charts_draw_the_values() -> None:
     assert "<title>0.5: 50.00%</title>" in drawn
     curve = lines(chart, [0, 5, 10], [Series("recall", [0.2, None, 0.8], 1)], mark=5)
     assert curve.count("<circle") == 2
-    assert "in force" in curve
+    assert "in use" in curve
     binned = histogram(chart, ["0", "8"], [Series("a", [0.25, 0.75], 1)], mark=1.0)
     assert binned.count("<rect") == 2
     Outline(drawn + curve + binned)

@@ -142,7 +142,7 @@ def test_a_sample_that_is_too_small_is_said_to_be_so_in_figures_that_agree() -> 
     assert "Of the 696 pairs that it joined, 99.50% are correct" in said
     assert "98.83% or more is likely, which does not show 99.00% yet" in said
     assert "1,072 joined pairs show it: use a sample that is about 1.5 times as large" in said
-    assert "nor would more pairs" in shown(696, 0.99, 0.99)
+    assert "more pairs with this share would not" in shown(696, 0.99, 0.99)
     assert "does not show" not in shown(300, 1.0, 0.99)
 
 

@@ -232,11 +232,11 @@ def test_page_asks_for_the_token_and_shows_when_the_worker_stops(
         with opened(browser, worker.url) as watched:
             page = watched.page
             expect(page.get_by_label("Token")).to_be_visible()
-            expect(page.get_by_text("asking the broker")).to_be_hidden()
+            expect(page.get_by_text("loading from the broker")).to_be_hidden()
             expect(page.get_by_role("navigation")).to_be_hidden()
             page.get_by_label("Token").fill("not-the-token-at-all")
             page.get_by_role("button", name="Use it").click()
-            expect(page.locator("#access-trouble")).to_have_text("This is not the token.")
+            expect(page.locator("#access-trouble")).to_have_text("This token is wrong.")
             page.get_by_label("Token").fill(TOKEN)
             page.keyboard.press("Enter")
             expect(page.locator("#state")).to_have_text("ready")

@@ -91,7 +91,9 @@ def test_status_of_a_shard_from_recovery_to_ready(served: Served) -> None:
 
 
 OPENING, DEAD = "shards [2] are being opened", "no room on the disk"
-WAITS = "documents have waited 130 s for shard 1 (last of worker firstseen.51aa) to report"
+WAITS = (
+    "documents have waited 130 s for the reports of shard 1 (last owned by worker firstseen.51aa)"
+)
 MISSING = "shards without an open standby: 0 3"
 
 

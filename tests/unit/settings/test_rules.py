@@ -26,7 +26,7 @@ OAUTH = (*CLIENT, f"registry.oauth_client_secret={SECRET}")
 
 # The setting that is named, a part of the message, and the assignments.
 REFUSED: list[tuple[str, ...]] = [
-    *(("brokers", "no address", f"brokers={value}") for value in ("a", ":9092", "a b:1")),
+    *(("brokers", "not an address", f"brokers={value}") for value in ("a", ":9092", "a b:1")),
     *(("brokers", "no port", f"brokers={value}") for value in ("a:", "a:0", "a:65536", "a:１")),
     ("brokers", "'b:x' has no port", "brokers=a:1,b:x"),
     ("brokers", "brackets", "brokers=::1:9092"),
@@ -40,7 +40,7 @@ REFUSED: list[tuple[str, ...]] = [
     ("index.weighting", "tfidf-sublinear", "index.weighting=bm25"),
     ("index.feature_hash", "java, xxh3", "index.feature_hash=md5"),
     ("index.window", "such as 30d", "index.window=30 days"),
-    ("index.window", "one time", "index.window=0d"),
+    ("index.window", "same time", "index.window=0d"),
     ("index.window", "more than 36500d", "index.window=40000d"),
     ("index.lateness", "soon", "index.window=30d", "index.lateness=soon"),
     ("index.lateness", "index.window", "index.lateness=1h"),
@@ -51,7 +51,7 @@ REFUSED: list[tuple[str, ...]] = [
     ("topics.log", "differ from topics.raw", "topics.raw=firstseen.log"),
     ("topics.duplicates", "more than . and _", "topics.duplicates=a.b", "topics.raw=a_b"),
     ("topics.tagged", "differ from topics.raw", "mode=tag", "topics.tagged=raw-documents"),
-    *(("topics.raw", "no name for a topic", f"topics.raw={name}") for name in ("", ".", "..")),
+    *(("topics.raw", "not a valid topic name", f"topics.raw={name}") for name in ("", ".", "..")),
     ("batch.bundles", "12697", "batch.documents=1000", "batch.bundles=13"),
     ("in_flight.documents", "batch.documents", "in_flight.documents=10", "batch.documents=11"),
     ("state_dir", "directory", f"state_dir={__file__}"),
@@ -64,7 +64,7 @@ REFUSED: list[tuple[str, ...]] = [
     ("registry.url", "http://", AVRO, "registry.url=http://a, b:1"),
     ("registry.url", "registry.username", AVRO, "registry.url=http://a:b@c"),
     ("registry.username", "password", *BOTH, USER),
-    ("registry.username", "a password a user", *BOTH, PASSWORD),
+    ("registry.username", "a user needs a password", *BOTH, PASSWORD),
     ("registry.username", "no colon", *BOTH, "registry.username=a:b", PASSWORD),
     ("registry.password_file", "choose one", *BOTH, USER, PASSWORD, "registry.password_file=b"),
     (
@@ -86,7 +86,7 @@ REFUSED: list[tuple[str, ...]] = [
         *OAUTH,
         "registry.oauth_client_secret_file=a",
     ),
-    ("web.token_file", "twice", f"web.token={SECRET}", "web.token_file=x"),
+    ("web.token_file", "given too", f"web.token={SECRET}", "web.token_file=x"),
     *(
         ("web.token", "16 to 256", f"web.token={token}")
         for token in ("short", f"{SECRET} with a blank", f"ümläute-{SECRET}", SECRET * 12)

@@ -277,7 +277,7 @@ def test_row_without_entry_is_damage(small: Path, read: Callable[[ShardStore], o
         batch.write()
     with closing(open_store(small)) as store:
         assert store.by_content(sample(1).digest) == [1 << 16]
-        with pytest.raises(StoreCorruptError, match="leads to entry 0, which is missing"):
+        with pytest.raises(StoreCorruptError, match="refers to entry 0, which is missing"):
             read(store)
     with pytest.raises(StoreCorruptError, match="marked as damaged"):
         open_store(small)

@@ -637,5 +637,5 @@ def test_files_that_another_process_has_are_left_alone(worker: SharedFiles) -> N
     command = [sys.executable, "-c", program, str(worker.state / "segments")]
     other = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (other.returncode, other.stdout) == (1, "0\n")
-    assert "another process has it" in other.stderr.splitlines()[-1]
+    assert "another process uses it" in other.stderr.splitlines()[-1]
     assert worker.paths == paths

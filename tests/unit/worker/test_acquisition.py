@@ -15,7 +15,7 @@ from tests.rigs.async_tests import until
 from tests.rigs.manual_clock import ManualClock
 from tests.unit.worker.hand_driven import HandDriven, text, turns
 
-LINE = re.compile(r"shard (\d+) acquired in ([\d.]+) s(, nothing to put out)?: (.*)")
+LINE = re.compile(r"shard (\d+) acquired in ([\d.]+) s(, nothing to output)?: (.*)")
 PHASES = [str(phase) for phase in AcquisitionPhase]
 
 

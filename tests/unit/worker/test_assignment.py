@@ -251,7 +251,10 @@ async def test_other_shards_wait_until_shard_0_has_begun_a_new_index(
     worker.assign(1)
     await until(lambda: worker.shards[1].is_filled)
     await asyncio.sleep(0.01)
-    assert caplog.text.count("shards wait until shard 0 has begun the new index: 1") == 1
+    assert (
+        caplog.text.count("shards wait until the owner of shard 0 has started the new index: 1")
+        == 1
+    )
     assert not worker.committer.calls
     worker.assign(0)
     await until(lambda: worker.is_open(0) and worker.is_open(1))

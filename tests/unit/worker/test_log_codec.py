@@ -229,7 +229,7 @@ def test_a_record_with_garbage_is_decoded_or_refused(
 
 def test_a_record_without_a_value_is_refused() -> None:
     for decode in (CODEC.decode, CODEC.decode_report):
-        with pytest.raises(LogDecodeError, match="who else writes"):
+        with pytest.raises(LogDecodeError, match="does another program write"):
             decode(None, WHERE)
 
 
@@ -310,8 +310,8 @@ def test_a_bundle_without_packets_is_refused() -> None:
 @pytest.mark.parametrize(
     ("offsets", "message"),
     [
-        ((5, 5, 3), "do not rise"),
-        ((6, 5, 3), "do not rise"),
+        ((5, 5, 3), "do not ascend"),
+        ((6, 5, 3), "do not ascend"),
         ((5, -(2**63) + 4, 3), "beyond the offsets"),  # 2**63 - 1 after the packet's first offset
     ],
 )
@@ -326,9 +326,9 @@ def test_documents_at_offsets_that_cannot_be_are_refused(
 @pytest.mark.parametrize(
     ("heads", "message"),
     [
-        (ChainHeads(HEADS.chains[::-1], HEADS.last), "do not rise"),
-        (ChainHeads((CHAIN, CHAIN), HEADS.last), "do not rise"),
-        (ChainHeads(HEADS.chains, array("q", [6, 3, 9])), "are no 2 numbers"),
+        (ChainHeads(HEADS.chains[::-1], HEADS.last), "do not ascend"),
+        (ChainHeads((CHAIN, CHAIN), HEADS.last), "do not ascend"),
+        (ChainHeads(HEADS.chains, array("q", [6, 3, 9])), "are not 2 numbers"),
     ],
 )
 def test_heads_that_cannot_be_are_refused(heads: ChainHeads, message: str) -> None:

@@ -33,7 +33,7 @@ def test_start_is_tried_again_while_brokers_fail_over(caplog: pytest.LogCaptureF
     tries, ask = silent(3)
     assert process._until_answered(Settings())(ask) == "answer"
     assert len(tries) == 4
-    assert caplog.text.count("waiting for the Kafka brokers, to ask again: no answer") == 3
+    assert caplog.text.count("waiting for the Kafka brokers before the next try: no answer") == 3
 
 
 def test_start_ends_when_the_wait_for_brokers_has_a_limit_and_it_passed() -> None:
