@@ -81,7 +81,7 @@ class SegmentMerge:
         whole = self.rows()
         return build_segment(self._scheme, whole) if whole.documents else None
 
-    def hide_what_is_gone(self, merged: KeptSegment) -> None:
+    def hide_dropped(self, merged: KeptSegment) -> None:
         """Hide the rows that were hidden in the segments since this merge began."""
         for kept, of, live in zip(self.segments, self._slots, self._live, strict=True):
             if kept.hidden is None:
@@ -339,7 +339,7 @@ class DocumentIndex:
         for slot, shard in shards.items():
             if self._live[slot]:
                 kept.give(shard, slot, filing.documents.get(slot, 0))
-        filing.hide_what_is_gone(kept)
+        filing.hide_dropped(kept)
         filing.leave()
         merged = [each for each in filing.segments if each.is_filed]
         self._segments = [kept, *(each for each in self._segments if each not in merged)]
@@ -502,7 +502,7 @@ class DocumentIndex:
         first = self._segments.index(merge.segments[0])
         kept = [] if segment is None else [KeptSegment(segment)]
         for each in kept:
-            merge.hide_what_is_gone(each)
+            merge.hide_dropped(each)
         self._segments[first : first + len(merge.segments)] = kept
 
     def _merge_of(self, segments: Sequence[KeptSegment]) -> SegmentMerge:

@@ -159,7 +159,7 @@ class Reporter:
 
 LEADING_SHARD: Final = 0  # the owner of this shard is the leader
 _ANY_OFFSET: Final = 1 << 63
-FORGOTTEN_PLACES_MIN: Final = 256  # with more remembered offsets, unneeded ones are dropped
+REMEMBERED_OFFSETS_MIN: Final = 256  # with more remembered offsets, unneeded ones are dropped
 
 
 class ShardReady(NamedTuple, Generic[Record]):
@@ -207,7 +207,7 @@ class Participant(Generic[Record]):
         self.packets_skipped = 0
         self.controls_refused = 0
         self._reporter = self._new_reporter()
-        self._forget_at = FORGOTTEN_PLACES_MIN
+        self._remembered_max = REMEMBERED_OFFSETS_MIN
         self._terms = 0
         self._end = 0
 
@@ -276,7 +276,7 @@ class Participant(Generic[Record]):
             self.replica = Replica(first.position, first.control, horizons, chains)
         self._end = end
         self._reporter = self._new_reporter()
-        self._forget_at = FORGOTTEN_PLACES_MIN
+        self._remembered_max = REMEMBERED_OFFSETS_MIN
         self.decider = self._new_decider() if LEADING_SHARD in self.shards else None
         self.held.begin(end)
         # Also in shards that were added since then.
@@ -308,7 +308,7 @@ class Participant(Generic[Record]):
     # ---- the log
 
     def read(self, offset: int, record: LogRecord, appended_ms: int) -> AcceptedControl | None:
-        """Read the next record of the log; its version must count (``Replica.heeds``).
+        """Read the next record of the log; its version must count (``Replica.accepts``).
 
         Raises ``UnreadableVersionError`` if all records after it are written in a newer version.
         """
@@ -334,7 +334,7 @@ class Participant(Generic[Record]):
             self._lead_again()
         if self.replica.expired > self.index.dropped_before:
             self.index.drop_before(self.replica.expired)
-        if self.replica.remembered > self._forget_at:
+        if self.replica.remembered > self._remembered_max:
             self._forget()
         return accepted
 
@@ -349,7 +349,7 @@ class Participant(Generic[Record]):
     def _forget(self) -> None:
         needed = (each.needed for each in self.held.progresses(self.replica.decided_before))
         self.replica.forget_before(min(needed, default=self.replica.position))
-        self._forget_at = max(FORGOTTEN_PLACES_MIN, 2 * self.replica.remembered)
+        self._remembered_max = max(REMEMBERED_OFFSETS_MIN, 2 * self.replica.remembered)
 
     def _refused(self, control: Control) -> None:
         self.controls_refused += 1

@@ -203,7 +203,7 @@ class Replica:
         """The version of the formats in force at the position of this reader."""
         return versions.OLDEST if self.latest is None else self.latest.version
 
-    def heeds(self, offset: int, version: int) -> bool:
+    def accepts(self, offset: int, version: int) -> bool:
         """Return whether a record of this version counts at ``offset``, the next to read."""
         return offset == self._awaited or versions.counts(version, self.version)
 

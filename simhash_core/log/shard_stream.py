@@ -351,7 +351,7 @@ class ShardStream(Generic[Record]):
         self, offset: int, packet: DecidedPacket | None, documents: DocumentColumns, in_log_to: int
     ) -> Verdict | Deleted | NoVerdict:
         if packet is not None and (row := packet.rows.get(offset)) is not None:
-            return self._said(packet, row)
+            return self._logged_verdict(packet, row)
         if (documents.offsets == offset).any():
             return NoVerdict.READ_OTHERWISE if self._is_decided(offset) else NoVerdict.UNDECIDED
         may_be_in_log = not self._is_decided(offset) and offset <= in_log_to
@@ -360,7 +360,7 @@ class ShardStream(Generic[Record]):
     def _is_decided(self, offset: int) -> bool:
         return offset <= self.head
 
-    def _said(self, packet: DecidedPacket, row: int) -> Verdict | Deleted:
+    def _logged_verdict(self, packet: DecidedPacket, row: int) -> Verdict | Deleted:
         removing = row in packet.removing
         operations = packet.packet.columns.operations
         if operations is not None and operations[row] == DELETE:

@@ -116,17 +116,17 @@ class ShardCopy:
         prints = prints_of(self._index.scheme, uniques.columns, rows)
         self._index.add(self.slot, uniques.sequences(rows), prints)
 
-    def remove(self, sequences: Sequence[int], *, may_come: bool = False) -> None:
+    def remove(self, sequences: Sequence[int], *, may_be_stored: bool = False) -> None:
         """Remove entries; entries that no longer exist have no effect.
 
-        ``may_come``: a commit in flight may still store an entry, which stays hidden until
+        ``may_be_stored``: a commit in flight may still store an entry, which stays hidden until
         ``committed``.
         """
         for sequence in sequences:
             entry = self._uncommitted.entry(sequence)
             if entry is None:
                 entry = self._stored(sequence)
-            if entry is not None or may_come:  # otherwise the store no longer has it
+            if entry is not None or may_be_stored:  # otherwise the store no longer has it
                 self._hide(sequence)
         self._index.remove(self.slot, np.array(sequences, dtype=np.uint64))
 
@@ -263,7 +263,7 @@ class OwnedShard(Generic[Record]):
 
     def remove(self, sequences: list[int]) -> None:
         if self.copy.in_session:
-            self.copy.remove(sequences, may_come=self.in_session)
+            self.copy.remove(sequences, may_be_stored=self.in_session)
         if self.in_session:
             self.stream.remove(sequences)
 
@@ -299,7 +299,9 @@ class HeldShards(Generic[Record]):
         """Add an owned shard; ``log_end`` is the end of the log before the shard was opened."""
         return self._own(progress, ShardCopy(progress, slot, store, self._index, log_end))
 
-    def stand_by(self, progress: Progress, store: EntryStore, slot: int, log_end: int) -> Standby:
+    def add_standby(
+        self, progress: Progress, store: EntryStore, slot: int, log_end: int
+    ) -> Standby:
         """Add a standby; ``log_end`` is the end of the log before the changelog was read."""
         standby = Standby(progress, slot, store, self._index, log_end)
         self.standbys[standby.partition] = standby

@@ -129,9 +129,9 @@ def health(settings: options.Settings, *, url: str | None, ready: bool) -> int:
     """
     from simhash_core.errors import FirstseenError
     from streams.errors import ExitCode
-    from streams.ops_page.text_check import own_url, why_not_well
+    from streams.ops_page.text_check import own_url, why_unhealthy
 
-    why = why_not_well(url or own_url(settings.web), settings.web, ready=ready)
+    why = why_unhealthy(url or own_url(settings.web), settings.web, ready=ready)
     if why is not None:
         raise FirstseenError(f"the worker is not {'ready' if ready else 'healthy'}: {why}")
     click.echo("ready" if ready else "well")

@@ -29,7 +29,7 @@ from simhash_core.errors import FirstseenError
 from streams.errors import ExitCode, Problem, SettingsError
 from streams.ops_page.access import Access
 from streams.ops_page.server import JSON, guarded_application, listen, probe, served, url_of
-from streams.ops_page.text_check import own_url, why_not_well
+from streams.ops_page.text_check import own_url, why_unhealthy
 from streams.settings.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -81,8 +81,8 @@ _LONGEST_SECONDS: Final = 60.0
 _CALM_SECONDS: Final = 60.0
 
 _MILD: Final = (ExitCode.OK, ExitCode.INTERRUPTED, ExitCode.TERMINATED, ExitCode.BROKER_UNAVAILABLE)
-_NOT_MENDED: Final = (ExitCode.USAGE, ExitCode.CONFIGURATION)  # a restart does not help
-_BY_SEVERITY: Final = (*_MILD, None, *_NOT_MENDED)  # None: all other codes
+_NOT_RESTARTED: Final = (ExitCode.USAGE, ExitCode.CONFIGURATION)  # a restart does not help
+_BY_SEVERITY: Final = (*_MILD, None, *_NOT_RESTARTED)  # None: all other codes
 
 
 class BackOff:
@@ -151,7 +151,7 @@ class SupervisedWorker:
     async def look(self) -> None:
         """Query the worker's pages; before their first answer, it starts or waits for a broker."""
         process, pages = self.process, self.settings.web
-        ask = partial(why_not_well, own_url(pages), pages)
+        ask = partial(why_unhealthy, own_url(pages), pages)
         try:
             why_dead = await asyncio.to_thread(ask, ready=False)
             why_not_ready = await asyncio.to_thread(ask, ready=True)
@@ -303,7 +303,7 @@ class _Supervisor:
             worker.ended(code)
             if self._stopping.is_set():
                 return
-            if code in _NOT_MENDED:
+            if code in _NOT_RESTARTED:
                 self._stop(
                     signal.SIGTERM,
                     f"{name} ended with exit code {code}: correct the error in its log first",

@@ -70,20 +70,20 @@ def shown(console: Console, title: str, *, plain: bool) -> Iterator[View]:
 class LineView:
     def __init__(self, console: Console, title: str) -> None:
         self._console = console
-        self._said_at = 0.0
+        self._printed_at = 0.0
         self._last: DuplicateOutput | None = None
-        self._say(f"{HEADLINE}: {title}")
+        self._print(f"{HEADLINE}: {title}")
 
     def starting(self, what: str) -> None:
-        self._say(f"{what} …")
+        self._print(f"{what} …")
 
     def show(self, progress: Progress, change: Change) -> None:
         now = time.monotonic()
-        if progress.share != 1.0 and now - self._said_at < _LINE_SECONDS:
+        if progress.share != 1.0 and now - self._printed_at < _LINE_SECONDS:
             return
-        self._said_at, counts = now, progress.counts
+        self._printed_at, counts = now, progress.counts
         share = "" if progress.share is None else f"{progress.share:4.0%}  "
-        self._say(
+        self._print(
             f"{progress.seconds:6.1f} s  {share}{progress.decided:,} decided "
             f"({progress.per_second:,.0f}/s): {counts.unique:,} unique, "
             f"{counts.duplicates:,} duplicates, {counts.dead_letters:,} dead letters"
@@ -91,12 +91,12 @@ class LineView:
         if counts.latest and counts.latest[-1] is not self._last:
             self._last = counts.latest[-1]
             what = one_line(change(self._last), _CHANGE_CELLS)
-            self._say(f"          {_pair(self._last)}  {nearness(self._last)}  {what}".rstrip())
+            self._print(f"          {_pair(self._last)}  {nearness(self._last)}  {what}".rstrip())
 
     def finish(self) -> None:
         pass
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._console.print(text, soft_wrap=True, highlight=False, markup=False)
 
 

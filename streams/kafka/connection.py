@@ -107,7 +107,7 @@ def refusal_of(said: str, protocol: str) -> ConnectionRefusal | None:
 
 
 _ASK_SECONDS: Final = 1.0
-_SAY_SECONDS: Final = 10.0
+_LOG_SECONDS: Final = 10.0
 _HANGS_UP_SECONDS: Final = 10.0
 _LINES_A_POLL: Final = 100
 _LOG_PREFIX: Final = re.compile(r"^FAIL \[[^]]*\]: (\[[^]]*\]: )?")
@@ -204,6 +204,6 @@ def connect_admin(
                 f"no Kafka broker at {settings.brokers} answered within {wait_seconds:g} s: "
                 f"{reason.why()}. Start it, or set brokers (FIRSTSEEN_BROKERS, --broker)"
             )
-        if announce and now - said >= _SAY_SECONDS:
+        if announce and now - said >= _LOG_SECONDS:
             announce(f"waiting for a Kafka broker at {settings.brokers}: {reason.why()}")
             said = now

@@ -301,7 +301,7 @@ def _answer(cluster: MockCluster, line: bytes) -> dict[str, object]:
     return {"topic": name, "partitions": partitions}
 
 
-def _say(message: Mapping[str, object]) -> None:
+def _respond(message: Mapping[str, object]) -> None:
     print(json.dumps(message), flush=True)  # noqa: T201 - the line protocol
 
 
@@ -320,9 +320,9 @@ def _serve(cluster: MockCluster) -> None:
             return
         *lines, pending = (pending + chunk).split(b"\n")
         for line in lines:
-            _say(_answer(cluster, line))
+            _respond(_answer(cluster, line))
         if len(pending) > _LINE_BYTES_MAX:
-            _say({"error": f"a request of more than {_LINE_BYTES_MAX} bytes"})
+            _respond({"error": f"a request of more than {_LINE_BYTES_MAX} bytes"})
             return
 
 
@@ -332,10 +332,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         cluster = MockCluster(first_join_delay_ms=options.first_join_delay_ms)
-        _say({"bootstrap_servers": cluster.bootstrap_servers})
+        _respond({"bootstrap_servers": cluster.bootstrap_servers})
         _serve(cluster)
     except EmbeddedBrokerError as error:
-        _say({"error": str(error)})
+        _respond({"error": str(error)})
         return 1
     except (KeyboardInterrupt, BrokenPipeError):
         return 0

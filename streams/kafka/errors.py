@@ -184,7 +184,7 @@ _NOT_ALLOWED: Final = frozenset(
 )
 
 
-class TopicGoneError(FirstseenError):
+class TopicDeletedError(FirstseenError):
     reason = ErrorReason.BROKER
 
     def __init__(self, topic: str) -> None:
@@ -222,7 +222,7 @@ def judge(error: KafkaError, topic: str) -> FirstseenError | None:
     return BrokerRefusedError(f"cannot read {topic}: {error.str()}")
 
 
-def topic_is_gone(error: KafkaError, consumer: Consumer, topic: str) -> bool:
+def topic_is_deleted(error: KafkaError, consumer: Consumer, topic: str) -> bool:
     """Return whether the topic was deleted; a starting broker may not know it for a moment."""
     return error.code() in _GONE and is_absent(consumer, topic)
 

@@ -21,12 +21,12 @@ from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import BrokerRefusedError, UnansweredError
 from streams.kafka.clients import Consumer, offset_range
 from streams.kafka.errors import (
-    TopicGoneError,
+    TopicDeletedError,
     is_absent,
     is_of_client,
     judge,
     retrying_on_loop,
-    topic_is_gone,
+    topic_is_deleted,
 )
 from streams.kafka.thread_bridge import Calls, Inbox, Item, PollInterval, joined
 
@@ -276,8 +276,8 @@ class LogReader(ReaderThread[LogRecords]):
             # One reading may get several such errors.
             if self._is_assigned and not self._is_cut():
                 self._assign(self._next, self._reading)  # it was unknown only for a moment
-        elif topic_is_gone(error, self._consumer, self._topic):
-            self._stop_with(TopicGoneError(self._topic))
+        elif topic_is_deleted(error, self._consumer, self._topic):
+            self._stop_with(TopicDeletedError(self._topic))
         else:
             self._error = self._error or judge(error, self._topic)
 
@@ -289,7 +289,7 @@ class LogReader(ReaderThread[LogRecords]):
         was_absent, self._was_absent = self._was_absent, is_absent(self._consumer, self._topic)
         # This must happen twice, because a broker that has just started may not know the topic yet.
         if was_absent and self._was_absent:
-            self._stop_with(TopicGoneError(self._topic))
+            self._stop_with(TopicDeletedError(self._topic))
 
     def _is_cut(self) -> bool | None:
         """Report a missing next offset; return None if the broker does not respond."""

@@ -53,11 +53,11 @@ class RecordTooLargeError(DeliveryError):
     def __init__(self, refused: Sequence[ProducerRecord]) -> None:
         """Name the largest of ``refused``, which is not empty."""
         record = max(refused, key=lambda record: record.size)
-        made_of = ", ".join(map(str, record.about[:_NAMED])) or "an internal record"
+        contents = ", ".join(map(str, record.about[:_NAMED])) or "an internal record"
         more = len(record.about) - _NAMED
         super().__init__(
             f"{record.topic} refuses a record of {record.size} bytes "
-            f"({made_of}{f' and {more} more' if more > 0 else ''}): its max.message.bytes was "
+            f"({contents}{f' and {more} more' if more > 0 else ''}): its max.message.bytes was "
             "lowered. 'firstseen topics check' shows the required value. Raise it and start "
             "again; nothing is lost"
         )

@@ -32,10 +32,10 @@ from streams.kafka.errors import (
     STALE_GENERATION,
     AbortedError,
     StaleGenerationError,
-    TopicGoneError,
+    TopicDeletedError,
     is_passing,
     judge,
-    topic_is_gone,
+    topic_is_deleted,
 )
 from streams.kafka.thread_bridge import Calls, Inbox, PollInterval, joined
 
@@ -508,6 +508,6 @@ class RawConsumer:
             self._error = self._error or judge(error, self._topic)
 
     def _note(self, error: KafkaError) -> None:
-        if topic_is_gone(error, self._consumer, self._topic):
-            raise TopicGoneError(self._topic)
+        if topic_is_deleted(error, self._consumer, self._topic):
+            raise TopicDeletedError(self._topic)
         self._error = self._error or judge(error, self._topic)

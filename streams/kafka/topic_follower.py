@@ -19,7 +19,7 @@ from streams.settings.settings import Settings
 _BATCH: Final = 500
 _POLL_SECONDS: Final = 0.2
 _SILENCE_SECONDS: Final = 30.0
-_SAY_SECONDS: Final = 10.0
+_LOG_SECONDS: Final = 10.0
 _ANSWER_SECONDS: Final = 10.0
 # The partition ends before the offset, or begins after it.
 _NOTHING_THERE: Final = frozenset(
@@ -63,7 +63,7 @@ class TopicFollower:
     ) -> None:
         self._brokers = settings.brokers
         self._announce = announce
-        self._said = time.monotonic()
+        self._logged_at = time.monotonic()
         self._next: dict[TopicPartition, int] = {}
         self._partitions = [
             TopicPartition(topic, p) for topic, count in topics.items() for p in range(count)
@@ -134,8 +134,8 @@ class TopicFollower:
 
     def _connection_trouble(self, error: KafkaError) -> None:
         now = time.monotonic()
-        if error.code() in PASSING_ERRORS and now - self._said >= _SAY_SECONDS:
-            self._said = now
+        if error.code() in PASSING_ERRORS and now - self._logged_at >= _LOG_SECONDS:
+            self._logged_at = now
             self._announce(f"the Kafka broker cannot be reached, still trying: {error.str()}")
 
 

@@ -271,7 +271,7 @@ def read_log(settings: Settings, identity: str, shards: list[ShardHead]) -> LogS
     damaged: list[str] = []
     for batch in log.read(replica.start, lambda _left: None):
         for offset, value in zip(batch.offsets, batch.values, strict=True):
-            if not replica.heeds(offset, version_of(value)):
+            if not replica.accepts(offset, version_of(value)):
                 replica.skip(offset)
                 continue
             try:

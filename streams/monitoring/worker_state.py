@@ -51,7 +51,7 @@ class Waits(NamedTuple):
             return ready and not self.on_others
         return ready and not self.is_full
 
-    def whom(self, opening: Mapping[int, object]) -> str | None:
+    def awaited(self, opening: Mapping[int, object]) -> str | None:
         """Return which worker documents wait for, or None; ``opening`` are this worker's shards."""
         if self.undecided is None or self.undecided.own_turn:
             return None

@@ -48,7 +48,7 @@ from streams.topics.watermarks import (
 
 logger = logging.getLogger(__name__)
 
-SAID_AFTER_SECONDS: Final = 60.0
+LOGGED_AFTER_SECONDS: Final = 60.0
 """It is longer than workers' transactions: ``session_timeout_seconds`` is 10 by default."""
 
 
@@ -64,7 +64,7 @@ class TransactionWatch:
         self._shard_topics = shard_topics
         self._others = list(others)
         self._seen: dict[TopicPartition, UnmovedOffset] = {}
-        self._said: dict[TopicPartition, int] = {}
+        self._logged: dict[TopicPartition, int] = {}
 
     def partitions(self, shards: Collection[int]) -> list[TopicPartition]:
         own = [TopicPartition(topic, each) for topic in self._shard_topics for each in shards]
@@ -74,12 +74,12 @@ class TransactionWatch:
         """Note the open transactions, log long ones, and return the oldest one's age in seconds."""
         offsets = {partition: each.offset for partition, each in is_open.items()}
         self._seen = unmoved_since(self._seen, offsets, now)
-        for partition in [p for p, offset in self._said.items() if offsets.get(p) != offset]:
+        for partition in [p for p, offset in self._logged.items() if offsets.get(p) != offset]:
             logger.warning("%s: the transaction has ended", partition)
-            del self._said[partition]
+            del self._logged[partition]
         for partition, (offset, since) in self._seen.items():
-            if now - since >= SAID_AFTER_SECONDS and partition not in self._said:
-                self._said[partition] = offset
+            if now - since >= LOGGED_AFTER_SECONDS and partition not in self._logged:
+                self._logged[partition] = offset
                 logger.warning(
                     "%s; it was first seen %.0f s ago. The broker ends it after the "
                     "transaction.timeout.ms of its producer. If it does not: %s",
@@ -300,30 +300,30 @@ class WorkerWatch:
         """Report which other worker documents wait for, if they have waited for a while."""
         waits, now = self._view.waits(), time.monotonic()
         opening = {p: shard for p, shard in self._view.shards().items() if not shard.is_open}
-        undecided, whom = waits.undecided, waits.whom(opening)
-        if undecided is None or whom is None:
+        undecided, awaited = waits.undecided, waits.awaited(opening)
+        if undecided is None or awaited is None:
             self._note_wait(None, 0.0)
             return
         if self._wait is None or self._wait[0] != undecided.offset:
             self._wait = (undecided.offset, now)
-        self._note_wait(whom, now - self._wait[1])
+        self._note_wait(awaited, now - self._wait[1])
 
-    def _note_wait(self, whom: str | None, seconds: float) -> None:
-        if whom is None:
+    def _note_wait(self, awaited: str | None, seconds: float) -> None:
+        if awaited is None:
             self._wait = None
         if self._wait_logged and seconds < self._detector.limit_seconds:
             self._wait_logged = False
             logger.warning("documents no longer wait for other workers")
-        if whom is None or seconds < self._quiet.limit_seconds:
+        if awaited is None or seconds < self._quiet.limit_seconds:
             self._health.waits(None)
             return
         self._health.waits(
-            f"documents have waited {seconds:.0f} s for {whom}; "
+            f"documents have waited {seconds:.0f} s for {awaited}; "
             "a restart of this worker would not help"
         )
         if seconds >= self._detector.limit_seconds and not self._wait_logged:
             self._wait_logged = True
-            logger.warning("this worker is healthy, but documents wait for %s", whom)
+            logger.warning("this worker is healthy, but documents wait for %s", awaited)
 
     def _lags(self) -> _Lags:
         # Read positions first, then ends: a position may be old, but an end must not.

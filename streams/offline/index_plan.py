@@ -87,7 +87,7 @@ def segment_bytes_per_document(scheme: BlockScheme) -> int:
     return round(sum(column.nbytes for column in columns.values()) / _DOCUMENTS)
 
 
-SHARD_BYTES_WANTED: Final = 16 << 30
+SHARD_BYTES_TARGET: Final = 16 << 30
 """State that a shard can recover or rebuild within minutes; the suggestion keeps to it."""
 
 PARTITIONS_MIN: Final = 4  # the smallest suggestion: partitions limit the number of workers
@@ -103,7 +103,7 @@ CANDIDATE_IN_RANGES_US: Final = 0.007
 """The same in large segments, which have ranges by block and tag
 (``simhash_core.index.bucket_columns``): most of a bucket is skipped."""
 
-LOOKUP_US_WANTED: Final = 190.0
+LOOKUP_US_TARGET: Final = 190.0
 """Above this, in microseconds, a look-up takes more CPU than a fingerprint."""
 
 JACCARDS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -207,7 +207,7 @@ def plan_index(
         memory_bytes_per_worker=-(-memory_bytes // workers),
         wire_bytes_per_document=2 * packet_bytes_per_document(scheme, sketch),
         lookup_us=round(lookup_us, 1),
-        advice=_advice(scheme, documents) if lookup_us > LOOKUP_US_WANTED else None,
+        advice=_advice(scheme, documents) if lookup_us > LOOKUP_US_TARGET else None,
     )
 
 
@@ -226,9 +226,9 @@ def _advice(scheme: BlockScheme, documents: int) -> str:
 
 
 def partitions_for(state_bytes: int) -> int:
-    """Return a power of two that limits a shard to ``SHARD_BYTES_WANTED``, up to the maximum."""
+    """Return a power of two that limits a shard to ``SHARD_BYTES_TARGET``, up to the maximum."""
     partitions = PARTITIONS_MIN
-    while partitions < PARTITIONS_MAX and state_bytes > partitions * SHARD_BYTES_WANTED:
+    while partitions < PARTITIONS_MAX and state_bytes > partitions * SHARD_BYTES_TARGET:
         partitions *= 2
     return partitions
 

@@ -122,7 +122,7 @@ def ask_worker(url: str, web: WebSettings, request: CheckRequest) -> CheckAnswer
         ) from None
 
 
-def why_not_well(url: str, web: WebSettings, *, ready: bool) -> str | None:
+def why_unhealthy(url: str, web: WebSettings, *, ready: bool) -> str | None:
     """Return why the worker at ``url`` is not well (or not ready), or None.
 
     Raises ``UsageError`` for an invalid address, ``SettingsError`` for a missing or wrong token,

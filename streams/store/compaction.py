@@ -121,7 +121,7 @@ class SegmentKeeper:
             return False
         self._index.filed(file.segment, numbers)
         for shard, ranges, _ in having:
-            shard.segments.let_go(work.replaced)
+            shard.segments.remove(work.replaced)
             shard.segments.taken(file, ranges)
         for shard, _, left in having:
             with contextlib.suppress(StoreClosedError):
@@ -161,7 +161,7 @@ class SegmentKeeper:
                 documents[file.checksum] = count
             elif not claiming:
                 for each in shards:
-                    each.segments.let_go([file])
+                    each.segments.remove([file])
                 files.delete(file)
         merged = files.to_merge(documents)
         if not merged:

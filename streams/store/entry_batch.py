@@ -31,9 +31,9 @@ from streams.store.changelog_codec import (
 )
 from streams.store.lineage import UNKNOWN, Lineage
 from streams.store.row_codec import (
+    DELETED_ENTRIES,
     DELETIONS,
     ENTRIES,
-    GONE,
     NUMBER_BYTES,
     WRITTEN,
     EntryBlock,
@@ -365,7 +365,7 @@ class EntryBatch:
             value = self._store.get(key)
             if value is not None and sequence >= self._state.expired_before:
                 self.batch.delete(key)
-                self.batch.put(GONE.key(sequence), b"")
+                self.batch.put(DELETED_ENTRIES.key(sequence), b"")
                 self._remove_references(sequence, value)
                 self._deleted.add(key)
                 count += 1
@@ -413,7 +413,7 @@ class EntryBatch:
             self.batch.delete(DELETIONS.key(first))
         for each in written_between(self._store, self._state.expired_before, before):
             self.batch.delete(_written_key(each))
-        for key, _ in each_row(self._store, (GONE.key(0), GONE.key(before))):
+        for key, _ in each_row(self._store, (DELETED_ENTRIES.key(0), DELETED_ENTRIES.key(before))):
             self.batch.delete(key)
         if expiry is None or expiry.whole:
             # One range delete covers all of them, because many range deletes would slow down

@@ -99,7 +99,7 @@ class NumberKeys(NamedTuple):
 ENTRIES: Final = NumberKeys(b"e", "an entry")
 DELETIONS: Final = NumberKeys(b"r", "deletions")
 WRITTEN: Final = NumberKeys(b"k", "a record and its writer", 2 * NUMBER_BYTES + 1)
-GONE: Final = NumberKeys(b"g", "a deleted entry")
+DELETED_ENTRIES: Final = NumberKeys(b"g", "a deleted entry")
 FILED: Final = NumberKeys(b"f", "a range in a file")
 COMMITS: Final = NumberKeys(b"w", "a commit")
 SOURCES: Final = NumberKeys(b"s", "a raw partition", 4)

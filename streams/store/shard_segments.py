@@ -494,7 +494,7 @@ class ShardSegments:
         """Return the ranges that the store should record."""
         return [FiledRange(first, last, file.checksum) for first, last, file in self.claims]
 
-    def let_go(self, files: Collection[SegmentFile]) -> None:
+    def remove(self, files: Collection[SegmentFile]) -> None:
         checksums = {each.checksum for each in files}
         self.claims = [each for each in self.claims if each.file.checksum not in checksums]
 

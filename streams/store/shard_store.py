@@ -43,8 +43,8 @@ from streams.store.entry_batch import (
 )
 from streams.store.lineage import Lineage
 from streams.store.row_codec import (
+    DELETED_ENTRIES,
     ENTRIES,
-    GONE,
     EntryBlock,
     EntryPrints,
     ProgressRow,
@@ -188,8 +188,10 @@ class ShardStore:
 
     def gone(self, first: int = 0, last: int = _LAST) -> list[int]:
         """Return deleted entries from ``first`` to ``last`` that segment files may still have."""
-        bounds = GONE.key(first), GONE.key(last) + b"\0"
-        return [self._decoded(GONE.number, key) for key, _ in each_row(self._store, bounds)]
+        bounds = DELETED_ENTRIES.key(first), DELETED_ENTRIES.key(last) + b"\0"
+        return [
+            self._decoded(DELETED_ENTRIES.number, key) for key, _ in each_row(self._store, bounds)
+        ]
 
     def filed(self) -> list[FiledRange]:
         """Return the segment files that have entries of this shard, with their ranges."""
@@ -206,7 +208,7 @@ class ShardStore:
         for first, last, checksum in claims:
             batch.put(codec.FILED.key(first), codec.encode_filed(last, checksum))
         for sequence in without:
-            batch.delete(GONE.key(sequence))
+            batch.delete(DELETED_ENTRIES.key(sequence))
         self._write_next(batch)
 
     @property

@@ -101,7 +101,7 @@ class Assignment:
         self._tasks: set[asyncio.Task[None]] = set()
         self._session_wanted = asyncio.Event()
         self._joining: list[Callable[[], bool]] = []
-        self._said_to_wait = ""
+        self._logged_waiting = ""
         self._is_stopped = False
 
     @property
@@ -433,14 +433,14 @@ class Assignment:
         claim = await self._index.claim()
         if claim is None and all(shard.partition != LEADING_SHARD for shard in new):
             waiting = " ".join(str(shard.partition) for shard in new)
-            if waiting != self._said_to_wait:
-                self._said_to_wait = waiting
+            if waiting != self._logged_waiting:
+                self._logged_waiting = waiting
                 logger.info(
                     "shards wait until the owner of shard 0 has started the new index: %s", waiting
                 )
             asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._session_wanted.set)
             return
-        self._said_to_wait = ""
+        self._logged_waiting = ""
         wanted = [shard for shard in new if self._is_wanted(shard)]
         for shard in wanted:
             progress, store = shard.progress, shard.store

@@ -84,8 +84,8 @@ class PartitionReader(Protocol):
     ) -> None:
         """Begin on the running event loop; ``filled`` is called when there are records to take.
 
-        ``failed`` is called with ``LogCutError`` or ``TopicGoneError``, after which ``seek`` begins
-        again, or with the error that ended the reader.
+        ``failed`` is called with ``LogCutError`` or ``TopicDeletedError``, after which ``seek``
+        begins again, or with the error that ended the reader.
         """
 
     async def close(self) -> None: ...

@@ -92,7 +92,7 @@ class Leader:
         index: IndexAdmin,
         *,
         limit: int,
-        ask_log: Callable[[], Awaitable[object]],
+        query_log: Callable[[], Awaitable[object]],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._participant = participant
@@ -101,7 +101,7 @@ class Leader:
         self._metrics = metrics
         self._index = index
         self._limit = limit
-        self._ask_log = ask_log
+        self._query_log = query_log
         self._now = now
         self._prepared = False
         self._led = False
@@ -111,7 +111,7 @@ class Leader:
         self._known: list[tuple[float, int]] = []
         self._trimmed_at = 0.0
         self._members_at = now()
-        self._said_version = 0
+        self._logged_version = 0
         self._failover = LeaderFailover(participant, now)
         self._foreign = RateLimitedLog(logger, "skipped %d reports; the last: %s")
 
@@ -134,7 +134,7 @@ class Leader:
         await self.prepare()
         requested_at = self._now()
         try:
-            await self._ask_log()
+            await self._query_log()
         finally:
             if self._now() - requested_at > _PROMPT_SECONDS:
                 self._failover.wait_again()
@@ -191,8 +191,8 @@ class Leader:
         leads = self._participant.leads
         self._metrics.leader(leads)
         replica = self._participant.replica
-        if replica.latest is not None and replica.version != self._said_version:
-            self._said_version = replica.version
+        if replica.latest is not None and replica.version != self._logged_version:
+            self._logged_version = replica.version
             logger.info("format version %d is in force", replica.version)
         if leads != self._led:
             self._led = leads

@@ -143,7 +143,7 @@ class LogLookUp:
             if sender is None:
                 self._unread_may_wait = False
             elif sender == self._participant.worker:
-                self._sender.pace.came_back()
+                self._sender.pace.was_read_back()
         return True
 
     def _is_to_read(self) -> bool:
@@ -193,10 +193,10 @@ class LogLookUp:
     def _read(self, read: _ReadRecord) -> None:
         participant = self._participant
         offset, record, version, timestamp_ms = read
-        is_heeded = participant.replica.heeds(offset, version)
-        if isinstance(record, UnreadableVersionError) and is_heeded:
+        is_accepted = participant.replica.accepts(offset, version)
+        if isinstance(record, UnreadableVersionError) and is_accepted:
             raise record  # other workers apply this record, so skipping it could change verdicts
-        if isinstance(record, NOT_DECODED) or not is_heeded:
+        if isinstance(record, NOT_DECODED) or not is_accepted:
             if not isinstance(record, NOT_DECODED):
                 record = LogDecodeError(
                     f"the record {self._topics.log}/0@{offset} has format version {version}, and "

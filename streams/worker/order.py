@@ -96,7 +96,7 @@ class BundlePace:
     def lost(self) -> None:
         self._under_way = max(0, self._under_way - 1)
 
-    def came_back(self) -> None:
+    def was_read_back(self) -> None:
         """Note that a bundle of this worker was read back from the log."""
         self.lost()
 
@@ -232,9 +232,9 @@ class BundleSender:
             if self._timer.when() <= at:
                 return
             self._timer.cancel()
-        self._timer = loop.call_at(at, self._append_and_go_on)
+        self._timer = loop.call_at(at, self._append_and_continue)
 
-    def _append_and_go_on(self) -> None:
+    def _append_and_continue(self) -> None:
         self._timer = None
         if self._append_next():
             self._send_later(0)

@@ -75,7 +75,7 @@ class OutputKind(StrEnum):
     DEAD_LETTER = "dead_letter"
 
 
-class Gone(StrEnum):
+class TombstoneReason(StrEnum):
     """Why a tombstone is written to ``unique``."""
 
     DELETED = "deleted"  # by a raw tombstone
@@ -178,7 +178,7 @@ async def output_batch(
                 # With mode=tag the topic also has duplicates with the same key, so it gets every
                 # delete.
                 if said.has_output or rules.mode is Mode.TAG:
-                    batch.records.append(tombstone_record(pending, Gone.DELETED, rules))
+                    batch.records.append(tombstone_record(pending, TombstoneReason.DELETED, rules))
             elif (rejection := _rejection(pending, said)) is not None:
                 batch.rejections.append(rejection)
                 batch.records.append(dead_letter_record(rejection, rules))
@@ -292,10 +292,12 @@ def document_records(
     if not replaced:
         return (duplicate,)
     # The earlier document with this id was unique; the new one is not.
-    return tombstone_record(pending, Gone.REPLACED, rules), duplicate
+    return tombstone_record(pending, TombstoneReason.REPLACED, rules), duplicate
 
 
-def tombstone_record(pending: PendingRecord, reason: Gone, rules: OutputRules) -> ProducerRecord:
+def tombstone_record(
+    pending: PendingRecord, reason: TombstoneReason, rules: OutputRules
+) -> ProducerRecord:
     record = pending.record
     ours: Headers = (
         ("firstseen-verdict", reason.encode()),

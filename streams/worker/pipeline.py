@@ -147,7 +147,7 @@ class Pipeline:
             metrics,
             clients.index,
             limit=settings.batch.documents,
-            ask_log=clients.log.offsets,
+            query_log=clients.log.offsets,
         )
         self._look_up = LogLookUp(
             self.participant,
@@ -196,7 +196,7 @@ class Pipeline:
                 self._shard_closed,
                 self._begin_shards,
                 self._commits.without,
-                self._go_on,
+                self._wake_all,
                 self.fail,
             ),
         )
@@ -207,9 +207,9 @@ class Pipeline:
     def _standbys_of(
         self, settings: Settings, rules: OutputRules, clients: WorkerClients
     ) -> Standbys:
-        troubles = RateLimitedLog(logger, "%d errors of standbys, to be retried; the last: %s")
+        error_log = RateLimitedLog(logger, "%d errors of standbys, to be retried; the last: %s")
         stores = StandbyStores(
-            self.participant, clients.follow, rules.identity, self.metrics, troubles
+            self.participant, clients.follow, rules.identity, self.metrics, error_log
         )
         return Standbys(
             settings.standbys,
@@ -219,7 +219,7 @@ class Pipeline:
             clients.stores,
             self.participant.index,
             clients.log,
-            troubles,
+            error_log,
         )
 
     @property
@@ -324,13 +324,13 @@ class Pipeline:
             self._look_up.report_news()
             if not self._is_asking:
                 self._is_asking = True
-                self._start(self._ask_brokers())
+                self._start(self._query_brokers())
             if self._look_up.is_report_lost():
                 self.participant.report_again(_REPORTED_AGAIN)
             for wake in self._wakes:
                 wake()
 
-    async def _ask_brokers(self) -> None:
+    async def _query_brokers(self) -> None:
         """Do work that waits for brokers; while one is silent, a tick must still wake stages."""
         try:
             await self._look_at_topic()
@@ -376,7 +376,7 @@ class Pipeline:
 
     def _session_began(self, offset: int) -> None:
         self._look_up.begin(offset)
-        self._go_on()
+        self._wake_all()
 
     def _shard_opened(self, shard: Shard) -> None:
         assert shard.progress is not None
@@ -391,7 +391,7 @@ class Pipeline:
         self._commits.begin(shards)
         self._wake_commit()
 
-    def _go_on(self) -> None:
+    def _wake_all(self) -> None:
         self._wake_look_up()
         self._wake_decide()
         self._wake_commit()
@@ -427,7 +427,7 @@ class Pipeline:
             if not self._standbys.stores.drop_damaged(damage):
                 return False
         self.participant.look_up_again()  # the error may have interrupted a look-up
-        self._go_on()
+        self._wake_all()
         return True
 
     def _kept(self) -> list[KeptShard]:

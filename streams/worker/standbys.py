@@ -89,14 +89,14 @@ class StandbyStores:
         follow: Callable[[Deliver], ChangelogClient],
         identity: str,
         metrics: Metrics,
-        troubles: RateLimitedLog,
+        error_log: RateLimitedLog,
     ) -> None:
         self._participant = participant
         self._held = participant.held
         self._follow_changelog = follow
         self._identity = identity
         self._metrics = metrics
-        self._troubles = troubles
+        self._error_log = error_log
         self._stores: dict[int, ShardStore] = {}
         self._follower: ChangelogClient | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -140,7 +140,7 @@ class StandbyStores:
 
     def take_in(self, partition: int, filled: FilledStore) -> None:
         store, progress, slot, log_end = filled
-        self._held.stand_by(progress, store, slot, log_end)
+        self._held.add_standby(progress, store, slot, log_end)
         self._stores[partition] = store
         self._follow(partition, store.changelog_offset)
         logger.info(
@@ -219,7 +219,7 @@ class StandbyStores:
             if await self._is_level(chain, store, committed_next):
                 return store
         except FirstseenError as error:
-            self._troubles.note(error)
+            self._error_log.note(error)
         self.drop(partition, "it has not caught up with its owner: opening the shard instead")
         return None
 
@@ -271,7 +271,7 @@ class StandbyStores:
         self._follower.follow(partition, offset)
 
     def _follower_failed(self, error: Exception) -> None:
-        self._troubles.note(error)
+        self._error_log.note(error)
         for partition in self.partitions:
             self.drop(partition, f"the changelog cannot be read: {error}")
         follower, self._follower = self._follower, None
@@ -287,7 +287,7 @@ class StandbyStores:
         try:
             removal = load_batch(store, batch, self._identity)
         except FirstseenError as error:
-            self._troubles.note(error)
+            self._error_log.note(error)
             self.drop(partition, str(error))
             return
         stored = store.progress()
@@ -333,7 +333,7 @@ class Standbys:
         open_stores: StoreOpener,
         index: DocumentIndex,
         log_reader: PartitionReader,
-        troubles: RateLimitedLog,
+        error_log: RateLimitedLog,
     ) -> None:
         self.stores = stores
         self.missing: Sequence[int] = ()
@@ -344,7 +344,7 @@ class Standbys:
         self._open_stores = open_stores
         self._index = index
         self._log_reader = log_reader
-        self._troubles = troubles
+        self._error_log = error_log
         self._filling: dict[int, asyncio.Task[None]] = {}
         self._filled: dict[int, FilledStore] = {}
         self._filled_since: float | None = None
@@ -383,7 +383,7 @@ class Standbys:
                 await self._group.watch_leader()
                 await self._look(join)
             except FirstseenError as error:
-                self._troubles.note(error)
+                self._error_log.note(error)
 
     async def _look(self, join: Join) -> None:
         now = time.monotonic()
@@ -427,7 +427,7 @@ class Standbys:
             if filled is not None:
                 self._filled[partition] = filled
         except FirstseenError as error:
-            self._troubles.note(error)
+            self._error_log.note(error)
         finally:
             self._filling.pop(partition, None)
 

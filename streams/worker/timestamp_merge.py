@@ -101,7 +101,7 @@ class TimestampMerge:
         self._changed.add(queue)
         if was_empty:
             self._awaited.pop(queue, None)
-            self._stand_in_line(queue)
+            self._enqueue(queue)
 
     def at_end(self, queue: RawQueue) -> None:
         queue.is_at_end = True
@@ -163,12 +163,12 @@ class TimestampMerge:
             del self._in_line[queue]
             queue.entry = -1
             if messages:
-                self._stand_in_line(queue)
+                self._enqueue(queue)
             elif not queue.is_at_end:
                 self._await(queue)
         return run
 
-    def _stand_in_line(self, queue: RawQueue) -> None:
+    def _enqueue(self, queue: RawQueue) -> None:
         queue.since, queue.turn = self._now(), self._turns
         queue.entry = next(self._numbers)
         heappush(self._by_time, (queue.time_ms, queue.entry, queue))

@@ -250,7 +250,7 @@ class Life:
         """Read a record; return False if this life cannot continue, and end it."""
         broker, participant = self._world.broker, self.participant
         version = broker.versions[offset]
-        if not participant.replica.heeds(offset, version):
+        if not participant.replica.accepts(offset, version):
             participant.replica.skip(offset)
             return True
         if version > self.reads:

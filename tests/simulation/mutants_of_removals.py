@@ -209,7 +209,7 @@ APPLIED: Final[dict[str, Rule]] = {
     "a document that replaces another does not say so": Tried(
         wrapped(
             ShardStream,
-            "_said",
+            "_logged_verdict",
             lambda original, stream, packet, row: original(
                 stream, replace(packet, removing=set()), row
             ),

@@ -85,7 +85,7 @@ def low_limits(memtable: int, forgotten: int, compared: int) -> AbstractContextM
         (unique_documents, "_FORGOTTEN_LIMIT", forgotten),
         (nearest_matches, "_COMPARED_WHOLE", compared),
         (decider, "_COMPARED_DOCUMENTS", compared),
-        (participant, "FORGOTTEN_PLACES_MIN", 0),
+        (participant, "REMEMBERED_OFFSETS_MIN", 0),
         (replica, "_PASSED_MIN", 0),
     )
     return replaced([_constant(*each) for each in limits])

@@ -93,7 +93,7 @@ class StandbyCopies:
         store = StoredEntries(changelog.entries)
         self._copies[partition] = _Copy(store, len(changelog.commits))
         slot = self._held.fill_slot(store.prints(self._participant.index.scheme.bands))
-        self._held.stand_by(progress, store, slot, self._world.broker.log_end)
+        self._held.add_standby(progress, store, slot, self._world.broker.log_end)
         self._world.tell(f"{self._name} stands by for shard {partition} at {progress}")
         return True
 

@@ -27,7 +27,7 @@ from streams.kafka.producers import ProducerRecord
 from streams.kafka.topic_follower import ReadRecord
 from streams.settings.settings import Settings
 from streams.worker.fingerprint import PendingRecord
-from streams.worker.outputs import Gone, OutputRules, document_records, tombstone_record
+from streams.worker.outputs import OutputRules, TombstoneReason, document_records, tombstone_record
 from tests.torture.history import History, LoggedRow
 from tests.torture.judge import Findings, judge, known_documents
 from tests.torture.plan import Planned
@@ -156,7 +156,7 @@ def test_wrong_log_with_right_outputs_is_counted() -> None:
 
 
 DELETE = PendingRecord(GONE, RawRecord(b"d", None, 0, ()), document_id="d")
-TOMBSTONE = tombstone_record(DELETE, Gone.DELETED, RULES)
+TOMBSTONE = tombstone_record(DELETE, TombstoneReason.DELETED, RULES)
 
 
 def deleting() -> History:

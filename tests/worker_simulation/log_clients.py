@@ -16,7 +16,7 @@ from typing import Final
 
 from simhash_core.errors import FirstseenError
 from streams.errors import BrokerRefusedError, UnansweredError
-from streams.kafka.errors import TopicGoneError
+from streams.kafka.errors import TopicDeletedError
 from streams.kafka.log_reader import LogCutError, LogRecords
 from streams.kafka.producers import AppendUnknownError, ProducerRecord, RecordTooLargeError
 from tests.worker_simulation.cluster import Append, Fetch
@@ -103,7 +103,7 @@ class SimulatedReader:
                 if missing < _GONE_CHECKS:
                     await self._host.pause()
                     continue
-                self._stop_with(TopicGoneError(self._topic))
+                self._stop_with(TopicDeletedError(self._topic))
             elif answer.error is not None:
                 start, end = self._host.cluster.offsets(place)
                 self._stop_with(LogCutError(self._topic, offset, start, end))

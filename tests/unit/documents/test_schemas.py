@@ -37,7 +37,12 @@ from streams.documents.output_records import (
 from streams.documents.raw_documents import DocumentReader
 from streams.kafka.producers import ProducerRecord
 from streams.worker.fingerprint import PendingRecord
-from streams.worker.outputs import Gone, dead_letter_record, document_records, tombstone_record
+from streams.worker.outputs import (
+    TombstoneReason,
+    dead_letter_record,
+    document_records,
+    tombstone_record,
+)
 from tests.unit.documents.samples import (
     EXACT,
     HERE,
@@ -119,7 +124,7 @@ def test_outputs_of_any_record_satisfy_their_schemas(
         *document_records(pending(record, repeat), TAG_RULES, replaced=replaced),
         output_of(undecidable, TAG_RULES),
         output_of(short, TAG_RULES),
-        tombstone_record(unique, Gone.DELETED, TAG_RULES),
+        tombstone_record(unique, TombstoneReason.DELETED, TAG_RULES),
     ):
         assert errors_of("tagged-record.v1", view(output)) == []
     duplicate = output_of(pending(record, repeat), WITH_BODY)

@@ -16,7 +16,12 @@ from streams.documents.fields import ID_BYTES_MAX, FieldSettings
 from streams.documents.json_values import NESTING_MAX
 from streams.documents.output_records import record_view
 from streams.kafka.producers import ProducerRecord
-from streams.worker.outputs import Gone, dead_letter_record, document_records, tombstone_record
+from streams.worker.outputs import (
+    TombstoneReason,
+    dead_letter_record,
+    document_records,
+    tombstone_record,
+)
 from tests.repository.source_tree import ROOT
 from tests.unit.documents.samples import (
     HERE,
@@ -40,7 +45,7 @@ THERE = SourcePosition("raw-documents", 0, 7)
 SHOWN = raw('{"text":"北京今天下雪了，地铁照常运行。"}'.encode(), headers=(("trace", b"7f"),))
 DUPLICATE = output_of(pending(SHOWN, NEAR, "weather-2", THERE, NOW_MS + 300_000))
 TAGGED = output_of(pending(SHOWN, NEAR, "weather-2", THERE), TAG_RULES)
-TOMBSTONE = tombstone_record(pending(raw(None)), Gone.DELETED, RULES)
+TOMBSTONE = tombstone_record(pending(raw(None)), TombstoneReason.DELETED, RULES)
 
 
 def section(title: str) -> str:
@@ -114,7 +119,7 @@ REPLACED = document_records(
             ),
         ),
         ("### `unique`", [*UndecidableReason]),
-        ("### Tombstones on `unique`", [*headers(TOMBSTONE), *Gone]),
+        ("### Tombstones on `unique`", [*headers(TOMBSTONE), *TombstoneReason]),
         ("### `tagged`: everything on one topic", headers(*REPLACED)),
         ("### `duplicate-of`", [*headers(DUPLICATE), "body", "body_base64"]),
         ("### `duplicate-of`", json.loads(DUPLICATE.value or b"")),

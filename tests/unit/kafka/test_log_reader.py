@@ -11,7 +11,7 @@ from simhash_core.errors import FirstseenError
 from streams.kafka import log_reader
 from streams.kafka.client_config import log_reader_config
 from streams.kafka.clients import AdminClient, Producer
-from streams.kafka.errors import TopicGoneError
+from streams.kafka.errors import TopicDeletedError
 from streams.kafka.log_reader import LogCutError, LogReader, LogRecords
 from tests.rigs.async_tests import until
 from tests.rigs.brokers.broker import Broker
@@ -95,5 +95,5 @@ async def test_a_deleted_log_is_a_failure(
         await asyncio.to_thread(log.append, 3)
     await until(lambda: log.failures)
     await reader.close()
-    assert isinstance(log.failures[0], LogCutError if is_recreated else TopicGoneError)
+    assert isinstance(log.failures[0], LogCutError if is_recreated else TopicDeletedError)
     assert len(log.failures) == 1

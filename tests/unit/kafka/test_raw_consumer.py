@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import NewPartitions
 from streams.errors import UnansweredError
 from streams.kafka import raw_consumer
 from streams.kafka.clients import AdminClient, Producer
-from streams.kafka.errors import TopicGoneError
+from streams.kafka.errors import TopicDeletedError
 from streams.kafka.raw_consumer import RawConsumer
 from tests.rigs.async_tests import WAIT_SECONDS, until
 from tests.rigs.brokers.broker import Broker
@@ -129,7 +129,7 @@ async def test_a_deleted_topic_is_a_failure(kafka_broker: Broker) -> None:
     await asyncio.to_thread(admin.delete_topics([topic])[topic].result)
     await until(lambda: owner.failure)
     await consumer.close()
-    assert isinstance(owner.failure, TopicGoneError)
+    assert isinstance(owner.failure, TopicDeletedError)
 
 
 async def _once_answered(consumer: RawConsumer) -> dict[int, int]:

@@ -10,7 +10,7 @@ import pytest
 from simhash_core.documents import TopicPartition
 from streams.errors import BrokerUnavailableError
 from streams.kafka.clients import AdminClient, Producer
-from streams.monitoring.worker_watch import SAID_AFTER_SECONDS, TransactionWatch
+from streams.monitoring.worker_watch import LOGGED_AFTER_SECONDS, TransactionWatch
 from streams.topics.watermarks import (
     BrokerWatermarks,
     OpenTransaction,
@@ -122,7 +122,7 @@ def test_transactions_that_follow_each_other_have_no_age(caplog: pytest.LogCaptu
 def test_transaction_is_logged_once_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
     watch = TransactionWatch(("raw",), [])
     caplog.set_level(logging.WARNING)
-    for now in (0.0, SAID_AFTER_SECONDS, 2 * SAID_AFTER_SECONDS):
+    for now in (0.0, LOGGED_AFTER_SECONDS, 2 * LOGGED_AFTER_SECONDS):
         watch.update(opened(RAW, 5), now)
     (said,) = caplog.messages
     assert said.startswith("raw/1: a transaction is open since offset 5")
@@ -130,7 +130,7 @@ def test_transaction_is_logged_once_and_when_it_ends(caplog: pytest.LogCaptureFi
     assert "HungTransaction" in said
 
     watch.update(opened(RAW, 9), 1000.0)
-    watch.update(opened(RAW, 9), 1000.0 + SAID_AFTER_SECONDS)
+    watch.update(opened(RAW, 9), 1000.0 + LOGGED_AFTER_SECONDS)
     watch.update({}, 2000.0)
     assert caplog.messages[1] == "raw/1: the transaction has ended"
     assert caplog.messages[2].startswith("raw/1: a transaction is open since offset 9")

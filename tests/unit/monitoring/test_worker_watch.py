@@ -219,8 +219,8 @@ def test_waiting_for_another_worker_is_no_stall_and_is_logged_once(
     assert not watching.stall()
     assert watching.value("stalled_partitions") == 0
     why = watching.health.why_waiting() or ""
-    whom = "the reports of shard 3 (last owned by worker firstseen.other)"
-    assert why.startswith(f"documents have waited 1 s for {whom}")
+    awaited = "the reports of shard 3 (last owned by worker firstseen.other)"
+    assert why.startswith(f"documents have waited 1 s for {awaited}")
     assert caplog.text.count("this worker is healthy, but documents wait for ") == 1
 
     watching.view.found = Waits(steps={0: NextStep.COMMIT})
@@ -355,7 +355,7 @@ def waits_for(leader: str | None = None, shards: dict[int, str | None] | None = 
 
 
 @pytest.mark.parametrize(
-    ("waits", "opening", "whom"),
+    ("waits", "opening", "awaited"),
     [
         (Waits(), {}, None),
         (Waits(Waiting(17, None, {3: "app.a.f00"}, own_turn=True)), {}, None),
@@ -370,14 +370,16 @@ def waits_for(leader: str | None = None, shards: dict[int, str | None] | None = 
         (waits_for(), {1: ""}, "a leader: the owner of shard 0 is not the leader yet"),
     ],
 )
-def test_whom_documents_wait_for(waits: Waits, opening: dict[int, str], whom: str | None) -> None:
-    assert waits.whom(opening) == whom
+def test_whom_documents_wait_for(
+    waits: Waits, opening: dict[int, str], awaited: str | None
+) -> None:
+    assert waits.awaited(opening) == awaited
 
 
 def test_of_many_shards_the_first_five_are_named() -> None:
-    whom = waits_for(shards=dict.fromkeys(range(1000))).whom({}) or ""
-    assert whom.startswith("the reports of shard 0 (owner unknown), shard 1 ")
-    assert whom.endswith("shard 4 (owner unknown) and 995 more")
+    awaited = waits_for(shards=dict.fromkeys(range(1000))).awaited({}) or ""
+    assert awaited.startswith("the reports of shard 0 (owner unknown), shard 1 ")
+    assert awaited.endswith("shard 4 (owner unknown) and 995 more")
 
 
 class ManualLoop(asyncio.SelectorEventLoop):

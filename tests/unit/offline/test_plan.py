@@ -32,7 +32,7 @@ from streams.corpus.generated import EditKind
 from streams.errors import ExitCode
 from streams.offline.index_plan import (
     PARTITIONS_MIN,
-    SHARD_BYTES_WANTED,
+    SHARD_BYTES_TARGET,
     SKETCH_BYTES,
     partitions_for,
     plan_index,
@@ -159,7 +159,7 @@ def test_bytes_of_segments_go_by_buckets_and_bits() -> None:
 
 
 def test_partitions_keep_shards_small() -> None:
-    held = PARTITIONS_MIN * SHARD_BYTES_WANTED
+    held = PARTITIONS_MIN * SHARD_BYTES_TARGET
     assert partitions_for(0) == PARTITIONS_MIN
     assert partitions_for(held) == PARTITIONS_MIN
     assert partitions_for(held + 1) == 2 * PARTITIONS_MIN

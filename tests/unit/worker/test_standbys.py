@@ -75,7 +75,7 @@ class Watched:
         self.participant: Participant[PendingRecord] = Participant("standby", NEARNESS)
         held = self.participant.held
         progress = Progress(chain(partition), 0, 0, NO_CONTROL)
-        held.stand_by(progress, MemoryEntries(), held.fill_slot(()), 0)
+        held.add_standby(progress, MemoryEntries(), held.fill_slot(()), 0)
         self.participant.begin(0)
         self.participant.read(0, control(NO_CONTROL, leads=True), 0)
         self.failover = LeaderFailover(self.participant, self.clock)
@@ -112,8 +112,8 @@ def worker_that_knows(version: int, standbys: OpenedStandbys) -> Participant[Pen
 
 def stores_that_know(version: int, standbys: OpenedStandbys) -> StandbyStores:
     participant = worker_that_knows(version, standbys)
-    troubles = RateLimitedLog(logging.getLogger(), "%d: %s")
-    return StandbyStores(participant, lambda _: NotImplemented, "the index", Metrics(), troubles)
+    error_log = RateLimitedLog(logging.getLogger(), "%d: %s")
+    return StandbyStores(participant, lambda _: NotImplemented, "the index", Metrics(), error_log)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_standby_leads_when_a_document_has_waited_for_the_time_of_silence() ->
     assert not watched.is_due_after(10 * SILENT_SECONDS), "it leads already"
 
 
-def leader_of(watched: Watched, ask_log: Callable[[], Awaitable[None]]) -> Leader:
+def leader_of(watched: Watched, query_log: Callable[[], Awaitable[None]]) -> Leader:
     broker = Broker()
     return Leader(
         watched.participant,
@@ -187,7 +187,7 @@ def leader_of(watched: Watched, ask_log: Callable[[], Awaitable[None]]) -> Leade
         Metrics(),
         Index(broker),
         limit=9,
-        ask_log=ask_log,
+        query_log=query_log,
         now=watched.clock,
     )
 
@@ -202,10 +202,10 @@ async def test_a_standby_gives_a_leader_time_after_the_log_was_silent(
     watched = Watched()
     answers = [log_seconds]
 
-    async def ask_log() -> None:
+    async def query_log() -> None:
         watched.clock.now += answers.pop() if answers else 0.0
 
-    leader = leader_of(watched, ask_log)
+    leader = leader_of(watched, query_log)
     watched.document()
     led = []
     for _ in leads:
@@ -220,11 +220,11 @@ async def test_a_standby_gives_a_leader_time_after_the_log_was_silent(
 async def test_a_standby_does_not_lead_while_the_log_does_not_answer() -> None:
     watched = Watched()
 
-    async def ask_log() -> None:
+    async def query_log() -> None:
         watched.clock.now += 10.0
         raise UnansweredError("no answer")
 
-    leader = leader_of(watched, ask_log)
+    leader = leader_of(watched, query_log)
     watched.document()
     seen = [leader.is_missing]
     watched.clock.now += SILENT_SECONDS

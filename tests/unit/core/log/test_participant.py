@@ -10,7 +10,7 @@ from simhash_core.errors import ProtocolError
 from simhash_core.index.look_up import Nearness
 from simhash_core.log import removals
 from simhash_core.log.local_decider import MemoryEntries
-from simhash_core.log.participant import FORGOTTEN_PLACES_MIN, BundleLimit, Participant, Waiting
+from simhash_core.log.participant import REMEMBERED_OFFSETS_MIN, BundleLimit, Participant, Waiting
 from simhash_core.log.records import NO_CONTROL, Bundle, Decision, Progress, Query, Report
 from simhash_core.log.shard_stream import ShardStream
 from tests.unit.core.log.made_to_order import (
@@ -238,7 +238,7 @@ def test_shards_without_news_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     assert asked == {"ready": 102}
 
 
-def test_places_of_the_log_are_forgotten() -> None:
+def test_unneeded_offsets_of_the_log_are_dropped() -> None:
     worker = worker_with(1)
     worker.shards[1].stream.add(batch(FAR[:1]))
     read(worker, BEGINS)
@@ -246,7 +246,7 @@ def test_places_of_the_log_are_forgotten() -> None:
         read(worker, control(offset - 1, following=offset))
         for ready in worker.ready(9, positions=True):
             worker.committed(ready)
-    assert worker.replica.remembered <= FORGOTTEN_PLACES_MIN
+    assert worker.replica.remembered <= REMEMBERED_OFFSETS_MIN
     assert worker.replica.control_before(2_999) == 2_998
 
 

@@ -59,7 +59,7 @@ class StandsBy:
         """``progress`` is the owner's when the standby was opened."""
         self.participant: Participant[str] = worker_with()
         self.store = MemoryEntries()
-        self.standby = stand_by(self.participant, progress, self.store, log_end)
+        self.standby = add_standby(self.participant, progress, self.store, log_end)
         self.participant.begin(log_end)
 
     def read(self, *records: LogRecord) -> None:
@@ -82,11 +82,11 @@ class StandsBy:
         return begins
 
 
-def stand_by(
+def add_standby(
     participant: Participant[str], progress: Progress, store: MemoryEntries, log_end: int = 0
 ) -> Standby:
     held = participant.held
-    return held.stand_by(progress, store, held.fill_slot(()), log_end)
+    return held.add_standby(progress, store, held.fill_slot(()), log_end)
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_a_session_reads_from_where_the_standby_has_read(worker: StandsBy) -> No
 
 def test_what_was_read_before_its_session_is_read_again() -> None:
     participant, store = worker_with(0), MemoryEntries()
-    standby = stand_by(participant, OPENED, store)
+    standby = add_standby(participant, OPENED, store)
     decides = control(2, [Decision(3, [])], heads=[(chain(0), 0), (chain(1), 1), (chain(3), 0)])
     log: list[LogRecord] = [BEGINS, FIRST_BUNDLE, decided(1, 1), bundle_of(FAR[2:3]), decides]
     read(participant, *log)
@@ -188,7 +188,7 @@ def test_entry_that_a_commit_brings_after_its_removal_is_hidden() -> None:
     copy = ShardCopy(OPENED, index.open_slot(), store, index)
     copy.begin(0)
     names, sequence = [FIRST.columns.ids[0]], NUMBERS[0]
-    copy.remove([sequence], may_come=True)
+    copy.remove([sequence], may_be_stored=True)
     store.add(NewEntries(1, FIRST, np.arange(1)))
     copy.committed(progress_at(1, 2, NO_CONTROL), [])
     assert store.by_ids(names) == [[sequence]]

@@ -185,10 +185,10 @@ def test_a_raise_that_nobody_heeds_stops_nobody() -> None:
 def test_records_of_versions_that_are_not_in_force_are_not_heeded() -> None:
     worker = raised()
     at = worker.replica.position
-    assert [version for version in range(9) if worker.replica.heeds(at, version)] == [4, 5]
+    assert [version for version in range(9) if worker.replica.accepts(at, version)] == [4, 5]
     before: Participant[str] = Participant("b.life", NEARNESS)
     before.begin(0)
-    assert [version for version in range(9) if before.replica.heeds(0, version)] == [3, 4]
+    assert [version for version in range(9) if before.replica.accepts(0, version)] == [3, 4]
 
 
 # ---- open standbys
