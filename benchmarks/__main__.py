@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from benchmarks import fingerprints, recovery, worker
-from benchmarks.command import add_without_peers, errors_told, new_parser, say
+from benchmarks.command import add_without_peers, errors_reported, new_parser, say
 from benchmarks.report import Figures, show, tables_of, write_json
 from benchmarks.texts import CHARACTERS, generated_documents
 from simhash_core.text.profiles import PROFILES
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_without_peers(parser)
     options = parser.parse_args(arguments)
     figures: dict[str, Figures] = {}
-    with errors_told():
+    with errors_reported():
         for name in options.only:
             say(f"{name} …")
             figures[name] = BENCHMARKS[name](options)

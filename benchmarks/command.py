@@ -34,7 +34,7 @@ def new_parser(module: str, docstring: str | None) -> argparse.ArgumentParser:
     parser.add_argument(
         "--json",
         metavar="FILE",
-        help=f"write the figures there as JSON; {STANDARD_OUTPUT} is standard output",
+        help=f"write the figures to FILE as JSON; {STANDARD_OUTPUT} is standard output",
     )
     return parser
 
@@ -50,7 +50,7 @@ def add_without_peers(parser: argparse.ArgumentParser) -> None:
 
 
 def add_state_dir(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--state-dir", type=Path, help="where to make stores (a temporary one)")
+    parser.add_argument("--state-dir", type=Path, help="directory for stores (a temporary one)")
 
 
 def positive(text: str) -> int:
@@ -61,7 +61,7 @@ def positive(text: str) -> int:
 
 
 @contextmanager
-def errors_told(*errors: type[Exception]) -> Iterator[None]:
+def errors_reported(*errors: type[Exception]) -> Iterator[None]:
     """End the process with the message of an expected error.
 
     Expected are ``FirstseenError``, ``MeasurementError`` and ``errors``.

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from benchmarks.command import add_number, errors_told, new_parser, output_of
+from benchmarks.command import add_number, errors_reported, new_parser, output_of
 from benchmarks.peers.environment import peers_python
 from benchmarks.report import Figures, publish
 from streams.corpus.corpus import generate
@@ -40,11 +40,11 @@ _PEERS: Final = ("datasketch", "rensa")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = new_parser("benchmarks.files", __doc__)
-    add_number(parser, "--documents", _DOCUMENTS, "in the file")
-    add_number(parser, "--rounds", _ROUNDS, "turns of each")
+    add_number(parser, "--documents", _DOCUMENTS, "documents in the file")
+    add_number(parser, "--rounds", _ROUNDS, "rounds of each variant")
     options = parser.parse_args(arguments)
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1)
-    with tempfile.TemporaryDirectory(prefix="firstseen-") as directory, errors_told():
+    with tempfile.TemporaryDirectory(prefix="firstseen-") as directory, errors_reported():
         file = Path(directory, "documents.jsonl")
         roots = write_documents(file, options.documents)
         # An installed package has bytecode, but a checkout may not have it.

@@ -28,7 +28,7 @@ from benchmarks.command import (
     MeasurementError,
     add_number,
     add_without_peers,
-    errors_told,
+    errors_reported,
     new_parser,
 )
 from benchmarks.contenders import BATCH
@@ -242,11 +242,11 @@ def _stage_times(profile: Profile, texts: Sequence[str], rounds: int) -> list[Fi
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = new_parser("benchmarks.fingerprints", __doc__)
     add_text_options(parser, DOCUMENTS)
-    add_number(parser, "--rounds", ROUNDS, "turns of each")
+    add_number(parser, "--rounds", ROUNDS, "rounds of each variant")
     add_without_peers(parser)
     options = parser.parse_args(arguments)
     source, texts = texts_of(options)
-    with errors_told():
+    with errors_reported():
         publish(
             run(texts, options.rounds, source, with_peers=not options.without_peers), options.json
         )

@@ -336,7 +336,7 @@ def many_partitions(profile: str, directory: Path, partitions: int, rounds: int)
     worker.lead_elsewhere([partitions])
     documents = partitions * rounds
 
-    async def put_out_all() -> None:
+    async def output_all() -> None:
         await worker.until(lambda: participant.leads)
         for number in range(rounds):
             runs = _raw_records(worker, partitions, number)
@@ -349,7 +349,7 @@ def many_partitions(profile: str, directory: Path, partitions: int, rounds: int)
         worker.reports.append(worker.codec.encode_report(report))
         await worker.until(lambda: sum(worker.broker.offsets.values()) == documents)
 
-    return measured("partitions", documents, worker, range(partitions), put_out_all)
+    return measured("partitions", documents, worker, range(partitions), output_all)
 
 
 def undecided_documents(replica: Replica) -> int:
@@ -406,7 +406,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_number(parser, "--bundles", 20_000, "undecided bundles")
     add_number(parser, "--partitions", 1_000, "raw partitions")
     add_number(parser, "--rounds", 4, "documents of each raw partition")
-    add_number(parser, "--entries", 1_000_000, "before the first delete")
+    add_number(parser, "--entries", 1_000_000, "entries before the first delete")
     add_state_dir(parser)
     options = parser.parse_args(arguments)
     publish(run(options), options.json)

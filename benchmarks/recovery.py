@@ -18,7 +18,13 @@ from pathlib import Path
 from timeit import timeit
 from typing import Final
 
-from benchmarks.command import MeasurementError, add_state_dir, errors_told, new_parser, positive
+from benchmarks.command import (
+    MeasurementError,
+    add_state_dir,
+    errors_reported,
+    new_parser,
+    positive,
+)
 from benchmarks.measures import Stopwatch, disk_bytes
 from benchmarks.random_documents import (
     IDENTITY,
@@ -146,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--documents", type=positive, nargs="+", default=[100_000])
     add_state_dir(parser)
     options = parser.parse_args(arguments)
-    with errors_told():
+    with errors_reported():
         publish(run(options.profile, options.documents, options.state_dir), options.json)
 
 

@@ -19,7 +19,7 @@ from itertools import chain as chain_of
 from pathlib import Path
 from typing import Final
 
-from benchmarks.command import MeasurementError, add_number, errors_told, new_parser
+from benchmarks.command import MeasurementError, add_number, errors_reported, new_parser
 from benchmarks.contest.broker import ContestBroker, running_broker
 from benchmarks.contest.contenders import create_topics, worker
 from benchmarks.contest.documents import Feed, Outputs, produce
@@ -129,10 +129,10 @@ def _fill(settings: Settings, broker: ContestBroker, documents: int) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = new_parser("benchmarks.restart", __doc__)
-    add_number(parser, "--documents", DOCUMENTS, "in the index")
-    add_number(parser, "--rounds", ROUNDS, "turns of each")
+    add_number(parser, "--documents", DOCUMENTS, "documents in the index")
+    add_number(parser, "--rounds", ROUNDS, "rounds of each variant")
     options = parser.parse_args(arguments)
-    with errors_told(KafkaBrokerError):
+    with errors_reported(KafkaBrokerError):
         publish(run(options.documents, options.rounds), options.json)
 
 

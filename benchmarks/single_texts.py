@@ -51,7 +51,7 @@ def _cpu_us(add: Callable[[list[str]], object], texts: list[str]) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = new_parser("benchmarks.single_texts", __doc__)
-    add_number(parser, "--rounds", ROUNDS, "turns of each")
+    add_number(parser, "--rounds", ROUNDS, "rounds of each variant")
     options = parser.parse_args(arguments)
     sizes = product(PROFILES, CHARACTERS)
     figures = [run(profile, characters, options.rounds) for profile, characters in sizes]

@@ -19,20 +19,20 @@ from streams.corpus.generated import EditKind
 SEED: Final = 20_070_508
 CHARACTERS: Final = 500
 
-_SPOTS_MOST: Final = 4
+_SPOTS_MAX: Final = 4
 _SPOT_CHARACTERS: Final = 6
-_ARTICLES_MOST: Final = 10_000_000
+_ARTICLES_MAX: Final = 10_000_000
 _Item = TypeVar("_Item")
 
 
 def add_text_options(parser: argparse.ArgumentParser, documents: int) -> None:
     add_number(parser, "--count", documents, "documents")
-    add_number(parser, "--characters", CHARACTERS, "of each document")
+    add_number(parser, "--characters", CHARACTERS, "characters of each document")
     parser.add_argument(
         "--documents",
         type=Path,
         metavar="FILE",
-        help='cut them from the "text" of these JSON lines (.gz too), instead of generated ones',
+        help='cut the texts from the field "text" of these JSON lines (also .gz), not generated ones',
     )
 
 
@@ -64,7 +64,7 @@ def described(texts: Sequence[str], source: str, rounds: int) -> Figures:
 def generated_documents(count: int, characters: int) -> list[str]:
     """Return ``count`` Chinese texts, cut from generated articles; each call returns the same."""
     texts, text = list[str](), ""
-    articles = generate(SEED, _ARTICLES_MOST, {EditKind.ORIGINAL: 1.0}, chinese=1.0)
+    articles = generate(SEED, _ARTICLES_MAX, {EditKind.ORIGINAL: 1.0}, chinese=1.0)
     while len(texts) < count:
         value = next(articles).value
         assert value is not None
@@ -88,7 +88,7 @@ def with_copies(texts: Sequence[str], share: float) -> list[str]:
 
 
 def _edited(chance: random.Random, text: str, other: str) -> str:
-    for _ in range(chance.randint(0, _SPOTS_MOST)):
+    for _ in range(chance.randint(0, _SPOTS_MAX)):
         here = chance.randrange(max(1, len(text) - _SPOT_CHARACTERS))
         there = chance.randrange(max(1, len(other) - _SPOT_CHARACTERS))
         spot = other[there : there + _SPOT_CHARACTERS]

@@ -66,8 +66,8 @@ def seconds(documents: int, share: float, *, traced: bool = True) -> float:
 
 def main() -> None:
     parser = new_parser("benchmarks.traces", __doc__)
-    add_number(parser, "--documents", 20_000, "of each run")
-    add_number(parser, "--rounds", 5, "turns of each")
+    add_number(parser, "--documents", 20_000, "documents of each run")
+    add_number(parser, "--rounds", 5, "rounds of each variant")
     chosen = parser.parse_args()
     documents = chosen.documents
     costs = {

@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks.command import (
     MeasurementError,
     add_number,
-    errors_told,
+    errors_reported,
     new_parser,
     positive,
 )
@@ -378,12 +378,12 @@ def measured(group: Group, entries: int) -> Figures:
 
 def main() -> None:
     parser = new_parser("benchmarks.wide_group", __doc__)
-    what = f"workers x partitions x documents a second, such as {' and '.join(_GROUPS)}"
+    what = f"workers x partitions x documents per second, such as {' and '.join(_GROUPS)}"
     parser.add_argument("--group", type=Group.named, action="append", help=what)
-    add_number(parser, "--entries", 100_000, "of a worker")
-    add_number(parser, "--rounds", 3, "turns of each")
+    add_number(parser, "--entries", 100_000, "entries of a worker")
+    add_number(parser, "--rounds", 3, "rounds of each variant")
     chosen = parser.parse_args()
-    with errors_told():
+    with errors_reported():
         figures = {}
         for group in chosen.group or map(Group.named, _GROUPS):
             rounds = [measured(group, chosen.entries) for _ in range(chosen.rounds)]

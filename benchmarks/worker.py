@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.command import MeasurementError, add_number, errors_told, new_parser
+from benchmarks.command import MeasurementError, add_number, errors_reported, new_parser
 from benchmarks.report import Figures, Spread, publish
 from benchmarks.texts import add_text_options, described, texts_of
 from simhash_core.text.profiles import PROFILES
@@ -85,10 +85,10 @@ def _stage(name: str, reports: Sequence[DemoReport]) -> Figures:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = new_parser("benchmarks.worker", __doc__)
     add_text_options(parser, DOCUMENTS)
-    add_number(parser, "--rounds", ROUNDS, "turns of each")
+    add_number(parser, "--rounds", ROUNDS, "rounds of each variant")
     options = parser.parse_args(arguments)
     source, texts = texts_of(options)
-    with errors_told():
+    with errors_reported():
         publish(run(texts, options.rounds, source), options.json)
 
 

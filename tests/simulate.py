@@ -53,20 +53,28 @@ class Summary:
 
 
 def main() -> int:
-    """Run what the arguments say; 1 where something does not hold."""
+    """Run the simulations that the arguments select; return 1 after a violation."""
     parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
-    parser.add_argument("--seed", type=int, help="replay this one of the protocol, with its story")
-    parser.add_argument("--worker-seed", type=int, help="replay this one of whole workers")
-    parser.add_argument("--seeds", type=int, default=2_000, help="of the protocol (2000)")
-    parser.add_argument("--worker-seeds", type=int, default=200, help="of whole workers (200)")
-    parser.add_argument("--start", type=int, default=0, help="the first of them (0)")
-    parser.add_argument("--mutants", action="store_true", help="run all mutants too")
+    parser.add_argument(
+        "--seed", type=int, help="replay this seed of the protocol, and print its story"
+    )
+    parser.add_argument(
+        "--worker-seed", type=int, help="replay this seed of whole workers, and print its story"
+    )
+    parser.add_argument("--seeds", type=int, default=2_000, help="seeds of the protocol (2000)")
+    parser.add_argument(
+        "--worker-seeds", type=int, default=200, help="seeds of whole workers (200)"
+    )
+    parser.add_argument("--start", type=int, default=0, help="the first seed (0)")
+    parser.add_argument("--mutants", action="store_true", help="also run all mutants")
     parser.add_argument("--mutant", choices=[*_PROTOCOL, *_WORKERS], metavar="NAME")
-    parser.add_argument("--json", choices=["-"], help="with all mutants; end with a JSON object")
+    parser.add_argument(
+        "--json", choices=["-"], help="also run all mutants; print a JSON object at the end"
+    )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     chosen = parser.parse_args()
     if chosen.mutant is not None:
-        return 0 if tell_caught(chosen.mutant) else 1
+        return 0 if report_caught(chosen.mutant) else 1
     if chosen.seed is not None:
         return replay_protocol(chosen.seed)
     if chosen.worker_seed is not None:
@@ -75,7 +83,7 @@ def main() -> int:
         violations = run_protocol(pool, chosen.start, chosen.seeds)
         violations += run_workers(pool, chosen.start, chosen.worker_seeds)
         names = [*_PROTOCOL, *_WORKERS] if chosen.mutants or chosen.json else []
-        caught = list(pool.map(tell_caught, names))
+        caught = list(pool.map(report_caught, names))
     summary = Summary(chosen.seeds, chosen.worker_seeds, violations, len(names), sum(caught))
     if names:
         print(f"{summary.mutants_caught} of {summary.mutants} mutants caught")
@@ -85,79 +93,81 @@ def main() -> int:
 
 
 def replay_protocol(seed: int) -> int:
-    """Run one seed of the protocol, and tell its story."""
+    """Run one seed of the protocol, and print its story."""
     unbroken = protocol_mutant.Mutant("none")
     story = describe(unbroken.scenario(seed))
     failure = protocol_mutant.failure_of(unbroken, seed, story)
-    return _told(seed, story, None if failure is None else f"{type(failure).__name__}: {failure}")
+    return _print_story(
+        seed, story, None if failure is None else f"{type(failure).__name__}: {failure}"
+    )
 
 
 def replay_worker(seed: int) -> int:
-    """Run one seed of whole workers, and tell its story."""
+    """Run one seed of whole workers, and print its story."""
     print(draw_worker_scenario(seed))
-    return _told(seed, *worker_runs.run_story(seed))
+    return _print_story(seed, *worker_runs.run_story(seed))
 
 
-def _told(seed: int, story: list[str], why: str | None) -> int:
+def _print_story(seed: int, story: list[str], why: str | None) -> int:
     print("\n".join(story))
     print(f"seed {seed} holds" if why is None else f"VIOLATED  {why}")
     return 0 if why is None else 1
 
 
 def run_protocol(pool: ProcessPoolExecutor, start: int, seeds: int) -> int:
-    """Run seeds of the protocol until one fails, and tell what happened; return how many failed."""
+    """Run seeds of the protocol until one fails, and print the results; return how many failed."""
     began = time.monotonic()
     total = protocol.Runs()
     faults: Counter[str] = Counter()
-    say = _progress(f"of {seeds} seeds of the protocol")
+    show = _progress(f"of {seeds} seeds of the protocol")
     for runs in pool.map(protocol.run_seeds, protocol.chunks(start, seeds)):
         total, faults = total.joined(runs), faults + runs.faults
         if total.failure is not None:
             seed, why = total.failure
             print(f"seed {seed} of the protocol fails: {why}\nreplay: make simulate SEED={seed}")
             return 1
-        say(total.seeds)
+        show(total.seeds)
     print(f"protocol: {seeds} seeds hold: {total.documents} records, {total.packets} packets")
-    _tell_speed(began, total.seeds, faults)
+    _print_speed(began, total.seeds, faults)
     return 0
 
 
 def run_workers(pool: ProcessPoolExecutor, start: int, seeds: int) -> int:
-    """Run seeds of whole workers, and tell what happened; return how many failed."""
+    """Run seeds of whole workers, and print the results; return how many failed."""
     began = time.monotonic()
     total = WorkerRuns()
-    say = _progress(f"of {seeds} seeds of whole workers")
+    show = _progress(f"of {seeds} seeds of whole workers")
     for runs in pool.map(worker_runs.run_seeds, worker_runs.chunks(start, seeds)):
         total = total.joined(runs)
         for seed, why in runs.failures[:SHOWN_FAILURES]:
             print(f"seed {seed} of whole workers fails: {why}")
             print(f"replay: make simulate WORKER_SEED={seed}", flush=True)
-        say(total.seeds)
+        show(total.seeds)
     print(
         f"whole workers: {total.seeds - len(total.failures)} of {total.seeds} seeds hold: "
         f"{total.documents} records, {total.packets} packets, {total.lives} lives, "
         f"{total.seconds / 3600:.1f} h; longest counted step {total.longest_step * 1000:.1f} ms"
     )
-    _tell_speed(began, total.seeds, total.faults)
+    _print_speed(began, total.seeds, total.faults)
     return len(total.failures)
 
 
-def _tell_speed(began: float, seeds: int, faults: Counter[str]) -> None:
+def _print_speed(began: float, seeds: int, faults: Counter[str]) -> None:
     took = time.monotonic() - began
     print(
-        f"{took:.1f} s, {3600 * seeds / max(took, 1e-9):.0f} seeds an hour; "
+        f"{took:.1f} s, {3600 * seeds / max(took, 1e-9):.0f} seeds per hour; "
         f"{faults.total()} faults:"
     )
     for fault, count in faults.most_common():
         print(f"{count:9} {fault}")
 
 
-def tell_caught(name: str) -> bool:
-    """Run a mutant of either simulator until it is caught, and tell by which seed."""
+def report_caught(name: str) -> bool:
+    """Run a mutant of either simulator until it is caught, and print by which seed."""
     if name in _PROTOCOL:
         seeds = _PROTOCOL[name].tried
-        say = _progress(f"seeds: {name}")
-        caught = protocol_mutant.first_caught(_PROTOCOL[name], _spoken(seeds, say))
+        show = _progress(f"seeds: {name}")
+        caught = protocol_mutant.first_caught(_PROTOCOL[name], _with_progress(seeds, show))
     else:
         seeds = range(_WORKERS[name].seeds)
         caught = worker_mutant.first_caught(_WORKERS[name])
@@ -169,23 +179,23 @@ def tell_caught(name: str) -> bool:
     return True
 
 
-def _spoken(seeds: range, say: Callable[[int], None]) -> Iterator[int]:
+def _with_progress(seeds: range, show: Callable[[int], None]) -> Iterator[int]:
     for seed in seeds:
-        say(seed)
+        show(seed)
         yield seed
 
 
 def _progress(of_what: str) -> Callable[[int], None]:
-    """Return what says how far a run has come, at most each ``PROGRESS_SECONDS``."""
-    spoke = time.monotonic()
+    """Return a function that prints progress, at most once in ``PROGRESS_SECONDS``."""
+    printed_at = time.monotonic()
 
-    def say(count: int) -> None:
-        nonlocal spoke
-        if time.monotonic() - spoke > PROGRESS_SECONDS:
-            spoke = time.monotonic()
+    def show(count: int) -> None:
+        nonlocal printed_at
+        if time.monotonic() - printed_at > PROGRESS_SECONDS:
+            printed_at = time.monotonic()
             print(f"  {count} {of_what}", file=sys.stderr)
 
-    return say
+    return show
 
 
 def _reproducible() -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from confluent_kafka import KafkaException
 
-from benchmarks.command import add_number, errors_told, new_parser
+from benchmarks.command import add_number, errors_reported, new_parser
 from benchmarks.contest.broker import running_broker
 from benchmarks.contest.contenders import needs_peers
 from benchmarks.contest.figures import contest_of, shown
@@ -67,12 +67,14 @@ def run(plan: argparse.Namespace) -> Figures:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = new_parser("benchmarks.contest", __doc__)
-    add_number(parser, "--documents", DOCUMENTS, "of each run")
-    add_number(parser, "--rounds", ROUNDS, "turns of each")
-    add_number(parser, "--shard-documents", SHARD_DOCUMENTS, "of each shard before a kill")
+    add_number(parser, "--documents", DOCUMENTS, "documents of each run")
+    add_number(parser, "--rounds", ROUNDS, "rounds of each system")
+    add_number(
+        parser, "--shard-documents", SHARD_DOCUMENTS, "documents of each shard before a kill"
+    )
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="NAME")
     plan = parser.parse_args(arguments)
-    with errors_told(KafkaBrokerError, KafkaException):
+    with errors_reported(KafkaBrokerError, KafkaException):
         contest = run(plan)
     publish(contest, plan.json, shown(contest))
 

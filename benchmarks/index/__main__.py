@@ -23,7 +23,7 @@ import msgspec
 from benchmarks.command import (
     add_state_dir,
     add_without_peers,
-    errors_told,
+    errors_reported,
     new_parser,
     output_of,
     say,
@@ -161,11 +161,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--profile", nargs="+", choices=list(PROFILES), default=list(PROFILES))
     parser.add_argument("--peer-documents", type=int, nargs="+", default=[100_000])
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS)
-    parser.add_argument("--flood", type=int, default=_FLOOD, help="documents of a flood")
+    parser.add_argument(
+        "--flood", type=int, default=_FLOOD, help="documents of a flood of near copies"
+    )
     add_without_peers(parser)
     add_state_dir(parser)
     options = parser.parse_args(arguments)
-    with errors_told():
+    with errors_reported():
         report = run(options)
     rows = [
         {"": each.who, "documents": each.documents, "skewed": each.skewed, **each.values}

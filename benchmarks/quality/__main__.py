@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from benchmarks import command
-from benchmarks.command import STANDARD_OUTPUT, errors_told, new_parser, say
+from benchmarks.command import STANDARD_OUTPUT, errors_reported, new_parser, say
 from benchmarks.quality.contest import PEER_THRESHOLDS, SETS_OF_PEERS, contest
 from benchmarks.quality.experiments import experiments
 from benchmarks.quality.page import BEGIN, Figures, markdown, with_figures
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "(make bench-quality DATA=…; docs/quality.md says what it has)"
         )
     else:
-        with errors_told():
+        with errors_reported():
             figures = run(options)
     print(markdown(figures), file=sys.stderr if options.json == STANDARD_OUTPUT else sys.stdout)
     write_json(figures, options.json)

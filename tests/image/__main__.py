@@ -164,12 +164,12 @@ def records(servers: str, *topics: str) -> int:
     return sum(line.startswith("{") for line in lines)
 
 
-def all_put_out(servers: str) -> bool:
+def all_are_output(servers: str) -> bool:
     """Whether each document has its record on an output topic, and raises if one has two."""
     sent = records(servers, "raw")
-    put_out = records(servers, "unique", "duplicate-of", "dead-letters")
-    assert put_out <= sent, f"{put_out} outputs of {sent} documents"
-    return put_out == sent
+    output = records(servers, "unique", "duplicate-of", "dead-letters")
+    assert output <= sent, f"{output} outputs of {sent} documents"
+    return output == sent
 
 
 @contextmanager
@@ -211,7 +211,7 @@ def run(directory: Path, build_seconds: float) -> None:
                 await_that(ready, READY_SECONDS)
             with timed(f"{DOCUMENTS:,} documents"):
                 command(servers, "load", "--documents", str(DOCUMENTS), "--rate", "1000")
-                await_that(lambda: all_put_out(servers), READY_SECONDS)
+                await_that(lambda: all_are_output(servers), READY_SECONDS)
             with timed("ended by SIGTERM"):
                 podman("stop", "--time", "60", WORKER)
                 assert podman("wait", WORKER) == "0", podman("logs", "--tail", "20", WORKER)
@@ -224,7 +224,7 @@ def run(directory: Path, build_seconds: float) -> None:
                 assert podman("wait", WORKER) == "137"
                 podman("rm", WORKER)
                 start(servers, port)
-                await_that(lambda: all_put_out(servers), READY_SECONDS)
+                await_that(lambda: all_are_output(servers), READY_SECONDS)
     except BaseException:
         print(podman("logs", "--tail", "20", WORKER, check=False), file=sys.stderr)
         raise
@@ -236,7 +236,7 @@ def run(directory: Path, build_seconds: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.image", description=__doc__)
     parser.add_argument(
-        "--build-seconds", type=float, default=BUILD_SECONDS, help="limit of the build"
+        "--build-seconds", type=float, default=BUILD_SECONDS, help="time limit of the build"
     )
     options = parser.parse_args()
     reason = why_it_cannot_run()

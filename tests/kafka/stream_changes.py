@@ -35,7 +35,7 @@ def start_together(stream: Stream, count: int = 2) -> list[Worker]:
     return workers
 
 
-def put_out(stream: Stream, documents: Iterable[Raw]) -> Outputs:
+def send_and_settle(stream: Stream, documents: Iterable[Raw]) -> Outputs:
     """Send documents; return all outputs once each document has one."""
     stream.send(documents)
     return stream.settle()

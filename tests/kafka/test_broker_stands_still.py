@@ -17,7 +17,7 @@ from streams.kafka.clients import AdminClient
 from streams.settings.loader import load_settings
 from streams.topics.admin import TopicIdResolver, TopicIds, TopicsError, topic_id
 from streams.worker import process
-from tests.kafka.stream_changes import admin_of, kafka_server, put_out
+from tests.kafka.stream_changes import admin_of, kafka_server, send_and_settle
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.loopback_ports import free_port
 from tests.rigs.workers.short_documents import keyed_documents
@@ -122,7 +122,7 @@ def test_a_worker_whose_broker_is_away_stays_healthy_and_goes_on_or_stops(
     server = kafka_server(own_kafka_broker)
     with Stream(own_kafka_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started("stall_seconds=5")
-        put_out(stream, keyed_documents(75, 10))
+        send_and_settle(stream, keyed_documents(75, 10))
         await_that("broker up", lambda: value(worker, "firstseen_broker_up") == 1, worker)
         server.kill()
         await_that("broker away", lambda: value(worker, "firstseen_broker_up") == 0, worker)

@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 
 from simhash_core.log.versions import NEWEST
 from streams.kafka.clients import Consumer
-from tests.kafka.stream_changes import put_out, start_together, stop_gently
+from tests.kafka.stream_changes import send_and_settle, start_together, stop_gently
 from tests.kafka.test_index_care import answer
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents
@@ -54,14 +54,14 @@ def test_another_worker_leads_when_the_leader_is_killed(
 def test_the_leader_trims_the_log(kafka_broker: Broker, tmp_path: Path) -> None:
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         worker = stream.started(state="first")
-        put_out(stream, keyed_documents(140, 200))
+        send_and_settle(stream, keyed_documents(140, 200))
         worker.stop_gently()
 
         worker = stream.worker(state="second")
         worker.start("trimming")
         worker.await_ready()
         for number in range(5):
-            put_out(stream, keyed_documents(141 + number, 100))
+            send_and_settle(stream, keyed_documents(141 + number, 100))
         begins = log_begins(stream)
         stream.send(keyed_documents(146, 100))
         await_that("trimmed the log", lambda: log_begins(stream) > begins, worker)
@@ -90,7 +90,7 @@ def log_begins(stream: Stream) -> int:
 def start_with_standbys(stream: Stream) -> list[Worker]:
     """Start two workers that share the shards and output documents; each shard has a standby."""
     workers = start_together(stream)
-    put_out(stream, keyed_documents(200, 400))
+    send_and_settle(stream, keyed_documents(200, 400))
     await_that(
         "each shard has a standby",
         lambda: sum(gauge(each, "firstseen_standby_shards") for each in workers) == PARTITIONS,
@@ -117,7 +117,7 @@ def test_others_go_on_without_a_killed_leader_while_the_group_counts_on_it(
         leader.kill()
 
         copies_and_others = [*keyed_documents(200, 400), *keyed_documents(201, 100)]
-        put_out(stream, (each._replace(partition=min(left)) for each in copies_and_others))
+        send_and_settle(stream, (each._replace(partition=min(left)) for each in copies_and_others))
         assert shards_of(survivor) == len(left), "the group has given its shards away already"
 
         stream.send(keyed_documents(202, 200))
@@ -138,7 +138,7 @@ def test_a_shard_goes_on_from_its_standby_without_transactions(
         workers = start_with_standbys(stream)
         stream.send(keyed_documents(203, 600))
         workers[0].kill()
-        put_out(stream, keyed_documents(204, 200))
+        send_and_settle(stream, keyed_documents(204, 200))
         assert "becomes the shard" in workers[1].log_text()
         workers[0].start()
         await_shared(workers, PARTITIONS)
@@ -155,7 +155,7 @@ def test_shards_without_an_open_standby_are_named(kafka_broker: Broker, tmp_path
     options = ("standbys=1",)
     with Stream(kafka_broker, tmp_path, raw_partitions=PARTITIONS, options=options) as stream:
         first = stream.started()
-        put_out(stream, keyed_documents(206, 200))
+        send_and_settle(stream, keyed_documents(206, 200))
 
         def missing(worker: Worker) -> float:
             return gauge(worker, "firstseen_shards_without_standby")

@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition
 from streams.topics.admin import create, partitions_of
 from streams.topics.consumer_group import group_members
 from streams.topics.plans import topic_plans
-from tests.kafka.stream_changes import admin_of, delete_topic, put_out
+from tests.kafka.stream_changes import admin_of, delete_topic, send_and_settle
 from tests.kafka.test_shard_recovery import check_copies_are_named, copy_of, shard_directories
 from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
@@ -92,7 +92,7 @@ def test_a_loaded_index_knows_its_documents(kafka_broker: Broker, tmp_path: Path
 
         worker = stream.started()
         places = stream.send([copy_of(raw, 1) for raw in (*first, *second)])
-        outputs = put_out(stream, documents[2 * DOCUMENTS :])
+        outputs = send_and_settle(stream, documents[2 * DOCUMENTS :])
         for place in places:
             original = outputs.duplicates[place].original
             assert original.topic in {"first.jsonl", "second.jsonl.gz"}, stream.sent[place]
@@ -113,11 +113,11 @@ def test_damage_is_named_and_a_checkpoint_that_is_whole_catches_up(
     backup = tmp_path / "backup"
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         worker = stream.started()
-        put_out(stream, documents[:DOCUMENTS])
+        send_and_settle(stream, documents[:DOCUMENTS])
         made = answer(stream, "checkpoint", str(backup))["checkpoints"]
         assert {each["partition"] for each in made} == {0, 1}
         assert sum(each["documents"] for each in made) == len(stream.outputs.uniques)
-        put_out(stream, documents[DOCUMENTS:])
+        send_and_settle(stream, documents[DOCUMENTS:])
         assert "Only one process can use it at a time" in refusal(
             stream, "restore", str(backup), "--force"
         )
@@ -149,7 +149,7 @@ def test_a_lost_log_begins_again(kafka_broker: Broker, tmp_path: Path) -> None:
     documents = generated(seed=64, count=2 * DOCUMENTS)
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         worker = stream.started()
-        put_out(stream, documents[:DOCUMENTS])
+        send_and_settle(stream, documents[:DOCUMENTS])
         assert "stop the workers" in refusal(stream, "new-log")
         worker.stop_gently()
         assert "has everything that the shards need" in refusal(stream, "new-log")
@@ -177,7 +177,7 @@ def test_a_cut_log_begins_again(kafka_broker: Broker, tmp_path: Path) -> None:
     documents = generated(seed=65, count=2 * DOCUMENTS)
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         worker = stream.started()
-        put_out(stream, documents[:DOCUMENTS])
+        send_and_settle(stream, documents[:DOCUMENTS])
         stream.send(documents[DOCUMENTS:])
         worker.kill()
         admin = admin_of(kafka_broker)
@@ -202,7 +202,7 @@ def test_an_index_moves_to_other_settings_and_fewer_partitions(
     file = tmp_path / "seen.jsonl.gz"
     with Stream(kafka_broker, tmp_path, raw_partitions=3) as stream:
         worker = stream.started()
-        put_out(stream, generated(seed=66, count=DOCUMENTS))
+        send_and_settle(stream, generated(seed=66, count=DOCUMENTS))
         exported = answer(stream, "export", str(file))  # beside the worker
         worker.stop_gently()
         uniques = dict(stream.outputs.uniques)
@@ -230,7 +230,7 @@ def test_changes_of_an_index_are_refused_beside_workers(
     file.write_bytes(lines_of(documents))
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
-        put_out(stream, documents[:20])
+        send_and_settle(stream, documents[:20])
         for command in (["load", str(file), "--add"], ["drop", "--everything", "--yes"]):
             assert "stop the workers" in refusal(stream, *command)
         assert "Only one process can use it at a time" in refusal(stream, "drop", "--yes")

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from streams.errors import ExitCode
-from tests.kafka.stream_changes import admin_of, put_out, set_topic_config
+from tests.kafka.stream_changes import admin_of, send_and_settle, set_topic_config
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import Stream
@@ -69,7 +69,7 @@ def test_a_document_larger_than_a_topic_takes_ends_the_worker_which_names_it(
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         name, admin = stream.settings.topics.unique, admin_of(kafka_broker)
         worker = stream.started()
-        put_out(stream, keyed_documents(4, 20))
+        send_and_settle(stream, keyed_documents(4, 20))
         set_topic_config(admin, name, "max.message.bytes", 20 * KIB)
         (large,) = stream.send(large_documents(5, 1))
         stream.send(keyed_documents(6, 20))

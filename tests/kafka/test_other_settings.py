@@ -27,7 +27,7 @@ from streams.errors import ExitCode
 from streams.kafka.clients import Producer
 from streams.settings.loader import load_settings
 from streams.worker.log_codec import LogCodec
-from tests.kafka.stream_changes import put_out, start_together, stop_gently
+from tests.kafka.stream_changes import send_and_settle, start_together, stop_gently
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import SEND_SECONDS, Stream, Worker
@@ -89,7 +89,7 @@ def test_one_of_two_workers_with_different_settings_ends_when_both_begin_an_inde
         assert refused.await_end() == ExitCode.CONFIGURATION
         other.await_ready()
         stream.settle()
-        outputs = put_out(stream, keyed_documents(82, 50))
+        outputs = send_and_settle(stream, keyed_documents(82, 50))
         outputs.read_to_ends()
         stream.judge.conserved(stream.sent, outputs)
         other.stop_gently()
@@ -100,7 +100,7 @@ def test_records_of_another_index_or_version_are_passed_over(
 ) -> None:
     with Stream(embedded_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
-        put_out(stream, keyed_documents(91, 40))
+        send_and_settle(stream, keyed_documents(91, 40))
         for seed, is_restarted in ((92, False), (93, True)):
             if is_restarted:
                 worker.stop_gently()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from streams.errors import ExitCode
-from tests.kafka.stream_changes import put_out
+from tests.kafka.stream_changes import send_and_settle
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.kafka_configuration import SHORT_SESSION
@@ -45,7 +45,7 @@ def send_and_lose(stream: Stream, power: PowerLoss, records: Iterable[Raw]) -> N
     """Send records that ``power`` will remove with all their effects; so do not count them."""
     kept = dict(stream.sent)
     power.keep()
-    put_out(stream, list(records))
+    send_and_settle(stream, list(records))
     stream.sent = kept
 
 
@@ -68,7 +68,7 @@ def test_stores_that_are_ahead_of_the_brokers_are_rebuilt(
         with Stream(Broker("kafka", server), tmp_path, raw_partitions=2) as stream:
             power = PowerLoss(server, tmp_path)
             worker = stream.started(state="one")
-            put_out(stream, keyed_documents(1, 100))
+            send_and_settle(stream, keyed_documents(1, 100))
             send_and_lose(stream, power, keyed_documents(2, 100))
             worker.stop_gently()
             power.strike()
@@ -76,11 +76,11 @@ def test_stores_that_are_ahead_of_the_brokers_are_rebuilt(
 
             another = stream.started(state="another")  # it has not seen the lost records
             again = [*keyed_documents(2, 100), *keyed_documents(3, 100)]
-            put_out(stream, again)
+            send_and_settle(stream, again)
             another.stop_gently()
             worker.start()
             worker.await_ready()
-            put_out(stream, keyed_documents(4, 50))
+            send_and_settle(stream, keyed_documents(4, 50))
 
             said = worker.log_text()
             for number in range(2):
@@ -105,7 +105,7 @@ def test_a_worker_that_runs_while_records_are_lost_ends_and_begins_again(
         with Stream(Broker("kafka", server), tmp_path, raw_partitions=2) as stream:
             power = PowerLoss(server, tmp_path)
             worker = stream.started()
-            put_out(stream, keyed_documents(1, 100))
+            send_and_settle(stream, keyed_documents(1, 100))
             send_and_lose(stream, power, keyed_documents(2, 100))
             power.strike()
             assert worker.await_end() == ExitCode.RUNTIME
@@ -114,7 +114,7 @@ def test_a_worker_that_runs_while_records_are_lost_ends_and_begins_again(
 
             worker.start()
             worker.await_ready()
-            put_out(stream, keyed_documents(3, 100))
+            send_and_settle(stream, keyed_documents(3, 100))
             worker.stop_gently()
             stream.judge_all()
     finally:

@@ -22,7 +22,7 @@ from tests.kafka.stream_changes import (
     admin_of,
     delete_topic,
     grow,
-    put_out,
+    send_and_settle,
     start_together,
     stop_gently,
 )
@@ -73,7 +73,7 @@ def make_again(stream: Stream) -> None:
     stream.reconnect()
 
 
-def keys_put_out(stream: Stream) -> Counter[bytes | None]:
+def output_keys(stream: Stream) -> Counter[bytes | None]:
     stream.outputs.read()
     return Counter(output.record.key for output in stream.outputs.records)
 
@@ -82,12 +82,12 @@ def check_each_key_once(stream: Stream, sent: list[Raw], *, repeats_allowed: boo
     """Fail unless each key has exactly one output, because positions occur twice here."""
     expected = Counter(raw.key for raw in sent)
     deadline = time.monotonic() + ALL_SECONDS
-    found = keys_put_out(stream)
+    found = output_keys(stream)
     while len(found) < len(expected) and time.monotonic() < deadline:
-        found = keys_put_out(stream)
+        found = output_keys(stream)
     silent = time.monotonic() + SILENT_SECONDS
     while time.monotonic() < silent:
-        found = keys_put_out(stream)
+        found = output_keys(stream)
     assert not expected - found, f"{expected - found} lost"
     assert repeats_allowed or found == expected, f"{found - expected} repeated"
 
@@ -100,7 +100,7 @@ def test_records_that_were_deleted_unread_are_told(
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         raw = stream.settings.topics.raw
         worker = stream.started()
-        put_out(stream, first)
+        send_and_settle(stream, first)
         if state == "stopped":
             worker.stop_gently()
             stream.send([*lost, *rest])
@@ -126,7 +126,7 @@ def test_a_topic_that_was_made_again_while_the_worker_was_stopped(
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         before, after = documents(4, 30), documents(5, 120, 3)
         worker = stream.started()
-        put_out(stream, before)
+        send_and_settle(stream, before)
         worker.stop_gently()
         stream.raw_partitions = 3
         delete_topic(stream, stream.settings.topics.raw)
@@ -145,7 +145,7 @@ def test_a_topic_that_was_made_again_while_the_worker_stood_still(
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         before, after = documents(6, 30, 2), documents(7, again, 2)
         worker = stream.started()
-        put_out(stream, before)
+        send_and_settle(stream, before)
         with suspended(worker):
             delete_topic(stream, stream.settings.topics.raw)
             make_again(stream)
@@ -163,7 +163,7 @@ def test_a_topic_that_is_deleted_while_the_worker_runs(
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         before, after = documents(8, 30, 2), documents(9, 8, 2)
         worker = stream.started()
-        put_out(stream, before)
+        send_and_settle(stream, before)
         delete_topic(stream, stream.settings.topics.raw)
         assert worker.await_end() == ExitCode.RUNTIME
         assert f"{stream.settings.topics.raw} no longer exists" in worker.log_text()

@@ -14,7 +14,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from streams.corpus.corpus import generate
 from streams.errors import ExitCode
-from tests.kafka.stream_changes import put_out
+from tests.kafka.stream_changes import send_and_settle
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.registry.schema_registry import SchemaRegistry
 from tests.rigs.registry.serialized_records import SERIALIZERS
@@ -88,7 +88,7 @@ def test_a_stream_of_each_format(
     records += [Raw(key, content, timestamp_ms=TIME_MS) for key, (content, _) in bad.items()]
     with Stream(embedded_broker, tmp_path, options=options(registry, value_format)) as stream:
         stream.started()
-        outputs = put_out(stream, records)
+        outputs = send_and_settle(stream, records)
         assert registry.asked[f"GET /schemas/ids/{number}"] == 1
         assert stream.judge.conserved(stream.sent, outputs) == 0
         assert stream.judge.unchanged(stream.sent, outputs) == len(outputs.uniques)
@@ -120,9 +120,9 @@ def test_a_registry_that_is_away_is_waited_for(
     settings = [*options(registry, "avro"), "stall_seconds=2"]
     with Stream(embedded_broker, tmp_path, options=settings, raw_partitions=1) as stream:
         worker = stream.started()
-        put_out(stream, known)
+        send_and_settle(stream, known)
         registry.close()
-        put_out(stream, known)
+        send_and_settle(stream, known)
         stream.send(others)
         worker.await_log("the schema registry does not answer")
         await_that("it waits", lambda: value(worker, WAITING) == 1, worker)
@@ -201,7 +201,7 @@ def test_ids_are_keys_with_a_schema(
         stream.started()
         stream.send([Raw(key("新闻-1"), first), Raw(key("copy"), first)])
         stream.send([Raw(key(f"n-{place}"), value) for place, value in enumerate(others)])
-        outputs = put_out(stream, [Raw(b"plain", first), Raw(UNKNOWN + b"x", first)])
+        outputs = send_and_settle(stream, [Raw(b"plain", first), Raw(UNKNOWN + b"x", first)])
 
         (copy,) = [each for each in outputs.duplicates.values() if each.id == "copy"]
         (output,) = outputs.of(copy.source)
@@ -211,6 +211,6 @@ def test_ids_are_keys_with_a_schema(
             b"plain": "no_schema_id",
             UNKNOWN + b"x": "unknown_schema",
         }
-        outputs = put_out(stream, [Raw(key("新闻-1"), None), Raw(key("again"), first)])
+        outputs = send_and_settle(stream, [Raw(key("新闻-1"), None), Raw(key("again"), first)])
         assert "again" not in {each.id for each in outputs.duplicates.values()}
         assert stream.judge.conserved(stream.sent, outputs) == 0

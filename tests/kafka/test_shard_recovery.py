@@ -20,7 +20,7 @@ from streams.store.changelog_codec import encode_entries, encode_progress
 from streams.topics.admin import create
 from streams.topics.plans import topic_plans
 from streams.worker.index_on_kafka import reading_rules
-from tests.kafka.stream_changes import admin_of, delete_topic, put_out
+from tests.kafka.stream_changes import admin_of, delete_topic, send_and_settle
 from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.waiting import await_that
@@ -64,7 +64,7 @@ def test_another_machine_takes_over(kafka_broker: Broker, tmp_path: Path) -> Non
         documents = generated(seed=52, count=DOCUMENTS)
         for run, machine in enumerate(["first", "second", "first"]):
             worker = stream.started(state=machine)
-            put_out(stream, documents[run * 40 : (run + 1) * 40])
+            send_and_settle(stream, documents[run * 40 : (run + 1) * 40])
             check_copies_are_named(stream, run)
             worker.stop_gently()
         stream.judge_all()
@@ -76,7 +76,7 @@ def test_the_state_of_another_changelog_ends_the_worker_which_names_it(
     """The other changelog has the same name, as on another cluster."""
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
-        put_out(stream, generated(seed=53, count=20))
+        send_and_settle(stream, generated(seed=53, count=20))
         worker.stop_gently()
         changelog = stream.settings.topics.changelog
         admin = admin_of(kafka_broker)

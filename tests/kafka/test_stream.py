@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from streams.corpus.corpus import generate
-from tests.kafka.stream_changes import put_out
+from tests.kafka.stream_changes import send_and_settle
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import Stream
@@ -52,7 +52,7 @@ def finished(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     documents = generated(seed=11, count=DOCUMENTS)
     with Stream(broker, tmp_path_factory.mktemp("stream"), raw_partitions=2) as stream:
         worker = stream.started()
-        put_out(stream, documents[: DOCUMENTS // 2])
+        send_and_settle(stream, documents[: DOCUMENTS // 2])
         worker.stop_gently()
         stream.send(documents[DOCUMENTS // 2 :])
         worker = stream.started()

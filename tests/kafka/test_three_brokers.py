@@ -12,7 +12,7 @@ from streams.kafka.clients import AdminClient
 from streams.topics.admin import create
 from streams.topics.checking import Checked, check
 from streams.topics.plans import FOR_EVER_MS, MIN_IN_SYNC, TopicPlan, topic_plans
-from tests.kafka.stream_changes import ANSWER_SECONDS, put_out, set_topic_config
+from tests.kafka.stream_changes import ANSWER_SECONDS, send_and_settle, set_topic_config
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_cluster import BROKERS, KafkaCluster
 from tests.rigs.workers.short_documents import keyed_documents
@@ -74,10 +74,10 @@ def test_one_broker_may_die_and_two_lose_nothing(cluster: KafkaCluster, tmp_path
         topics = stream.settings.topics
         durable = (*stream.settings.output_topics, topics.log, topics.changelog)
         worker = stream.started()
-        put_out(stream, documents[:A_SEND])
+        send_and_settle(stream, documents[:A_SEND])
         try:
             cluster.brokers[1].kill()
-            put_out(stream, documents[A_SEND : 2 * A_SEND])
+            send_and_settle(stream, documents[A_SEND : 2 * A_SEND])
 
             cluster.brokers[2].kill()
             cluster.await_in_sync([topics.log], 1)

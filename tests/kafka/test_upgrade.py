@@ -18,7 +18,7 @@ from streams.errors import ExitCode
 from streams.kafka.client_config import consumer_config
 from streams.store.changelog import Changelog
 from streams.worker.log_codec import LogCodec, version_of
-from tests.kafka.stream_changes import put_out, stop_gently
+from tests.kafka.stream_changes import send_and_settle, stop_gently
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import SEND_SECONDS, Stream, Worker
@@ -96,7 +96,7 @@ def test_three_workers_are_upgraded_one_by_one(kafka_broker: Broker, tmp_path: P
         group.replace(1, kills=True)
         group.replace(0, kills=True)
         group.replace(1, older=True)
-        put_out(stream, keyed_documents(600, 300))
+        send_and_settle(stream, keyed_documents(600, 300))
         assert not group.is_raised
         assert {version for version, _ in log_of(stream)} == {OLDEST}
 

@@ -15,7 +15,7 @@ import pytest
 
 from streams.errors import ExitCode
 from streams.topics.consumer_group import GroupReader
-from tests.kafka.stream_changes import admin_of, put_out
+from tests.kafka.stream_changes import admin_of, send_and_settle
 from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.faulty_worker import BLOCK, STALL
@@ -33,7 +33,7 @@ FAUST_PAGES = ("/table/", "/tables/", "/graph/", "/router/", "/stats/", "/docs/"
 def test_lag_comes_to_rest_at_zero(kafka_broker: Broker, tmp_path: Path) -> None:
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         worker = stream.started()
-        put_out(stream, generated(seed=71, count=60))
+        send_and_settle(stream, generated(seed=71, count=60))
         places = {(stream.settings.topics.raw, n) for n in range(2)}
 
         await_that("no lag", lambda: lags(worker) == dict.fromkeys(places, 0), worker)
@@ -67,7 +67,7 @@ def test_a_stalled_worker_fails_its_health_check_and_says_why(
         worker = stream.worker("stall_seconds=3")
         worker.start("stalling")
         worker.await_ready()
-        put_out(stream, generated(seed=72, count=10))
+        send_and_settle(stream, generated(seed=72, count=10))
         raw = stream.settings.topics.raw
         await_that("no lag", lambda: lags(worker).get((raw, 0)) == 0, worker)
         assert worker._get("/healthz") == (HTTPStatus.OK, "ok\n")
@@ -96,7 +96,7 @@ def test_a_worker_that_waits_for_the_shard_of_another_is_healthy(
 ) -> None:
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
         well = stream.started("stall_seconds=4")
-        put_out(stream, generated(seed=78, count=40))
+        send_and_settle(stream, generated(seed=78, count=40))
         closed = stream.worker("stall_seconds=4", state="closed")
         closed.start("closed")
         assigned = "firstseen_assigned_shards"
@@ -153,7 +153,7 @@ def test_each_page_has_all_workers(kafka_broker: Broker, tmp_path: Path) -> None
         first = stream.started(state="first")
         second = stream.started(state="second")
         await_shared([first, second], 2)
-        put_out(stream, generated(seed=3, count=80))
+        send_and_settle(stream, generated(seed=3, count=80))
         total = len(stream.sent)
 
         for worker in (first, second):
@@ -187,7 +187,7 @@ def lines_of(worker: Worker) -> list[dict[str, Any]]:
     return [json.loads(line) for line in worker.log_text().splitlines()]
 
 
-def assert_told(worker: Worker, *texts: str) -> None:
+def assert_logged(worker: Worker, *texts: str) -> None:
     """Check that the log has lines with these texts, in this order."""
     told = [f"{line['level']} {line['message']}" for line in lines_of(worker)]
     rest = iter(told)
@@ -221,7 +221,7 @@ def test_the_log_tells_each_change_of_state_and_no_texts(
 ) -> None:
     with Stream(kafka_broker, tmp_path, raw_partitions=2, options=["log.format=json"]) as stream:
         first = stream.started(state="first")
-        put_out(stream, marked(5))
+        send_and_settle(stream, marked(5))
         assert [address[:8] for address in listening_sockets(first)] == ["0100007F"]
         for page in FAUST_PAGES:
             assert first._get(page)[0] == HTTPStatus.NOT_FOUND, page
@@ -233,7 +233,7 @@ def test_the_log_tells_each_change_of_state_and_no_texts(
         refused.start()
         assert refused.await_end() == ExitCode.CONFIGURATION
 
-        assert_told(
+        assert_logged(
             first,
             "info assigned by the group: 0 1",
             "info shards opening: 0 1",
@@ -246,8 +246,8 @@ def test_the_log_tells_each_change_of_state_and_no_texts(
             "info stopping: SIGTERM",
             "info stopped: exit code 0",
         )
-        assert_told(second, "caught up with", " open: ", "info stopped: exit code 0")
-        assert_told(refused, "critical stopped: ")
+        assert_logged(second, "caught up with", " open: ", "info stopped: exit code 0")
+        assert_logged(refused, "critical stopped: ")
         ends = [line for line in lines_of(refused) if line["level"] in {"error", "critical"}]
         assert len(ends) == 1, ends
         distance = stream.settings.index_profile().distance

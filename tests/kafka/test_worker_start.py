@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from streams.errors import ExitCode
 from streams.topics.admin import create
 from streams.topics.plans import topic_plans
-from tests.kafka.stream_changes import admin_of, put_out
+from tests.kafka.stream_changes import admin_of, send_and_settle
 from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.loopback_ports import free_port
@@ -94,7 +94,7 @@ def test_a_new_index_refuses_outputs_of_another_application(
     """This happens with a mistyped id: the worker would output everything again."""
     with Stream(kafka_broker, tmp_path) as stream:
         first = stream.started()
-        put_out(stream, generated(seed=42, count=20))
+        send_and_settle(stream, generated(seed=42, count=20))
         first.stop_gently()
         theirs, ours = stream.settings.application_id, kafka_broker.unique("app")
         flags = ("--application-id", ours)

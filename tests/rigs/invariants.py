@@ -33,14 +33,14 @@ class Nearness(NamedTuple):
         window_ms = fingerprinter.profile.window
         return cls(fingerprinter.scheme, fingerprinter.verifier, window_ms)
 
-    def may_meet(self, a: Known, b: Known) -> bool:
+    def may_be_candidates(self, a: Known, b: Known) -> bool:
         if a.scope != b.scope:
             return False
         return self.window_ms is None or abs(a.time_ms - b.time_ms) <= self.window_ms
 
     def confirms(self, distance: int, a: Known, b: Known) -> bool:
         """Return whether two documents are near, if their distance is within the threshold."""
-        if not self.may_meet(a, b):
+        if not self.may_be_candidates(a, b):
             return False
         if self.verifier is None or a.content_digest == b.content_digest:
             return True
@@ -148,11 +148,11 @@ def check_conservation(arrivals: Iterable[str], *outputs: Iterable[str]) -> int:
     Returns the number of arrivals.
     """
     expected = Counter(iter(arrivals))  # iter, because Counter would take a mapping's values
-    put_out = Counter(source for output in outputs for source in output)
+    output_counts = Counter(source for output in outputs for source in output)
     found = [f"{source} arrived twice" for source, count in expected.items() if count > 1]
-    found += [f"{source} is lost" for source in expected.keys() - put_out.keys()]
-    found += [f"{source} never arrived" for source in put_out.keys() - expected.keys()]
-    found += [f"{source} is put out {n} times" for source, n in put_out.items() if n > 1]
+    found += [f"{source} is lost" for source in expected.keys() - output_counts.keys()]
+    found += [f"{source} never arrived" for source in output_counts.keys() - expected.keys()]
+    found += [f"{source} is put out {n} times" for source, n in output_counts.items() if n > 1]
     _none(found, "records are not in exactly one output")
     return len(expected)
 

@@ -284,7 +284,7 @@ class Judge:
 
     # ---- the end
 
-    def is_put_out(self, raw: Iterable[RawPartition]) -> bool:
+    def has_all_outputs(self, raw: Iterable[RawPartition]) -> bool:
         return all(len(self.outputs[each.chain]) == each.limit for each in raw)
 
     def at_the_end(self, entries: dict[int, Entry]) -> None:

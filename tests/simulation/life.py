@@ -68,14 +68,14 @@ class Life:
             self._decide,
             lambda: self._prepare(whole=False),
             self._commit,
-            self._tell_positions,
+            self._report_positions,
             self._trim,
             self.answered,
             self.learn,
             self._follow,
         ]
         if world.scenario.older < 1.0:
-            self._actions.append(self._tell_version)
+            self._actions.append(self._report_version)
         often = [self._rng.choice(RATES) for _ in self._actions]
         often[self._actions.index(self._read_some)] *= world.scenario.reading
         self._often = list(accumulate(often))
@@ -119,8 +119,8 @@ class Life:
         self._decide()
         self._prepare(whole=True)
         self._commit()
-        self._tell_positions()
-        self._tell_version()
+        self._report_positions()
+        self._report_version()
         self._trim()
         self._trim()
 
@@ -132,11 +132,11 @@ class Life:
             return
         assigned = self._world.broker.assigned(self.name)
         lost = [p for p, epoch in self.epochs.items() if assigned.get(p) != epoch]
-        if not self._world.rules.lost_shards_are_let_go:
+        if not self._world.rules.lost_shards_are_dropped:
             self.epochs |= {p: assigned[p] for p in lost if p in assigned}
             lost = [p for p in lost if p not in assigned]
         for partition in lost:
-            self._let_go(partition)
+            self._drop_shard(partition)
         self._opening = {p: each for p, each in self._opening.items() if p in assigned}
         opened = [p for p in assigned if p not in self.epochs and self._open(p, assigned[p])]
         wanted = self._world.broker.stands_by(self.name) - self.epochs.keys()
@@ -146,7 +146,7 @@ class Life:
         if self._is_to_begin and self._rng.random() < often:
             self.begin()
 
-    def _let_go(self, partition: int) -> None:
+    def _drop_shard(self, partition: int) -> None:
         self._transaction = None
         del self.epochs[partition]
         del self._stores[partition]
@@ -280,11 +280,11 @@ class Life:
             self._idle_looks = 0
             self.participant.report_again(self._rng.randint(1, 3))
 
-    def _tell_positions(self) -> None:
+    def _report_positions(self) -> None:
         if self.participant.shards:
             self._hand_over(self.participant.positions())
 
-    def _tell_version(self) -> None:
+    def _report_version(self) -> None:
         """Report the version that this worker reads; as the leader, query the group's members."""
         if not self.participant.awaits_raise or not self.is_member:
             return
@@ -339,8 +339,8 @@ class Life:
             return
         if LEADING_SHARD not in self.participant.shards:
             return
-        told = set(self._needed) >= set(self._world.broker.partitions())
-        if told or not rules.trims_when_all_have_told:
+        reported = set(self._needed) >= set(self._world.broker.partitions())
+        if reported or not rules.trims_when_all_reported:
             lowest = min if rules.trims_to_lowest else max
             self._trim_to = lowest(self._needed.values())
 

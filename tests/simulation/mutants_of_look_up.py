@@ -80,8 +80,8 @@ SHELL: Final[dict[str, Rule]] = {
     "commits of zombies are not refused": "commits_are_fenced",
     "entries are committed apart from outputs": "entries_with_outputs",
     "progress is committed apart from outputs": "progress_with_outputs",
-    "the log is trimmed before all have told": "trims_when_all_have_told",
+    "the log is trimmed before all have reported": "trims_when_all_reported",
     "the log is trimmed too far": "trims_to_lowest",
-    "a shard that others had since is kept": "lost_shards_are_let_go",
+    "a shard that others had since is kept": "lost_shards_are_dropped",
     "a new shard commits no first progress": Tried("initial_progress", start=350),
 }

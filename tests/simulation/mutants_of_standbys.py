@@ -106,7 +106,7 @@ STANDBYS: Final[dict[str, Rule]] = {
     "a session does not read what its standbys need": wrapped(
         HeldShards, "progresses", _progresses_of_owned
     ),
-    "a standby tells of commits that its store does not have": "standbys_write_before_they_tell",
+    "a standby tells of commits that its store does not have": "standbys_write_before_they_report",
     "a standby reports before its session begins": Tried(
         by(HeldShards, "reported", _reported_with_all), {**SESSIONS_BEGIN_LATE, "standbys": True}
     ),

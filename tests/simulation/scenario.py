@@ -173,14 +173,14 @@ class Rules:
     progress_with_outputs: bool = True
     initial_progress: bool = True
     """A new shard commits a progress before it sends anything."""
-    trims_when_all_have_told: bool = True
+    trims_when_all_reported: bool = True
     """The log is trimmed only when all raw partitions have reported what they need."""
     trims_to_lowest: bool = True
     reads_reports_from_before: bool = True
     first_progress_has_clock: bool = True
     """The first progress of a shard has the watermark at the offset where it begins to read."""
-    standbys_write_before_they_tell: bool = True
-    lost_shards_are_let_go: bool = True
+    standbys_write_before_they_report: bool = True
+    lost_shards_are_dropped: bool = True
     """A worker drops a shard that others had since, even if it owns the shard again."""
     lost_reports_are_sent_again: bool = True
     reports_again: bool = True

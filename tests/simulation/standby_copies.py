@@ -55,7 +55,7 @@ class StandbyCopies:
         """Drop standbys that are outdated or not wanted; open missing ones, and return these."""
         for partition in list(self._copies):
             if partition not in wanted or self._held.standbys[partition].is_outdated:
-                self._let_go(partition)
+                self._drop_shard(partition)
         changelogs = self._world.broker.changelogs
         fresh = sorted(wanted - self._copies.keys())
         return [p for p in fresh if changelogs[p].progress is not None and self._open(p)]
@@ -83,7 +83,7 @@ class StandbyCopies:
         for partition in list(self._copies):
             progress = self._held.standbys[partition].progress
             if progress.needed < self._world.broker.log_start:
-                self._let_go(partition)
+                self._drop_shard(partition)
                 self._open(partition)
 
     def _open(self, partition: int) -> bool:
@@ -97,7 +97,7 @@ class StandbyCopies:
         self._world.tell(f"{self._name} stands by for shard {partition} at {progress}")
         return True
 
-    def _let_go(self, partition: int) -> None:
+    def _drop_shard(self, partition: int) -> None:
         del self._copies[partition]
         self._held.drop_standby(partition)
 
@@ -105,7 +105,7 @@ class StandbyCopies:
         standby = self._held.standbys[partition]
         commits = self._world.broker.changelogs[partition].commits
         for commit in commits[copy.followed : copy.followed + limit]:
-            if self._world.rules.standbys_write_before_they_tell:
+            if self._world.rules.standbys_write_before_they_report:
                 copy.store.write(commit.ready)
             standby.owner_committed(commit.progress, commit.ready.removed)
             copy.followed += 1

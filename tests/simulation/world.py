@@ -106,7 +106,7 @@ class World:
         return Runs(1, documents, packets, self._faults)
 
     def _is_over(self) -> bool:
-        if not self.judge.is_put_out(self.broker.raw) or self._queries:
+        if not self.judge.has_all_outputs(self.broker.raw) or self._queries:
             return False
         if not self.judge.removed.isdisjoint(self._entries()):
             return False

@@ -29,25 +29,37 @@ def _kinds(text: str) -> tuple[Fault, ...]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make torture", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=15.0, help="how long documents come (15)")
-    parser.add_argument("--documents", type=int, default=100_000, help="how many come (100000)")
-    parser.add_argument("--faults", type=int, default=70, help="how many strike (70)")
-    parser.add_argument("--seed", type=int, help="of documents and faults (a new one each time)")
     parser.add_argument(
-        "--mode", choices=list(Mode), default=Mode.SPLIT, help="how documents are put out (split)"
-    )
-    parser.add_argument("--standbys", type=int, default=1, help="of each shard (1)")
-    parser.add_argument(
-        "--brokers", type=int, choices=(1, 3), default=1, help="one, or three in networks (1)"
+        "--minutes", type=float, default=15.0, help="how long to send documents (15)"
     )
     parser.add_argument(
-        "--kinds", type=_kinds, default=(), help="of faults, with commas between (all of them)"
+        "--documents", type=int, default=100_000, help="number of documents (100000)"
+    )
+    parser.add_argument("--faults", type=int, default=70, help="number of faults (70)")
+    parser.add_argument(
+        "--seed", type=int, help="seed of documents and faults (a new one for each run)"
     )
     parser.add_argument(
-        "--apart", action="store_true", help="one at a time, each after the stream has recovered"
+        "--mode", choices=list(Mode), default=Mode.SPLIT, help="output mode (split)"
     )
-    parser.add_argument("--json", action="store_true", help="nothing but the JSON object")
-    parser.add_argument("--keep", type=Path, help="a new directory for logs and state, to be kept")
+    parser.add_argument("--standbys", type=int, default=1, help="standbys of each shard (1)")
+    parser.add_argument(
+        "--brokers",
+        type=int,
+        choices=(1, 3),
+        default=1,
+        help="one broker, or three in networks of their own (1)",
+    )
+    parser.add_argument(
+        "--kinds", type=_kinds, default=(), help="kinds of faults, separated by commas (all)"
+    )
+    parser.add_argument(
+        "--apart",
+        action="store_true",
+        help="one fault at a time, each after the stream has recovered",
+    )
+    parser.add_argument("--json", action="store_true", help="print only the JSON object")
+    parser.add_argument("--keep", type=Path, help="keep logs and state in this new directory")
     chosen = parser.parse_args()
     reason = why_kafka_cannot_run()
     if reason is None and chosen.brokers > 1 and not is_enclosed():

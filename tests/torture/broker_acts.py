@@ -20,7 +20,7 @@ from tests.torture.workers import Cluster
 DOWN_SECONDS = (0.0, 3.0)
 BETWEEN_SECONDS = 10.0
 ANSWER_SECONDS = 30.0
-PARTITIONS_MOST = 12
+PARTITIONS_MAX = 12
 
 
 class BrokerActs:
@@ -86,7 +86,7 @@ class RawTopicActs:
     async def _add_partition(self) -> None:
         async with self._in_hand:
             partitions = self._feed.partitions + 1
-            if partitions > PARTITIONS_MOST:
+            if partitions > PARTITIONS_MAX:
                 raise NobodyError("the raw topic has enough partitions")
             self._narrate(f"raw topic: {partitions} partitions")
             try:

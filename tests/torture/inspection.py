@@ -41,7 +41,7 @@ class LogEnds:
     def __init__(self, settings: Settings) -> None:
         self._place = TopicPartition(settings.topics.log, 0)
         self._consumer = Consumer(consumer_config(settings, group_id="torture.ends"))
-        self._told = (0, 0)
+        self._ends = (0, 0)
 
     def start(self) -> int:
         return self._ask()[0]
@@ -63,8 +63,8 @@ class LogEnds:
 
     def _ask(self) -> tuple[int, int]:
         with suppress(KafkaException):
-            self._told = self._consumer.get_watermark_offsets(self._place, timeout=LOG_SECONDS)
-        return self._told
+            self._ends = self._consumer.get_watermark_offsets(self._place, timeout=LOG_SECONDS)
+        return self._ends
 
 
 def lag(settings: Settings, shards: int, history: History) -> str:

@@ -258,7 +258,7 @@ class _Judge:
             f"{one} and {other}: equal content"
             for group in by_content.values()
             for one, other in combinations(group, 2)
-            if near.may_meet(known[one], known[other]) and right.met(one, other)
+            if near.may_be_candidates(known[one], known[other]) and right.met(one, other)
         ]
         self.found.near_uniques = self.found.note("near uniques", found)
 

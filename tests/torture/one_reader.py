@@ -94,7 +94,7 @@ class OneReader:
 
     def _of_content(self, document: Known) -> str | None:
         for each in self._contents[document.content_digest]:
-            if self._is_there(each) and self._near.may_meet(document, each.known):
+            if self._is_there(each) and self._near.may_be_candidates(document, each.known):
                 return each.name
         return None
 

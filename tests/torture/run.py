@@ -18,7 +18,7 @@ from streams.settings.settings import Mode, Settings
 from streams.topics.admin import create
 from streams.topics.plans import topic_plans
 from tests.torture.aftermath import aftermath, read_all
-from tests.torture.broker_acts import PARTITIONS_MOST
+from tests.torture.broker_acts import PARTITIONS_MAX
 from tests.torture.faults import LAST_AT, Fault, Tormentor, schedule, struck
 from tests.torture.feed import Feed, FeedError
 from tests.torture.history import History
@@ -180,7 +180,7 @@ class _Run:
         self._started = time.monotonic()
         self._seconds = order.minutes * 60
         rng = random.Random(order.seed)
-        plan = Plan(rng.randrange(2**32), order.documents, PARTITIONS_MOST)
+        plan = Plan(rng.randrange(2**32), order.documents, PARTITIONS_MAX)
         self._feed = Feed(self._settings, plan, order.documents / self._seconds, RAW_PARTITIONS)
         self._watch = Watch(
             self._settings, self._feed, STALL_LIMITS, cluster.able_since, self._narrate
@@ -209,7 +209,7 @@ class _Run:
             self._cluster.add()
         background = [
             asyncio.create_task(each)
-            for each in (self._watch.run(), self._cluster.supervise(), self._say_how_it_goes())
+            for each in (self._watch.run(), self._cluster.supervise(), self._print_progress())
         ]
         try:
             await _with(background, self._all_decided())
@@ -318,7 +318,7 @@ class _Run:
         findings.hung_transactions = findings.note("hung transactions", hung)
         return findings
 
-    async def _say_how_it_goes(self) -> None:
+    async def _print_progress(self) -> None:
         while True:
             await asyncio.sleep(NARRATE_SECONDS)
             self._recorder.check()

@@ -24,7 +24,7 @@ from tests.torture.history import History
 from tests.torture.stalls import Stall
 
 READ_SECONDS = 0.1
-TOLD_SECONDS = 5.0
+LOGGED_STALL_SECONDS = 5.0
 KEPT_SECONDS = 0.5
 END_SECONDS = 60.0
 OUTPUT_PARTITIONS = 4
@@ -104,7 +104,7 @@ class Watch:
                 if records or not self.waiting:
                     if stall > KEPT_SECONDS:
                         self.stalls.append(Stall(moved, now, counted))
-                    if stall > TOLD_SECONDS:
+                    if stall > LOGGED_STALL_SECONDS:
                         self._narrate(f"no output came for {stall:.1f} s, {counted:.1f} counted")
                     moved, counted = now, 0.0
                     continue

@@ -24,7 +24,7 @@ BACKUP_SECONDS = (5.0, 15.0)
 MOVE_SECONDS = 60.0
 TRIM_SECONDS = 150.0  # the leader waits a minute before it trims to a position
 SHARED_SECONDS = (8.0, 20.0)
-MACHINES_MOST = 6
+MACHINES_MAX = 6
 FLIPPED_BYTES = 64
 DATA_SHARE = 0.5
 DATA_SUFFIXES = {".sst", ".log"}
@@ -69,7 +69,7 @@ class WorkerActs:
             pass
 
     async def _add_worker(self) -> None:
-        if len(self._cluster.machines) >= MACHINES_MOST:
+        if len(self._cluster.machines) >= MACHINES_MAX:
             idle = [m for m in self._cluster.machines if not m.wanted and not m.busy]
             if not idle:
                 raise NobodyError("there are enough machines")

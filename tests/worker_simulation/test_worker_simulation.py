@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-from tests.simulate import tell_caught
+from tests.simulate import report_caught
 from tests.worker_simulation.mutants import MUTANTS
 from tests.worker_simulation.runs import chunks, prepare, run_seeds
 from tests.worker_simulation.scenario import draw_worker_scenario
@@ -61,6 +61,6 @@ def test_there_are_mutants() -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_mutants_are_caught(pool: ProcessPoolExecutor, part: int) -> None:
     names = [each.name for each in MUTANTS[part::PARTS]]
-    caught = pool.map(tell_caught, names)
+    caught = pool.map(report_caught, names)
 
     assert [name for name, is_caught in zip(names, caught, strict=True) if not is_caught] == []

@@ -185,7 +185,7 @@ class Reading(RuleBasedStateMachine):
         self.append_control([], leads=True)
 
     @rule()
-    def told_heads(self) -> None:
+    def reported_heads(self) -> None:
         """A command that loaded a shard appends heads that do not follow from records."""
         head = self.heads.get(chain(9), 0)
         self.heads[chain(9)] = head + 5
