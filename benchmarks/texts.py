@@ -32,7 +32,7 @@ def add_text_options(parser: argparse.ArgumentParser, documents: int) -> None:
         "--documents",
         type=Path,
         metavar="FILE",
-        help='cut the texts from the field "text" of these JSON lines (also .gz), not generated ones',
+        help='cut the texts from the field "text" of these JSON lines (also .gz)',
     )
 
 
