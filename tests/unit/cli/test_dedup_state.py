@@ -17,7 +17,7 @@ from streams.errors import ExitCode
 from streams.offline.dedup_files import KINDS, OutputState, RunProgress, decode_run, encode_run
 from streams.offline.local_dedup import DedupRequest, launched
 from streams.settings.settings import BatchSettings, Settings
-from tests.unit.cli.dedup_corpus import corpus_lines, json_lines, read_output
+from tests.unit.cli.dedup_corpus import OTHER, TEXT, corpus_lines, json_lines, read_output
 from tests.unit.cli.running import SECONDS_MAX, message_of, report_of, started
 
 pytestmark = pytest.mark.usefixtures("empty_directory")
@@ -241,6 +241,19 @@ def test_windows_replaced_ids_and_scopes_hold_across_runs() -> None:
     assert third == ["f", "h"]
     other_index = message_of(ExitCode.CONFIGURATION, *F, *forget)
     assert "window" in other_index
+
+
+def test_a_replaced_entry_is_not_in_the_state_of_later_runs() -> None:
+    def uniques(*documents: tuple[str, str]) -> list[str]:
+        write(
+            "f.jsonl", [json.dumps({"id": id_, "text": text}).encode() for id_, text in documents]
+        )
+        report_of(*F, "--set", "index.same_id=replace", "--unique", "u", "--force")
+        return [each["id"] for each in json_lines(Path("u"))]
+
+    assert uniques(("a", TEXT)) == ["a"]
+    assert uniques(("a", OTHER)) == ["a"]
+    assert uniques(("b", TEXT), ("c", OTHER)) == ["b"]
 
 
 def test_the_names_of_a_stored_run_are_fixed() -> None:
