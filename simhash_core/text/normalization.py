@@ -193,13 +193,13 @@ def _table(*, fold_case: bool, simplify: bool) -> NDArray[np.uint16]:
     alone = [
         unit
         for unit in range(_UNITS)
-        if not table[unit] and unit not in _SURROGATES and _stands_alone(unit)
+        if not table[unit] and unit not in _SURROGATES and _is_independent(unit)
     ]
     # All characters are normalised as one text, with a separator between them.
     text = _SEPARATOR.join(["", *map(chr, alone), ""])
     forms = normalize(text, fold_case=fold_case).split(_SEPARATOR)[1:-1]
     for unit, form in zip(alone, forms, strict=True):
-        if len(form) == 1 and (ord(form) == unit or _stands_alone(ord(form))):
+        if len(form) == 1 and (ord(form) == unit or _is_independent(ord(form))):
             table[unit] = ord(form)
     return table
 
@@ -212,6 +212,6 @@ def _simplified(table: NDArray[np.uint16]) -> NDArray[np.uint16]:
     return forms.take(table)
 
 
-def _stands_alone(code: int) -> bool:
+def _is_independent(code: int) -> bool:
     """Return whether no character before this one can change it or be changed by it."""
     return code < _UNITS and code not in _MAY_JOIN and not unicodedata.combining(chr(code))

@@ -108,8 +108,8 @@ def _run(request: DemoRequest, page: Path | None, *, plain: bool) -> int:
         if page is not None:
             page.write_text(demo_page(report, demo.examples), "utf-8")
             click.echo(f"Report: {page}", err=as_json)
-        if demo.trouble:
-            click.echo(f"firstseen: {demo.trouble}", err=True)
+        if demo.error:
+            click.echo(f"firstseen: {demo.error}", err=True)
         if not request.keep_running:
             print_next(console)
         if as_json:

@@ -114,10 +114,12 @@ class DeadLetter(NamedTuple):
 
 
 def dead_letter_of(record: ReadRecord) -> DeadLetter | None:
-    said = received_output(record.value, record.headers)
-    if not isinstance(said, DeadLetterOutput):
+    output = received_output(record.value, record.headers)
+    if not isinstance(output, DeadLetterOutput):
         return None
-    return DeadLetter(record, said.source, said.reason, said.detail, _redeliveries(record.headers))
+    return DeadLetter(
+        record, output.source, output.reason, output.detail, _redeliveries(record.headers)
+    )
 
 
 def why_not_sent(letter: DeadLetter, raw_topic: str, redeliveries_max: int) -> ReplayOutcome | None:

@@ -206,7 +206,7 @@ class Demo:
         self.request = request
         self.settings = settings
         self.worker = worker
-        self.trouble = ""  # why the worker did not end cleanly, "" if it did
+        self.error = ""  # why the worker did not end cleanly, "" if it did
         self._broker = broker
         self._source = source
         self._ledger = Ledger()
@@ -276,7 +276,7 @@ class Demo:
             while time.monotonic() < until:
                 self._observer.read()
         else:
-            self.trouble = self.worker.stop()
+            self.error = self.worker.stop()
         self._observer.read_to_ends()
 
     def _note_sent(self, record: FeedRecord, source: SourcePosition) -> None:

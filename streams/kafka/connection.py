@@ -93,12 +93,12 @@ _OTHERS: Final = {
 }
 
 
-def refusal_of(said: str, protocol: str) -> ConnectionRefusal | None:
+def refusal_of(message: str, protocol: str) -> ConnectionRefusal | None:
     """Return what the library's message means; None if there is just no broker."""
     for pattern, refused in _REASONS:
-        if pattern.search(said):
+        if pattern.search(message):
             return refused
-    if _HANGS_UP.search(said):
+    if _HANGS_UP.search(message):
         fix = _WANTS_MORE.format(
             protocol=protocol, others=_OTHERS.get(protocol, "see its listeners")
         )
@@ -134,8 +134,8 @@ class _LastReason(logging.Handler):
         if message.startswith("FAIL "):
             self._note(_LOG_PREFIX.sub("", message))
 
-    def _note(self, said: str) -> None:
-        refused = refusal_of(said, self._protocol)
+    def _note(self, message: str) -> None:
+        refused = refusal_of(message, self._protocol)
         if self.refused is not None and self.refused.is_certain and refused is None:
             return  # it is from another connection, or has fewer details
         if refused is None or refused.is_certain:
@@ -143,7 +143,7 @@ class _LastReason(logging.Handler):
         elif self.hangs_up_since is None:
             self.hangs_up_since = time.monotonic()
         self.refused = refused
-        self.text = _LOG_SUFFIX.sub("", said)
+        self.text = _LOG_SUFFIX.sub("", message)
 
     def raise_refusal(self, brokers: str) -> None:
         """Raise ``SettingsError``, or ``BrokerUnavailableError`` for a likely refusal."""
@@ -185,7 +185,7 @@ def connect_admin(
     log = logging.Logger("firstseen.connection", logging.INFO)  # noqa: LOG001 - of this client alone
     log.addHandler(reason)
     admin = AdminClient(admin_config(settings, error_cb=reason, logger=log))
-    started = said = time.monotonic()
+    started = logged_at = time.monotonic()
     while True:
         waited = time.monotonic() - started
         left = _ASK_SECONDS if wait_seconds is None else min(_ASK_SECONDS, wait_seconds - waited)
@@ -204,6 +204,6 @@ def connect_admin(
                 f"no Kafka broker at {settings.brokers} answered within {wait_seconds:g} s: "
                 f"{reason.why()}. Start it, or set brokers (FIRSTSEEN_BROKERS, --broker)"
             )
-        if announce and now - said >= _LOG_SECONDS:
+        if announce and now - logged_at >= _LOG_SECONDS:
             announce(f"waiting for a Kafka broker at {settings.brokers}: {reason.why()}")
-            said = now
+            logged_at = now

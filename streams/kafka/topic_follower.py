@@ -68,7 +68,7 @@ class TopicFollower:
         self._partitions = [
             TopicPartition(topic, p) for topic, count in topics.items() for p in range(count)
         ]
-        self._consumer = Consumer(_config(settings, gaps, self._connection_trouble))
+        self._consumer = Consumer(_config(settings, gaps, self._on_connection_error))
         start = OFFSET_BEGINNING if from_beginning else OFFSET_END
         self._consumer.assign([ClientPartition(topic, p, start) for topic, p in self._partitions])
 
@@ -132,7 +132,7 @@ class TopicFollower:
                 )
             yield [r for r in records if ends is None or r.position.offset < ends[r.partition]]
 
-    def _connection_trouble(self, error: KafkaError) -> None:
+    def _on_connection_error(self, error: KafkaError) -> None:
         now = time.monotonic()
         if error.code() in PASSING_ERRORS and now - self._logged_at >= _LOG_SECONDS:
             self._logged_at = now

@@ -454,7 +454,7 @@ class Loading:
         now_ms = int(time.time() * 1000)
         free: set[int] = set()
         limit = BUNDLE_DOCUMENTS_LIMIT
-        said = 0
+        reported = 0
         for run in spool.read():
             count = len(run.columns)
             if not free or limit + count > BUNDLE_DOCUMENTS_LIMIT:
@@ -470,10 +470,10 @@ class Loading:
             transaction.change(partition, encode_block(block))
             counts[partition] += count
             account.documents += count
-            if account.documents - said >= _KEEP_DOCUMENTS:
-                said = account.documents
+            if account.documents - reported >= _KEEP_DOCUMENTS:
+                reported = account.documents
                 member.keep()
-                report("loading", said, spool.documents)
+                report("loading", reported, spool.documents)
         account.shards = counts
         return horizons.before(account.log_offset + 1)
 

@@ -186,7 +186,7 @@ class RegistryClient:
         try:
             return request()
         except SchemaRegistryError as error:
-            if self._says_no_such(error):
+            if self._is_unknown_schema(error):
                 raise UnknownSchemaError(error.error_message or "no such schema") from None
             if error.http_status_code in _REFUSED:
                 if self._tokens is not None:
@@ -207,7 +207,7 @@ class RegistryClient:
             "registry.oauth_… settings, and whether that user may read the schemas"
         )
 
-    def _says_no_such(self, error: SchemaRegistryError) -> bool:
+    def _is_unknown_schema(self, error: SchemaRegistryError) -> bool:
         """Return whether the registry itself says that it has no such schema.
 
         For an unreadable GUID or number, some registries answer a plain 404, as for a wrong URL. At

@@ -193,7 +193,7 @@ def catch_up(
     if missing := lacks():
         logger.warning(
             "the changelog %s lacks the last progress of the group: %s. The shard starts from the "
-            "older one, so some documents are put out twice",
+            "older one, so some documents are output twice",
             log,
             missing,
         )
@@ -266,7 +266,7 @@ class Recovery(NamedTuple):
     total: int
 
 
-_SAY_SECONDS: Final = 5.0
+_LOG_SECONDS: Final = 5.0
 _MILLISECONDS: Final = 1000
 _MARKERS: Final = 1  # the commit marker of a transaction takes one offset
 
@@ -437,16 +437,16 @@ class ShardStores:
 
     def _report_of(self, partition: int) -> Callable[[int], None]:
         """Return a callback that sets the metric of remaining records and sometimes logs it."""
-        said = time.monotonic()
+        logged_at = time.monotonic()
         total = 0
 
         def report(left: int) -> None:
-            nonlocal said, total
+            nonlocal logged_at, total
             total = max(total, left)
             self._recoveries[partition] = Recovery(left, total)
             self._metrics.recovery_remaining(partition, left)
-            if time.monotonic() - said > _SAY_SECONDS:
-                said = time.monotonic()
+            if time.monotonic() - logged_at > _LOG_SECONDS:
+                logged_at = time.monotonic()
                 logger.info("shard %d: %d changelog records left to read", partition, left)
 
         return report

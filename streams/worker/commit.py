@@ -326,8 +326,8 @@ class OutputCommits:
 
     def _observe(self, batch: OutputBatch, counts: Mapping[str, int]) -> None:
         if self._traces is not None:
-            said = ((each.source, each.document_id, each.verdict) for each in batch.outputs)
-            self._traces.committed(said, batch.rejections, batch.offsets.items())
+            decided = ((each.source, each.document_id, each.verdict) for each in batch.outputs)
+            self._traces.committed(decided, batch.rejections, batch.offsets.items())
         now_ms = int(time.time() * _MILLISECONDS)
         metrics = self._metrics
         metrics.verdicts({name: counts[name] for name in counts if name != DEAD_LETTER})

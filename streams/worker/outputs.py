@@ -159,27 +159,27 @@ async def output_batch(
     rows: list[tuple[str, int, bytes]] = []
     made = 0
     for partition, ready, progress in shards:
-        for pending, said in ready.outputs:
+        for pending, logged in ready.outputs:
             made += 1
             if made >= _TOGETHER:
                 made = 0
                 await asyncio.sleep(0)
-            if isinstance(said, LogVerdict):
-                if said.packet is not packet:
-                    packet = said.packet
+            if isinstance(logged, LogVerdict):
+                if logged.packet is not packet:
+                    packet = logged.packet
                     rows = _rows(packet.columns)
-                pending.document_id, pending.event_time_ms, pending.fingerprint = rows[said.row]
-                pending.verdict = verdict_of(packet.columns, said.row, said.match)
+                pending.document_id, pending.event_time_ms, pending.fingerprint = rows[logged.row]
+                pending.verdict = verdict_of(packet.columns, logged.row, logged.match)
                 batch.outputs.append(pending)
-                batch.records += document_records(pending, rules, replaced=said.replaced)
-            elif isinstance(said, Deleted):
-                pending.document_id = said.packet.columns.document_id(said.row)
+                batch.records += document_records(pending, rules, replaced=logged.replaced)
+            elif isinstance(logged, Deleted):
+                pending.document_id = logged.packet.columns.document_id(logged.row)
                 batch.deletes += 1
                 # With mode=tag the topic also has duplicates with the same key, so it gets every
                 # delete.
-                if said.has_output or rules.mode is Mode.TAG:
+                if logged.has_output or rules.mode is Mode.TAG:
                     batch.records.append(tombstone_record(pending, TombstoneReason.DELETED, rules))
-            elif (rejection := _rejection(pending, said)) is not None:
+            elif (rejection := _rejection(pending, logged)) is not None:
                 batch.rejections.append(rejection)
                 batch.records.append(dead_letter_record(rejection, rules))
         made += 1  # writing a shard's commit takes as long as an output
