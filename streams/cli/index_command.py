@@ -36,9 +36,9 @@ def index() -> None:
 def stats(settings: options.Settings, *, shards: tuple[int, ...]) -> None:
     """Show figures of the shards on this machine: documents, buckets, bytes, times, progress.
 
-    The command reads local files. With the setting standbys, it also asks the broker which shards
-    of the index have no open standby. Buckets are counted over all local shards together. A look-up
-    in a large bucket is slow.
+    The command reads local files. With the setting standbys, it also queries the broker for
+    the shards of the index that have no open standby. Buckets are counted over all local shards
+    together. A look-up in a large bucket is slow.
 
     \b
     Examples:

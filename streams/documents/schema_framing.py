@@ -77,7 +77,7 @@ def _split(data: bytes, where: str, part: Part) -> tuple[SchemaId, bytes]:
         raise UnreadableError(
             RejectionReason.NO_SCHEMA_ID,
             f"{where} does not begin with the id of a schema: send it through a serializer of the "
-            f"schema registry, or set {part.setting} to what the records are",
+            f"schema registry, or set {part.setting} to the format of the records",
         )
     if data[0] == 0:
         return SchemaId(int.from_bytes(data[1:length], "big"), ""), data[length:]

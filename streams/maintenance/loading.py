@@ -513,9 +513,9 @@ class Loading:
         marks = raw_watermarks(self._settings, raw)
         if begin is None and any(each.end > each.start for each in marks.values()):
             raise UsageError(
-                f"{raw.name} has records: say whether workers read them (--begin earliest), skip "
-                f"them (--begin latest), or continue from the offsets of another application "
-                f"(--begin ID)"
+                f"{raw.name} has records: choose whether workers read them (--begin earliest), "
+                "skip them (--begin latest), or continue from the offsets of another application "
+                "(--begin ID)"
             )
         if begin in {None, EARLIEST}:
             return dict.fromkeys(range(raw.partitions), 0)

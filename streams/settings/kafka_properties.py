@@ -200,7 +200,7 @@ def not_accepted(properties: Mapping[str, str]) -> Iterator[RefusedProperty]:
     except KafkaException as error:
         message = error.args[0].str().strip()
         named = [name for name in properties if f'"{name}"' in message or name in message]
-        yield RefusedProperty(max(named, key=len, default=""), f"librdkafka says: {message}")
+        yield RefusedProperty(max(named, key=len, default=""), f"librdkafka reports: {message}")
 
 
 # ---- The security of connections, where librdkafka has no message or an unclear one.

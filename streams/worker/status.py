@@ -122,7 +122,9 @@ class PipelineView:
         if why is not None:
             raise CheckUnavailableError(f"this worker is not ready: {why}")
         if not self._participant.shards:
-            raise CheckUnavailableError("this worker has no shards: ask another worker")
+            raise CheckUnavailableError(
+                "this worker has no shards: send the query to another worker"
+            )
         replica = self._participant.replica
         clock = replica.clock_before(replica.decided_before)
         time_ms = 0 if clock is None else clock.watermark

@@ -81,7 +81,7 @@ def test_properties_of_librdkafka_are_passed_on_as_text() -> None:
         ("sasl.kerberos.keytab", "No such file", (*KERBEROS, "kafka.sasl.kerberos.keytab=/x")),
         ("sasl.kerberos.keytab", "PLAINTEXT", ("kafka.sasl.kerberos.keytab=/x",)),
         ("ssl.ca.location", "No such file", (*SASL, "kafka.ssl.ca.location=/no/ca.pem")),
-        ("ssl.ca.pem", "librdkafka says", (*SASL, "kafka.ssl.ca.pem=no PEM")),
+        ("ssl.ca.pem", "librdkafka reports", (*SASL, "kafka.ssl.ca.pem=no PEM")),
         ("ssl.certificate.location", "each other", (*SASL, f"kafka.ssl.key.location={__file__}")),
     ],
 )
