@@ -101,7 +101,7 @@ def test_horizon_is_the_first_bundle_that_is_sixteen_slices_back() -> None:
     assert before[-1] == before[-2]
     horizons.forget_before(20)
     assert [horizons.before(each) for each in range(20, 42)] == before
-    with pytest.raises(ProtocolError, match="forgotten"):
+    with pytest.raises(ProtocolError, match="no longer kept"):
         horizons.before(19)
 
 
