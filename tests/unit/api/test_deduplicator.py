@@ -146,7 +146,7 @@ WRONG_CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("add", {"text": None}, "text is None of type NoneType: give a str"),
     ("add", {"text": b"a"}, "text is b'a' of type bytes: give a str"),
     ("add", {"text": "a", "id": 3}, "id is 3 of type int: give a str"),
-    ("add", {"text": "a", "id": "\ud800"}, "id holds half of a surrogate pair"),
+    ("add", {"text": "a", "id": "\ud800"}, "id has an unpaired surrogate"),
     ("add", {"text": "a", "id": "é" * 2049}, "id has 4098 bytes, the limit is 4096"),
     ("add", {"text": "a", "time": "2026"}, "time is '2026' of type str: give a datetime"),
     ("add", {"text": "a", "time": 1.5}, "time is 1.5 of type float: give a datetime"),

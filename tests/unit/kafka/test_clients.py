@@ -116,7 +116,7 @@ def test_a_late_end_is_logged(
     del client
     await_that(lambda: "'stubborn'" in caplog.text, SECONDS)
     await_ends(0.1)
-    assert caplog.text.count("has not ended") == 1
+    assert caplog.text.count("did not close") == 1
 
 
 @pytest.mark.parametrize("new", [Producer, Consumer, AdminClient])

@@ -124,7 +124,7 @@ def test_pages_of_a_worker_that_starts_say_so() -> None:
     with server.OpsServer(settings):
         replies = [ask(settings.web, "GET", path) for path in ("/healthz", "/readyz", "/api/x")]
     assert [reply.status for reply in replies] == [200, 503, 503]
-    assert all(b"the worker starts" in reply.body for reply in replies)
+    assert all(b"the worker is starting" in reply.body for reply in replies)
 
 
 def connected(served: Served) -> socket.socket:

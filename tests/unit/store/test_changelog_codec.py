@@ -120,7 +120,7 @@ def test_unknown_keys_are_refused(key: bytes | None, value: bytes | None) -> Non
 
 
 def test_another_version_is_refused_in_one_line_with_the_fix() -> None:
-    with pytest.raises(UnreadableVersionError, match=r"^[^\n]*version 2, [^\n]*Upgrade through"):
+    with pytest.raises(UnreadableVersionError, match=r"^[^\n]*version 2, [^\n]*Upgrade first"):
         decode_record(b"x", b"\x02\x90", HERE)
 
 
