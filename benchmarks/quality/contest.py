@@ -31,6 +31,9 @@ SETS_OF_PEERS: Final[Mapping[str, frozenset[str]]] = {
 }
 """The sets of peers that do not run on every set: simhash only cuts Chinese into words."""
 
+ONE_TURN: Final = frozenset({"retsim"})
+"""The peers with one turn, however many rounds: a turn of retsim takes minutes of CPU on a set."""
+
 _SECONDS_MAX: Final = 3600.0
 
 
@@ -67,7 +70,8 @@ def contest(
     """Let all contenders decide the documents of a set; raises ``MeasurementError``.
 
     In the first round each peer tries all its thresholds, which finds the best one; in the other
-    rounds it uses only that one. Peers are compared with the first of ``profiles``.
+    rounds it uses only that one, unless it has only one turn. Peers are compared with the first of
+    ``profiles``.
     """
     labelled = read_labelled(str(labelled_set.documents), str(labelled_set.pairs), Settings())
     ours = {name: [_ours(labelled_set, name)] for name in profiles}
@@ -78,7 +82,8 @@ def contest(
         for name, done in ours.items():
             done.append(_ours(labelled_set, name))
         for name, done in turns.items():
-            done.extend(peer_qualities(labelled, name, [best[name]]).values())
+            if name not in ONE_TURN:
+                done.extend(peer_qualities(labelled, name, [best[name]]).values())
     compared = ours[profiles[0]]
     standings = [
         _standing(done, name=f"Firstseen {name}", is_ours=True, is_best=done is compared)
@@ -88,7 +93,8 @@ def contest(
         for at, quality in qualities.items():
             is_best = at == best[name]
             threshold = f"{'≤' if name == 'simhash' else '≥'} {at:g}"
-            done, beside = (turns[name], compared) if is_best else ([quality], [])
+            done = turns[name] if is_best else [quality]
+            beside = compared[: len(done)] if is_best else []
             standings.append(
                 _standing(done, beside, name=name, threshold=threshold, is_best=is_best)
             )

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from benchmarks import report
-from benchmarks.quality.contest import Contest, Standing, score_of
+from benchmarks.quality.contest import ONE_TURN, Contest, Standing, score_of
 from benchmarks.quality.sets import FALSE_DUPLICATES_MAX
 from streams.evaluation.evaluation import Quality
 from streams.settings.reference import between_marks
@@ -80,6 +80,8 @@ def _contest(contest: Contest) -> QualityTable:
         faster = "" if each.times_as_fast is None else f"{each.times_as_fast.median:.1f}"
         rate = f"{each.documents_per_cpu_second.median:,.0f}"
         rows.append([f"{name} {each.threshold}".strip(), *_shares(each.quality), rate, faster])
+    once = ONE_TURN & {each.name for each in contest.standings}
+    one_turn = f"; {', '.join(sorted(once))} had one" if once and contest.rounds > 1 else ""
     return QualityTable(
         f"{contest.set}: {contest.documents:,} documents, {contest.positives:,} labelled positives",
         [*_QUALITY, "documents/s", "ours is × as fast"],
@@ -87,7 +89,7 @@ def _contest(contest: Contest) -> QualityTable:
         "Bold: Firstseen, and each other library at the threshold with its highest "
         f"{contest.score} among those with at most {FALSE_DUPLICATES_MAX:.0%} false duplicates (or "
         "the fewest). Speed is in documents per CPU second, the median of the turns (rounds: "
-        f"{contest.rounds}).",
+        f"{contest.rounds}){one_turn}.",
     )
 
 

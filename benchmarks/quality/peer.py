@@ -25,6 +25,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -134,6 +135,10 @@ def simhash() -> tuple[Sketch, Index]:
 
 def retsim() -> tuple[Sketch, Index]:
     """Return the sketch and the index of RETSim; its threshold is a cosine."""
+    runtime: Any = import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1  # Threads that wait for work spin, which counts as CPU time.
+    runtime.InferenceSession = partial(runtime.InferenceSession, sess_options=options)
     library: Any = import_module("unisim")
     numpy: Any = import_module("numpy")
     model = library.TextSim(store_data=False, use_accelerator=False)

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hatchling.build import prepare_metadata_for_build_wheel
+from packaging.metadata import parse_email
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -35,6 +37,21 @@ def test_links_stay_in_the_repository_and_name_lines_of_sources(page: Path) -> N
         if ":" not in path:
             assert (page.parent / path).resolve().is_relative_to(ROOT), link
             assert not anchor or path.endswith(".md") or not path or anchor.startswith("L"), link
+
+
+def test_the_description_on_pypi_is_readme_with_absolute_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    metadata = tmp_path / prepare_metadata_for_build_wheel(str(tmp_path)) / "METADATA"
+    wheel, _ = parse_email(metadata.read_bytes())
+    here = wheel["project_urls"]["Repository"] + "/blob/main/"
+    absolute = [link for link in LINK.findall(wheel["description"]) if link.startswith(here)]
+    relative = [link for link in LINK.findall(README) if ":" not in link]
+
+    assert [link.removeprefix(here) for link in absolute] == relative
+    assert wheel["description"].replace(here, "") == README
+    assert wheel["description_content_type"] == "text/markdown"
 
 
 # ---- files, modules and functions

@@ -39,7 +39,7 @@ def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run helm, or skip the test if it is missing."""
     path = HELM if HELM.exists() else shutil.which("helm")
     if path is None:
-        pytest.skip("no helm: run make helm, which needs Go 1.25 or newer")
+        pytest.skip("no helm, which Debian lacks: put one on PATH, or run make helm with Go 1.25")
     return subprocess.run(
         [path, *arguments], capture_output=True, text=True, timeout=TOOL_SECONDS, check=False
     )

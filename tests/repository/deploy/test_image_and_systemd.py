@@ -68,7 +68,8 @@ def test_the_builder_has_the_pins_and_all_that_the_build_needs() -> None:
     installs = [rest for name, rest in instructions() if name == "RUN" and "pip" in rest]
     assert any("PIP_CONSTRAINT=/build/constraints.txt" in line for line in installs)
     hatch = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]
-    needed = {project()["readme"], *project()["license-files"]}
+    fragments = hatch["metadata"]["hooks"]["fancy-pypi-readme"]["fragments"]
+    needed = {*(each["path"] for each in fragments), *project()["license-files"]}
     needed |= set(hatch["build"]["targets"]["wheel"]["packages"])
     copied = " ".join(rest for name, rest in instructions() if name == "COPY").split()
     assert needed <= set(copied)
