@@ -7,6 +7,7 @@ commits.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -66,6 +67,11 @@ class Judge:
         self._heads: dict[Chain, int] = {}
         self.version = versions.OLDEST  # the version in force
         self._listed: dict[str, dict[str, int]] = {}
+
+    def copy(self) -> Judge:
+        """Return a judge that knows the same, and learns other things from now on."""
+        shared = [self._scenario, self._documents]
+        return copy.deepcopy(self, {id(each): each for each in shared})
 
     def listed(self, worker: str, members: dict[str, int]) -> None:
         """Note which members a worker saw in the group, and which version each of them reads."""

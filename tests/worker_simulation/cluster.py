@@ -11,11 +11,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from tests.worker_simulation.group import Committed, GroupCoordinator, GroupMetadata
+from tests.worker_simulation.group import (
+    Committed,
+    GroupCoordinator,
+    GroupMetadata,
+    GroupState,
+)
 from tests.worker_simulation.loop import EPOCH_SECONDS, SimulatedLoop
 from tests.worker_simulation.network import Code, Network, RefusedError
-from tests.worker_simulation.partitions import Headers, Partition, Producer, Stored
-from tests.worker_simulation.transactions import OFFSETS, Place, TransactionCoordinator
+from tests.worker_simulation.partitions import (
+    EMPTY,
+    Headers,
+    Partition,
+    PartitionState,
+    Producer,
+    Stored,
+)
+from tests.worker_simulation.transactions import (
+    OFFSETS,
+    CoordinatorState,
+    Place,
+    TransactionCoordinator,
+)
 
 _MILLISECONDS: Final = 1_000
 _FETCH_SECONDS: Final = 2.0
@@ -23,17 +40,29 @@ _FETCH_SECONDS: Final = 2.0
 
 
 class Fetch(NamedTuple):
+    """``losses``: as in the response with the record before ``offset``; None: none was read."""
+
     place: Place
     offset: int
+    losses: int | None = None
 
 
 class FetchAnswer(NamedTuple):
-    """The result for one partition; ``next``: the offset to read next, ``end``: its log's end."""
+    """The result for one partition.
+
+    ``next``: the offset to read next, ``end``: its log's end, ``losses``: how often the partition
+    has lost records.
+    """
 
     records: list[Stored]
     next: int
     end: int
     error: Code | None = None
+    losses: int = 0
+
+    def losses_after(self, before: int | None) -> int | None:
+        """Return the ``losses`` for the next fetch; ``before`` were those for this one."""
+        return self.losses if self.records else before
 
 
 class Append(NamedTuple):
@@ -42,6 +71,14 @@ class Append(NamedTuple):
     value: bytes | None
     timestamp_ms: int | None = None
     headers: Headers = ()
+
+
+class ClusterState(NamedTuple):
+    """What the disks of all brokers have at one moment."""
+
+    partitions: dict[Place, PartitionState]
+    transactions: CoordinatorState
+    group: GroupState
 
 
 @dataclass(slots=True)
@@ -139,6 +176,29 @@ class Cluster:
             raise RefusedError(Code.UNKNOWN_TOPIC)
         return topic.partitions[number]
 
+    # ---- a loss of power
+
+    def kept(self) -> ClusterState:
+        """Return what the disks of all brokers have now."""
+        partitions = {
+            (name, number): partition.kept()
+            for name, topic in self.topics.items()
+            for number, partition in enumerate(topic.partitions)
+        }
+        return ClusterState(partitions, self.transactions.kept(), self.group.kept())
+
+    def put_back(self, state: ClusterState) -> None:
+        """Lose all that has happened since the disks had a ``state``, which is used once.
+
+        Partitions that were added since are empty: controllers keep what they have written.
+        """
+        for name, topic in self.topics.items():
+            for number, partition in enumerate(topic.partitions):
+                partition.put_back(state.partitions.get((name, number), EMPTY))
+        self.transactions.put_back(state.transactions)
+        self.group.put_back(state.group)
+        self.network.losses += 1
+
     # ---- requests
 
     def produce(
@@ -194,12 +254,15 @@ class Cluster:
         self, wanted: Sequence[Fetch], limit: int, *, committed: bool
     ) -> dict[Place, FetchAnswer]:
         answers = {}
-        for place, offset in wanted:
+        for place, offset, losses in wanted:
             try:
                 partition = self.partition(place)
+                if losses is not None and partition.has_lost(offset, losses):
+                    raise RefusedError(Code.OFFSET_OUT_OF_RANGE)
                 records, following = partition.read(offset, limit, committed=committed)
                 end = partition.stable_end if committed else partition.end
-                answers[place] = FetchAnswer(records, following, end)
+                losses = len(partition.lost_from)
+                answers[place] = FetchAnswer(records, following, end, losses=losses)
             except RefusedError as error:
                 answers[place] = FetchAnswer([], offset, offset, error.code)
         return answers

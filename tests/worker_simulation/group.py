@@ -66,6 +66,15 @@ class _Member:
     syncing: asyncio.Future[frozenset[int]] | None = field(default=None)
 
 
+class GroupState(NamedTuple):
+    """What a disk has of the group: the last generation that got its assignment, and offsets."""
+
+    generation: int
+    members: list[tuple[str, str, str | None, frozenset[int]]]
+    offsets: dict[int, Committed]
+    pending: dict[int, dict[int, Committed]]
+
+
 class GroupCoordinator:
     """One group that reads one topic.
 
@@ -107,6 +116,7 @@ class GroupCoordinator:
         self._pending: dict[int, dict[int, Committed]] = {}
         """Offsets of open transactions, by producer."""
         self._deadline: asyncio.TimerHandle | None = None
+        self._written = GroupState(0, [], {}, {})
 
     # ---- members
 
@@ -121,6 +131,7 @@ class GroupCoordinator:
         stays = instance_id is not None and not member_id and member.assigned and not owned
         if stays and self._state is _State.STABLE and self._is_complete():
             # A static member returns within its session, so no partition moves.
+            self._write()
             future.set_result(Joined(member.id, self.generation))
             return future
         member.joining = future
@@ -240,6 +251,7 @@ class GroupCoordinator:
     def _after_loss(self) -> None:
         if not self._members:
             self._state = _State.EMPTY
+            self._write()
         elif self._state is _State.JOINING:
             self._end_join_if_all()
         else:
@@ -303,8 +315,39 @@ class GroupCoordinator:
                 member.syncing.set_result(member.assigned)
                 self._heard(member)
             member.syncing = None
+        self._write()
         shown = ", ".join(f"{m.id} {sorted(m.assigned)}" for m in self._members.values())
         self._tell(f"generation {self.generation}: {shown}")
+
+    # ---- a loss of power
+
+    def _write(self) -> None:
+        members = [(m.id, m.name, m.instance_id, m.assigned) for m in self._members.values()]
+        self._written = GroupState(self.generation, members, {}, {})
+
+    def kept(self) -> GroupState:
+        """Return what the disk has now."""
+        pending = {producer: dict(each) for producer, each in self._pending.items()}
+        return self._written._replace(offsets=dict(self.offsets), pending=pending)
+
+    def put_back(self, state: GroupState) -> None:
+        """Lose all that has happened since the disk had a ``state``.
+
+        Members of that time have their sessions again; those who joined later are unknown. The ids
+        of members are never used twice.
+        """
+        for member_id in list(self._members):
+            self._remove(member_id)
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._written = state
+        self.generation, self.offsets = state.generation, dict(state.offsets)
+        self._pending = {producer: dict(each) for producer, each in state.pending.items()}
+        for member_id, name, instance_id, assigned in state.members:
+            member = _Member(member_id, name, instance_id, assigned, assigned)
+            self._members[member_id] = member
+            self._heard(member)
+        self._state = _State.STABLE if self._members else _State.EMPTY
 
     # ---- offsets
 

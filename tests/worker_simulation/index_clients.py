@@ -33,7 +33,7 @@ from tests.worker_simulation.cluster import Fetch
 from tests.worker_simulation.host import Host
 from tests.worker_simulation.loop import block, in_thread
 from tests.worker_simulation.member import SimulatedMessage, resolve
-from tests.worker_simulation.network import NoAnswerError, RefusedError
+from tests.worker_simulation.network import Code, NoAnswerError, RefusedError
 from tests.worker_simulation.partitions import Stored
 from tests.worker_simulation.transactions import Place
 
@@ -214,6 +214,7 @@ class _Consumer:
         self._committed = committed
         self._place: Place = ("", 0)
         self._next = 0
+        self._losses: int | None = None
 
     def get_watermark_offsets(
         self,
@@ -231,12 +232,12 @@ class _Consumer:
 
     def assign(self, partitions: list[TopicPartition]) -> None:
         self._place = partitions[0].topic, partitions[0].partition
-        self._next = partitions[0].offset
+        self._next, self._losses = partitions[0].offset, None
 
-    def consume(self, number: int, seconds: float) -> list[SimulatedMessage | _End]:
+    def consume(self, number: int, seconds: float) -> list[SimulatedMessage | _Event]:
         left = self._slowness()
         block(max(left, 0.0005))
-        wanted = Fetch(self._place, self._next)
+        wanted = Fetch(self._place, self._next, self._losses)
         try:
             answer = self._ask(
                 lambda: self._host.cluster.read_now(
@@ -246,12 +247,14 @@ class _Consumer:
             )
         except KafkaException:
             return []
-        self._next = answer.next
-        messages: list[SimulatedMessage | _End] = [
+        if answer.error is Code.OFFSET_OUT_OF_RANGE:
+            return [_Event(KafkaError._AUTO_OFFSET_RESET)]
+        self._next, self._losses = answer.next, answer.losses_after(self._losses)
+        messages: list[SimulatedMessage | _Event] = [
             SimulatedMessage(self._place, stored) for stored in answer.records
         ]
         if answer.next >= answer.end:
-            messages.append(_End(answer.next))
+            messages.append(_Event(KafkaError._PARTITION_EOF, answer.next))
             if not answer.records:
                 block(seconds)
         return messages
@@ -274,16 +277,17 @@ class _Consumer:
             block(0.1)
 
 
-class _End:
-    """The consumer's event for the end of a partition."""
+class _Event:
+    """A consumer's event, such as the end of a partition."""
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, code: int, offset: int | None = None) -> None:
+        self._code = code
         self._offset = offset
 
     def error(self) -> KafkaError:
-        return KafkaError(KafkaError._PARTITION_EOF)
+        return KafkaError(self._code)
 
-    def offset(self) -> int:
+    def offset(self) -> int | None:
         return self._offset
 
 

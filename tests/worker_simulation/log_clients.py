@@ -40,6 +40,7 @@ class SimulatedReader:
         self._failed: Callable[[FirstseenError], object] = lambda _: None
         self._epoch = 0
         self._next: int | None = None
+        self._losses: int | None = None
         self._batches: deque[LogRecords] = deque()
         self._news = asyncio.Event()
         self._closed = False
@@ -58,7 +59,7 @@ class SimulatedReader:
     def seek(self, offset: int) -> None:
         """Read from an offset; records of an earlier reading are not returned."""
         self._epoch += 1
-        self._next = offset
+        self._next, self._losses = offset, None
         self._batches.clear()
         self._news.set()
 
@@ -86,7 +87,7 @@ class SimulatedReader:
                 continue
             epoch, offset = self._epoch, self._next
             place = self._topic, 0
-            wanted = [Fetch(place, offset)]
+            wanted = [Fetch(place, offset, self._losses)]
             try:
                 fetch = partial(
                     self._host.cluster.fetch, wanted, self._batch_records, committed=False
@@ -109,7 +110,7 @@ class SimulatedReader:
                 self._stop_with(LogCutError(self._topic, offset, start, end))
             else:
                 missing = 0
-                self._next = answer.next
+                self._next, self._losses = answer.next, answer.losses_after(self._losses)
                 if answer.records:
                     records = [(r.offset, r.value or b"", r.timestamp_ms) for r in answer.records]
                     self._batches.append(LogRecords(epoch, records))

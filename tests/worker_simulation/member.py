@@ -83,6 +83,7 @@ class SimulatedMessage:
 class _Reading:
     number: int
     next: int
+    losses: int | None = None
     is_stopped: bool = False
     is_paused: bool = False
     is_at_end: bool = False
@@ -433,7 +434,7 @@ class SimulatedGroupMember:
                 await asyncio.sleep(wait)
                 continue
             places = [
-                Fetch((self._topic, partition), reading.next)
+                Fetch((self._topic, partition), reading.next, reading.losses)
                 for partition, reading in wanted.items()
             ]
             self._news.clear()
@@ -481,13 +482,13 @@ class SimulatedGroupMember:
                 continue
             if answer.error is Code.OFFSET_OUT_OF_RANGE:
                 start, _ = self._host.cluster.offsets((self._topic, partition))
-                reading.next = start  # auto.offset.reset=earliest
+                reading.next, reading.losses = start, None  # auto.offset.reset=earliest
                 continue
             if answer.error is not None:
                 continue
             place = self._topic, partition
             messages = [SimulatedMessage(place, stored) for stored in answer.records]
-            reading.next = answer.next
+            reading.next, reading.losses = answer.next, answer.losses_after(reading.losses)
             if messages:
                 size = sum(map(len, messages))
                 runs.append(

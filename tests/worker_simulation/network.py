@@ -75,6 +75,8 @@ class Network:
     random: random.Random
     faults: NetworkFaults = field(default_factory=NetworkFaults)
     away: bool = False
+    losses: int = 0
+    """How often all brokers have lost power, and with it all requests that they had."""
     cut: set[str] = field(default_factory=set)
     """The names of machines that reach no broker."""
     tell: Callable[[str], None] = lambda _: None
@@ -147,7 +149,7 @@ class Network:
 
 
 class _Request:
-    __slots__ = ("future", "name", "network", "part", "seconds", "timer", "work")
+    __slots__ = ("future", "losses", "name", "network", "part", "seconds", "timer", "work")
 
     def __init__(
         self,
@@ -159,7 +161,7 @@ class _Request:
         seconds: float,
     ) -> None:
         self.network, self.part, self.name, self.work = network, part, name, work
-        self.future, self.seconds = future, seconds
+        self.future, self.seconds, self.losses = future, seconds, network.losses
         loop, faults, draw = network.loop, network.faults, network.random
         network.reached(part.machine, name)
         self.timer = loop.call_later(seconds, self._fail, context=part.context)
@@ -195,9 +197,12 @@ class _Request:
         self.network.tell(f"{self.part.machine.name}: request that was held arrives: {self.name}")
         self.network.loop.call_later(seconds, self._arrive, context=_OF_BROKERS)
 
-    def _arrive(self) -> None:
+    def _is_connected(self) -> bool:
         network = self.network
-        if not network.reaches(self.part.machine):
+        return network.reaches(self.part.machine) and self.losses == network.losses
+
+    def _arrive(self) -> None:
+        if not self._is_connected():
             self._break()
             return
         try:
@@ -218,7 +223,7 @@ class _Request:
 
     def _answer(self, answer: Any) -> None:  # noqa: ANN401 - of any request
         network = self.network
-        if not network.reaches(self.part.machine):
+        if not self._is_connected():
             self._break()
             return
         is_silent = (self.part.machine.name, self.name) in network.silent

@@ -60,6 +60,24 @@ class _Known:
         self.next = 0
         self.recent: dict[int, int] = {}
 
+    def copy(self) -> _Known:
+        copied = _Known(self.epoch)
+        copied.next, copied.recent = self.next, dict(self.recent)
+        return copied
+
+
+class PartitionState(NamedTuple):
+    """What a disk has of a partition at one moment."""
+
+    records: list[Stored]
+    start: int
+    end: int
+    opened: dict[int, Opened]
+    producers: dict[int, _Known]
+
+
+EMPTY: Final = PartitionState([], 0, 0, {}, {})
+
 
 class Partition:
     """One partition; ``now_ms``: the broker's clock, ``changed``: set when more can be read."""
@@ -69,6 +87,8 @@ class Partition:
         self.start = 0
         self.end = 0
         self.appended: Callable[[Stored], object] | None = None
+        self.lost_from: list[int] = []
+        """The offset of the first lost record, for each loss of power."""
         self._now_ms = now_ms
         self._changed = changed
         self._open: dict[int, Opened] = {}
@@ -95,7 +115,7 @@ class Partition:
         ``sequence`` is the record's number among all that a producer sends here in one epoch.
         """
         if producer is not None:
-            known = self._known(producer)
+            known = self._known(producer, sequence)
             if sequence in known.recent:
                 return known.recent[sequence]
             if sequence != known.next:
@@ -122,8 +142,12 @@ class Partition:
     def skip(self, offsets: int) -> None:
         self.end += offsets
 
-    def _known(self, producer: Producer) -> _Known:
+    def _known(self, producer: Producer, sequence: int) -> _Known:
         known = self._producers.get(producer.id)
+        if known is None and self.lost_from:
+            # As in Kafka, a broker that knows no record of a producer takes any as the first one.
+            known = self._producers[producer.id] = _Known(producer.epoch)
+            known.next = sequence
         if known is None or known.epoch < producer.epoch:
             known = self._producers[producer.id] = _Known(producer.epoch)
         if producer.epoch < known.epoch:
@@ -158,6 +182,34 @@ class Partition:
 
     def read_committed(self) -> list[Stored]:
         return self.read(self.start, len(self.records) + 1, committed=True)[0]
+
+    # ---- a loss of power
+
+    def kept(self) -> PartitionState:
+        """Return what the disk has now."""
+        opened = {producer: Opened(each.first) for producer, each in self._open.items()}
+        copies: dict[Opened | None, Opened] = {
+            each: opened[producer] for producer, each in self._open.items()
+        }
+        records = [
+            each._replace(transaction=copies.get(each.transaction, each.transaction))
+            for each in self.records
+        ]
+        producers = {producer: each.copy() for producer, each in self._producers.items()}
+        return PartitionState(records, self.start, self.end, opened, producers)
+
+    def put_back(self, state: PartitionState) -> None:
+        """Lose all that has happened since the disk had a ``state``, which is used once."""
+        self.lost_from.append(state.end)
+        self.records, self.start, self.end = list(state.records), state.start, state.end
+        self._open, self._producers = dict(state.opened), dict(state.producers)
+
+    def has_lost(self, offset: int, losses: int) -> bool:
+        """Return whether a reader that has read up to an offset has read records that are lost.
+
+        It read the last of them after so many ``losses``. Kafka compares leader epochs (KIP-320).
+        """
+        return any(offset > each for each in self.lost_from[losses:])
 
     def trim(self, offset: int) -> None:
         self.start = max(self.start, min(offset, self.end))

@@ -46,6 +46,7 @@ class Fault(StrEnum):
     CLOCK = "a clock jumps"
     PARTITION = "a partition is added"
     REPLACE = "a worker is replaced by one of the other release"
+    POWER = "the brokers lose power, and what they had not written to their disks"
 
 
 class StoreFate(StrEnum):
@@ -110,6 +111,7 @@ HELD_MOMENTS: Final = (
 """Requests that can be held; for workers at least once, these only concern their records."""
 _HELD_SHARE: Final = 0.1
 _COMPACTED_SHARE: Final = 0.3
+_POWER_SHARE: Final = 0.07
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,7 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
     if releases is Releases.BOTH:
         events += draw_replacements(random.Random(~seed), workers, produced_seconds)
     events.sort()
-    return WorkerScenario(
+    scenario = WorkerScenario(
         seed=seed,
         scheme=scheme,
         verifier=with_mean(seed, scheme, verifier),
@@ -238,6 +240,38 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
         releases=releases,
         compacts=random.Random(f"compacted {seed}").random() < _COMPACTED_SHARE,
     )
+    if not quiet and may_lose_power(scenario):
+        events += draw_power(seed, produced_seconds)
+        events.sort()
+    return scenario
+
+
+def may_lose_power(scenario: WorkerScenario) -> bool:
+    """Return whether workers are to survive that brokers lose what they had acknowledged.
+
+    Workers at least once do not compare their stores with the changelog. A record of a version
+    that the log has lost again is not judged here.
+    """
+    exactly = scenario.delivery is Delivery.EXACTLY_ONCE
+    return exactly and scenario.releases is not Releases.BOTH
+
+
+def draw_power(seed: int, seconds: float) -> list[Event]:
+    """Return losses of power; a few seeds have some. ``seconds`` of records are lost."""
+    # This is drawn separately, so that all other values of a seed stay the same.
+    rng = random.Random(f"power {seed}")
+    if rng.random() >= _POWER_SHARE:
+        return []
+    return [
+        Event(
+            rng.uniform(0.5, seconds + 8.0),
+            Fault.POWER,
+            rng.choice([0.02, 0.3, 2.0, 12.0]) * rng.uniform(0.5, 1.5),
+            rng.random(),
+            StoreFate.KEPT,
+        )
+        for _ in range(rng.choice([1, 1, 1, 2]))
+    ]
 
 
 def draw_held(seed: int, seconds: float) -> list[Event]:
@@ -347,7 +381,7 @@ def draw_events(rng: random.Random, theme: Theme, produced_seconds: float) -> li
 
 
 def _mixed(rng: random.Random, produced_seconds: float) -> list[Event]:
-    others = {Fault.PARTITION, Fault.REPLACE, Fault.HOLD}  # these are drawn separately
+    others = {Fault.PARTITION, Fault.REPLACE, Fault.HOLD, Fault.POWER}  # these are drawn separately
     kinds = [fault for fault in Fault if fault not in others]
     chosen = rng.sample(kinds, rng.randint(1, 4))
     events = []

@@ -42,6 +42,16 @@ class _Known:
         self.timeout_seconds = 0.0
         self.timer: asyncio.TimerHandle | None = None
         self.fencing = False
+        self.is_lost = False  # with the power of its broker
+
+    def copy(self) -> _Known:
+        copied = _Known(self.producer)
+        copied.state, copied.places = self.state, dict(self.places)
+        copied.timeout_seconds, copied.fencing = self.timeout_seconds, self.fencing
+        return copied
+
+
+CoordinatorState = dict[str, _Known]
 
 
 class TransactionCoordinator:
@@ -102,9 +112,7 @@ class TransactionCoordinator:
         if known.state is not State.ONGOING:
             known.state = State.ONGOING
             known.places.clear()
-            known.timer = self._later(
-                known.timeout_seconds, lambda: self._time_out(transactional_id, known)
-            )
+            self._limit(transactional_id, known)
         known.places.update(dict.fromkeys(places))
 
     def verify(self, transactional_id: str, producer: Producer, place: Place) -> None:
@@ -132,6 +140,34 @@ class TransactionCoordinator:
         if known.state is done:
             return known.producer
         raise RefusedError(Code.INVALID_TXN_STATE)
+
+    # ---- a loss of power
+
+    def kept(self) -> CoordinatorState:
+        """Return what the disk has now."""
+        return {transactional_id: each.copy() for transactional_id, each in self._ids.items()}
+
+    def put_back(self, state: CoordinatorState) -> None:
+        """Lose all that has happened since the disk had a ``state``, which is used once.
+
+        Transactions that were open then are open again, and ends that were decided get all their
+        markers, some of them again. The ids of producers are never used twice.
+        """
+        for each in self._ids.values():
+            each.is_lost = True
+            if each.timer is not None:
+                each.timer.cancel()
+        self._ids = dict(state)
+        for transactional_id, known in self._ids.items():
+            if known.state is State.ONGOING:
+                self._limit(transactional_id, known)
+            elif known.state in {State.COMMITTING, State.ABORTING}:
+                self._end(known, committed=known.state is State.COMMITTING)
+
+    def _limit(self, transactional_id: str, known: _Known) -> None:
+        known.timer = self._later(
+            known.timeout_seconds, lambda: self._time_out(transactional_id, known)
+        )
 
     def _of(self, transactional_id: str, producer: Producer) -> _Known:
         known = self._ids.get(transactional_id)
@@ -168,6 +204,8 @@ class TransactionCoordinator:
 
         def write(place: Place) -> None:
             nonlocal left
+            if known.is_lost:
+                return
             self._write_marker(place, producer, committed)
             left -= 1
             if not left:

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import logging
 import random
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,12 +18,14 @@ from simhash_core.errors import FirstseenError
 from simhash_core.log import versions
 from simhash_core.log.records import Chain
 from simhash_core.log.versions import UnreadableVersionError
-from streams.errors import UnansweredError
+from streams.errors import BrokerRefusedError, UnansweredError
+from streams.kafka.log_reader import LogCutError
+from streams.worker.consume import TopicRecreatedError
 from tests.rigs.memory_rows import MemoryDisk
 from tests.simulation.documents import SimulatedDocument
-from tests.simulation.judge import ViolationError
+from tests.simulation.judge import Judge, ViolationError
 from tests.simulation.replacements import low_limits
-from tests.worker_simulation.cluster import Cluster
+from tests.worker_simulation.cluster import Cluster, ClusterState
 from tests.worker_simulation.documents import (
     RawDocument,
     fingerprinter_of,
@@ -61,6 +64,10 @@ _BACK_SECONDS: Final = 8.0
 """After this time since the brokers returned, running members have sent a heartbeat."""
 _JOINED_SECONDS: Final = 15.0
 """After this time a starting static member has joined the group."""
+_ENDS_SECONDS: Final = 60.0
+"""How long workers may end with an error after brokers have lost records, and begin again."""
+_AFTER_LOSSES: Final = (LogCutError, TopicRecreatedError, BrokerRefusedError)
+"""The errors with which workers end that have read records that brokers have lost."""
 _WITH_REQUESTS: Final = (Fault.KILL, Fault.PAUSE, Fault.LOOP_PAUSE, Fault.CUT)
 
 Story = Callable[[str], None]
@@ -125,6 +132,9 @@ class World:
         self.cluster.group.expired = self._session_expired
         self.cluster.listed = self._listed
         self._under_way = 0
+        self._sending: list[asyncio.Task[None]] = []
+        self._times_lost = 0
+        self._ends_until = self._sent_again_at = 0.0
 
     def tell(self, line: str) -> None:
         if self._story is not None:
@@ -210,6 +220,12 @@ class World:
         self.judge.produced(chains)
         return chains
 
+    def _send(self, chains: list[RawChain], seconds: float) -> None:
+        self._sending.append(self.loop.start(None, self._produce(chains, seconds)))
+
+    def _is_sending(self) -> bool:
+        return any(not each.done() for each in self._sending)
+
     async def _produce(self, chains: list[RawChain], seconds: float) -> None:
         await asyncio.gather(*(self._produce_to(*each, seconds) for each in chains))
 
@@ -219,9 +235,17 @@ class World:
             await self._added.wait()
         late = number == self.scenario.late_partition
         times = sorted(self._random.uniform(0.0, seconds) for _ in records)
-        for after, record in zip(times, records, strict=True):
-            await asyncio.sleep(max(0.0, began + after - self.loop.time()))
+        sent = 0
+        while sent < len(records):
+            await asyncio.sleep(max(0.0, began + times[sent] - self.loop.time()))
+            while self.loop.time() < self._sent_again_at:
+                await asyncio.sleep(self._sent_again_at - self.loop.time())
             partition = self.cluster.partition((self._topics.raw, number))
+            sent = bisect_left(records, partition.end, key=_offset)
+            if sent == len(records):
+                return  # they were sent again meanwhile
+            record = records[sent]
+            sent += 1
             partition.skip(record.offset - partition.end)
             time_ms = self.cluster.now_ms() + late * _DAY_MS
             partition.append(record.key, record.value, time_ms)
@@ -232,12 +256,12 @@ class World:
         scenario = self.scenario
         for number in range(scenario.workers):
             self._join(number * self._random.choice([0.0, 0.1, 1.0]))
-        produced = self.loop.start(None, self._produce(self._chains, scenario.produced_seconds))
+        self._send(self._chains, scenario.produced_seconds)
         for event in scenario.events:
             self._later(event.at - self.loop.time(), event)
         for watch in (self._watch(), self._compact()):
             self.loop.start(None, watch).add_done_callback(self._check)
-        await self._while_faults(produced)
+        await self._while_faults()
         await self._settle()
         if scenario.again:
             self._create_topic_again()
@@ -300,10 +324,11 @@ class World:
                 )
         put_out.update(now)
 
-    async def _while_faults(self, produced: asyncio.Task[None]) -> None:
-        while not produced.done() or self._under_way or self._returning:  # noqa: ASYNC110
+    async def _while_faults(self) -> None:
+        while self._is_sending() or self._under_way or self._returning:  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_SECONDS)  # each of them may begin another one
-        produced.result()
+        for each in self._sending:
+            each.result()
         self._is_calm = True
         self.cluster.network.faults = NetworkFaults()
         if self.scenario.releases is Releases.BOTH:
@@ -388,6 +413,12 @@ class World:
             worker.place.reads = versions.NEWEST
             self._begin_stop(worker, lambda: self._return_in(1.0, worker.place))
             return
+        if self.loop.time() < self._ends_until and isinstance(error, _AFTER_LOSSES):
+            # Its supervisor starts it again.
+            self.workers.remove(worker)
+            worker.kill()
+            self._return_in(self._random.uniform(*_RESTART_SECONDS), worker.place)
+            return
         self.loop.unhandled.append(f"{worker.name} has failed: {described(error)}")
 
     # ---- faults
@@ -413,6 +444,9 @@ class World:
             self.tell(f"FAULT {event.fault}")
             self.cluster.add_partitions(self._topics.raw, len(self.scenario.partitions))
             self._added.set()
+            return
+        if event.fault is Fault.POWER:
+            self._keep(event)
             return
         alive = [each for each in self.workers if not each.stopped]
         if not alive:
@@ -537,6 +571,9 @@ class World:
         self._end_in(event.seconds, lambda: cut.discard(name))
 
     def _away(self, event: Event, _: Worker) -> None:
+        self._go_away(event.seconds)
+
+    def _go_away(self, seconds: float) -> None:
         network = self.cluster.network
         network.away = True
 
@@ -545,7 +582,32 @@ class World:
             self._back_at = self.loop.time()
             self.cluster.group.resume()
 
-        self._end_in(event.seconds, back)
+        self._end_in(seconds, back)
+
+    def _keep(self, event: Event) -> None:
+        """Note what the brokers have written, and let them lose all else some time later."""
+        self.tell(f"FAULT {event.fault}: what follows, for {event.seconds:.2f} s")
+        self._faults[event.fault] += 1
+        kept, log, times = self.cluster.kept(), self.judge.kept(), self._times_lost
+
+        def strike() -> None:
+            if times == self._times_lost:  # otherwise what was written then is lost already
+                self._lose(kept, log, event)
+
+        self._end_in(event.seconds, strike)
+
+    def _lose(self, kept: ClusterState, log: Judge, event: Event) -> None:
+        """Put back what was written; producers send again what is lost, in the same order."""
+        rng = random.Random(f"{self.scenario.seed} {event.at}")
+        away = rng.choice([0.1, 3.0, 9.0]) * rng.uniform(0.5, 1.5)
+        self.tell(f"the brokers have lost power for {away:.1f} s")
+        self._times_lost += 1
+        self.cluster.put_back(kept)
+        self.judge.put_back(log)
+        self._sent_again_at = self.loop.time() + away + rng.choice([0.0, 0.0, 1.0, 15.0])
+        self._ends_until = self._sent_again_at + _ENDS_SECONDS
+        self._send(self._chains, rng.choice([0.0, 3.0]))
+        self._go_away(away)
 
     def _slow_stores(self, event: Event, worker: Worker) -> None:
         worker.place.slow_until = self.loop.time() + 4 * event.seconds
@@ -573,6 +635,10 @@ class World:
     def _clock(self, event: Event, worker: Worker) -> None:
         worker.machine.clock_seconds += (event.which - 0.5) * 20 * event.seconds
         worker.place.clock_seconds = worker.machine.clock_seconds
+
+
+def _offset(record: RawDocument) -> int:
+    return record.offset
 
 
 class _StoryHandler(logging.Handler):
