@@ -7,7 +7,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -188,6 +188,15 @@ def _send_again(
         raise DeliveryError(f"cannot send to {topic}: {error}") from error
 
 
+Check = Callable[[Mapping[int, int]], Coroutine[Any, Any, None]]
+"""Called before the end of a commit, on the loop, with the offsets that ``commit`` will return."""
+
+
+async def unchecked(ends: Mapping[int, int]) -> None:
+    """Accept every commit. A ``Check``."""
+    del ends
+
+
 # ---- At least once: records are sent and acknowledged, then the raw offsets are committed.
 #
 # This is the same interface as that of ``OutputTransactions``, for brokers without transactions.
@@ -275,6 +284,7 @@ class AcknowledgedSends:
         group_metadata: bytes,  # noqa: ARG002 - the consumer itself commits here
         note: str = "",
         ends: Mapping[int, int] = MappingProxyType({}),
+        check: Check = unchecked,  # noqa: ARG002 - records that are sent cannot be taken back
     ) -> dict[int, int]:
         loop = asyncio.get_running_loop()
         outputs = [each for each in records if each.topic != self._changelog_topic]

@@ -6,16 +6,19 @@ that lost its partitions cannot commit, and each worker needs only its own trans
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from simhash_core.errors import FirstseenError
 from streams.errors import UnansweredError
 from streams.kafka.client_config import logger as client_logger
 from streams.kafka.clients import ClientThread, Producer
@@ -27,7 +30,14 @@ from streams.kafka.errors import (
     TransactionError,
     retrying,
 )
-from streams.kafka.producers import Deliveries, DeliveryError, ProducerRecord, RecordTooLargeError
+from streams.kafka.producers import (
+    Check,
+    Deliveries,
+    DeliveryError,
+    ProducerRecord,
+    RecordTooLargeError,
+    unchecked,
+)
 
 # ---- A transactional producer: records and a group's offsets are committed together or not at all.
 #
@@ -129,6 +139,7 @@ class TransactionalProducer:
         self._log = _ConnectionLog(self._logger)
         self._producer: Producer | None = None
         self._has_old_requests = False
+        self._is_checked = False  # since the opening, or since a connection failed
         self._logs_all_from = 0.0  # after this time each connection failure is logged
         self._reports_each = False
 
@@ -146,7 +157,7 @@ class TransactionalProducer:
             self._logs_all_from = time.monotonic() + _REPEATED_SECONDS
             log.has_failed = False
         self._log = log
-        self._has_old_requests = False
+        self._has_old_requests = self._is_checked = False
         self._producer = producer
         return producer
 
@@ -159,11 +170,14 @@ class TransactionalProducer:
         records: Sequence[ProducerRecord],
         offsets: Sequence[TopicPartition],
         group_metadata: bytes,
+        check: Callable[[Mapping[int, int]], None] = lambda _: None,
     ) -> dict[int, int]:
         """Commit records and a group's offsets atomically.
 
         Returns by changelog partition the offset after the last of ``records``. If the producer
-        cannot be used after an error, the next call creates a new one.
+        cannot be used after an error, the next call creates a new one. ``check`` gets these offsets
+        before the commit if brokers may have failed since the last one; it may raise any
+        ``FirstseenError``, after which nothing is visible.
 
         Raises:
             AbortedError: Nothing is visible; it may be tried again.
@@ -193,6 +207,7 @@ class TransactionalProducer:
                 ),
             )
         self._produce(producer, deliveries, reports=reports)
+        self._check(producer, deliveries, check)
         try:
             self._until_done(_COMMIT, producer, producer.commit_transaction)
         except AbortedError:
@@ -204,10 +219,39 @@ class TransactionalProducer:
                 f"{self._id}: committed without an acknowledgement of every record: "
                 f"{next(iter(deliveries.failures), 'no offset of the last one')}"
             )
-        self._reports_each = False
+        self._reports_each, self._is_checked = False, True
         late = _LATE_SECONDS if began > self._logs_all_from else _RECONNECT_SECONDS
         self._has_old_requests |= time.monotonic() - began > late
         return deliveries.next_offsets
+
+    def _check(
+        self,
+        producer: Producer,
+        deliveries: Deliveries,
+        check: Callable[[Mapping[int, int]], None],
+    ) -> None:
+        """Check a transaction during or before which a connection failed, or a new producer began.
+
+        A broker that failed may have lost records, and perhaps what this transaction builds on.
+        """
+        producer.poll(0)
+        if self._is_checked and not (self._has_old_requests or self._log.has_failed):
+            return
+        self.hangs_from = time.monotonic() + self._answer_seconds + _HANGING_SECONDS
+        try:
+            left = producer.flush(self._answer_seconds)
+        finally:
+            self.hangs_from = math.inf
+        if left:
+            self._drop(producer)
+            raise UnansweredError(f"{self._id}: {left} records were not acknowledged")
+        if deliveries.too_large or deliveries.unreported():
+            return  # the end of the transaction fails, and says why
+        try:
+            check(deliveries.next_offsets)
+        except FirstseenError:
+            self._until_done(_ABORT, producer, producer.abort_transaction)
+            raise
 
     def _connected(self) -> Producer:
         if self._producer is not None:
@@ -312,6 +356,7 @@ def _is_retriable(error: BaseException) -> bool:
 
 
 _Result = TypeVar("_Result")
+_CHECK_SECONDS: Final = 30.0  # far more than a ``Check`` may take
 
 
 class OutputTransactions:
@@ -348,10 +393,20 @@ class OutputTransactions:
         group_metadata: bytes,
         note: str = "",
         ends: Mapping[int, int] = MappingProxyType({}),  # noqa: ARG002 - the broker fences
+        check: Check = unchecked,
     ) -> dict[int, int]:
         raw = [TopicPartition(self._source_topic, *each, note) for each in offsets.items()]
-        producer = self._producer
-        return await self._in_thread(lambda: producer.commit(records, raw, group_metadata))
+        producer, loop = self._producer, asyncio.get_running_loop()
+
+        def on_loop(sent: Mapping[int, int]) -> None:
+            checked = asyncio.run_coroutine_threadsafe(check(sent), loop)
+            try:
+                checked.result(_CHECK_SECONDS)
+            except (TimeoutError, CancelledError) as error:
+                checked.cancel()
+                raise UnansweredError(f"{self._id}: what was read could not be checked") from error
+
+        return await self._in_thread(lambda: producer.commit(records, raw, group_metadata, on_loop))
 
     async def close(self) -> None:
         await self._in_thread(self._producer.close)

@@ -170,7 +170,7 @@ def catch_up(
 
     def lacks() -> str:
         """Return what is missing at the end of the changelog, where the store may prove ahead."""
-        if before.commit and not log.may_be_cut and (last is None or not last.continues(before)):
+        if not log.may_be_cut and _is_ahead(before, last):
             raise StoreAheadError(
                 store.path,
                 f"its commit {before.commit} is none of the changelog {log}: brokers have lost it",
@@ -198,6 +198,15 @@ def catch_up(
             missing,
         )
     return read
+
+
+def _is_ahead(before: Lineage, last: Lineage | None) -> bool:
+    """Return whether brokers have lost the last commit of a store.
+
+    ``before`` is the lineage of the store before it read, ``last`` the last one that it read: at
+    least that of its own last commit, unless that is lost.
+    """
+    return bool(before.commit) and (last is None or not last.continues(before))
 
 
 def load_batch(store: ShardStore, batch: LoggedBatch, identity: str) -> Removal:

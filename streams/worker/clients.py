@@ -16,7 +16,7 @@ from typing import Protocol
 
 from simhash_core.errors import FirstseenError
 from streams.kafka.log_reader import LogRecords
-from streams.kafka.producers import ProducerRecord
+from streams.kafka.producers import Check, ProducerRecord, unchecked
 from streams.kafka.raw_consumer import Fetched, GroupEvents
 from streams.store.changelog import LoggedBatch
 from streams.store.recovery import Recovery
@@ -127,12 +127,15 @@ class OutputCommitter(Protocol):
         group_metadata: bytes,
         note: str = "",
         ends: Mapping[int, int] = MappingProxyType({}),
+        check: Check = unchecked,
     ) -> dict[int, int]:
         """Commit records, and by raw partition the next offset to read, with ``note`` as metadata.
 
         Returns by changelog partition the offset after the last of ``records`` there. If this
         offset is not the one in ``ends``, no raw offset is committed for that partition, because
-        another worker has written there too. Raises the errors of ``streams.kafka.errors``.
+        another worker has written there too. ``check`` is called before the end of a transaction
+        if brokers may have failed since the last one; if it raises an error, nothing is committed.
+        Raises the errors of ``streams.kafka.errors``.
         """
 
     async def close(self) -> None:

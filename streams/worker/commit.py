@@ -4,6 +4,11 @@ A transaction holds the outputs, the changelog records (new entries and progress
 offsets of every shard in it. The offsets carry the generation of the group, so the coordinator
 refuses commits for partitions that others own now. No step waits for a shard that opens or closes;
 if a shard closes during a commit, the rest of the cycle skips it.
+
+Brokers that lose power may lose records that they had acknowledged. A worker that has read them
+must not commit what it made of them: the changelog would lack commits, and have progress and
+entries of a log that does not exist. So if a connection failed, the commit does not end before the
+worker has seen that log and changelog still have what it has read of them.
 """
 
 from __future__ import annotations
@@ -15,12 +20,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from simhash_core.errors import FirstseenError
+from simhash_core.errors import ErrorReason, FirstseenError
 from simhash_core.log.participant import Participant, ShardReady
 from simhash_core.log.shard_stream import Ready
 from simhash_core.verdicts import DuplicateOf, Rejection
 from streams.errors import UnansweredError
 from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
+from streams.kafka.producers import Check
 from streams.monitoring.group_watch import OffsetMetadataWriter
 from streams.monitoring.metrics import DEAD_LETTER, AcquisitionPhase, Metrics, TransactionOutcome
 from streams.store.entry_batch import StoreChange
@@ -84,6 +90,19 @@ def _displaced(expected: int | None, shard: Shard) -> UnansweredError:
     )
 
 
+class RecordsLostError(FirstseenError):
+    """Brokers have lost records that they had acknowledged, and that this worker has read."""
+
+    reason = ErrorReason.BROKER
+
+    def __init__(self, what: str, read: int, end: int) -> None:
+        super().__init__(
+            f"{what} was read up to offset {read}, but it ends at {end}: brokers have lost "
+            "records. What followed from them is not committed. Start the worker again, as a "
+            "supervisor does: it begins with what is committed"
+        )
+
+
 class CommitEvents(NamedTuple):
     """``on_unknown`` gets shards to reopen, because their committed or stored state is unknown.
 
@@ -119,6 +138,7 @@ class OutputCommits:
         self._rules = rules
         self._committer = clients.committer
         self._member = clients.member
+        self._log = clients.log
         self._intake = intake
         self._metrics = observers.metrics
         self._observer = observers.recent
@@ -188,6 +208,7 @@ class OutputCommits:
                     self.metadata,
                     self._notes.note(counts),
                     batch.ends,
+                    self._check_of(commits),
                 )
             await self._committed(commits, batch, counts, ends)
         except (AbortedError, FencedError) as error:
@@ -232,6 +253,23 @@ class OutputCommits:
                 _, (_, entries, _, removed, expired_before), _ = ready
                 change = shard.store.change(entries, removed, expired_before)
                 yield _ShardCommit(shard, ready, change)
+
+    def _check_of(self, commits: Sequence[_ShardCommit]) -> Check:
+        """Return a check that raises ``RecordsLostError``, or ``UnansweredError``."""
+        stores = [(each.shard.partition, each.shard.store) for each in commits]
+        read = {p: store.changelog_offset for p, store in stores if store is not None}
+        log_read = self._participant.replica.position
+
+        async def check(ends: Mapping[int, int]) -> None:
+            for partition, end in ends.items():
+                if end <= read.get(partition, 0):
+                    changelog = f"{self._rules.topics.changelog}/{partition}"
+                    raise RecordsLostError(changelog, read[partition], end - 1)
+            log_end = (await self._log.offsets())[1]
+            if log_end < log_read:
+                raise RecordsLostError(self._rules.topics.log, log_read, log_end)
+
+        return check
 
     async def _committed(
         self,

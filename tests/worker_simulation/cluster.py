@@ -257,12 +257,12 @@ class Cluster:
         for place, offset, losses in wanted:
             try:
                 partition = self.partition(place)
-                if losses is not None and partition.has_lost(offset, losses):
-                    raise RefusedError(Code.OFFSET_OUT_OF_RANGE)
+                partition.check_losses(offset, losses)
                 records, following = partition.read(offset, limit, committed=committed)
                 end = partition.stable_end if committed else partition.end
-                losses = len(partition.lost_from)
-                answers[place] = FetchAnswer(records, following, end, losses=losses)
+                answers[place] = FetchAnswer(
+                    records, following, end, losses=len(partition.lost_from)
+                )
             except RefusedError as error:
                 answers[place] = FetchAnswer([], offset, offset, error.code)
         return answers

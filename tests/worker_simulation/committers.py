@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from simhash_core.errors import FirstseenError
 from streams.errors import UnansweredError
@@ -20,10 +20,12 @@ from streams.kafka.errors import (
     StaleGenerationError,
 )
 from streams.kafka.producers import (
+    Check,
     ProducerRecord,
     RecordTooLargeError,
     in_place,
     offsets_after_sends,
+    unchecked,
 )
 from tests.worker_simulation.cluster import Append
 from tests.worker_simulation.group import Committed, GroupMetadata
@@ -135,7 +137,7 @@ class SimulatedTransactions(_Sends):
         self._answer_seconds = answer_seconds
         self._step_seconds = min(answer_seconds, timeout_seconds + _HANGING_SECONDS)
         self._producer: Producer | None = None
-        self._is_disconnected = False
+        self._is_disconnected = self._is_checked = False
         self._under_way = asyncio.Lock()
 
     async def open(self) -> None:
@@ -148,12 +150,13 @@ class SimulatedTransactions(_Sends):
         group_metadata: bytes,
         note: str = "",
         ends: Mapping[int, int] = MappingProxyType({}),  # noqa: ARG002 - the broker fences
+        check: Check = unchecked,
     ) -> dict[int, int]:
         self._host.cluster.network.reached(self._host.machine, BEGIN)
         kept = {partition: Committed(offset, note) for partition, offset in offsets.items()}
         metadata = GroupMetadata.decoded(group_metadata)
         return await self._host.in_client(
-            self._in_turn(lambda: self._commit(records, kept, metadata))
+            self._in_turn(lambda: self._commit(records, kept, metadata, check))
         )
 
     async def close(self) -> None:
@@ -177,13 +180,14 @@ class SimulatedTransactions(_Sends):
         )
         self._producer = producer
         self._sequences.clear()
-        self._is_disconnected = False
+        self._is_disconnected = self._is_checked = False
 
     async def _commit(
         self,
         records: Sequence[ProducerRecord],
         offsets: Mapping[int, Committed],
         metadata: GroupMetadata,
+        check: Check,
     ) -> dict[int, int]:
         if self._producer is None or self._needs_new_epoch():
             await self._open()
@@ -211,12 +215,31 @@ class SimulatedTransactions(_Sends):
             await self._judge("produce", producer, error)
         if not (offsets or places):
             return ends
+        await self._check(producer, lambda: check(ends))
         end = await self._step(
             _END,
             lambda: transactions.end(self._id, producer, committed=True),
         )
         self._go_on_with(end)
+        self._is_checked = True
         return ends
+
+    async def _check(
+        self, producer: Producer, check: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        if self._is_checked and not self._is_disconnected:
+            return
+
+        async def failure() -> FirstseenError | None:
+            try:
+                await check()
+            except FirstseenError as error:
+                return error
+            return None
+
+        error = await self._host.in_program(failure)
+        if error is not None:
+            await self._abort(producer, error)
 
     def _needs_new_epoch(self) -> bool:
         """Return whether a late request of an earlier transaction may arrive in the next one."""
@@ -322,6 +345,7 @@ class SimulatedSends(_Sends):
         group_metadata: bytes,  # noqa: ARG002 - the member itself commits here
         note: str = "",
         ends: Mapping[int, int] = MappingProxyType({}),
+        check: Check = unchecked,  # noqa: ARG002 - records that are sent cannot be taken back
     ) -> dict[int, int]:
         outputs = [each for each in records if each.topic != self._changelog_topic]
         changes = [each for each in records if each.topic == self._changelog_topic]

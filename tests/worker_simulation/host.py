@@ -63,22 +63,37 @@ class Host:
     def client_done(self, result: asyncio.Future[_Answer]) -> asyncio.Future[_Answer]:
         """Return a future for the worker, which gets the result of a client's task."""
         future: asyncio.Future[_Answer] = self.loop.create_future()
-
-        def resolve() -> None:
-            if future.done():
-                return
-            if result.cancelled():
-                future.cancel()
-            elif (error := result.exception()) is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(result.result())
-
-        result.add_done_callback(lambda _: self.call(resolve), context=self.machine.clients.context)
+        result.add_done_callback(
+            lambda _: self.call(_copy, result, future), context=self.machine.clients.context
+        )
         return future
+
+    async def in_program(self, work: Callable[[], Coroutine[Any, Any, _Answer]]) -> _Answer:
+        """Return the result of work on the worker's event loop; the client waits in its thread."""
+        result: asyncio.Future[_Answer] = self.loop.create_future()
+
+        def begin() -> None:
+            task = self.loop.start(self.machine.program, work())
+            task.add_done_callback(
+                lambda done: _copy(done, result), context=self.machine.clients.context
+            )
+
+        self.call(begin)
+        return await result
 
     async def in_client(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
         """Return the result of work in the client's thread; the worker waits on its event loop."""
         task = self.loop.create_task(work, context=self.machine.clients.new_context())
         self.loop.keep(task)
         return await self.client_done(task)
+
+
+def _copy(result: asyncio.Future[_Answer], future: asyncio.Future[_Answer]) -> None:
+    if future.done():
+        return
+    if result.cancelled():
+        future.cancel()
+    elif (error := result.exception()) is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(result.result())

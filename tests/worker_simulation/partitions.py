@@ -204,12 +204,14 @@ class Partition:
         self.records, self.start, self.end = list(state.records), state.start, state.end
         self._open, self._producers = dict(state.opened), dict(state.producers)
 
-    def has_lost(self, offset: int, losses: int) -> bool:
-        """Return whether a reader that has read up to an offset has read records that are lost.
+    def check_losses(self, offset: int, losses: int | None) -> None:
+        """Refuse a reader that has read lost records before an offset.
 
-        It read the last of them after so many ``losses``. Kafka compares leader epochs (KIP-320).
+        It read the last record after so many ``losses``; None: it has read none. Kafka compares
+        leader epochs (KIP-320).
         """
-        return any(offset > each for each in self.lost_from[losses:])
+        if losses is not None and any(offset > each for each in self.lost_from[losses:]):
+            raise RefusedError(Code.OFFSET_OUT_OF_RANGE)
 
     def trim(self, offset: int) -> None:
         self.start = max(self.start, min(offset, self.end))

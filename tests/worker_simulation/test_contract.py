@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial, wraps
 from typing import Any
 
 import pytest
 
 from simhash_core.errors import FirstseenError
-from streams.errors import UnansweredError
+from streams.errors import BrokerRefusedError, UnansweredError
 from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
 from streams.kafka.log_reader import LogCutError
 from streams.kafka.producers import AppendUnknownError, ProducerRecord, RecordTooLargeError
@@ -279,6 +279,37 @@ async def test_second_committer_of_a_name_fences_the_first(isolating: Bench) -> 
     await second.close()
     await worker.member.close()
     assert isolating.committed(unique, 0, 3) == [b"1", b"3", b"5"]
+
+
+@on_bench
+async def test_first_commit_of_a_committer_is_checked_before_its_end(isolating: Bench) -> None:
+    unique, changelog = isolating.topic("unique", 1), isolating.topic("changelog", 1)
+    worker = await joined(isolating)
+    committer = isolating.transactions("a", changelog)
+    await committer.open()
+    checked: list[dict[int, int]] = []
+
+    async def refuse(ends: Mapping[int, int]) -> None:
+        checked.append(dict(ends))
+        raise BrokerRefusedError("it is not committed")
+
+    async def accept(ends: Mapping[int, int]) -> None:
+        checked.append(dict(ends))
+
+    for number in range(1, 5):
+        records = outputs(unique, changelog, b"%d" % number)
+        check = accept if number > 2 else refuse
+        commit = partial(committer.commit, records, {0: number}, worker.metadata, check=check)
+        if number > 2:
+            last = await commit()
+        else:
+            with pytest.raises(BrokerRefusedError):
+                await commit()
+    assert checked == [{0: 1}, {0: 3}, {0: 5}]  # a marker takes an offset too
+    assert last == {0: 7}
+    await committer.close()
+    await worker.member.close()
+    assert isolating.committed(unique, 0, 2) == [b"3", b"4"]
 
 
 @on_bench

@@ -20,6 +20,7 @@ from simhash_core.log.records import Chain
 from simhash_core.log.versions import UnreadableVersionError
 from streams.errors import BrokerRefusedError, UnansweredError
 from streams.kafka.log_reader import LogCutError
+from streams.worker.commit import RecordsLostError
 from streams.worker.consume import TopicRecreatedError
 from tests.rigs.memory_rows import MemoryDisk
 from tests.simulation.documents import SimulatedDocument
@@ -56,6 +57,7 @@ _EVENTS_LIMIT: Final = 3_000_000
 STEP_SECONDS: Final = 0.05
 """How long a step of an event loop may take, by the functions that it calls."""
 _RESTART_SECONDS: Final = (0.5, 8.0)
+_SOON_SECONDS: Final = 0.01
 _DAY_MS: Final = 86_400_000
 _STOP_SECONDS: Final = 90.0
 _MOMENT_SECONDS: Final = 5.0
@@ -66,7 +68,12 @@ _JOINED_SECONDS: Final = 15.0
 """After this time a starting static member has joined the group."""
 _ENDS_SECONDS: Final = 60.0
 """How long workers may end with an error after brokers have lost records, and begin again."""
-_AFTER_LOSSES: Final = (LogCutError, TopicRecreatedError, BrokerRefusedError)
+_AFTER_LOSSES: Final = (
+    RecordsLostError,
+    LogCutError,
+    TopicRecreatedError,
+    BrokerRefusedError,
+)
 """The errors with which workers end that have read records that brokers have lost."""
 _WITH_REQUESTS: Final = (Fault.KILL, Fault.PAUSE, Fault.LOOP_PAUSE, Fault.CUT)
 
@@ -238,8 +245,9 @@ class World:
         sent = 0
         while sent < len(records):
             await asyncio.sleep(max(0.0, began + times[sent] - self.loop.time()))
-            while self.loop.time() < self._sent_again_at:
-                await asyncio.sleep(self._sent_again_at - self.loop.time())
+            if self.loop.time() < self._sent_again_at:
+                await asyncio.sleep(_SOON_SECONDS + self._sent_again_at - self.loop.time())
+                continue
             partition = self.cluster.partition((self._topics.raw, number))
             sent = bisect_left(records, partition.end, key=_offset)
             if sent == len(records):

@@ -10,7 +10,7 @@ import asyncio
 import json
 import random
 import threading
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -35,7 +35,7 @@ from simhash_core.log.records import Bundle, LogRecord, Packet
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.verdicts import Rejection
 from streams.kafka.log_reader import LogRecords
-from streams.kafka.producers import ProducerRecord
+from streams.kafka.producers import Check, ProducerRecord, unchecked
 from streams.kafka.raw_consumer import Fetched, GroupEvents, RawRecords
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import IntakeSettings, Settings
@@ -127,16 +127,20 @@ class Broker:
     def commit(
         self, records: Sequence[ProducerRecord], offsets: Mapping[int, int]
     ) -> dict[int, int]:
-        ends = {}
+        ends = self.ends(records)
         for each in records:
             if each.topic == TOPICS.changelog:
                 assert each.partition is not None
                 self.changelog[each.partition].append((each.key, each.value))
-                ends[each.partition] = len(self.changelog[each.partition])
             else:
                 self.outputs.append(each)
         self.offsets |= offsets
         return ends
+
+    def ends(self, records: Sequence[ProducerRecord]) -> dict[int, int]:
+        """Return where the changelog ends after these records, by partition."""
+        counts = Counter(each.partition for each in records if each.topic == TOPICS.changelog)
+        return {p: len(self.changelog[p]) + n for p, n in counts.items() if p is not None}
 
     def packets(self, partition: int) -> list[Packet]:
         bundles = [each for each in self.records() if isinstance(each, Bundle)]
@@ -304,6 +308,7 @@ class Committer:
         group_metadata: bytes,
         note: str = "",  # noqa: ARG002
         ends: Mapping[int, int] = MappingProxyType({}),  # noqa: ARG002 - the broker fences
+        check: Check = unchecked,
     ) -> dict[int, int]:
         changed = {each.partition for each in records if each.topic == TOPICS.changelog}
         assert changed == offsets.keys(), "a commit must have the offsets of each shard in it"
@@ -313,8 +318,10 @@ class Committer:
         self._broker.unstable |= offsets.keys()
         step.began.set()
         await step.go.wait()
-        await asyncio.sleep(0)
-        self._broker.unstable -= offsets.keys()
+        try:
+            await check(self._broker.ends(records))
+        finally:
+            self._broker.unstable -= offsets.keys()
         sent = self._broker.commit(records, offsets) if step.is_done else {}
         if step.error is not None:
             raise step.error

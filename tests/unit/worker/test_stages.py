@@ -10,6 +10,7 @@ from simhash_core.log.records import NO_CONTROL, Bundle, ChainHeads, Control
 from streams.errors import UnansweredError
 from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
 from streams.worker import commit, pipeline
+from streams.worker.commit import RecordsLostError
 from streams.worker.index_on_kafka import Claim
 from streams.worker.log_codec import LogCodec
 from tests.rigs.async_tests import until
@@ -215,6 +216,29 @@ async def test_ten_aborts_in_a_row_end_the_worker(worker: HandDriven) -> None:
     assert worker.failures == [ABORTED]
     assert worker.pipeline.failure is ABORTED
     assert worker.outputs == []
+    worker.failures.clear()
+
+
+@pytest.mark.parametrize("lost", [TOPICS.log, TOPICS.changelog])
+async def test_what_follows_from_records_that_brokers_have_lost_is_not_committed(
+    worker: HandDriven, lost: str
+) -> None:
+    await worker.open(0, 1, 2)
+    for number in (1, 2):
+        worker.send(1, text(number))
+        await until(lambda: len(worker.outputs) == sum(worker.sent.values()))
+    offsets = dict(worker.broker.offsets)
+    held = worker.hold_commit()
+    worker.send(1, text(3))
+    await held.began.wait()
+    del {TOPICS.log: worker.broker.log, TOPICS.changelog: worker.broker.changelog[1]}[lost][-3:]
+    held.go.set()
+    await until(lambda: worker.failures)
+    (failure,) = worker.failures
+    assert isinstance(failure, RecordsLostError)
+    assert str(failure).startswith(lost)
+    assert len(worker.outputs) == 2
+    assert worker.broker.offsets == offsets
     worker.failures.clear()
 
 
