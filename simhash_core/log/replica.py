@@ -165,7 +165,7 @@ class Replica:
                 self._horizons.bundle(offset, record.columns, appended_ms)
             return None
         if not self._continues(offset, record):
-            return None  # it comes from a leader that was succeeded
+            return None  # it comes from a leader that was succeeded, or has read lost records
         self._awaited = NO_CONTROL
         self.control, self.latest = offset, record
         self._accepted.append(offset)
@@ -179,7 +179,15 @@ class Replica:
     def _continues(self, offset: int, control: Control) -> bool:
         if self._awaited != NO_CONTROL:
             return offset == self._awaited
-        return control.previous == self.control
+        return control.previous == self.control and self._has_decided(control)
+
+    def _has_decided(self, control: Control) -> bool:
+        """Return whether all that a control record decides is in the log, and was undecided.
+
+        Otherwise its leader has read records that brokers have lost since.
+        """
+        decided = (each.offset for each in control.decisions)
+        return all(each in self.undecided for each in decided if each >= self.start)
 
     def _takes_heads(self, control: Control, decided: Iterable[Decided]) -> bool:
         """Advance the heads by the decided bundles; return whether the record's own were needed."""

@@ -92,7 +92,9 @@ class Judge:
         """Check a record of the log and the time at which it was appended."""
         self._judge_written(offset, version)
         if isinstance(record, Control):
-            if record.previous == (self.accepted[-1] if self.accepted else NO_CONTROL):
+            last = self.accepted[-1] if self.accepted else NO_CONTROL
+            # A leader may decide what brokers have lost: such a record does not count.
+            if record.previous == last and all(d.offset in self._said for d in record.decisions):
                 self._control(offset, record)
             return
         self.undecided[offset] = record

@@ -293,6 +293,7 @@ class SimulatedTransactions(_Sends):
         raise UnansweredError(f"{self._id}: cannot {step}: {error}")
 
     async def _abort(self, producer: Producer, error: FirstseenError) -> NoReturn:
+        self._is_disconnected |= isinstance(error, AbortedError)
         try:
             end = await self._until_done(
                 "abort a transaction",

@@ -19,6 +19,7 @@ from simhash_core.log.participant import Participant
 from simhash_core.log.records import NO_CONTROL, Control, Progress
 from simhash_core.log.replica import Replica
 from simhash_core.log.versions import Readers
+from streams.kafka.producers import unchecked
 from streams.settings.settings import Delivery
 from streams.store import changelog_codec, recovery
 from streams.store.changelog_codec import WRITER_BYTES
@@ -118,6 +119,18 @@ def zombies_of_positions(scenario: WorkerScenario) -> list[Event]:
     ]
 
 
+def power_loss(scenario: WorkerScenario) -> list[Event]:
+    """Return a change: brokers lose records, and then shards move, and come back."""
+    rng = random.Random(scenario.seed)
+    at = rng.uniform(4.0, 10.0)
+    lost = Event(at, Fault.POWER, rng.uniform(0.2, 2.0), rng.random(), StoreFate.KEPT)
+    moves = [
+        Event(at + 6.0 * each, Fault.STOP, 0.0, rng.random(), StoreFate.KEPT)
+        for each in range(2, 7)
+    ]
+    return [lost, *moves]
+
+
 # ---- what stands in the place of a rule
 
 
@@ -189,6 +202,17 @@ def _as_far_as_it_is_read(original: Any) -> Callable[..., Any]:  # noqa: ANN401 
         return original(store, log, identity, 0, report)
 
     return catch_up
+
+
+def _if_any_is_read(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - a function
+    def is_ahead(before: Lineage, last: Lineage | None) -> bool:
+        return last is not None and original(before, last)
+
+    return is_ahead
+
+
+def _unchecked(_: object) -> Callable[..., Any]:
+    return lambda *_: unchecked
 
 
 def _not_new(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - of Assignment
@@ -351,6 +375,9 @@ _AT_LEAST_ONCE: Final = group_of(
     partitions=many_records(6, 80),
     verifier=None,
     window=None,
+)
+_POWER: Final = group_of(
+    2, Theme.MIXED, events=power_loss, produced_seconds=45.0, partitions=many_records(4, 60)
 )
 _FIRST_COMMITS: Final = group_of(
     3,
@@ -570,6 +597,27 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         ),
         _KILLS,
         start=26,
+    ),
+    _mutant(
+        "a store is kept although its last commit is none of the changelog",
+        Lineage,
+        "continues",
+        always(True),
+        _POWER,
+    ),
+    _mutant(
+        "a store is only ahead of progress that it reads",
+        recovery,
+        "_is_ahead",
+        _if_any_is_read,
+        _POWER,
+    ),
+    _mutant(
+        "a commit builds on records that brokers have lost",
+        OutputCommits,
+        "_check_of",
+        _unchecked,
+        _POWER,
     ),
     _mutant(
         "a producer keeps its epoch after a broken connection",

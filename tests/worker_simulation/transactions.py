@@ -143,6 +143,10 @@ class TransactionCoordinator:
 
     # ---- a loss of power
 
+    @property
+    def is_any_open(self) -> bool:
+        return any(each.state is State.ONGOING for each in self._ids.values())
+
     def kept(self) -> CoordinatorState:
         """Return what the disk has now."""
         return {transactional_id: each.copy() for transactional_id, each in self._ids.items()}

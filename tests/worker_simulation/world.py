@@ -19,6 +19,7 @@ from simhash_core.log import versions
 from simhash_core.log.records import Chain
 from simhash_core.log.versions import UnreadableVersionError
 from streams.errors import BrokerRefusedError, UnansweredError
+from streams.kafka.errors import MemberFencedError
 from streams.kafka.log_reader import LogCutError
 from streams.worker.commit import RecordsLostError
 from streams.worker.consume import TopicRecreatedError
@@ -73,8 +74,11 @@ _AFTER_LOSSES: Final = (
     LogCutError,
     TopicRecreatedError,
     BrokerRefusedError,
+    MemberFencedError,
 )
 """The errors with which workers end that have read records that brokers have lost."""
+_OPEN_SECONDS: Final = 5.0
+"""How long a loss of power waits for a moment without open transactions."""
 _WITH_REQUESTS: Final = (Fault.KILL, Fault.PAUSE, Fault.LOOP_PAUSE, Fault.CUT)
 
 Story = Callable[[str], None]
@@ -593,7 +597,15 @@ class World:
         self._end_in(seconds, back)
 
     def _keep(self, event: Event) -> None:
-        """Note what the brokers have written, and let them lose all else some time later."""
+        """Note what the brokers have written, and let them lose all else some time later.
+
+        This waits until no transaction is open. Kafka would go on with it, and later commit what is
+        left of it: no client can know.
+        """
+        if self.cluster.transactions.is_any_open:
+            if self.loop.time() < event.at + _OPEN_SECONDS:
+                self._end_in(_SOON_SECONDS, lambda: self._keep(event))
+            return
         self.tell(f"FAULT {event.fault}: what follows, for {event.seconds:.2f} s")
         self._faults[event.fault] += 1
         kept, log, times = self.cluster.kept(), self.judge.kept(), self._times_lost
