@@ -188,13 +188,22 @@ def _send_again(
         raise DeliveryError(f"cannot send to {topic}: {error}") from error
 
 
-Check = Callable[[Mapping[int, int]], Coroutine[Any, Any, None]]
-"""Called before the end of a commit, on the loop, with the offsets that ``commit`` will return."""
+async def _unchecked() -> None:
+    pass
 
 
-async def unchecked(ends: Mapping[int, int]) -> None:
-    """Accept every commit. A ``Check``."""
-    del ends
+class CommitChecks(NamedTuple):
+    """Called before the end of a transaction; each may raise any ``FirstseenError``.
+
+    ``sent`` gets the offsets that ``commit`` will return, in any thread. ``read`` is called on the
+    loop if brokers may have failed since the last commit.
+    """
+
+    sent: Callable[[Mapping[int, int]], None] = lambda _: None
+    read: Callable[[], Coroutine[Any, Any, None]] = _unchecked
+
+
+UNCHECKED: Final = CommitChecks()
 
 
 # ---- At least once: records are sent and acknowledged, then the raw offsets are committed.
@@ -284,7 +293,7 @@ class AcknowledgedSends:
         group_metadata: bytes,  # noqa: ARG002 - the consumer itself commits here
         note: str = "",
         ends: Mapping[int, int] = MappingProxyType({}),
-        check: Check = unchecked,  # noqa: ARG002 - records that are sent cannot be taken back
+        checks: CommitChecks = UNCHECKED,  # noqa: ARG002 - what is sent cannot be taken back
     ) -> dict[int, int]:
         loop = asyncio.get_running_loop()
         outputs = [each for each in records if each.topic != self._changelog_topic]

@@ -31,12 +31,12 @@ from streams.kafka.errors import (
     retrying,
 )
 from streams.kafka.producers import (
-    Check,
+    UNCHECKED,
+    CommitChecks,
     Deliveries,
     DeliveryError,
     ProducerRecord,
     RecordTooLargeError,
-    unchecked,
 )
 
 # ---- A transactional producer: records and a group's offsets are committed together or not at all.
@@ -170,14 +170,14 @@ class TransactionalProducer:
         records: Sequence[ProducerRecord],
         offsets: Sequence[TopicPartition],
         group_metadata: bytes,
-        check: Callable[[Mapping[int, int]], None] = lambda _: None,
+        check: Callable[[Mapping[int, int], bool], None] = lambda _, __: None,
     ) -> dict[int, int]:
         """Commit records and a group's offsets atomically.
 
         Returns by changelog partition the offset after the last of ``records``. If the producer
-        cannot be used after an error, the next call creates a new one. ``check`` gets these offsets
-        before the commit if brokers may have failed since the last one; it may raise any
-        ``FirstseenError``, after which nothing is visible.
+        cannot be used after an error, the next call creates a new one. ``check`` is called before
+        the commit, with these offsets and with whether brokers may have failed since the last one;
+        it may raise any ``FirstseenError``, after which nothing is visible.
 
         Raises:
             AbortedError: Nothing is visible; it may be tried again.
@@ -228,18 +228,11 @@ class TransactionalProducer:
         self,
         producer: Producer,
         deliveries: Deliveries,
-        check: Callable[[Mapping[int, int]], None],
+        check: Callable[[Mapping[int, int], bool], None],
     ) -> None:
-        """Check a transaction during or before which a connection failed, or a new producer began.
-
-        A broker that failed may have lost records, and perhaps what this transaction builds on.
-        """
-        producer.poll(0)
-        if self._is_checked and not (self._has_old_requests or self._log.has_failed):
-            return
-        self.hangs_from = time.monotonic() + self._answer_seconds + _HANGING_SECONDS
+        self.hangs_from = time.monotonic() + self._step_seconds + _HANGING_SECONDS
         try:
-            left = producer.flush(self._answer_seconds)
+            left = producer.flush(self._step_seconds)
         finally:
             self.hangs_from = math.inf
         if left:
@@ -247,8 +240,9 @@ class TransactionalProducer:
             raise UnansweredError(f"{self._id}: {left} records were not acknowledged")
         if deliveries.too_large or deliveries.unreported():
             return  # the end of the transaction fails, and says why
+        may_have_failed = self._has_old_requests or self._log.has_failed
         try:
-            check(deliveries.next_offsets)
+            check(deliveries.next_offsets, may_have_failed or not self._is_checked)
         except FirstseenError:
             self._until_done(_ABORT, producer, producer.abort_transaction)
             raise
@@ -356,7 +350,7 @@ def _is_retriable(error: BaseException) -> bool:
 
 
 _Result = TypeVar("_Result")
-_CHECK_SECONDS: Final = 30.0  # far more than a ``Check`` may take
+_CHECK_SECONDS: Final = 30.0  # far more than the checks of a commit may take
 
 
 class OutputTransactions:
@@ -393,20 +387,23 @@ class OutputTransactions:
         group_metadata: bytes,
         note: str = "",
         ends: Mapping[int, int] = MappingProxyType({}),  # noqa: ARG002 - the broker fences
-        check: Check = unchecked,
+        checks: CommitChecks = UNCHECKED,
     ) -> dict[int, int]:
         raw = [TopicPartition(self._source_topic, *each, note) for each in offsets.items()]
         producer, loop = self._producer, asyncio.get_running_loop()
 
-        def on_loop(sent: Mapping[int, int]) -> None:
-            checked = asyncio.run_coroutine_threadsafe(check(sent), loop)
+        def check(sent: Mapping[int, int], may_have_failed: bool) -> None:  # noqa: FBT001 - one caller
+            checks.sent(sent)
+            if not may_have_failed:
+                return
+            read = asyncio.run_coroutine_threadsafe(checks.read(), loop)
             try:
-                checked.result(_CHECK_SECONDS)
+                read.result(_CHECK_SECONDS)
             except (TimeoutError, CancelledError) as error:
-                checked.cancel()
+                read.cancel()
                 raise UnansweredError(f"{self._id}: what was read could not be checked") from error
 
-        return await self._in_thread(lambda: producer.commit(records, raw, group_metadata, on_loop))
+        return await self._in_thread(lambda: producer.commit(records, raw, group_metadata, check))
 
     async def close(self) -> None:
         await self._in_thread(self._producer.close)

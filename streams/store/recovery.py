@@ -170,7 +170,7 @@ def catch_up(
 
     def lacks() -> str:
         """Return what is missing at the end of the changelog, where the store may prove ahead."""
-        if not log.may_be_cut and _is_ahead(before, last):
+        if not log.may_be_cut and is_ahead(before, last):
             raise StoreAheadError(
                 store.path,
                 f"its commit {before.commit} is none of the changelog {log}: brokers have lost it",
@@ -200,7 +200,7 @@ def catch_up(
     return read
 
 
-def _is_ahead(before: Lineage, last: Lineage | None) -> bool:
+def is_ahead(before: Lineage, last: Lineage | None) -> bool:
     """Return whether brokers have lost the last commit of a store.
 
     ``before`` is the lineage of the store before it read, ``last`` the last one that it read: at

@@ -16,9 +16,10 @@ from typing import Protocol
 
 from simhash_core.errors import FirstseenError
 from streams.kafka.log_reader import LogRecords
-from streams.kafka.producers import Check, ProducerRecord, unchecked
+from streams.kafka.producers import UNCHECKED, CommitChecks, ProducerRecord
 from streams.kafka.raw_consumer import Fetched, GroupEvents
 from streams.store.changelog import LoggedBatch
+from streams.store.lineage import Lineage
 from streams.store.recovery import Recovery
 from streams.store.shard_store import ShardStore
 from streams.worker.index_on_kafka import Claim, Owned
@@ -127,15 +128,15 @@ class OutputCommitter(Protocol):
         group_metadata: bytes,
         note: str = "",
         ends: Mapping[int, int] = MappingProxyType({}),
-        check: Check = unchecked,
+        checks: CommitChecks = UNCHECKED,
     ) -> dict[int, int]:
         """Commit records, and by raw partition the next offset to read, with ``note`` as metadata.
 
         Returns by changelog partition the offset after the last of ``records`` there. If this
         offset is not the one in ``ends``, no raw offset is committed for that partition, because
-        another worker has written there too. ``check`` is called before the end of a transaction
-        if brokers may have failed since the last one; if it raises an error, nothing is committed.
-        Raises the errors of ``streams.kafka.errors``.
+        another worker has written there too. ``checks`` are called before the end of a
+        transaction; if one raises an error, nothing is committed. Raises the errors of
+        ``streams.kafka.errors``.
         """
 
     async def close(self) -> None:
@@ -148,6 +149,9 @@ class IndexAdmin(Protocol):
     async def topic_id(self) -> str: ...
     async def partitions(self) -> int: ...
     async def claim(self) -> Claim | None: ...
+    async def lineages(self, partitions: Iterable[int]) -> dict[int, Lineage]:
+        """Return the lineage in the last progress of changelog partitions that have one."""
+
     async def grow_changelog(self) -> None: ...
     async def note_members(self) -> None: ...
 

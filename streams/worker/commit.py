@@ -7,8 +7,9 @@ if a shard closes during a commit, the rest of the cycle skips it.
 
 Brokers that lose power may lose records that they had acknowledged. A worker that has read them
 must not commit what it made of them: the changelog would lack commits, and have progress and
-entries of a log that does not exist. So if a connection failed, the commit does not end before the
-worker has seen that log and changelog still have what it has read of them.
+entries of a log that does not exist. So a transaction does not end before its worker has seen that
+the changelog goes on where the worker has read it, and, if a connection failed, that the log does.
+After a transaction that failed, the worker looks whether the changelog still has its last commits.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from simhash_core.errors import ErrorReason, FirstseenError
 from simhash_core.log.participant import Participant, ShardReady
 from simhash_core.log.shard_stream import Ready
 from simhash_core.verdicts import DuplicateOf, Rejection
-from streams.errors import UnansweredError
+from streams.errors import BrokerUnavailableError, UnansweredError
 from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
-from streams.kafka.producers import Check
+from streams.kafka.producers import CommitChecks
 from streams.monitoring.group_watch import OffsetMetadataWriter
 from streams.monitoring.metrics import DEAD_LETTER, AcquisitionPhase, Metrics, TransactionOutcome
 from streams.store.entry_batch import StoreChange
+from streams.store.recovery import is_ahead
 from streams.store.row_codec import StoredProgress
 from streams.store.row_store import StoreCorruptError
 from streams.worker.clients import WorkerClients
@@ -95,11 +97,10 @@ class RecordsLostError(FirstseenError):
 
     reason = ErrorReason.BROKER
 
-    def __init__(self, what: str, read: int, end: int) -> None:
+    def __init__(self, what: str) -> None:
         super().__init__(
-            f"{what} was read up to offset {read}, but it ends at {end}: brokers have lost "
-            "records. What followed from them is not committed. Start the worker again, as a "
-            "supervisor does: it begins with what is committed"
+            f"{what}: brokers have lost records. What followed from them is not committed. Start "
+            "the worker again, as a supervisor does: it begins with what is committed"
         )
 
 
@@ -139,6 +140,8 @@ class OutputCommits:
         self._committer = clients.committer
         self._member = clients.member
         self._log = clients.log
+        self._index = clients.index
+        self._is_verified = True
         self._intake = intake
         self._metrics = observers.metrics
         self._observer = observers.recent
@@ -181,6 +184,8 @@ class OutputCommits:
         await asyncio.sleep(0)
         if wait := self._pace.seconds():
             await asyncio.sleep(wait)
+        if not self._is_verified and not await self._verify():
+            return True
         commits = await self._prepared()
         if not commits:
             return False
@@ -208,15 +213,17 @@ class OutputCommits:
                     self.metadata,
                     self._notes.note(counts),
                     batch.ends,
-                    self._check_of(commits),
+                    self._checks_of(commits),
                 )
             await self._committed(commits, batch, counts, ends)
         except (AbortedError, FencedError) as error:
+            self._is_verified = False
             await self._note_abort(error)
         except StaleGenerationError as error:
             await self._note_stale(error)
         except UnansweredError as error:
             self._metrics.transaction(TransactionOutcome.UNANSWERED)
+            self._is_verified = False
             self._events.on_unknown([each.shard for each in commits], error)
         finally:
             self._under_way, self._end = frozenset(), None
@@ -254,22 +261,53 @@ class OutputCommits:
                 change = shard.store.change(entries, removed, expired_before)
                 yield _ShardCommit(shard, ready, change)
 
-    def _check_of(self, commits: Sequence[_ShardCommit]) -> Check:
-        """Return a check that raises ``RecordsLostError``, or ``UnansweredError``."""
+    async def _verify(self) -> bool:
+        """Look for the last commit of each shard in the changelog; return False without an answer.
+
+        A commit that failed may be the first sign that brokers have lost some, and what is left of
+        it takes offsets. Raises ``RecordsLostError``.
+        """
+        shards = [each for each in self._shards.values() if each.is_open]
+        stores = {each.partition: each.store for each in shards if each.store is not None}
+        # At least once, a store names where its commits are to be, and other writers may follow.
+        commits = {p: store.lineage for p, store in stores.items() if not store.place.writer}
+        try:
+            logged = await self._index.lineages(commits)
+        except (BrokerUnavailableError, UnansweredError) as error:
+            logger.warning("it is not known what is committed: %s", error)
+            await asyncio.sleep(_ABORTED_WAIT_SECONDS)
+            return False
+        for partition, last in commits.items():
+            if is_ahead(last, logged.get(partition)):
+                raise RecordsLostError(
+                    f"{self._rules.topics.changelog}/{partition} lacks commit {last.commit}"
+                )
+        self._is_verified = True
+        return True
+
+    def _checks_of(self, commits: Sequence[_ShardCommit]) -> CommitChecks:
+        """Return checks that raise ``RecordsLostError``, or ``UnansweredError``."""
         stores = [(each.shard.partition, each.shard.store) for each in commits]
         read = {p: store.changelog_offset for p, store in stores if store is not None}
         log_read = self._participant.replica.position
+        topics = self._rules.topics
 
-        async def check(ends: Mapping[int, int]) -> None:
+        def check_sent(ends: Mapping[int, int]) -> None:
             for partition, end in ends.items():
                 if end <= read.get(partition, 0):
-                    changelog = f"{self._rules.topics.changelog}/{partition}"
-                    raise RecordsLostError(changelog, read[partition], end - 1)
+                    raise RecordsLostError(
+                        f"{topics.changelog}/{partition} was read up to offset {read[partition]}, "
+                        f"but went on before {end}"
+                    )
+
+        async def check_log() -> None:
             log_end = (await self._log.offsets())[1]
             if log_end < log_read:
-                raise RecordsLostError(self._rules.topics.log, log_read, log_end)
+                raise RecordsLostError(
+                    f"{topics.log} was read up to offset {log_read}, but ends at {log_end}"
+                )
 
-        return check
+        return CommitChecks(check_sent, check_log)
 
     async def _committed(
         self,

@@ -39,6 +39,7 @@ from streams.monitoring.group_watch import decode_offset_metadata
 from streams.settings.registry import schema_formats
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog import last_progress
+from streams.store.lineage import Lineage
 from streams.topics.admin import TopicIdResolver, TopicIds, grow_changelog, partitions_of
 from streams.topics.consumer_group import assigned_partitions, group_members, listed_group
 
@@ -404,6 +405,17 @@ class IndexOnKafka:
     async def claim(self) -> Claim | None:
         """Return the claim of shard 0; raises ``OtherSettingsError`` if it differs."""
         return await asyncio.to_thread(self._claim)
+
+    async def lineages(self, partitions: Iterable[int]) -> dict[int, Lineage]:
+        return await asyncio.to_thread(self._lineages, set(partitions))
+
+    def _lineages(self, partitions: set[int]) -> dict[int, Lineage]:
+        settings = self._settings
+        topic, seconds = settings.topics.changelog, settings.send_timeout_seconds
+        config = consumer_config(settings, group_id=changelog_group(settings))
+        with ThreadPoolExecutor(_CLAIMS_TOGETHER) as pool:
+            read = pool.map(lambda each: last_progress(topic, each, config, seconds), partitions)
+            return {p: last.lineage for p, last in zip(partitions, read, strict=True) if last}
 
     def refuse_mismatch(self) -> None:
         """Raise ``StateMismatchError`` if this worker must not join the group; blocking.

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 from simhash_core.errors import FirstseenError
 from streams.errors import UnansweredError
@@ -20,12 +20,12 @@ from streams.kafka.errors import (
     StaleGenerationError,
 )
 from streams.kafka.producers import (
-    Check,
+    UNCHECKED,
+    CommitChecks,
     ProducerRecord,
     RecordTooLargeError,
     in_place,
     offsets_after_sends,
-    unchecked,
 )
 from tests.worker_simulation.cluster import Append
 from tests.worker_simulation.group import Committed, GroupMetadata
@@ -150,13 +150,13 @@ class SimulatedTransactions(_Sends):
         group_metadata: bytes,
         note: str = "",
         ends: Mapping[int, int] = MappingProxyType({}),  # noqa: ARG002 - the broker fences
-        check: Check = unchecked,
+        checks: CommitChecks = UNCHECKED,
     ) -> dict[int, int]:
         self._host.cluster.network.reached(self._host.machine, BEGIN)
         kept = {partition: Committed(offset, note) for partition, offset in offsets.items()}
         metadata = GroupMetadata.decoded(group_metadata)
         return await self._host.in_client(
-            self._in_turn(lambda: self._commit(records, kept, metadata, check))
+            self._in_turn(lambda: self._commit(records, kept, metadata, checks))
         )
 
     async def close(self) -> None:
@@ -187,7 +187,7 @@ class SimulatedTransactions(_Sends):
         records: Sequence[ProducerRecord],
         offsets: Mapping[int, Committed],
         metadata: GroupMetadata,
-        check: Check,
+        checks: CommitChecks,
     ) -> dict[int, int]:
         if self._producer is None or self._needs_new_epoch():
             await self._open()
@@ -215,7 +215,7 @@ class SimulatedTransactions(_Sends):
             await self._judge("produce", producer, error)
         if not (offsets or places):
             return ends
-        await self._check(producer, lambda: check(ends))
+        await self._check(producer, ends, checks)
         end = await self._step(
             _END,
             lambda: transactions.end(self._id, producer, committed=True),
@@ -225,21 +225,25 @@ class SimulatedTransactions(_Sends):
         return ends
 
     async def _check(
-        self, producer: Producer, check: Callable[[], Coroutine[Any, Any, None]]
+        self, producer: Producer, ends: Mapping[int, int], checks: CommitChecks
     ) -> None:
+        try:
+            checks.sent(ends)
+        except FirstseenError as error:
+            await self._abort(producer, error)
         if self._is_checked and not self._is_disconnected:
             return
 
         async def failure() -> FirstseenError | None:
             try:
-                await check()
+                await checks.read()
             except FirstseenError as error:
                 return error
             return None
 
-        error = await self._host.in_program(failure)
-        if error is not None:
-            await self._abort(producer, error)
+        failed = await self._host.in_program(failure)
+        if failed is not None:
+            await self._abort(producer, failed)
 
     def _needs_new_epoch(self) -> bool:
         """Return whether a late request of an earlier transaction may arrive in the next one."""
@@ -346,7 +350,7 @@ class SimulatedSends(_Sends):
         group_metadata: bytes,  # noqa: ARG002 - the member itself commits here
         note: str = "",
         ends: Mapping[int, int] = MappingProxyType({}),
-        check: Check = unchecked,  # noqa: ARG002 - records that are sent cannot be taken back
+        checks: CommitChecks = UNCHECKED,  # noqa: ARG002 - what is sent cannot be taken back
     ) -> dict[int, int]:
         outputs = [each for each in records if each.topic != self._changelog_topic]
         changes = [each for each in records if each.topic == self._changelog_topic]

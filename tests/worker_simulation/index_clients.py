@@ -25,6 +25,7 @@ from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog import Changelog, LoggedBatch, Report
 from streams.store.changelog_codec import PROGRESS_KEY, LoggedProgress, furthest
+from streams.store.lineage import Lineage
 from streams.store.recovery import ShardStores
 from streams.store.row_store import StoreDisk
 from streams.store.shard_store import ShardStore
@@ -77,6 +78,10 @@ class SimulatedIndexAdmin:
         )
         refuse_other_settings(claim, self._identity, claim.reading, "the simulated index")
         return claim
+
+    async def lineages(self, partitions: Iterable[int]) -> dict[int, Lineage]:
+        logged = {each: await self._last_progress(each) for each in partitions}
+        return {partition: last.lineage for partition, last in logged.items() if last is not None}
 
     async def grow_changelog(self) -> None:
         """Give the changelog as many partitions as the raw topic has."""

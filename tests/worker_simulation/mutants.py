@@ -19,7 +19,7 @@ from simhash_core.log.participant import Participant
 from simhash_core.log.records import NO_CONTROL, Control, Progress
 from simhash_core.log.replica import Replica
 from simhash_core.log.versions import Readers
-from streams.kafka.producers import unchecked
+from streams.kafka.producers import UNCHECKED
 from streams.settings.settings import Delivery
 from streams.store import changelog_codec, recovery
 from streams.store.changelog_codec import WRITER_BYTES
@@ -120,15 +120,24 @@ def zombies_of_positions(scenario: WorkerScenario) -> list[Event]:
 
 
 def power_loss(scenario: WorkerScenario) -> list[Event]:
-    """Return a change: brokers lose records, and then shards move, and come back."""
+    """Return a change: shards move, brokers forget it, and then the shards move again."""
     rng = random.Random(scenario.seed)
-    at = rng.uniform(4.0, 10.0)
-    lost = Event(at, Fault.POWER, rng.uniform(0.2, 2.0), rng.random(), StoreFate.KEPT)
-    moves = [
-        Event(at + 6.0 * each, Fault.STOP, 0.0, rng.random(), StoreFate.KEPT)
-        for each in range(2, 7)
-    ]
-    return [lost, *moves]
+    at, lost = rng.uniform(4.0, 10.0), rng.uniform(3.0, 8.0)
+    loss = Event(at, Fault.POWER, lost, rng.random(), StoreFate.KEPT)
+    moves = [at + rng.uniform(0.0, lost), *(at + lost + 7.0 * each for each in range(2, 6))]
+    return [loss, *(Event(each, Fault.STOP, 0.0, rng.random(), StoreFate.KEPT) for each in moves)]
+
+
+def power_loss_of_appends(scenario: WorkerScenario) -> list[Event]:
+    """Return a change: brokers lose records of a leader that still waits for their response."""
+    rng = random.Random(scenario.seed)
+    events = []
+    for at in (3.0, 13.0, 23.0):
+        events += [
+            Event(at, Fault.SILENCE, 3.0, 0.0, StoreFate.KEPT, "append"),
+            Event(at + rng.uniform(-0.2, 0.2), Fault.POWER, 1.0, 0.0, StoreFate.KEPT),
+        ]
+    return sorted(events)
 
 
 # ---- what stands in the place of a rule
@@ -212,7 +221,7 @@ def _if_any_is_read(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - a fu
 
 
 def _unchecked(_: object) -> Callable[..., Any]:
-    return lambda *_: unchecked
+    return lambda *_: UNCHECKED
 
 
 def _not_new(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - of Assignment
@@ -378,6 +387,14 @@ _AT_LEAST_ONCE: Final = group_of(
 )
 _POWER: Final = group_of(
     2, Theme.MIXED, events=power_loss, produced_seconds=45.0, partitions=many_records(4, 60)
+)
+_POWER_OF_APPENDS: Final = group_of(
+    3,
+    Theme.MIXED,
+    events=power_loss_of_appends,
+    produced_seconds=30.0,
+    batch_documents=1,
+    batch_bundles=1,
 )
 _FIRST_COMMITS: Final = group_of(
     3,
@@ -608,14 +625,21 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
     _mutant(
         "a store is only ahead of progress that it reads",
         recovery,
-        "_is_ahead",
+        "is_ahead",
         _if_any_is_read,
         _POWER,
     ),
     _mutant(
+        "a control record counts that decides what brokers have lost",
+        Replica,
+        "_has_decided",
+        always(True),
+        _POWER_OF_APPENDS,
+    ),
+    _mutant(
         "a commit builds on records that brokers have lost",
         OutputCommits,
-        "_check_of",
+        "_checks_of",
         _unchecked,
         _POWER,
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import nullcontext
 from functools import partial, wraps
 from typing import Any
 
@@ -17,7 +18,12 @@ from simhash_core.errors import FirstseenError
 from streams.errors import BrokerRefusedError, UnansweredError
 from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
 from streams.kafka.log_reader import LogCutError
-from streams.kafka.producers import AppendUnknownError, ProducerRecord, RecordTooLargeError
+from streams.kafka.producers import (
+    AppendUnknownError,
+    CommitChecks,
+    ProducerRecord,
+    RecordTooLargeError,
+)
 from streams.worker.clients import PartitionReader
 from tests.rigs.async_tests import until
 from tests.unit.kafka.recording_owner import RecordingOwner
@@ -282,34 +288,35 @@ async def test_second_committer_of_a_name_fences_the_first(isolating: Bench) -> 
 
 
 @on_bench
-async def test_first_commit_of_a_committer_is_checked_before_its_end(isolating: Bench) -> None:
+async def test_commit_that_fails_a_check_is_aborted(isolating: Bench) -> None:
+    """What was read is checked in the first commit of a committer, what is sent in each."""
     unique, changelog = isolating.topic("unique", 1), isolating.topic("changelog", 1)
     worker = await joined(isolating)
     committer = isolating.transactions("a", changelog)
     await committer.open()
-    checked: list[dict[int, int]] = []
+    checked: list[int] = []
+    failing = ""
 
-    async def refuse(ends: Mapping[int, int]) -> None:
-        checked.append(dict(ends))
-        raise BrokerRefusedError("it is not committed")
+    def sent(ends: Mapping[int, int]) -> None:
+        checked.append(ends[0])
+        if failing == "sent":
+            raise BrokerRefusedError("it is not committed")
 
-    async def accept(ends: Mapping[int, int]) -> None:
-        checked.append(dict(ends))
+    async def read() -> None:
+        checked.append(-1)
+        if failing == "read":
+            raise BrokerRefusedError("it is not committed")
 
-    for number in range(1, 5):
+    for number, failing in enumerate(("sent", "read", "", "")):
         records = outputs(unique, changelog, b"%d" % number)
-        check = accept if number > 2 else refuse
-        commit = partial(committer.commit, records, {0: number}, worker.metadata, check=check)
-        if number > 2:
-            last = await commit()
-        else:
-            with pytest.raises(BrokerRefusedError):
-                await commit()
-    assert checked == [{0: 1}, {0: 3}, {0: 5}]  # a marker takes an offset too
-    assert last == {0: 7}
+        checks = CommitChecks(sent, read)
+        commit = committer.commit(records, {0: number}, worker.metadata, checks=checks)
+        with pytest.raises(BrokerRefusedError) if failing else nullcontext():
+            await commit
+    assert checked == [1, 3, -1, 5, -1, 7]  # a marker takes an offset too
     await committer.close()
     await worker.member.close()
-    assert isolating.committed(unique, 0, 2) == [b"3", b"4"]
+    assert isolating.committed(unique, 0, 2) == [b"2", b"3"]
 
 
 @on_bench

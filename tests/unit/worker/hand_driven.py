@@ -35,12 +35,13 @@ from simhash_core.log.records import Bundle, LogRecord, Packet
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.verdicts import Rejection
 from streams.kafka.log_reader import LogRecords
-from streams.kafka.producers import Check, ProducerRecord, unchecked
+from streams.kafka.producers import UNCHECKED, CommitChecks, ProducerRecord
 from streams.kafka.raw_consumer import Fetched, GroupEvents, RawRecords
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import IntakeSettings, Settings
 from streams.store.changelog import Changelog, LoggedBatch, Report
 from streams.store.changelog_codec import PROGRESS_KEY, LoggedProgress
+from streams.store.lineage import Lineage
 from streams.store.recovery import Recovery, catch_up
 from streams.store.row_codec import StoreIdentity
 from streams.store.shard_directory import open_shard
@@ -308,7 +309,7 @@ class Committer:
         group_metadata: bytes,
         note: str = "",  # noqa: ARG002
         ends: Mapping[int, int] = MappingProxyType({}),  # noqa: ARG002 - the broker fences
-        check: Check = unchecked,
+        checks: CommitChecks = UNCHECKED,
     ) -> dict[int, int]:
         changed = {each.partition for each in records if each.topic == TOPICS.changelog}
         assert changed == offsets.keys(), "a commit must have the offsets of each shard in it"
@@ -319,7 +320,8 @@ class Committer:
         step.began.set()
         await step.go.wait()
         try:
-            await check(self._broker.ends(records))
+            checks.sent(self._broker.ends(records))
+            await checks.read()
         finally:
             self._broker.unstable -= offsets.keys()
         sent = self._broker.commit(records, offsets) if step.is_done else {}
@@ -352,6 +354,10 @@ class Index:
         progress = logged[-1].progress
         place = progress.position, progress.control
         return Claim(logged[-1].identity, logged[-1].reading, *place, clock=progress.clock)
+
+    async def lineages(self, partitions: Iterable[int]) -> dict[int, Lineage]:
+        logged = {each: self._broker.logged(each) for each in partitions}
+        return {partition: each[-1].lineage for partition, each in logged.items() if each}
 
     async def grow_changelog(self) -> None: ...
     async def note_members(self) -> None: ...
