@@ -286,6 +286,9 @@ class AcknowledgedSends:
 
     async def open(self) -> None: ...
 
+    async def failures(self) -> int:
+        return 0
+
     async def commit(
         self,
         records: Sequence[ProducerRecord],

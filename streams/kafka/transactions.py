@@ -115,6 +115,7 @@ class TransactionalProducer:
         changelog_topic: str = "",  # ``commit`` returns offsets of this topic
     ) -> None:
         self.hangs_from = math.inf
+        self._failures = 0
         self._id = transactional_id
         self._changelog_topic = changelog_topic
         self._answer_seconds = answer_seconds or timeout_seconds
@@ -164,6 +165,15 @@ class TransactionalProducer:
     def close(self) -> None:
         if self._producer is not None:
             self._drop(self._producer)
+
+    def failures(self) -> int:
+        """Return how often a connection is known to have failed; several at a time count once."""
+        if self._producer is not None:
+            self._producer.poll(0)  # this calls back for errors and log lines
+        if self._log.has_failed:
+            self._log.has_failed, self._has_old_requests = False, True
+            self._failures += 1
+        return self._failures
 
     def commit(
         self,
@@ -250,6 +260,7 @@ class TransactionalProducer:
     def _connected(self) -> Producer:
         if self._producer is not None:
             self._producer.poll(0)  # this calls back for errors and log lines
+        self._failures += self._log.has_failed
         if self._producer is None or self._has_old_requests or self._log.has_failed:
             return self.open()
         return self._producer
@@ -404,6 +415,9 @@ class OutputTransactions:
                 raise UnansweredError(f"{self._id}: what was read could not be checked") from error
 
         return await self._in_thread(lambda: producer.commit(records, raw, group_metadata, check))
+
+    async def failures(self) -> int:
+        return await self._in_thread(self._producer.failures)
 
     async def close(self) -> None:
         await self._in_thread(self._producer.close)

@@ -121,6 +121,9 @@ class OutputCommitter(Protocol):
     async def open(self) -> None:
         """Fence an earlier process with this worker's transactional id."""
 
+    async def failures(self) -> int:
+        """Return a number that rises when a broker may have failed, for commits in transactions."""
+
     async def commit(
         self,
         records: Sequence[ProducerRecord],

@@ -53,6 +53,8 @@ _ABORTS_LIMIT: Final = 10
 _ABORTED_WAIT_SECONDS: Final = 0.2
 _POSITION_SECONDS: Final = 10.0
 """How often shards without outputs commit their log position, so that the log can be trimmed."""
+_LOOK_SECONDS: Final = 10.0
+"""How often a worker asks its producer whether a connection has failed."""
 _STALE_WAIT_SECONDS: Final = 0.05
 _COMMITS_GATHERED: Final = 50.0
 """With more outputs per second, a commit waits for others, as each costs a dozen requests."""
@@ -142,6 +144,8 @@ class OutputCommits:
         self._log = clients.log
         self._index = clients.index
         self._is_verified = True
+        self._failures = 0
+        self._looked_at = time.monotonic()
         self._intake = intake
         self._metrics = observers.metrics
         self._observer = observers.recent
@@ -184,6 +188,7 @@ class OutputCommits:
         await asyncio.sleep(0)
         if wait := self._pace.seconds():
             await asyncio.sleep(wait)
+        await self._notice_failures()
         if not self._is_verified and not await self._verify():
             return True
         commits = await self._prepared()
@@ -260,6 +265,16 @@ class OutputCommits:
                 _, (_, entries, _, removed, expired_before), _ = ready
                 change = shard.store.change(entries, removed, expired_before)
                 yield _ShardCommit(shard, ready, change)
+
+    async def _notice_failures(self) -> None:
+        """Let shards be verified that have nothing to commit, if brokers may have failed."""
+        now = time.monotonic()
+        if now - self._looked_at < _LOOK_SECONDS:
+            return
+        self._looked_at = now
+        failures = await self._committer.failures()
+        if failures > self._failures:
+            self._failures, self._is_verified = failures, False
 
     async def _verify(self) -> bool:
         """Look for the last commit of each shard in the changelog; return False without an answer.

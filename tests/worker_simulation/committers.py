@@ -159,6 +159,10 @@ class SimulatedTransactions(_Sends):
             self._in_turn(lambda: self._commit(records, kept, metadata, checks))
         )
 
+    async def failures(self) -> int:
+        """Return the number of losses of power: each connection broke then."""
+        return self._host.cluster.network.losses
+
     async def close(self) -> None:
         async def nothing() -> None:
             self._producer = None
@@ -339,6 +343,9 @@ class SimulatedSends(_Sends):
 
     async def open(self) -> None:
         """Do nothing yet; the first commit connects."""
+
+    async def failures(self) -> int:
+        return 0
 
     async def close(self) -> None:
         """Release the client."""

@@ -299,9 +299,13 @@ class Committer:
         self._broker = broker
         self.script: deque[Commit] = deque()
         self.calls: list[tuple[list[int], bytes]] = []
+        self.failed = 0
 
     async def open(self) -> None: ...
     async def close(self) -> None: ...
+    async def failures(self) -> int:
+        return self.failed
+
     async def commit(
         self,
         records: Sequence[ProducerRecord],

@@ -245,6 +245,33 @@ async def test_what_follows_from_records_that_brokers_have_lost_is_not_committed
     worker.failures.clear()
 
 
+@pytest.mark.parametrize("is_aborted", [True, False])
+async def test_commits_that_brokers_have_lost_are_missed_after_a_failure(
+    worker: HandDriven, is_aborted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The failure is an aborted transaction of another shard, or a connection while all is idle."""
+    await worker.open(0, 1, 2)
+    for number in (1, 2):
+        worker.send(1, text(number))
+        await until(lambda: len(worker.outputs) == sum(worker.sent.values()))
+    await worker.pipeline.tick()
+    assert not worker.failures
+    del worker.broker.changelog[1][-2:]
+    if is_aborted:
+        worker.committer.script.append(Commit(ABORTED))
+        worker.send(2, text(3))
+    else:
+        worker.committer.failed = 1
+        monkeypatch.setattr(commit, "_LOOK_SECONDS", 0.0)
+        await worker.pipeline.tick()
+    await until(lambda: worker.failures)
+    (failure,) = worker.failures
+    assert isinstance(failure, RecordsLostError)
+    assert "lacks commit 3" in str(failure)
+    assert len(worker.outputs) == 2
+    worker.failures.clear()
+
+
 async def test_other_stages_go_on_while_a_commit_takes_long(worker: HandDriven) -> None:
     await worker.open(0, 1, 2)
     held = worker.hold_commit()
