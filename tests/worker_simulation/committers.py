@@ -138,6 +138,7 @@ class SimulatedTransactions(_Sends):
         self._step_seconds = min(answer_seconds, timeout_seconds + _HANGING_SECONDS)
         self._producer: Producer | None = None
         self._is_disconnected = self._is_checked = False
+        self._losses = host.cluster.network.losses
         self._under_way = asyncio.Lock()
 
     async def open(self) -> None:
@@ -185,6 +186,7 @@ class SimulatedTransactions(_Sends):
         self._producer = producer
         self._sequences.clear()
         self._is_disconnected = self._is_checked = False
+        self._losses = self._host.cluster.network.losses
 
     async def _commit(
         self,
@@ -235,7 +237,7 @@ class SimulatedTransactions(_Sends):
             checks.sent(ends)
         except FirstseenError as error:
             await self._abort(producer, error)
-        if self._is_checked and not self._is_disconnected:
+        if self._is_checked and not self._has_failed():
             return
 
         async def failure() -> FirstseenError | None:
@@ -251,7 +253,11 @@ class SimulatedTransactions(_Sends):
 
     def _needs_new_epoch(self) -> bool:
         """Return whether a late request of an earlier transaction may arrive in the next one."""
-        return self._is_disconnected
+        return self._has_failed()
+
+    def _has_failed(self) -> bool:
+        """Return whether a connection is known to have failed; a client notes idle ones too."""
+        return self._is_disconnected or self._losses != self._host.cluster.network.losses
 
     def _fenced_end_is_unknown(self) -> bool:
         """Return whether a commit that is refused because of a fence may have taken place."""

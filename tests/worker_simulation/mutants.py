@@ -220,8 +220,12 @@ def _if_any_is_read(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - a fu
     return is_ahead
 
 
-def _unchecked(_: object) -> Callable[..., Any]:
-    return lambda *_: UNCHECKED
+def _verified(_: object) -> Callable[..., Any]:
+    async def verify(self: OutputCommits) -> bool:
+        self._is_verified = True
+        return True
+
+    return verify
 
 
 def _not_new(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - of Assignment
@@ -635,13 +639,31 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "_has_decided",
         always(True),
         _POWER_OF_APPENDS,
+        start=28,
     ),
     _mutant(
         "a commit builds on records that brokers have lost",
         OutputCommits,
         "_checks_of",
-        _unchecked,
+        always(UNCHECKED),
         _POWER,
+        start=1,
+    ),
+    _mutant(
+        "after a transaction that failed, nobody looks for the commits before",
+        OutputCommits,
+        "_verify",
+        _verified,
+        _POWER_OF_APPENDS,
+        start=18,
+    ),
+    _mutant(
+        "an idle worker does not notice that brokers have failed",
+        OutputCommits,
+        "_notice_failures",
+        nothing_awaited,
+        _POWER_OF_APPENDS,
+        start=7,
     ),
     _mutant(
         "a producer keeps its epoch after a broken connection",

@@ -108,6 +108,17 @@ def test_record_of_a_succeeded_leader_is_not_accepted() -> None:
     assert [*replica.undecided] == [1]
 
 
+def test_record_that_decides_what_is_not_in_the_log_is_not_accepted() -> None:
+    """Its leader has read a bundle at 2 that brokers have lost since."""
+    lost = control(0, [Decision(1, []), Decision(2, [])])
+    replica, accepted = replica_of(
+        [control(NO_CONTROL), bundle_of(FAR[:1]), lost, control(0, [Decision(1, [])])]
+    )
+    assert [each is not None for each in accepted] == [True, False, False, True]
+    assert replica.control == 3
+    assert not replica.undecided
+
+
 def test_reading_begins_with_the_record_in_force() -> None:
     replica = Replica(position=9, control=5)
     assert replica.start == replica.position == 5
