@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -27,7 +28,7 @@ from simhash_core.log.shard_stream import Ready
 from simhash_core.verdicts import DuplicateOf, Rejection
 from streams.errors import BrokerUnavailableError, UnansweredError
 from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
-from streams.kafka.producers import CommitChecks
+from streams.kafka.producers import CommitChecks, ProducerRecord
 from streams.monitoring.group_watch import OffsetMetadataWriter
 from streams.monitoring.metrics import DEAD_LETTER, AcquisitionPhase, Metrics, TransactionOutcome
 from streams.store.entry_batch import StoreChange
@@ -55,6 +56,8 @@ _POSITION_SECONDS: Final = 10.0
 """How often shards without outputs commit their log position, so that the log can be trimmed."""
 _LOOK_SECONDS: Final = 10.0
 """How often a worker asks its producer whether a connection has failed."""
+_MARKERS_SECONDS: Final = 15.0
+"""How long an open transaction of another worker may hide the last commits of a shard."""
 _STALE_WAIT_SECONDS: Final = 0.05
 _COMMITS_GATHERED: Final = 50.0
 """With more outputs per second, a commit waits for others, as each costs a dozen requests."""
@@ -218,7 +221,7 @@ class OutputCommits:
                     self.metadata,
                     self._notes.note(counts),
                     batch.ends,
-                    self._checks_of(commits),
+                    self._checks_of(commits, batch.records),
                 )
             await self._committed(commits, batch, counts, ends)
         except (AbortedError, FencedError) as error:
@@ -286,33 +289,43 @@ class OutputCommits:
         stores = {each.partition: each.store for each in shards if each.store is not None}
         # At least once, a store names where its commits are to be, and other writers may follow.
         commits = {p: store.lineage for p, store in stores.items() if not store.place.writer}
+        deadline = time.monotonic() + _MARKERS_SECONDS
         try:
-            logged = await self._index.lineages(commits)
+            await self._committer.open()  # the markers of its last transaction are written then
+            while not self._is_stopped:
+                logged = await self._index.lineages(commits)
+                ahead = [p for p, last in commits.items() if is_ahead(last, logged.get(p))]
+                if not ahead:
+                    self._is_verified = True
+                    return True
+                if time.monotonic() > deadline:
+                    raise RecordsLostError(
+                        f"{self._rules.topics.changelog}/{ahead[0]} lacks commit "
+                        f"{commits[ahead[0]].commit}"
+                    )
+                await asyncio.sleep(_ABORTED_WAIT_SECONDS)
         except (BrokerUnavailableError, UnansweredError) as error:
             logger.warning("it is not known what is committed: %s", error)
             await asyncio.sleep(_ABORTED_WAIT_SECONDS)
-            return False
-        for partition, last in commits.items():
-            if is_ahead(last, logged.get(partition)):
-                raise RecordsLostError(
-                    f"{self._rules.topics.changelog}/{partition} lacks commit {last.commit}"
-                )
-        self._is_verified = True
-        return True
+        return False
 
-    def _checks_of(self, commits: Sequence[_ShardCommit]) -> CommitChecks:
+    def _checks_of(
+        self, commits: Sequence[_ShardCommit], records: Sequence[ProducerRecord]
+    ) -> CommitChecks:
         """Return checks that raise ``RecordsLostError``, or ``UnansweredError``."""
         stores = [(each.shard.partition, each.shard.store) for each in commits]
         read = {p: store.changelog_offset for p, store in stores if store is not None}
         log_read = self._participant.replica.position
         topics = self._rules.topics
+        counts = Counter(each.partition for each in records if each.topic == topics.changelog)
 
         def check_sent(ends: Mapping[int, int]) -> None:
             for partition, end in ends.items():
-                if end <= read.get(partition, 0):
+                first = end - counts[partition]
+                if first < read.get(partition, 0):
                     raise RecordsLostError(
                         f"{topics.changelog}/{partition} was read up to offset {read[partition]}, "
-                        f"but went on before {end}"
+                        f"but went on at {first}"
                     )
 
         async def check_log() -> None:

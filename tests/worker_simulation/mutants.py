@@ -119,6 +119,17 @@ def zombies_of_positions(scenario: WorkerScenario) -> list[Event]:
     ]
 
 
+def fenced_ends(scenario: WorkerScenario) -> list[Event]:
+    """Return a change: openings come late, while ends of transactions wait for their response."""
+    rng = random.Random(scenario.seed)
+    events = []
+    for at in (2.0, 12.0, 22.0):
+        which = rng.random()
+        end = Event(at + 2.0, Fault.SILENCE, 6.0, which, StoreFate.KEPT, "end a transaction")
+        events += [Event(at, Fault.LOSSES, 3.0, which, StoreFate.KEPT), end]
+    return events
+
+
 def power_loss(scenario: WorkerScenario) -> list[Event]:
     """Return a change: shards move, brokers forget it, and then the shards move again."""
     rng = random.Random(scenario.seed)
@@ -677,8 +688,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         SimulatedTransactions,
         "_fenced_end_is_unknown",
         always(False),
-        _LOSSES,
-        start=11,
+        {**_LOSSES, "produced_seconds": 30.0, "events": fenced_ends},
     ),
     _mutant(
         "at least once, a record of the changelog counts wherever it stands",

@@ -95,6 +95,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         (assignment, "_LOOK_SECONDS"),
         (commit, "_ABORTED_WAIT_SECONDS"),
         (commit, "_STALE_WAIT_SECONDS"),
+        (commit, "_MARKERS_SECONDS"),
         (look_up, "_SILENT_SECONDS"),
     ):
         assert name in vars(module)
