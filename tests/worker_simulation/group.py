@@ -117,6 +117,7 @@ class GroupCoordinator:
         """Offsets of open transactions, by producer."""
         self._deadline: asyncio.TimerHandle | None = None
         self._written = GroupState(0, [], {}, {})
+        self._generations = 0
 
     # ---- members
 
@@ -296,7 +297,7 @@ class GroupCoordinator:
         if not self._members:
             self._state = _State.EMPTY
             return
-        self.generation += 1
+        self.generation = self._generations = self._generations + 1
         self._state = _State.AWAITING_SYNC
         for member in self._members.values():
             assert member.joining is not None
@@ -334,7 +335,8 @@ class GroupCoordinator:
         """Lose all that has happened since the disk had a ``state``.
 
         Members of that time have their sessions again; those who joined later are unknown. The ids
-        of members are never used twice.
+        of members are never used twice, and neither are generations, unlike in Kafka: there, a
+        commit of a generation that was lost may pass as one of the next with that number.
         """
         for member_id in list(self._members):
             self._remove(member_id)

@@ -139,6 +139,15 @@ def power_loss(scenario: WorkerScenario) -> list[Event]:
     return [loss, *(Event(each, Fault.STOP, 0.0, rng.random(), StoreFate.KEPT) for each in moves)]
 
 
+def power_loss_of_last_commits(scenario: WorkerScenario) -> list[Event]:
+    """Return a change: brokers lose the last commits of a worker, and nothing of the log."""
+    at = random.Random(scenario.seed).uniform(1.5, 3.5)
+    return [
+        Event(at, Fault.PAUSE, 2.0, 0.0, StoreFate.KEPT, BEGIN),
+        Event(at + 1.0, Fault.POWER, 25.0, 0.0, StoreFate.KEPT),
+    ]
+
+
 def power_loss_of_appends(scenario: WorkerScenario) -> list[Event]:
     """Return a change: brokers lose records of a leader that still waits for their response."""
     rng = random.Random(scenario.seed)
@@ -673,8 +682,8 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         OutputCommits,
         "_notice_failures",
         nothing_awaited,
-        _POWER_OF_APPENDS,
-        start=7,
+        group_of(1, Theme.MIXED, events=power_loss_of_last_commits, produced_seconds=3.0),
+        start=20,
     ),
     _mutant(
         "a producer keeps its epoch after a broken connection",
@@ -688,7 +697,8 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         SimulatedTransactions,
         "_fenced_end_is_unknown",
         always(False),
-        {**_LOSSES, "produced_seconds": 30.0, "events": fenced_ends},
+        {**_LOSSES, "workers": 1, "produced_seconds": 30.0, "events": fenced_ends},
+        start=8,
     ),
     _mutant(
         "at least once, a record of the changelog counts wherever it stands",
