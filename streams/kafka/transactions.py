@@ -243,6 +243,8 @@ class TransactionalProducer:
         self.hangs_from = time.monotonic() + self._step_seconds + _HANGING_SECONDS
         try:
             left = producer.flush(self._step_seconds)
+        except (KafkaException, SystemError):
+            return  # the client has stopped for good: the end of the transaction fails
         finally:
             self.hangs_from = math.inf
         if left:
