@@ -56,7 +56,9 @@ def test_copies_are_made_checked_and_warned_about(cluster: KafkaCluster, tmp_pat
 
         set_topic_config(admin, topics.log, MIN_IN_SYNC, 1)
         (note,) = await_check(admin, plans, lambda checked: checked.notes).notes
-        assert note.startswith(f"a write to {topics.log} is acknowledged once 1 of 3 brokers has it")
+        assert note.startswith(
+            f"a write to {topics.log} is acknowledged once 1 of 3 brokers has it"
+        )
         set_topic_config(admin, topics.log, MIN_IN_SYNC, 4)
         checked = await_check(admin, plans, lambda checked: checked.differences)
         (difference,) = checked.differences
