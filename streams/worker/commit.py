@@ -57,7 +57,8 @@ _POSITION_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 10.0
 """How often a worker asks its producer whether a connection has failed."""
 _MARKERS_SECONDS: Final = 15.0
-"""How long an open transaction of another worker may hide the last commits of a shard."""
+"""How long an open transaction of another worker may hide the last commits of a shard, and a new
+leader the end of the log."""
 _STALE_WAIT_SECONDS: Final = 0.05
 _COMMITS_GATHERED: Final = 50.0
 """With more outputs per second, a commit waits for others, as each costs a dozen requests."""
@@ -329,11 +330,14 @@ class OutputCommits:
                     )
 
         async def check_log() -> None:
-            log_end = (await self._log.offsets())[1]
-            if log_end < log_read:
-                raise RecordsLostError(
-                    f"{topics.log} was read up to offset {log_read}, but ends at {log_end}"
-                )
+            deadline = time.monotonic() + _MARKERS_SECONDS
+            while (log_end := (await self._log.offsets())[1]) < log_read:
+                if time.monotonic() > deadline:
+                    raise RecordsLostError(
+                        f"{topics.log} was read up to offset {log_read}, but ends at {log_end}"
+                    )
+                # A new leader may report a lower end for a moment.
+                await asyncio.sleep(_ABORTED_WAIT_SECONDS)
 
         return CommitChecks(check_sent, check_log)
 
