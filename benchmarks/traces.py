@@ -1,7 +1,8 @@
 """Measures the cost of traces: CPU time of spans per document, at several shares of samples.
 
-Every record has a ``traceparent``. Spans are encoded for a collector and not sent. The cost is also
-given as a share of a worker's CPU time per document in ``python -m benchmarks.contest``.
+Every record has a ``traceparent``. Spans are encoded for a collector and not sent. Each round also
+measures a fingerprint of the profile ``wide``, so that the cost can be given as a share of a
+worker's CPU time per document on any machine.
 
     python -m benchmarks.traces [--documents N] [--rounds R] [--json -]
 """
@@ -20,13 +21,19 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 
 from benchmarks.command import add_number, new_parser
 from benchmarks.report import publish
+from benchmarks.texts import generated_documents
 from simhash_core.documents import RawRecord, SourcePosition
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import profile_named
 from simhash_core.verdicts import Unique
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.traces import PARENT, DocumentTraces
 
-DOCUMENT_US: Final = 175.0
-"""CPU µs of a worker for a document of ``wide`` without traces (docs/scale.md, row a)."""
+FINGERPRINTS_PER_DOCUMENT: Final = 1.4
+"""A worker's CPU time for a document of ``wide`` without traces, in fingerprints of 500 characters:
+175 µs (docs/scale.md, row a), and 125 µs on the same machine."""
+_FINGERPRINTED: Final = 2_000
+_CHARACTERS: Final = 500
 _SHARES: Final = (0.0, 0.01, 0.1)
 _BATCH: Final = 500
 _PARENT: Final = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-"
@@ -64,22 +71,38 @@ def seconds(documents: int, share: float, *, traced: bool = True) -> float:
     return time.process_time() - began
 
 
+def document_us(fingerprinter: Fingerprinter, texts: Sequence[str]) -> float:
+    """Return about the CPU time of a worker for a document, in microseconds."""
+    began = time.process_time()
+    fingerprinter.fingerprint_batch(texts)
+    return (time.process_time() - began) / len(texts) * 1e6 * FINGERPRINTS_PER_DOCUMENT
+
+
 def main() -> None:
     parser = new_parser("benchmarks.traces", __doc__)
     add_number(parser, "--documents", 20_000, "documents of each run")
     add_number(parser, "--rounds", 5, "rounds of each variant")
     chosen = parser.parse_args()
     documents = chosen.documents
-    costs = {
-        share: statistics.median(
-            (seconds(documents, share) - seconds(documents, 0.0, traced=False)) / documents * 1e6
-            for _ in range(chosen.rounds)
-        )
-        for share in _SHARES
-    }
+    fingerprinter = Fingerprinter(profile_named("wide"), remember=False)
+    texts = generated_documents(_FINGERPRINTED, _CHARACTERS)
+    document_us(fingerprinter, texts)  # loads the dictionaries
+    costs: dict[float, list[float]] = {share: [] for share in _SHARES}
+    shares: dict[float, list[float]] = {share: [] for share in _SHARES}
+    for _ in range(chosen.rounds):
+        document = document_us(fingerprinter, texts)
+        without = seconds(documents, 0.0, traced=False)
+        for share in _SHARES:
+            cost = (seconds(documents, share) - without) / documents * 1e6
+            costs[share].append(cost)
+            shares[share].append(cost / document)
     figures = [
-        {"sampled": share, "us": round(cost, 2), "share": round(cost / DOCUMENT_US, 4)}
-        for share, cost in costs.items()
+        {
+            "sampled": share,
+            "us": round(statistics.median(costs[share]), 2),
+            "share": round(statistics.median(shares[share]), 4),
+        }
+        for share in _SHARES
     ]
     publish(figures, chosen.json)
 
