@@ -306,7 +306,11 @@ class OutputCommits:
                     )
                 await asyncio.sleep(_ABORTED_WAIT_SECONDS)
         except (BrokerUnavailableError, UnansweredError) as error:
-            logger.warning("it is not known what is committed: %s", error)
+            logger.warning(
+                "the last commits cannot be looked up in the changelog, so this worker commits "
+                "nothing until they are; it tries again: %s",
+                error,
+            )
             await asyncio.sleep(_ABORTED_WAIT_SECONDS)
         return False
 
