@@ -18,14 +18,17 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from xxhash import xxh3_128_digest
 
 from benchmarks.command import add_number, add_state_dir, new_parser, positive
 from benchmarks.index.shard import look_up, opened, packets_of
+from benchmarks.measures import Stopwatch
 from benchmarks.random_documents import CHAIN, PACKET, random_columns
 from benchmarks.report import Figures, publish
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.prints import prints_of
 from simhash_core.log.records import Progress, sequence_number, sequence_numbers
+from simhash_core.log.shards import HeldShards
 from simhash_core.text.profiles import PROFILES, profile_named
 from streams.store.compaction import KeptShard, SegmentKeeper
 from streams.store.recovery import fill_index, make_missing_files
@@ -35,6 +38,7 @@ _BLOCK: Final = 8192
 _PROBES: Final = 1 << 32
 _PACKETS: Final = 40
 _SINGLES: Final = 400
+_IDS: Final = 16
 
 
 @contextmanager
@@ -80,6 +84,40 @@ def _looked_up(index: DocumentIndex, profile: str) -> tuple[float, float]:
     return of_packets, look_up(index, singles)
 
 
+def _looked_up_by_key(index: DocumentIndex, kept: list[KeptShard]) -> Figures:
+    """Return the CPU µs per new id, 16 at a time, and per new short text, one at a time.
+
+    First each shard is asked for each of them, then only those that the filter names.
+    """
+    held: HeldShards[object] = HeldShards("benchmark", index, expires=False)
+    for partition, shard in enumerate(kept):
+        held.own(Progress(CHAIN._replace(partition=partition), 0, 0, 0), shard.store, shard.slot)
+        while not shard.store.make_ids():
+            pass
+    held.begin(0)
+    ids = [[b"new-%d-%d" % (at, each) for each in range(_IDS)] for at in range(_SINGLES)]
+    contents = [xxh3_128_digest(b"%d" % each) for each in range(_SINGLES)]
+    for some in ids:
+        held.with_ids(some)  # warm up
+    figures: Figures = {}
+    for name in ("all_shards_asked", "filter"):
+        looking = Stopwatch()
+        with looking:
+            for some in ids:
+                held.with_ids(some)
+        figures[f"us_an_id_{name}"] = looking.us_each(_SINGLES * _IDS)
+        looking = Stopwatch()
+        with looking:
+            for content in contents:
+                held.by_content(content)
+        figures[f"us_a_short_text_{name}"] = looking.us_each(_SINGLES)
+        for shard in kept:
+            while not shard.store.keys_noted:
+                shard.store.note_keys()
+        held.by_content(b"")  # takes what was noted
+    return figures
+
+
 def measured(state: Path, profile: str, documents: int, shards: int) -> Figures:
     """Return CPU times: ``us_a_document`` in packets of 250, ``us_a_packet`` of one document."""
     _load(state, profile, documents, shards)
@@ -97,6 +135,7 @@ def measured(state: Path, profile: str, documents: int, shards: int) -> Figures:
             "open_seconds": seconds,
             "us_a_document": full,
             "us_a_packet": single,
+            **_looked_up_by_key(index, kept),
         }
 
 

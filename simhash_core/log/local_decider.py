@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from simhash_core.documents import Entry
 from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.key_filter import Column
 from simhash_core.index.look_up import LookUp, Nearness, View
 from simhash_core.index.prints import Prints, prints_of
 from simhash_core.log.nearest_matches import match_nearest, own_pairs
@@ -96,6 +97,8 @@ class LocalDecider:
 class MemoryEntries:
     """Entries in memory, stored as packets without their duplicates."""
 
+    ids_ready: Final = True
+
     def __init__(self) -> None:
         self._documents = UniqueDocuments()
 
@@ -130,6 +133,9 @@ class MemoryEntries:
 
     def by_ids(self, ids: Sequence[bytes]) -> list[list[int]]:
         return self._documents.with_ids(ids)
+
+    def filter_by(self, column: Column) -> None:
+        """Leave the column incomplete: a filter is not faster than memory."""
 
 
 class OneStore:

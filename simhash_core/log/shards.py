@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, Protocol
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from simhash_core.documents import Entry
 from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.key_filter import Column, KeyFilter, id_key
 from simhash_core.index.prints import Prints, prints_of
 from simhash_core.log.records import (
     NO_OFFSET,
@@ -37,6 +38,19 @@ class EntryStore(Protocol):
 
     def by_ids(self, ids: Sequence[bytes]) -> list[list[int]]: ...
 
+    def filter_by(self, column: Column) -> None:
+        """Note the keys of later entries, then those of earlier ones, and complete the column.
+
+        Keys of contents are noted for undecidable documents only. While the column is incomplete,
+        the store is asked for every key.
+        """
+        ...
+
+    @property
+    def ids_ready(self) -> bool:
+        """Whether earlier entries have keys by id; such keys are noted when they are made."""
+        ...
+
 
 class ShardCopy:
     """The entries of one shard, as one worker knows them.
@@ -52,10 +66,12 @@ class ShardCopy:
         slot: int,
         store: EntryStore,
         index: DocumentIndex,
+        column: Column,
         log_end: int | None = None,
     ) -> None:
         """``log_end`` is that before ``progress`` was read; None: that of the first session."""
         self.chain = progress.chain
+        self.column = column
         self.slot = slot
         self.store = store
         self.in_session = False
@@ -65,6 +81,8 @@ class ShardCopy:
         self._applied = NO_OFFSET
         self._uncommitted = UniqueDocuments()
         self._removed: set[int] = set()
+        self._notes_ids = False
+        store.filter_by(column)
 
     @property
     def partition(self) -> int:
@@ -102,6 +120,9 @@ class ShardCopy:
             return
         uniques = UniqueRows(offset, packet, np.flatnonzero(unique))
         self._uncommitted.add(uniques)
+        self.column.note(digest for digest, _ in uniques.repeatable())
+        if self._notes_ids:
+            self.column.note(id_key(name) for name, _ in uniques.with_ids())
         self._show(uniques)
 
     def _concerns(self, offset: int, packet: Packet) -> bool:
@@ -157,6 +178,13 @@ class ShardCopy:
         sequences = {*self._uncommitted.by_content(digest), *self.store.by_content(digest)}
         return sequences - self._removed
 
+    def note_ids(self) -> None:
+        """Note ids from now on; most streams never look one up."""
+        if not self._notes_ids:
+            self._notes_ids = True
+            for each in self._uncommitted.each():
+                self.column.note(id_key(name) for name, _ in each.with_ids())
+
     def with_ids(self, ids: Sequence[bytes]) -> list[set[int]]:
         return [
             {*uncommitted, *stored} - self._removed
@@ -184,10 +212,16 @@ class Standby(ShardCopy):
     """
 
     def __init__(
-        self, progress: Progress, slot: int, store: EntryStore, index: DocumentIndex, log_end: int
+        self,
+        progress: Progress,
+        slot: int,
+        store: EntryStore,
+        index: DocumentIndex,
+        column: Column,
+        log_end: int,
     ) -> None:
         """``log_end`` is the end of the log before the changelog was read up to ``progress``."""
-        super().__init__(progress, slot, store, index, log_end)
+        super().__init__(progress, slot, store, index, column, log_end)
         self.progress = progress
         self.is_outdated = False
         self._commits: deque[Progress] = deque()
@@ -282,7 +316,10 @@ class HeldShards(Generic[Record]):
         self._index = index
         self._expires = expires
         self._by_slot: dict[int, ShardCopy] = {}
+        self._filter = KeyFilter()
+        self._by_column: dict[int, ShardCopy] = {}
         self._session: list[ShardCopy] | None = None
+        self._ids_noted = False  # those of all copies in ``_session``
         self._reported: list[int] = []
         self.news = StreamNews()
 
@@ -297,15 +334,16 @@ class HeldShards(Generic[Record]):
         self, progress: Progress, store: EntryStore, slot: int, log_end: int | None = None
     ) -> OwnedShard[Record]:
         """Add an owned shard; ``log_end`` is the end of the log before the shard was opened."""
-        return self._own(progress, ShardCopy(progress, slot, store, self._index, log_end))
+        copy = ShardCopy(progress, slot, store, self._index, self._filter.open(), log_end)
+        return self._own(progress, copy)
 
     def add_standby(
         self, progress: Progress, store: EntryStore, slot: int, log_end: int
     ) -> Standby:
         """Add a standby; ``log_end`` is the end of the log before the changelog was read."""
-        standby = Standby(progress, slot, store, self._index, log_end)
+        standby = Standby(progress, slot, store, self._index, self._filter.open(), log_end)
         self.standbys[standby.partition] = standby
-        self._by_slot[slot] = standby
+        self._by_slot[slot] = self._by_column[standby.column.number] = standby
         self._session = None
         return standby
 
@@ -333,6 +371,8 @@ class HeldShards(Generic[Record]):
     def _forget(self, copy: ShardCopy) -> None:
         self._index.drop_slot(copy.slot)
         del self._by_slot[copy.slot]
+        del self._by_column[copy.column.number]
+        self._filter.close(copy.column)
         self._session = None
 
     def _own(self, progress: Progress, copy: ShardCopy) -> OwnedShard[Record]:
@@ -341,7 +381,7 @@ class HeldShards(Generic[Record]):
         )
         shard = OwnedShard(stream, copy)
         self.owned[shard.partition] = shard
-        self._by_slot[copy.slot] = copy
+        self._by_slot[copy.slot] = self._by_column[copy.column.number] = copy
         self._session = None
         return shard
 
@@ -406,23 +446,45 @@ class HeldShards(Generic[Record]):
         """Return undecidable documents of this content by sequence number, the earliest first."""
         entries = [
             (sequence, entry)
-            for copy in self._in_session()
+            for copy in self._that_may_have(digest)
             for sequence in copy.by_content(digest)
             if (entry := copy.entry(sequence)) is not None
         ]
         return sorted(entries, key=lambda each: each[0])
 
     def with_ids(self, ids: Sequence[bytes]) -> list[list[tuple[int, int]]]:
+        rows = {copy: [*range(len(ids))] for copy in self._without_ids()}
+        unfiltered = {*rows}
+        for row, name in enumerate(ids):
+            for copy in self._that_may_have(id_key(name)):
+                if copy not in unfiltered:
+                    rows.setdefault(copy, []).append(row)
         entries: list[list[tuple[int, int]]] = [[] for _ in ids]
-        for copy in self._in_session():
-            for known, sequences in zip(entries, copy.with_ids(ids), strict=True):
-                known += [(copy.partition, sequence) for sequence in sequences]
+        for copy, some in rows.items():
+            for row, sequences in zip(some, copy.with_ids([ids[row] for row in some]), strict=True):
+                entries[row] += [(copy.partition, sequence) for sequence in sequences]
         return entries
+
+    def _without_ids(self) -> list[ShardCopy]:
+        """Return the copies that take part and whose ids are not all noted yet."""
+        if self._ids_noted:
+            return []
+        copies = self._in_session()
+        for copy in copies:
+            copy.note_ids()
+        without = [copy for copy in copies if not copy.store.ids_ready]
+        self._ids_noted = not without
+        return without
+
+    def _that_may_have(self, key: bytes) -> Iterator[ShardCopy]:
+        copies = (self._by_column[number] for number in self._filter.columns(key))
+        return (copy for copy in copies if self._takes_part(copy))
 
     def _in_session(self) -> list[ShardCopy]:
         """Return the copies that take part; cached for look-ups, as they seldom change."""
         if self._session is None:
             copies = [*(shard.copy for shard in self.owned.values()), *self.standbys.values()]
+            self._ids_noted = False
             self._session = [copy for copy in copies if self._takes_part(copy)]
             self._reported = sorted(copy.partition for copy in self._session)
         return self._session

@@ -77,6 +77,11 @@ class ReferenceChanges:
         if sequence in numbers:
             numbers.remove(sequence)
 
+    @property
+    def keys(self) -> Iterable[bytes]:
+        """The keys of rows that have numbers."""
+        return (key for key, numbers in self._changed.items() if numbers)
+
     def put(self, batch: RowBatch) -> None:
         for key in sorted(self._changed):
             numbers = self._changed[key]
@@ -281,11 +286,11 @@ class EntryBatch:
         self._named_before = state.source_numbers
         self._sources = {number: name for name, number in state.source_numbers.items()}
         self.batch = store.batch()
-        self._references = ReferenceChanges(numbers)
+        self.references = ReferenceChanges(numbers)
         self._deleted: set[bytes] = set()
 
     def finish(self, count: int, progress: bytes) -> None:
-        self._references.put(self.batch)
+        self.references.put(self.batch)
         self.batch.put(codec.COUNT_KEY, codec.encode_number(count))
         self.batch.put(codec.PROGRESS_KEY, progress)
 
@@ -323,12 +328,12 @@ class EntryBatch:
             self.batch.put_entries(*encode_entry_rows(block, number))
             for row in np.flatnonzero(block.columns.undecidable).tolist():
                 key = codec.content_key(block.columns.digest(row))
-                self._references.add([key], [int(block.sequences[row])])
+                self.references.add([key], [int(block.sequences[row])])
             # Entries from ``ids_before`` on get their rows by id later.
             before = np.uint64(min(self._state.ids_before, _LAST))
             rows = int(np.count_nonzero(block.sequences < before))
             ids = map(codec.id_key, islice(block.columns.ids, rows))
-            self._references.add(ids, block.sequences[:rows].tolist())
+            self.references.add(ids, block.sequences[:rows].tolist())
             written.append(block)
             highest = max(highest, int(block.sequences[-1]))
         self.highest = highest
@@ -424,9 +429,9 @@ class EntryBatch:
     def _remove_references(self, sequence: int, value: bytes) -> None:
         entry = decode_entry(value, self._sources)
         if not entry.fingerprint:
-            self._references.remove(codec.content_key(entry.content_digest), sequence)
+            self.references.remove(codec.content_key(entry.content_digest), sequence)
         if sequence < self._state.ids_before:
-            self._references.remove(codec.id_key(entry.document_id.encode()), sequence)
+            self.references.remove(codec.id_key(entry.document_id.encode()), sequence)
 
     def _new(self, block: EntryBlock, written: list[NDArray[np.uint64]]) -> EntryBlock:
         in_batch = np.concatenate([*written, np.empty(0, dtype=np.uint64)])

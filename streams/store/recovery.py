@@ -233,8 +233,8 @@ def _load_decoded(
             if store.progress_refused == 1:
                 logger.warning(
                     "the changelog %s: %s has written progress that goes back, raw offset %d after "
-                    "%d: a worker that was paused and has lost the shard meanwhile. The further "
-                    "one counts",
+                    "%d. This worker was paused, and lost the shard meanwhile. The later progress "
+                    "counts",
                     batch.log,
                     read.writer,
                     read.progress.next,

@@ -11,11 +11,11 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from xxhash import xxh3_64_digest
 
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import Entry, SourcePosition
 from simhash_core.errors import ErrorReason, FirstseenError
+from simhash_core.index import key_filter
 from simhash_core.index.prints import BAND_KEY_BYTES, NO_BAND, Prints, joined_prints
 from simhash_core.log.records import Chain, Progress
 from simhash_core.log.shard_stream import NewEntries
@@ -63,7 +63,6 @@ IDENTITY_KEY: Final = b"M"
 """The key is the same in all formats, so that each version recognises stores of the others."""
 
 NUMBER_BYTES: Final = 8
-_ID_DIGEST_BYTES: Final = 4
 _VERSION_BYTES: Final = 2
 _FILED_NUMBERS: Final = 2
 _BYTES_SHOWN: Final = 24
@@ -168,7 +167,7 @@ def content_key(digest: bytes) -> bytes:
 
 def id_key(document_id: bytes) -> bytes:
     """Return the key for all ids with the same digest."""
-    return ID_TAG + xxh3_64_digest(document_id)[:_ID_DIGEST_BYTES]
+    return ID_TAG + key_filter.id_key(document_id)
 
 
 def encode_number(number: int) -> bytes:

@@ -21,6 +21,7 @@ from typing import Final, ParamSpec, TypeVar
 from msgspec.structs import astuple, replace
 
 from simhash_core.documents import Entry
+from simhash_core.index.key_filter import Column
 from simhash_core.log.shard_stream import NewEntries
 from streams.store import row_codec as codec
 from streams.store.changelog_codec import (
@@ -70,6 +71,7 @@ _Raw = ParamSpec("_Raw")
 _Result = TypeVar("_Result")
 
 IDS_MADE: Final = 1000  # entries per call of ``make_ids``
+KEYS_NOTED: Final = 4096  # rows per call of ``note_keys``
 
 _JOINED_SCANS: Final = 4
 _LAST: Final = (1 << 64) - 1
@@ -101,6 +103,8 @@ class ShardStore:
         self._highest = -1 if last is None else self._decoded(ENTRIES.number, last)
         self._ids_before = self._read_ids_before()  # entries below it have rows by id
         self._commits = self._last_commit()
+        self._column: Column | None = None
+        self._unnoted: list[tuple[bytes, bytes]] = []  # ranges of keys
         row = store.get(codec.PROGRESS_KEY)
         self._row = ProgressRow() if row is None else self._decoded(codec.decode_progress, row)
 
@@ -165,6 +169,7 @@ class ShardStore:
         references.add(map(codec.id_key, ids_in(values, self._words)), sequences)
         batch = self._store.batch()
         references.put(batch)
+        self._note(references)
         if len(keys) < limit:
             before = _LAST + 1
             batch.put(codec.IDS_KEY, b"")
@@ -175,6 +180,32 @@ class ShardStore:
         self._write_next(batch)
         self._ids_before = before
         return self.ids_ready
+
+    def filter_by(self, column: Column) -> None:
+        self._column = column
+        self._unnoted = [(tag, codec.after(tag)) for tag in (codec.CONTENT_TAG, codec.ID_TAG)]
+
+    @property
+    def keys_noted(self) -> bool:
+        return not self._unnoted
+
+    def note_keys(self, limit: int = KEYS_NOTED) -> None:
+        """Note the keys of the next rows by content or id in the column (2 ms)."""
+        if not self._unnoted or self._column is None:
+            return
+        first, end = self._unnoted[0]
+        keys, _ = next(self._store.scan(first, end, limit), ([], []))
+        self._column.note(key[1:] for key in keys)
+        if len(keys) == limit:
+            self._unnoted[0] = keys[-1] + b"\0", end
+            return
+        del self._unnoted[0]
+        if not self._unnoted:
+            self._column.complete()
+
+    def _note(self, references: ReferenceChanges) -> None:
+        if self._column is not None:
+            self._column.note(key[1:] for key in references.keys)
 
     def oldest_time_ms(self) -> int | None:
         for keys, values in self._store.scan(*self._entry_range, 1):
@@ -372,6 +403,7 @@ class ShardStore:
         except codec.StateDecodeError as error:
             raise self._store.damaged(str(error)) from error
         batch.finish(count, progress)
+        self._note(batch.references)
         self._write_next(batch.batch)
         self._count, self._highest = count, batch.highest
         self._source_numbers = batch.source_numbers

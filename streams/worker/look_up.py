@@ -93,6 +93,7 @@ class LogLookUp:
         self._session = 0
         self._needs_ids = participant.nearness.replaces
         self._ids_made_in = -1
+        self._keys_noted_in = -1
         self._sampled_at = 0.0
         self._undecided_since: deque[tuple[int, int]] = deque()
         self._reported_at = 0.0  # on the wall clock
@@ -127,6 +128,7 @@ class LogLookUp:
             if self._is_to_read():
                 await self._read_all()
             await self._make_ids()
+            self._note_keys()
             await self._report()
             await self._sender.send()
 
@@ -227,6 +229,15 @@ class LogLookUp:
             store.make_ids()
             await asyncio.sleep(0)
         self._ids_made_in = session
+
+    def _note_keys(self) -> None:
+        """Fill the filter of contents and ids, a store per turn; until then each one is asked."""
+        if self._keys_noted_in != self._session:
+            store = next((each for each in self._stores() if not each.keys_noted), None)
+            if store is None:
+                self._keys_noted_in = self._session
+            else:
+                store.note_keys()
 
     async def _report(self) -> None:
         if not self._participant.has_to_report:

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from simhash_core.documents import Entry
+from simhash_core.index.key_filter import KeyFilter
 from simhash_core.log.shard_stream import NewEntries
 from streams.store import entry_batch
 from streams.store import row_codec as codec
@@ -103,10 +104,13 @@ class StoreModel(RuleBasedStateMachine):
     def opened(self) -> ShardStore:
         """Open the store, or an empty one if it is damaged, as a worker does."""
         try:
-            return open_shard(self.path, IDENTITY, BITS, self.disk)
+            store = open_shard(self.path, IDENTITY, BITS, self.disk)
         except StoreCorruptError:
             self.disk.discard(self.path)
-            return open_shard(self.path, IDENTITY, BITS, self.disk)
+            store = open_shard(self.path, IDENTITY, BITS, self.disk)
+        self.filter = KeyFilter()
+        store.filter_by(self.filter.open())
+        return store
 
     def killed(self, then: Callable[[], object] = lambda: None) -> None:
         """End the process, call ``then`` to change its disk, and open the store again."""
@@ -145,6 +149,11 @@ class StoreModel(RuleBasedStateMachine):
     @rule(limit=st.integers(1, 2))
     def make_ids(self, limit: int) -> None:
         self.store.make_ids(limit)
+
+    @rule(limit=st.integers(1, 3), steps=st.sampled_from([1, 99]))
+    def note_keys(self, limit: int, steps: int) -> None:
+        for _ in range(steps):
+            self.store.note_keys(limit)
 
     # ---- recovery
 
@@ -241,6 +250,8 @@ class StoreModel(RuleBasedStateMachine):
                 for key, value in zip(keys, values, strict=True)
             }
             assert led == wanted
+            assert all([*self.filter.columns(key[1:])] for key in led)
+        assert [*self.filter.columns(b"in none")] == ([] if store.keys_noted else [0])
         assert len(store) == len(entries)
 
     @invariant()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.key_filter import KeyFilter
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import BundleLimit, Participant
 from simhash_core.log.records import (
@@ -185,7 +186,7 @@ def test_entry_that_a_commit_brings_after_its_removal_is_hidden() -> None:
     """It is removed while a commit that adds it is in flight; the next commit deletes it."""
     index = DocumentIndex(NEARNESS.scheme)
     store = MemoryEntries()
-    copy = ShardCopy(OPENED, index.open_slot(), store, index)
+    copy = ShardCopy(OPENED, index.open_slot(), store, index, KeyFilter().open())
     copy.begin(0)
     names, sequence = [FIRST.columns.ids[0]], NUMBERS[0]
     copy.remove([sequence], may_be_stored=True)

@@ -109,7 +109,7 @@ def raised() -> Participant[str]:
     worker = worker_of()
     for _ in range(2):
         worker.take_report(report("b", []))
-        worker.see_members(MEMBERS)
+        worker.set_members(MEMBERS)
     append(worker)
     return worker
 
@@ -117,10 +117,10 @@ def raised() -> Participant[str]:
 def test_a_leader_raises_the_version_once() -> None:
     worker = worker_of()
     assert (worker.version, worker.awaits_raise) == (OLDEST, True)
-    worker.see_members(MEMBERS)
+    worker.set_members(MEMBERS)
     assert worker.control(9) is None
     worker.take_report(report("b", []))
-    worker.see_members(MEMBERS)
+    worker.set_members(MEMBERS)
     control = worker.control(9)
     assert control is not None
     assert (control.version, control.decisions, control.leads) == (NEWEST, [], False)
@@ -135,7 +135,7 @@ def test_a_leader_that_is_no_member_does_not_raise_it() -> None:
     worker = worker_of()
     for _ in range(2):
         worker.take_report(report("b", []))
-        worker.see_members({"b": "1"})
+        worker.set_members({"b": "1"})
     assert worker.control(9) is None
 
 
@@ -157,7 +157,7 @@ def test_a_raise_whose_record_does_not_continue_the_chain_is_made_again() -> Non
     worker.control_appended(1, first.leader)
     for _ in range(2):
         worker.take_report(report("b", []))
-        worker.see_members(MEMBERS)
+        worker.set_members(MEMBERS)
     refused = worker.control(9)
     assert refused is not None
     assert worker.read(2, refused, 0) is None
@@ -203,7 +203,7 @@ def test_control_records_name_the_open_standbys_from_the_newest_version_on() -> 
     assert append(worker).standbys == (("b.life", (0, 2)),)
     worker.take_report(report("b", [0, 1, 2], 1))
     assert worker.control(9) is None, "nothing is new"
-    worker.see_members({"a": "1"})
+    worker.set_members({"a": "1"})
     assert append(worker).standbys == ()
 
 
