@@ -379,7 +379,7 @@ class Decider:
             self._readers.note(report.worker, report.reads)
         self._standbys.note(report)
 
-    def see_members(self, members: Mapping[str, str]) -> None:
+    def set_members(self, members: Mapping[str, str]) -> None:
         """Take all members of the group (``Readers.check``); may raise the version in force."""
         self._standbys.keep(members)
         if self.leads and self._version < self._reads and self._readers.check(members):

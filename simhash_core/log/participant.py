@@ -454,12 +454,12 @@ class Participant(Generic[Record]):
         }
         return known != set(self.held.reported) - self.shards.keys()
 
-    def see_members(self, members: Mapping[str, str]) -> None:
+    def set_members(self, members: Mapping[str, str]) -> None:
         """Take all members of the group (``Readers.check``) while this worker leads."""
         # While the group moves to another coordinator, it may seem to have no members.
         if self.decider is not None and versions.member_of(self.worker) in members:
             self.decider.report(self.positions())
-            self.decider.see_members(members)
+            self.decider.set_members(members)
 
     def take_report(self, report: Report) -> None:
         if self.decider is not None:
@@ -522,15 +522,18 @@ class Participant(Generic[Record]):
         return [ready for ready in each_ready if ready is not None]
 
     def each_ready(
-        self, limit: int, *, positions: bool = False
+        self, limit: int, *, positions: bool = False, unchanged: bool = False
     ) -> Iterator[ShardReady[Record] | None]:
-        """Yield the results of ``ready``, and None for other shards, so that callers can pause."""
+        """Yield the results of ``ready``, and None for other shards, so that callers can pause.
+
+        ``unchanged``: with ``positions``, all shards are ready.
+        """
         news = self.held.news.to_commit
         for shard in self._in_session(self.shards if positions else news):
             stream = shard.stream
             ready = stream.ready(limit, self.replica.expired, self._in_log_to(stream))
             progress = stream.progress(ready.next, self.replica)
-            has_moved = positions and progress != stream.committed
+            has_moved = positions and (unchanged or progress != stream.committed)
             has_output = ready.next > stream.next or bool(ready.removed)
             if not has_output and self.caught_up:
                 news.discard(shard.partition)

@@ -129,6 +129,7 @@ async def becomes_true_on_loop(
 #
 #     FirstseenError
 #     ├── AbortedError          nothing of it is visible; try it again
+#     │   └── UnverifiedError   a connection has failed: look for the commits before it first
 #     ├── StaleGenerationError  nothing of it is visible; the group has rebalanced
 #     ├── FencedError           nothing of it is visible; another worker has this worker's name
 #     ├── TransactionError      trying again does not help
@@ -141,6 +142,10 @@ class AbortedError(FirstseenError):
     """The transaction was aborted, and may be tried again after reading the committed state."""
 
     reason = ErrorReason.BROKER
+
+
+class UnverifiedError(AbortedError):
+    """A connection has failed, and the caller has not looked for its last commits since."""
 
 
 class StaleGenerationError(FirstseenError):

@@ -81,7 +81,7 @@ class ReaderThread(ABC, Generic[Item]):
         """Return the first and the end offset of a partition; raise ``UnansweredError``."""
         again = retrying_on_loop(seconds, _AGAIN_SECONDS, is_of_client)
         try:
-            return await again(self._calls.ask, lambda: self._offset_range(partition))
+            return await again(self._calls.run, lambda: self._offset_range(partition))
         except KafkaException as error:
             raise UnansweredError(
                 f"the broker did not return the start and the end of {self._topic}/{partition} "

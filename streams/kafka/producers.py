@@ -196,11 +196,13 @@ class CommitChecks(NamedTuple):
     """Called before the end of a transaction; each may raise any ``FirstseenError``.
 
     ``sent`` gets the offsets that ``commit`` will return, in any thread. ``read`` is called on the
-    loop if brokers may have failed since the last commit.
+    loop if brokers may have failed since the last commit. ``failures``: how many failures the
+    caller knows; after another one, the commit raises ``UnverifiedError``. None: it ignores them.
     """
 
     sent: Callable[[Mapping[int, int]], None] = lambda _: None
     read: Callable[[], Coroutine[Any, Any, None]] = _unchecked
+    failures: int | None = None
 
 
 UNCHECKED: Final = CommitChecks()

@@ -167,7 +167,7 @@ class RawConsumer:
             self._submit(lambda: self._pause(changed, paused=paused))
 
     async def metadata(self) -> bytes:
-        return await self._ask(self._metadata)
+        return await self._run_in_thread(self._metadata)
 
     async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
         wanted = [TopicPartition(self._topic, partition) for partition in partitions]
@@ -206,7 +206,9 @@ class RawConsumer:
 
     async def _offsets(self, wanted: list[TopicPartition], seconds: float) -> dict[int, int] | None:
         try:
-            committed = await self._ask(lambda: committed_offsets(self._consumer, wanted, seconds))
+            committed = await self._run_in_thread(
+                lambda: committed_offsets(self._consumer, wanted, seconds)
+            )
         except KafkaException as failure:
             error: KafkaError = failure.args[0]
             if is_passing(failure) or error.retriable():
@@ -218,7 +220,7 @@ class RawConsumer:
 
     async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:
         committed = [TopicPartition(self._topic, *each, note) for each in offsets.items()]
-        for error in await self._ask(lambda: self._commit_errors(committed)):
+        for error in await self._run_in_thread(lambda: self._commit_errors(committed)):
             if error.code() in STALE_GENERATION:
                 raise StaleGenerationError(f"offsets are not committed: {error.str()}")
             if error.code() == KafkaError.REBALANCE_IN_PROGRESS:
@@ -227,7 +229,7 @@ class RawConsumer:
 
     async def log_start(self, partition: int) -> int:
         try:
-            return await self._ask(
+            return await self._run_in_thread(
                 lambda: offset_range(self._consumer, self._topic, partition, _ANSWER_SECONDS)[0]
             )
         except KafkaException as failure:
@@ -235,9 +237,9 @@ class RawConsumer:
                 f"no broker returns the start of {self._topic}/{partition}: {failure.args[0].str()}"
             ) from failure
 
-    async def _ask(self, function: Callable[[], Result]) -> Result:
+    async def _run_in_thread(self, function: Callable[[], Result]) -> Result:
         try:
-            return await self._calls.ask(function)
+            return await self._calls.run(function)
         except (asyncio.CancelledError, CancelledError):
             if self._closing or self._has_failed or not self._thread.is_alive():
                 raise UnansweredError(f"the consumer of {self._topic} has ended") from None

@@ -128,7 +128,7 @@ class Calls:
                 self._wake.notify_all()
         return future
 
-    async def ask(self, function: Callable[[], Result]) -> Result:
+    async def run(self, function: Callable[[], Result]) -> Result:
         return await asyncio.wrap_future(self.submit(function))
 
     def serve(self) -> bool:

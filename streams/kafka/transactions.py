@@ -28,6 +28,7 @@ from streams.kafka.errors import (
     FencedError,
     StaleGenerationError,
     TransactionError,
+    UnverifiedError,
     retrying,
 )
 from streams.kafka.producers import (
@@ -115,7 +116,7 @@ class TransactionalProducer:
         changelog_topic: str = "",  # ``commit`` returns offsets of this topic
     ) -> None:
         self.hangs_from = math.inf
-        self._failures = 0
+        self.failed = 0  # how often a connection is known to have failed
         self._id = transactional_id
         self._changelog_topic = changelog_topic
         self._answer_seconds = answer_seconds or timeout_seconds
@@ -155,6 +156,7 @@ class TransactionalProducer:
         self._until_done(_OPEN, producer, producer.init_transactions)
         producer.poll(0)  # earlier problems do not count
         if log.has_failed:
+            self.failed += 1
             self._logs_all_from = time.monotonic() + _REPEATED_SECONDS
             log.has_failed = False
         self._log = log
@@ -172,8 +174,8 @@ class TransactionalProducer:
             self._producer.poll(0)  # this calls back for errors and log lines
         if self._log.has_failed:
             self._log.has_failed, self._has_old_requests = False, True
-            self._failures += 1
-        return self._failures
+            self.failed += 1
+        return self.failed
 
     def commit(
         self,
@@ -181,15 +183,18 @@ class TransactionalProducer:
         offsets: Sequence[TopicPartition],
         group_metadata: bytes,
         check: Callable[[Mapping[int, int], bool], None] = lambda _, __: None,
+        failures: int | None = None,
     ) -> dict[int, int]:
         """Commit records and a group's offsets atomically.
 
         Returns by changelog partition the offset after the last of ``records``. If the producer
         cannot be used after an error, the next call creates a new one. ``check`` is called before
         the commit, with these offsets and with whether brokers may have failed since the last one;
-        it may raise any ``FirstseenError``, after which nothing is visible.
+        it may raise any ``FirstseenError``, after which nothing is visible. ``failures``: how many
+        the caller knows.
 
         Raises:
+            UnverifiedError: There are more failures; nothing is visible.
             AbortedError: Nothing is visible; it may be tried again.
             StaleGenerationError: The group has rebalanced since ``group_metadata``.
             FencedError: Another producer has this transactional id; nothing is visible.
@@ -198,6 +203,8 @@ class TransactionalProducer:
             TransactionError: Trying again does not help.
         """
         producer = self._connected()
+        if failures is not None and self.failed > failures:
+            raise self._unverified()
         began = time.monotonic()
         deliveries = Deliveries(records, self._changelog_topic)
         reports, self._reports_each = self._reports_each, True
@@ -217,7 +224,7 @@ class TransactionalProducer:
                 ),
             )
         self._produce(producer, deliveries, reports=reports)
-        self._check(producer, deliveries, check)
+        self._check(producer, deliveries, check, ignores_failures=failures is None)
         try:
             self._until_done(_COMMIT, producer, producer.commit_transaction)
         except AbortedError:
@@ -239,6 +246,8 @@ class TransactionalProducer:
         producer: Producer,
         deliveries: Deliveries,
         check: Callable[[Mapping[int, int], bool], None],
+        *,
+        ignores_failures: bool,
     ) -> None:
         self.hangs_from = time.monotonic() + self._step_seconds + _HANGING_SECONDS
         try:
@@ -254,15 +263,20 @@ class TransactionalProducer:
             return  # the end of the transaction fails, and says why
         may_have_failed = self._has_old_requests or self._log.has_failed
         try:
+            if self._log.has_failed and not ignores_failures:
+                raise self._unverified()
             check(deliveries.next_offsets, may_have_failed or not self._is_checked)
         except FirstseenError:
             self._until_done(_ABORT, producer, producer.abort_transaction)
             raise
 
+    def _unverified(self) -> UnverifiedError:
+        return UnverifiedError(f"{self._id}: a connection to a broker has failed")
+
     def _connected(self) -> Producer:
         if self._producer is not None:
             self._producer.poll(0)  # this calls back for errors and log lines
-        self._failures += self._log.has_failed
+        self.failed += self._log.has_failed
         if self._producer is None or self._has_old_requests or self._log.has_failed:
             return self.open()
         return self._producer
@@ -416,7 +430,9 @@ class OutputTransactions:
                 read.cancel()
                 raise UnansweredError(f"{self._id}: what was read could not be checked") from error
 
-        return await self._in_thread(lambda: producer.commit(records, raw, group_metadata, check))
+        return await self._in_thread(
+            lambda: producer.commit(records, raw, group_metadata, check, checks.failures)
+        )
 
     async def failures(self) -> int:
         return await self._in_thread(self._producer.failures)
@@ -432,6 +448,7 @@ class OutputTransactions:
             return await self._thread.run(work, lambda: time.monotonic() > producer.hangs_from)
         except TimeoutError:
             self._producer = self._connect()  # the old producer is left to the thread that hangs
+            self._producer.failed = producer.failed + 1
             raise UnansweredError(
                 f"{self._id}: the Kafka client hangs in a transaction; a new client replaces it"
             ) from None

@@ -122,7 +122,7 @@ class OutputCommitter(Protocol):
         """Fence an earlier process with this worker's transactional id."""
 
     async def failures(self) -> int:
-        """Return a number that rises when a broker may have failed, for commits in transactions."""
+        """Return how often a broker may have failed, for commits in transactions."""
 
     async def commit(
         self,
@@ -156,7 +156,7 @@ class IndexAdmin(Protocol):
         """Return the lineage in the last progress of changelog partitions that have one."""
 
     async def grow_changelog(self) -> None: ...
-    async def note_members(self) -> None: ...
+    async def remember_members(self) -> None: ...
 
     async def members(self) -> dict[str, str]:
         """Return the names of all workers in the group, each with its member id."""

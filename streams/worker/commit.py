@@ -27,11 +27,17 @@ from simhash_core.log.participant import Participant, ShardReady
 from simhash_core.log.shard_stream import Ready
 from simhash_core.verdicts import DuplicateOf, Rejection
 from streams.errors import BrokerUnavailableError, UnansweredError
-from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
+from streams.kafka.errors import (
+    AbortedError,
+    FencedError,
+    StaleGenerationError,
+    UnverifiedError,
+)
 from streams.kafka.producers import CommitChecks, ProducerRecord
 from streams.monitoring.group_watch import OffsetMetadataWriter
 from streams.monitoring.metrics import DEAD_LETTER, AcquisitionPhase, Metrics, TransactionOutcome
 from streams.store.entry_batch import StoreChange
+from streams.store.lineage import Lineage
 from streams.store.recovery import is_ahead
 from streams.store.row_codec import StoredProgress
 from streams.store.row_store import StoreCorruptError
@@ -54,6 +60,9 @@ _ABORTS_LIMIT: Final = 10
 _ABORTED_WAIT_SECONDS: Final = 0.2
 _POSITION_SECONDS: Final = 10.0
 """How often shards without outputs commit their log position, so that the log can be trimmed."""
+_UNCHANGED_SECONDS: Final = 600.0
+"""How often a shard commits its progress again, at least once. A paused worker may have written an
+older one after it; this commit notices that, before compaction removes the newer one."""
 _LOOK_SECONDS: Final = 10.0
 """How often a worker asks its producer whether a connection has failed."""
 _MARKERS_SECONDS: Final = 15.0
@@ -163,7 +172,7 @@ class OutputCommits:
         self._under_way: frozenset[Shard] = frozenset()
         self._end: asyncio.Future[None] | None = None
         self._aborts = 0
-        self._positions_at = time.monotonic()
+        self._positions_at = self._unchanged_at = time.monotonic()
         self._is_stopped = False
 
     def begin(self, shards: Iterable[Shard]) -> None:
@@ -225,6 +234,8 @@ class OutputCommits:
                     self._checks_of(commits, batch.records),
                 )
             await self._committed(commits, batch, counts, ends)
+        except UnverifiedError:
+            self._is_verified = False
         except (AbortedError, FencedError) as error:
             self._is_verified = False
             await self._note_abort(error)
@@ -241,11 +252,17 @@ class OutputCommits:
 
     async def _prepared(self) -> list[_ShardCommit]:
         """Return what each shard can commit now; the event loop gets turns in between."""
-        positions = time.monotonic() - self._positions_at >= _POSITION_SECONDS
+        now = time.monotonic()
+        positions = now - self._positions_at >= _POSITION_SECONDS
+        unchanged = positions and now - self._unchanged_at >= _UNCHANGED_SECONDS
         if positions:
-            self._positions_at = time.monotonic()
+            self._positions_at = now
+        if unchanged:
+            self._unchanged_at = now
         commits: list[_ShardCommit] = []
-        each_ready = self._participant.each_ready(self._limit, positions=positions)
+        each_ready = self._participant.each_ready(
+            self._limit, positions=positions, unchanged=unchanged and not self._is_fenced()
+        )
         while True:
             with self._metrics.stage("output"):
                 part = list(islice(each_ready, _SHARDS_TOGETHER))
@@ -262,6 +279,11 @@ class OutputCommits:
             commits.append(_ShardCommit(shard, begun, shard.store.change([])))
         return commits
 
+    def _is_fenced(self) -> bool:
+        """Return whether brokers refuse late records: in transactions, stores name no writer."""
+        stores = (each.store for each in self._shards.values())
+        return not any(store is not None and store.place.writer for store in stores)
+
     def _of_shards(self, all_ready: Iterable[ShardReady[PendingRecord]]) -> Iterator[_ShardCommit]:
         for ready in all_ready:
             shard = self._shards.get(ready.partition)
@@ -276,9 +298,8 @@ class OutputCommits:
         if now - self._looked_at < _LOOK_SECONDS:
             return
         self._looked_at = now
-        failures = await self._committer.failures()
-        if failures > self._failures:
-            self._failures, self._is_verified = failures, False
+        if await self._committer.failures() > self._failures:
+            self._is_verified = False
 
     async def _verify(self) -> bool:
         """Look for the last commit of each shard in the changelog; return False without an answer.
@@ -286,23 +307,21 @@ class OutputCommits:
         A commit that failed may be the first sign that brokers have lost some, and what is left of
         it takes offsets. Raises ``RecordsLostError``.
         """
-        shards = [each for each in self._shards.values() if each.is_open]
-        stores = {each.partition: each.store for each in shards if each.store is not None}
-        # At least once, a store names where its commits are to be, and other writers may follow.
-        commits = {p: store.lineage for p, store in stores.items() if not store.place.writer}
         deadline = time.monotonic() + _MARKERS_SECONDS
         try:
             await self._committer.open()  # the markers of its last transaction are written then
+            failures = await self._committer.failures()
             while not self._is_stopped:
-                logged = await self._index.lineages(commits)
-                ahead = [p for p, last in commits.items() if is_ahead(last, logged.get(p))]
+                last = dict(self._last_commits())
+                logged = await self._index.lineages(last)
+                ahead = [p for p in last if is_ahead(last[p], logged.get(p))]
                 if not ahead:
-                    self._is_verified = True
+                    self._failures, self._is_verified = failures, True
                     return True
                 if time.monotonic() > deadline:
                     raise RecordsLostError(
                         f"{self._rules.topics.changelog}/{ahead[0]} lacks commit "
-                        f"{commits[ahead[0]].commit}"
+                        f"{last[ahead[0]].commit}"
                     )
                 await asyncio.sleep(_ABORTED_WAIT_SECONDS)
         except (BrokerUnavailableError, UnansweredError) as error:
@@ -313,6 +332,15 @@ class OutputCommits:
             )
             await asyncio.sleep(_ABORTED_WAIT_SECONDS)
         return False
+
+    def _last_commits(self) -> Iterator[tuple[int, Lineage]]:
+        """Yield the last commit of each shard that is open, or has read its changelog."""
+        for shard in self._shards.values():
+            if not (shard.is_open or shard.is_opening) or shard.progress is None:
+                continue
+            # At least once, a store names where its commits are to be, and others may follow.
+            if shard.store is not None and not shard.store.place.writer:
+                yield shard.partition, shard.store.lineage
 
     def _checks_of(
         self, commits: Sequence[_ShardCommit], records: Sequence[ProducerRecord]
@@ -343,7 +371,7 @@ class OutputCommits:
                 # A new leader may report a lower end for a moment.
                 await asyncio.sleep(_ABORTED_WAIT_SECONDS)
 
-        return CommitChecks(check_sent, check_log)
+        return CommitChecks(check_sent, check_log, self._failures)
 
     async def _committed(
         self,

@@ -142,6 +142,10 @@ class Intake:
     def committed(self, documents: int, size: int) -> None:
         self.taken_in(-documents, -size)
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._documents
+
     def _check_limits(self) -> None:
         limits = self._limits
         if self._documents >= limits.documents or self._bytes >= limits.bytes:

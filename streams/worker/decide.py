@@ -205,7 +205,7 @@ class Leader:
         self._metrics.reports_missing(missing)
 
     @property
-    def is_to_see_members(self) -> bool:
+    def needs_members(self) -> bool:
         """Whether to query the members: the version may be raised, or standbys are open."""
         participant = self._participant
         latest = participant.replica.latest
@@ -214,10 +214,10 @@ class Leader:
         is_due = self._now() - self._members_at >= _MEMBERS_SECONDS
         return is_due and (participant.awaits_raise or bool(latest.standbys))
 
-    async def see_members(self) -> None:
+    async def update_members(self) -> None:
         """Query the group's members; raises ``BrokerUnavailableError``."""
         self._members_at = self._now()
-        self._participant.see_members(await self._index.members())
+        self._participant.set_members(await self._index.members())
 
     async def trim(self, partitions: int) -> None:
         """Delete log records that no shard needs, if all ``partitions`` have reported positions."""

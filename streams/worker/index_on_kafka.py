@@ -471,7 +471,7 @@ class IndexOnKafka:
         """
         return await asyncio.to_thread(self._members) if self._has_admin else {self._writer: ""}
 
-    async def note_members(self) -> None:
+    async def remember_members(self) -> None:
         """Remember who is in the group, to know later who has left it.
 
         A worker that is killed in its first commit of a shard has left no record that names it.

@@ -258,7 +258,7 @@ class BundleSender:
                 shard.owned.stream.lost(packet)
         self._send_later(RETRY_SECONDS)
 
-    async def ask(self, query: Query) -> None:
+    async def append_query(self, query: Query) -> None:
         """Append a query, answered in ``Participant.answers``; raises ``AppendUnknownError``."""
         value = self._codec.encode(query, self._participant.version)
         await self._appender.append(self._topics.log, value)

@@ -58,8 +58,10 @@ logger = logging.getLogger(__name__)
 _BUNDLE_BYTES: Final = 256 * 1024  # the columns of one bundle; the last batch may exceed the limit
 _STORES_SECONDS: Final = 5.0  # how often figures of the stores are read: nine per shard,
 _STORES_A_SECOND: Final = 25  # and of at most so many stores per second
+_SEGMENTS_A_SECOND: Final = 200  # shards that are searched for segments to write or merge
 _REPORTED_AGAIN: Final = 64  # bundles that are reported again at once if a report may be lost
-_LOOK_SECONDS: Final = 5.0  # how often to check for a new raw topic, or missing partitions
+_LOOK_SECONDS: Final = 5.0  # how often to check for a new raw topic, or missing partitions,
+_LOOKS_A_SECOND: Final = 50  # and at most so many partitions per second
 
 
 class Channel(Protocol):
@@ -202,7 +204,7 @@ class Pipeline:
         )
         self._segments = SegmentKeeper(self.participant.index)
         self._partitions = 0
-        self._looked_at = self._stores_measured_next = -math.inf
+        self._looked_at = self._stores_measured_next = self._segments_next = -math.inf
 
     def _standbys_of(
         self, settings: Settings, rules: OutputRules, clients: WorkerClients
@@ -225,6 +227,11 @@ class Pipeline:
     @property
     def is_full(self) -> bool:
         return self._intake.is_held
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no document waits for anything."""
+        return self._intake.is_empty
 
     @property
     def without_standby(self) -> Sequence[int]:
@@ -318,9 +325,12 @@ class Pipeline:
             self._standbys.measure()
             self._look_up.measure()
             self._leader.measure()
-            self._start(self._segments.step(self._kept))
-            if self._leader.is_to_see_members:
-                self._start(self._leader.see_members())
+            if time.monotonic() >= self._segments_next:
+                wait = len(self.assignment.shards) / _SEGMENTS_A_SECOND
+                self._segments_next = time.monotonic() + wait
+                self._start(self._segments.step(self._kept))
+            if self._leader.needs_members:
+                self._start(self._leader.update_members())
             self._look_up.report_news()
             if not self._is_asking:
                 self._is_asking = True
@@ -346,7 +356,7 @@ class Pipeline:
     def assigned(self, partitions: frozenset[int], metadata: bytes) -> None:
         """Open shards, and repeat a commit that was refused for its old generation."""
         self._commits.metadata = metadata
-        self._start(self._clients.index.note_members())
+        self._start(self._clients.index.remember_members())
         if partitions:
             self.metrics.rebalance()
             for partition in partitions:
@@ -440,8 +450,11 @@ class Pipeline:
 
     async def _look_at_topic(self) -> None:
         """Reopen shards of a recreated topic; ``StateMismatchError`` if it has fewer partitions."""
+        wait = max(_LOOK_SECONDS, self._partitions / _LOOKS_A_SECOND)
+        if time.monotonic() - self._looked_at < wait:
+            return
         opened = [shard for shard, _, _ in self._open_shards()]
-        if not opened or time.monotonic() - self._looked_at < _LOOK_SECONDS:
+        if not opened:
             return
         self._looked_at = time.monotonic()
         index = self._clients.index

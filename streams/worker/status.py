@@ -92,7 +92,10 @@ class PipelineView:
     def note_waits(self) -> None:
         """Determine once a second what documents wait for."""
         shards = self._participant.shards
-        steps = {partition: self._next_step(shard) for partition, shard in shards.items()}
+        if self._pipeline.is_idle:
+            steps = dict.fromkeys(shards, NextStep.READ)
+        else:
+            steps = {partition: self._next_step(shard) for partition, shard in shards.items()}
         self._waits = Waits(self._participant.waits_for(), self._pipeline.is_full, steps)
 
     def shards(self) -> Mapping[int, ShardState]:
@@ -111,7 +114,7 @@ class PipelineView:
             )
         return states
 
-    async def ask(self, content: Content, limit: int, scope: str = "") -> Answer:
+    async def look_up(self, content: Content, limit: int, scope: str = "") -> Answer:
         """Send a document as a query through the log, and return the answer of the whole index.
 
         The index does not keep the document. With a window, its time is that of the latest
@@ -135,7 +138,7 @@ class PipelineView:
         answers = self._participant.answers
         answers[query.identifier] = None
         try:
-            await self._pipeline.sender.ask(query)
+            await self._pipeline.sender.append_query(query)
             await becomes_true_on_loop(
                 lambda: answers[query.identifier] is not None, _ANSWER_SECONDS, _ANSWER_LOOK_SECONDS
             )

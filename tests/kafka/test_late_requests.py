@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from streams.kafka.errors import UnverifiedError
 from tests.rigs.brokers.late_requests import KeptEpoch, Request, Scene
 
 TRIES = 5
@@ -87,3 +88,24 @@ def test_no_late_request_of_a_transaction_changes_the_next(
     # If a transaction had no end, the reader would wait before it and not reach this point.
     assert scene.outputs()[outputs_before:] == ["before", "first", "second"]
     assert scene.committed() == 3
+
+
+def test_a_commit_is_refused_until_its_caller_knows_that_a_connection_failed(
+    scene: Scene, outputs_before: int
+) -> None:
+    producer = scene.producer()
+    scene.commit(producer, "before", 1)
+    known = producer.failures()
+    scene.proxy.keep(Request.END_TXN)
+    scene.commit(producer, "first", 2, failures=known)
+    scene.proxy.forget()
+    with pytest.raises(UnverifiedError):
+        scene.commit(producer, "refused", 3, failures=known)
+    scene.commit(producer, "second", 3, failures=producer.failures())
+    scene.proxy.keep(Request.PRODUCE)
+    with pytest.raises(UnverifiedError):
+        scene.commit(producer, "aborted", 4, failures=producer.failures())
+    scene.proxy.forget()
+    scene.commit(producer, "third", 4, failures=producer.failures())
+    producer.close()
+    assert scene.outputs()[outputs_before:] == ["before", "first", "second", "third"]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from simhash_core.document_columns import BytesColumn
 from simhash_core.documents import Entry
 from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.key_filter import Column, id_key
 from simhash_core.index.prints import Prints, band_keys
 from simhash_core.log.participant import ShardReady
 from simhash_core.log.records import Chain, LogRecord, Progress, Report, entry_of
@@ -104,9 +105,23 @@ class StoredEntries:
         """Copy the committed entries."""
         self._entries: dict[int, Entry] = {}
         self._entries |= entries
+        self._column: Column | None = None
+
+    ids_ready = True
+
+    def filter_by(self, column: Column) -> None:
+        self._column = column
+        self._note()
+        column.complete()
+
+    def _note(self) -> None:
+        if self._column is not None:
+            for each in self._entries.values():
+                self._column.note([each.content_digest, id_key(each.document_id.encode())])
 
     def write(self, ready: Ready[Record]) -> None:
         change(self._entries, ready)
+        self._note()
 
     def entries(self, sequences: Sequence[int]) -> list[Entry]:
         return [self._entries[sequence] for sequence in sequences]

@@ -292,7 +292,7 @@ class Life:
         if decider is not None and decider.leads:
             if decider._version < self.reads:  # otherwise the raise is in flight
                 members = self._world.list_members(self.name)
-                self.participant.see_members(dict.fromkeys(members, ""))
+                self.participant.set_members(dict.fromkeys(members, ""))
         else:
             self._hand_over(self.participant.positions())
 

@@ -119,11 +119,15 @@ SUCCESSION: Final[dict[str, Rule]] = {
     ),
     "packets are not looked up again for a new leader": without(Participant, "_term_begins"),
     "a leader does not learn that it has a successor": without(Decider, "_succeeded_by"),
-    "a leader goes on after an append of unknown end": by(Participant, "control_failed", _go_on),
+    "a leader goes on after an append of unknown end": Tried(
+        by(Participant, "control_failed", _go_on), start=56
+    ),
     "a leader waits for ever after an append of unknown end": without(
         Participant, "control_failed"
     ),
-    "a leader whose record was appended twice goes on": without(Decider, "refused"),
+    "a leader whose record was appended twice goes on": Tried(
+        without(Decider, "refused"), start=53
+    ),
     "reports that were acknowledged and lost are not made again": Tried("reports_again", start=840),
     "reports that come before the term has begun are dropped": Tried(
         without(ShardReports, "_keep"), {"vanishing": 0.0}, start=950
@@ -165,6 +169,7 @@ DECIDING: Final[dict[str, Rule]] = {
             ),
         ),
         {**LATE_REPORTS, "vanishing": 0.3, "standbys": False},
+        start=60,
     ),
     "a shard that has not reported is ignored": by(
         Decider,
@@ -218,12 +223,17 @@ DECIDING: Final[dict[str, Rule]] = {
     "what is reported is not compared with recent documents": always(
         nearest_matches, "_is_nearer", False
     ),
-    "of reports the earliest original is taken, not the nearest": by(
-        Match, "is_nearer", lambda match, other: other is None or match.sequence < other.sequence
+    "of reports the earliest original is taken, not the nearest": Tried(
+        by(
+            Match,
+            "is_nearer",
+            lambda match, other: other is None or match.sequence < other.sequence,
+        ),
+        start=302,
     ),
     "a query is answered without recent documents": without(Decider, "_match_recent"),
     "packets are decided as reports come, not in the order of the log": Tried(
-        by(Decider, "_decidable", _any_decidable), LATE_REPORTS
+        by(Decider, "_decidable", _any_decidable), LATE_REPORTS, start=45
     ),
     "a candidate as near and earlier than the reported one is not taken": Tried(
         by(
@@ -232,7 +242,7 @@ DECIDING: Final[dict[str, Rule]] = {
             lambda distance, _sequence, known: distance < known.distance,
         ),
         LATE_REPORTS,
-        start=230,
+        start=359,
     ),
     "of reports as near the first is taken": Tried(
         by(
@@ -240,6 +250,6 @@ DECIDING: Final[dict[str, Rule]] = {
             "is_nearer",
             lambda match, other: other is None or match.distance < other.distance,
         ),
-        start=375,
+        start=534,
     ),
 }

@@ -70,8 +70,8 @@ LOOK_UP: Final[dict[str, Rule]] = {
     "pairs that share no block are near": by(
         pairs, "_share_a_bucket", lambda _scheme, ours, _theirs: np.ones(len(ours), bool)
     ),
-    "a merge forgets the segment before the last": wrapped(
-        SegmentMerge, "build", _build_without_first
+    "a merge forgets the segment before the last": Tried(
+        wrapped(SegmentMerge, "build", _build_without_first), start=74
     ),
 }
 
@@ -80,7 +80,7 @@ SHELL: Final[dict[str, Rule]] = {
     "commits of zombies are not refused": "commits_are_fenced",
     "entries are committed apart from outputs": "entries_with_outputs",
     "progress is committed apart from outputs": "progress_with_outputs",
-    "the log is trimmed before all have reported": "trims_when_all_reported",
+    "the log is trimmed before all have reported": Tried("trims_when_all_reported", start=189),
     "the log is trimmed too far": "trims_to_lowest",
     "a shard that others had since is kept": "lost_shards_are_dropped",
     "a new shard commits no first progress": Tried("initial_progress", start=350),

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.index import look_up as view_module
 from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.key_filter import Column
 from simhash_core.index.look_up import View
 from simhash_core.log import decider, participant, removals, shards
 from simhash_core.log.decider import Decider
@@ -52,16 +53,19 @@ def _view_without_removals(
 
 SEEN: Final[dict[str, Rule]] = {
     "what undecided packets take out is still met": by(removals, "view_of", _view_without_removals),
-    "packets that do not count take out": wrapped(
-        removals,
-        "removing_rows",
-        lambda original, columns, *_, replaces: original(columns, replaces=replaces),
+    "packets that do not count take out": Tried(
+        wrapped(
+            removals,
+            "removing_rows",
+            lambda original, columns, *_, replaces: original(columns, replaces=replaces),
+        ),
+        start=94,
     ),
     "the heads are not known of packets that take out": wrapped(
         UndecidedRemovals, "begin", _begin_without_heads
     ),
-    "later packets take out as well": by(
-        View, "_is_removed", lambda view, name: name in view.removed
+    "later packets take out as well": Tried(
+        by(View, "_is_removed", lambda view, name: name in view.removed), start=86
     ),
     "what earlier rows of a packet take out is still met": always(view_module, "_removes", False),
     "later rows of a packet take out as well": by(
@@ -158,13 +162,16 @@ APPLIED: Final[dict[str, Rule]] = {
     "what is taken out before it is committed is still met": by(
         ShardCopy, "_hide", lambda copy, sequence: copy._removed.add(sequence)
     ),
-    "what is taken out is met by its content": by(
-        ShardCopy,
-        "by_content",
-        lambda copy, digest: {
-            *copy._uncommitted.by_content(digest),
-            *copy.store.by_content(digest),
-        },
+    "what is taken out is met by its content": Tried(
+        by(
+            ShardCopy,
+            "by_content",
+            lambda copy, digest: {
+                *copy._uncommitted.by_content(digest),
+                *copy.store.by_content(digest),
+            },
+        ),
+        start=103,
     ),
     "what is taken out is taken out again": by(
         ShardCopy,
@@ -181,6 +188,8 @@ APPLIED: Final[dict[str, Rule]] = {
         "with_ids",
         lambda copy, ids: [{*each} - copy._removed for each in copy.store.by_ids(ids)],
     ),
+    "a shard is not looked up in for what it has": without(Column, "note"),
+    "what is not committed is not noted by id": without(ShardCopy, "note_ids"),
     "a bundle takes out of its own shards alone": wrapped(
         HeldShards, "decided", _decided_of_own_shards
     ),
@@ -202,6 +211,7 @@ APPLIED: Final[dict[str, Rule]] = {
             always(HeldShards, "_takes_part", True),
         ),
         {**SESSIONS_BEGIN_LATE, "standbys": False},
+        start=20,
     ),
     "a delete of what has expired is not put out": Tried(
         wrapped(ShardStream, "_has_output", lambda _original, _stream, removing: removing), SHORT

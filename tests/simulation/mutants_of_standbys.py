@@ -96,7 +96,7 @@ def _own_copied(
     original: Function, shards: HeldShards[object], progress: Progress, copy: ShardCopy
 ) -> object:
     if isinstance(copy, Standby):
-        copy = ShardCopy(progress, copy.slot, copy.store, shards._index)
+        copy = ShardCopy(progress, copy.slot, copy.store, shards._index, copy.column)
     return original(shards, progress, copy)
 
 
@@ -117,19 +117,21 @@ STANDBYS: Final[dict[str, Rule]] = {
             lambda _standby, position, decided_before: position <= decided_before,
         ),
         COMING,
+        start=920,
     ),
     "a standby that is behind becomes the owner's shard": Tried(
-        wrapped(Standby, "is_level", _is_level_whatever), BEHIND
+        wrapped(Standby, "is_level", _is_level_whatever), BEHIND, start=38
     ),
     "who does not know that the topic was created again reports on less": Tried(
         by(ShardCopy, "_concerns", lambda copy, _offset, packet: packet.chain == copy.chain),
         CREATED_AGAIN,
+        start=28,
     ),
     "what came before a shard was opened is added to it": Tried(
         always(ShardCopy, "_concerns", True), CREATED_AGAIN
     ),
     "a standby cannot do without what its owner has let go of": Tried(
-        by(Standby, "entry", ShardCopy.entry), WITH_STANDBYS, start=270
+        by(Standby, "entry", ShardCopy.entry), WITH_STANDBYS, start=743
     ),
     "a standby that has become the shard is copied to begin with": Tried(
         wrapped(HeldShards, "_own", _own_copied), MOVING

@@ -11,7 +11,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from simhash_core.index import document_index
+from simhash_core.index import document_index, key_filter
 from simhash_core.log import decider, nearest_matches, participant, replica, unique_documents
 
 Function = Callable[..., Any]
@@ -82,16 +82,17 @@ def low_limits(memtable: int, forgotten: int, compared: int) -> AbstractContextM
     """Set limits of the core so low that a few documents exceed them."""
     limits = (
         (document_index, "MEMTABLE_DOCUMENTS", memtable),
+        (key_filter, "_FIRST_CAPACITY", 4),
         (unique_documents, "_FORGOTTEN_LIMIT", forgotten),
         (nearest_matches, "_COMPARED_WHOLE", compared),
         (decider, "_COMPARED_DOCUMENTS", compared),
         (participant, "REMEMBERED_OFFSETS_MIN", 0),
         (replica, "_PASSED_MIN", 0),
     )
-    return replaced([_constant(*each) for each in limits])
+    return replaced([constant(*each) for each in limits])
 
 
-def _constant(owner: ModuleType, name: str, value: object) -> Replacement:
+def constant(owner: ModuleType, name: str, value: object) -> Replacement:
     return Replacement(owner, name, lambda _: value)
 
 

@@ -18,6 +18,7 @@ from streams.kafka.errors import (
     AbortedError,
     FencedError,
     StaleGenerationError,
+    UnverifiedError,
 )
 from streams.kafka.producers import (
     UNCHECKED,
@@ -197,6 +198,7 @@ class SimulatedTransactions(_Sends):
     ) -> dict[int, int]:
         if self._producer is None or self._needs_new_epoch():
             await self._open()
+        self._refuse_unverified(checks)
         producer = self._producer
         assert producer is not None
         transactions, cluster = self._host.cluster.transactions, self._host.cluster
@@ -234,6 +236,7 @@ class SimulatedTransactions(_Sends):
         self, producer: Producer, ends: Mapping[int, int], checks: CommitChecks
     ) -> None:
         try:
+            self._refuse_unverified(checks)
             checks.sent(ends)
         except FirstseenError as error:
             await self._abort(producer, error)
@@ -250,6 +253,11 @@ class SimulatedTransactions(_Sends):
         failed = await self._host.in_program(failure)
         if failed is not None:
             await self._abort(producer, failed)
+
+    def _refuse_unverified(self, checks: CommitChecks) -> None:
+        failures = self._host.cluster.network.losses
+        if checks.failures is not None and failures > checks.failures:
+            raise UnverifiedError(f"{self._id}: a connection to a broker has failed")
 
     def _needs_new_epoch(self) -> bool:
         """Return whether a late request of an earlier transaction may arrive in the next one."""

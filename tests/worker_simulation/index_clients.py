@@ -100,7 +100,7 @@ class SimulatedIndexAdmin:
 
         return cast("dict[str, str]", await self._ask("list group", ids))
 
-    async def note_members(self) -> None:
+    async def remember_members(self) -> None:
         self._seen |= cast(
             "set[str]", await self._ask("list group", self._host.cluster.group.names)
         )

@@ -6,6 +6,7 @@ ended, commits without offsets, and others), in the form that they would have in
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -38,7 +39,7 @@ from streams.worker.pipeline import Pipeline, Wake
 from streams.worker.shard import Shard
 from tests.simulation.mutant import many_records
 from tests.simulation.replacements import Replacement
-from tests.worker_simulation import host
+from tests.worker_simulation import host, world
 from tests.worker_simulation.cluster import ClusterLimits
 from tests.worker_simulation.committers import BEGIN, SimulatedTransactions
 from tests.worker_simulation.group import GroupCoordinator
@@ -137,6 +138,17 @@ def power_loss(scenario: WorkerScenario) -> list[Event]:
     loss = Event(at, Fault.POWER, lost, rng.random(), StoreFate.KEPT)
     moves = [at + rng.uniform(0.0, lost), *(at + lost + 7.0 * each for each in range(2, 6))]
     return [loss, *(Event(each, Fault.STOP, 0.0, rng.random(), StoreFate.KEPT) for each in moves)]
+
+
+def zombies_in_sends(scenario: WorkerScenario) -> list[Event]:
+    """Return a change: workers pause while they send what they commit."""
+    rng = random.Random(scenario.seed)
+    return [
+        Event(
+            at + rng.uniform(0.0, 3.0), Fault.PAUSE, 12.0, rng.random(), StoreFate.KEPT, "produce"
+        )
+        for at in (2.0, 11.0, 20.0, 29.0, 38.0)
+    ]
 
 
 def power_loss_of_last_commits(scenario: WorkerScenario) -> list[Event]:
@@ -242,7 +254,7 @@ def _if_any_is_read(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - a fu
 
 def _verified(_: object) -> Callable[..., Any]:
     async def verify(self: OutputCommits) -> bool:
-        self._is_verified = True
+        self._failures, self._is_verified = await self._committer.failures(), True
         return True
 
     return verify
@@ -293,6 +305,15 @@ class _Furthest(dict[int, int]):
 
     def values(self) -> Any:  # noqa: ANN401 - of dict
         return [max(super().values())]
+
+
+def _completed_at_once(_: object) -> Callable[..., Any]:
+    def note_keys(self: ShardStore) -> None:
+        assert self._column is not None
+        self._column.complete()
+        self._unnoted = []
+
+    return note_keys
 
 
 def _to_the_furthest(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - of Leader
@@ -480,6 +501,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
             "events": zombies_of_positions,
             "poll_seconds": 0.2,
         },
+        start=6,
     ),
     _mutant(
         "a client waits longer than a session before it connects again",
@@ -499,7 +521,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
     _mutant(
         "nobody knows who was in the group, and has left a transaction open",
         SimulatedIndexAdmin,
-        "note_members",
+        "remember_members",
         nothing_awaited,
         _FIRST_COMMITS,
     ),
@@ -608,7 +630,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
                 Event(9.5, Fault.KILL, 0.0, 0.9, StoreFate.KEPT, "add offsets"),
             ],
         },
-        start=90,
+        start=105,
     ),
     WorkerMutant(
         "a new shard reads the log from its beginning, beside control records that it lacks",
@@ -630,6 +652,13 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         _without_removals,
         {**_KILLS, "replaces": True},
     ),
+    _mutant(
+        "a store is not looked up in for what it had when it was opened",
+        ShardStore,
+        "note_keys",
+        _completed_at_once,
+        {**_KILLS, "replaces": True},
+    ),
     WorkerMutant(
         "a store that says it has read more of its changelog than it has is not rebuilt",
         (
@@ -645,6 +674,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "continues",
         always(True),
         _POWER,
+        start=33,
     ),
     _mutant(
         "a store is only ahead of progress that it reads",
@@ -714,7 +744,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "token_bytes",
         always(bytes(WRITER_BYTES)),
         {**_AT_LEAST_ONCE, "compacts": True},
-        start=8,
+        start=18,
     ),
     _mutant(
         "at least once, a worker goes on whose records are not where it expected them",
@@ -722,7 +752,24 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         "_is_in_place",
         always(True),
         _AT_LEAST_ONCE,
-        start=11,
+        start=27,
+    ),
+    WorkerMutant(
+        "at least once, an idle shard does not notice late progress before it is compacted",
+        (Replacement(world, "_UNCHANGED_SECONDS", value(math.inf)),),
+        group_of(
+            2,
+            Theme.ZOMBIES,
+            events=zombies_in_sends,
+            delivery=Delivery.AT_LEAST_ONCE,
+            compacts=True,
+            partitions=many_records(1, 4),
+            born=1,
+            produced_seconds=6.0,
+            verifier=None,
+            window=None,
+        ),
+        start=69,
     ),
     WorkerMutant(
         "the log is trimmed to the furthest position, at once",
@@ -800,7 +847,7 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
     _mutant(
         "a leader does not look who is in the group",
         Leader,
-        "see_members",
+        "update_members",
         nothing_awaited,
         _UPGRADE,
     ),

@@ -15,7 +15,7 @@ from tests.worker_simulation.scenario import draw_worker_scenario
 from tests.worker_simulation.world import WorkerRuns, simulate
 
 SEEDS = 40
-COUNTED_SEED = 26
+COUNTED_SEED = 33
 PROCESSES = 2
 PARTS = 6
 """The number of parts of the mutants, so that several test processes can share them."""

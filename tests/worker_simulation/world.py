@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import math
 import random
 from bisect import bisect_left
 from collections import Counter
@@ -21,12 +22,13 @@ from simhash_core.log.versions import UnreadableVersionError
 from streams.errors import BrokerRefusedError, UnansweredError
 from streams.kafka.errors import MemberFencedError
 from streams.kafka.log_reader import LogCutError
+from streams.worker import commit
 from streams.worker.commit import RecordsLostError
 from streams.worker.consume import TopicRecreatedError
 from tests.rigs.memory_rows import MemoryDisk
 from tests.simulation.documents import SimulatedDocument
 from tests.simulation.judge import Judge, ViolationError
-from tests.simulation.replacements import low_limits
+from tests.simulation.replacements import constant, low_limits, replaced
 from tests.worker_simulation.cluster import Cluster, ClusterState
 from tests.worker_simulation.documents import (
     RawDocument,
@@ -49,6 +51,7 @@ from tests.worker_simulation.scenario import Event, Fault, Releases, StoreFate, 
 from tests.worker_simulation.worker import Place, Worker, settings_of
 
 _LOOK_SECONDS: Final = 0.5
+_UNCHANGED_SECONDS: Final = 30.0
 _QUIET_SECONDS: Final = 12.0
 """After everything is output, nothing more may follow for this time."""
 _NOTICED_SECONDS: Final = 15.0
@@ -145,6 +148,7 @@ class World:
         self._under_way = 0
         self._sending: list[asyncio.Task[None]] = []
         self._times_lost = 0
+        self._calm_at = math.inf
         self._ends_until = self._sent_again_at = 0.0
 
     def tell(self, line: str) -> None:
@@ -209,7 +213,9 @@ class World:
 
             reports.appended = lose
 
-    _is_calm = False
+    @property
+    def _is_calm(self) -> bool:
+        return self._calm_at < math.inf
 
     def _raw_chains(
         self, name: str, partitions: list[list[SimulatedDocument | None]]
@@ -341,7 +347,7 @@ class World:
             await asyncio.sleep(_LOOK_SECONDS)  # each of them may begin another one
         for each in self._sending:
             each.result()
-        self._is_calm = True
+        self._calm_at = self.loop.time()
         self.cluster.network.faults = NetworkFaults()
         if self.scenario.releases is Releases.BOTH:
             self._upgrade()
@@ -415,7 +421,8 @@ class World:
 
     def _failed(self, worker: Worker, error: BaseException) -> None:
         self.tell(f"{worker.name} fails: {error!r}")
-        if isinstance(error, UnansweredError) and not worker.is_open and not self._is_calm:
+        began_before_calm = self.loop.time() < self._calm_at + self.scenario.send_timeout_seconds
+        if isinstance(error, UnansweredError) and not worker.is_open and began_before_calm:
             # The worker was no member yet; its supervisor starts it again.
             self.workers.remove(worker)
             worker.kill()
@@ -703,7 +710,8 @@ def simulate(
     if scenario.counted if counted is None else counted:
         loop.step_seconds = STEP_SECONDS
     limits = low_limits(scenario.memtable, scenario.forgotten, scenario.compared)
-    with limits, simulated(loop):
+    often = replaced([constant(commit, "_UNCHANGED_SECONDS", _UNCHANGED_SECONDS)])
+    with limits, often, simulated(loop):
         world = World(scenario, loop, story)
         with _logged(None if story is None else world.tell):
             try:

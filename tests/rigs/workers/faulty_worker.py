@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from simhash_core.log import versions
 from streams.cli.main import main
@@ -64,8 +65,9 @@ def older() -> None:
     versions.NEWEST = versions.OLDEST  # type: ignore[misc]
 
 
-def slow_commit(seconds: float) -> None:
-    """The first transaction with documents waits for ``seconds`` before its commit."""
+def slow_commit(text: str) -> None:
+    """The first transaction with documents waits for ``text`` seconds before its commit."""
+    seconds = float(text)
     until_done = TransactionalProducer._until_done
     commits: list[str] = []
 
@@ -84,8 +86,9 @@ def slow_commit(seconds: float) -> None:
     TransactionalProducer._until_done = slowly  # type: ignore[method-assign]
 
 
-def slow_recovery(seconds: float) -> None:
-    """The worker sleeps for ``seconds`` before it reads its first changelog."""
+def slow_recovery(text: str) -> None:
+    """The worker sleeps for ``text`` seconds before it reads its first changelog."""
+    seconds = float(text)
     read = Changelog.read
     slept: set[int] = set()
 
@@ -132,16 +135,29 @@ def trimming() -> None:
         vars(decide)[name] = 1.0
 
 
+def wall_clock(file: str) -> None:
+    """The wall clock is off by the number of seconds in a file, which may change at any time."""
+    true_time, offset = time.time, Path(file)
+
+    def wrong_time() -> float:
+        return true_time() + float(offset.read_text("ascii"))
+
+    time.time = wrong_time
+
+
 FAULTS: dict[str, Callable[..., None]] = {
     each.__name__: each
-    for each in (closed, lingering, older, slow_commit, slow_recovery, stalling, trimming)
+    for each in (
+        *(closed, lingering, older, slow_commit, slow_recovery, stalling, trimming),
+        wall_clock,
+    )
 }
 
 
 def have(fault: str) -> None:
-    """Give this process a fault, ``NAME`` or ``NAME=SECONDS``."""
-    name, _, seconds = fault.partition("=")
-    FAULTS[name](*([float(seconds)] if seconds else []))
+    """Give this process a fault, ``NAME`` or ``NAME=ARGUMENT``."""
+    name, _, argument = fault.partition("=")
+    FAULTS[name](*([argument] if argument else []))
 
 
 if __name__ == "__main__":

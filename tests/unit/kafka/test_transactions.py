@@ -119,6 +119,23 @@ async def test_a_broker_that_stands_still_leaves_it_unknown(kafka_broker: Broker
     assert [value for value in scene.outputs() if value != b"b"] == [b"a", b"c"]
 
 
+async def test_a_client_that_hangs_counts_as_a_failure(
+    kafka_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits = await Scene(kafka_broker).transactions()
+    before = await commits.failures()
+
+    async def hangs(*_: object) -> None:
+        raise TimeoutError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(commits._thread, "run", hangs)
+        with pytest.raises(UnansweredError, match="hangs"):
+            await commits.open()
+    assert await commits.failures() == before + 1
+    await commits.close()
+
+
 async def test_a_missing_topic_is_no_success(kafka_broker: Broker) -> None:
     scene = Scene(kafka_broker)
     async with scene.member() as group:

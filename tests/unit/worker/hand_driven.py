@@ -34,6 +34,7 @@ from simhash_core.errors import FirstseenError
 from simhash_core.log.records import Bundle, LogRecord, Packet
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.verdicts import Rejection
+from streams.kafka.errors import UnverifiedError
 from streams.kafka.log_reader import LogRecords
 from streams.kafka.producers import UNCHECKED, CommitChecks, ProducerRecord
 from streams.kafka.raw_consumer import Fetched, GroupEvents, RawRecords
@@ -319,6 +320,8 @@ class Committer:
         changed = {each.partition for each in records if each.topic == TOPICS.changelog}
         assert changed == offsets.keys(), "a commit must have the offsets of each shard in it"
         assert offsets, "a commit must have offsets"
+        if checks.failures is not None and self.failed > checks.failures:
+            raise UnverifiedError("a connection has failed")
         self.calls.append((sorted(offsets), group_metadata))
         step = self.script.popleft() if self.script else Commit()
         self._broker.unstable |= offsets.keys()
@@ -365,7 +368,7 @@ class Index:
         return {partition: each[-1].lineage for partition, each in logged.items() if each}
 
     async def grow_changelog(self) -> None: ...
-    async def note_members(self) -> None: ...
+    async def remember_members(self) -> None: ...
     async def members(self) -> dict[str, str]:
         return {RULES.writer: ""}
 

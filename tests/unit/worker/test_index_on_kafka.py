@@ -227,7 +227,7 @@ def index(**changes: Any) -> IndexOnKafka:  # noqa: ANN401 - settings of several
 async def test_a_member_that_left_without_a_commit_is_aborted_once(group: Group) -> None:
     of = index()
     group.members = {THIS, "other"}
-    await of.note_members()
+    await of.remember_members()
     await of.abort_left_open([0])
     assert group.aborted == []
 
@@ -254,7 +254,7 @@ async def test_only_former_members_and_last_writers_that_have_left_are_aborted(
     group.last_writers = {0: THIS, 1: "there", 2: "left", 4: ""}
     group.members = {THIS, "there", "former"}
     of = index()
-    await of.note_members()
+    await of.remember_members()
     group.members = {THIS, "there"}
     await of.abort_left_open(range(5))
     assert group.aborted == ["former", "left"]
@@ -272,14 +272,14 @@ async def test_a_group_without_this_worker_is_not_believed(group: Group, members
 
 async def test_a_broker_that_does_not_answer_fails_an_opening_only(group: Group) -> None:
     group.error = KafkaException(KafkaError(KafkaError._TRANSPORT))
-    await index().note_members()
+    await index().remember_members()
     with pytest.raises(BrokerUnavailableError, match="unknown whether other workers"):
         await index().abort_left_open([0])
 
 
 async def test_without_transactions_the_group_is_not_listed(group: Group) -> None:
     of = index(delivery=Delivery.AT_LEAST_ONCE)
-    await of.note_members()
+    await of.remember_members()
     await of.abort_left_open([0])
     assert group.listed == 0
 
@@ -291,7 +291,7 @@ async def test_only_the_members_seen_last_are_remembered(
     of = index()
     for number in range(5):
         group.members = {THIS, f"w{number}"}
-        await of.note_members()
+        await of.remember_members()
     group.members = {THIS}
     await of.abort_left_open([])
     assert group.aborted == ["w3", "w4"]

@@ -100,6 +100,7 @@ async def test_a_tick_does_not_wait_for_a_silent_broker(
 
     monkeypatch.setattr(worker.index, "partitions", partitions)
     monkeypatch.setattr(pipeline, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(pipeline, "_LOOKS_A_SECOND", 1e9)
     await worker.open(0)
     async with asyncio.timeout(10):
         for _ in range(3):
@@ -245,11 +246,10 @@ async def test_what_follows_from_records_that_brokers_have_lost_is_not_committed
     worker.failures.clear()
 
 
-@pytest.mark.parametrize("is_aborted", [True, False])
+@pytest.mark.parametrize("failure", ["an abort", "a connection", "a connection while idle"])
 async def test_commits_that_brokers_have_lost_are_missed_after_a_failure(
-    worker: HandDriven, is_aborted: bool, monkeypatch: pytest.MonkeyPatch
+    worker: HandDriven, failure: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The failure is an aborted transaction of another shard, or a connection while all is idle."""
     await worker.open(0, 1, 2)
     for number in (1, 2):
         worker.send(1, text(number))
@@ -257,19 +257,49 @@ async def test_commits_that_brokers_have_lost_are_missed_after_a_failure(
     await worker.pipeline.tick()
     assert not worker.failures
     del worker.broker.changelog[1][-2:]
-    if is_aborted:
+    if failure == "an abort":
         worker.committer.script.append(Commit(ABORTED))
         worker.send(2, text(3))
+    elif failure == "a connection":
+        worker.committer.failed = 1
+        worker.send(1, text(3))
     else:
         worker.committer.failed = 1
         monkeypatch.setattr(commit, "_LOOK_SECONDS", 0.0)
         await worker.pipeline.tick()
     await until(lambda: worker.failures)
-    (failure,) = worker.failures
-    assert isinstance(failure, RecordsLostError)
-    assert "lacks commit 3" in str(failure)
+    (error,) = worker.failures
+    assert isinstance(error, RecordsLostError)
+    assert "lacks commit 3" in str(error)
     assert len(worker.outputs) == 2
     worker.failures.clear()
+
+
+async def test_commits_go_on_after_a_connection_failed_and_nothing_is_lost(
+    worker: HandDriven,
+) -> None:
+    await worker.open(0, 1, 2)
+    for number in (1, 2, 3):
+        worker.committer.failed += 1
+        worker.send(1, text(number))
+        await until(lambda: len(worker.outputs) == sum(worker.sent.values()))
+
+
+async def test_nobody_looks_for_the_commits_of_a_shard_that_has_moved(
+    worker: HandDriven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit, "_MARKERS_SECONDS", 60.0)
+    await worker.open(0, 1, 2)
+    worker.send(1, text(1))
+    await until(lambda: len(worker.outputs) == 1)
+    await worker.pipeline.tick()
+    del worker.broker.changelog[1][-2:]
+    worker.committer.failed = 1
+    worker.send(2, text(2))
+    await turns()
+    assert len(worker.outputs) == 1, "it looks for the commit of shard 1"
+    await worker.revoke(1)
+    await until(lambda: len(worker.outputs) == 2)
 
 
 async def test_other_stages_go_on_while_a_commit_takes_long(worker: HandDriven) -> None:
