@@ -98,9 +98,9 @@ def train(
         )
     data = encode_idf(trained.header, trained.table)
     write_model(output, data)
-    if corpus.size.unreadable:
+    if corpus.unreadable:
         click.echo(
-            f"firstseen: {corpus.size.unreadable:,} lines could not be read as documents", err=True
+            f"firstseen: {corpus.unreadable:,} lines could not be read as documents", err=True
         )
     text = f"{output}: {header_text(data)}"
     options.write_answer("idf", model_object(data), text)

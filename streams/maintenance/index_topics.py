@@ -217,8 +217,14 @@ def _head(log: Changelog) -> ShardHead:
 _DAMAGES_NAMED = 20
 
 
-class LogCutError(FirstseenError):
-    """The log lacks records that the shards need; the message says how to continue."""
+class LogGapError(FirstseenError):
+    """The log lacks records that the shards need; ``what`` does not include how to continue."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(
+            f"{what}. 'firstseen index new-log' starts a new log from the state of the shards"
+        )
 
 
 class LogState(NamedTuple):
@@ -250,7 +256,7 @@ class LogState(NamedTuple):
 def read_log(settings: Settings, identity: str, shards: list[ShardHead]) -> LogState:
     """Read the log from where the shards need it; read nothing if none has progress. Blocking.
 
-    Raises ``LogCutError`` if that part is missing, and what ``Changelog.read`` raises.
+    Raises ``LogGapError`` if that part is missing, and what ``Changelog.read`` raises.
     """
     log = log_of(settings)
     start, end = log.ends()
@@ -260,11 +266,10 @@ def read_log(settings: Settings, identity: str, shards: list[ShardHead]) -> LogS
         return LogState(start, end, Replica(end, NO_CONTROL), [])
     needed = min(each.needed for each in known)
     if needed < start or first.position > end:
-        raise LogCutError(
+        raise LogGapError(
             f"the shards need the log {settings.topics.log} from offset {needed} to "
             f"{first.position} or more, but it has {start} to {end - 1}: it was truncated, or "
-            "deleted and created again. 'firstseen index new-log' starts a new log from the "
-            "state of the shards"
+            "deleted and created again"
         )
     replica = Replica(first.position, first.control)
     codec = LogCodec(identity)

@@ -18,7 +18,7 @@ from streams.kafka.clients import AdminClient
 from streams.maintenance import Report
 from streams.maintenance.index_topics import (
     ExclusiveMember,
-    LogCutError,
+    LogGapError,
     ShardHead,
     index_topics,
     log_of,
@@ -126,7 +126,7 @@ def begin_new_log(
 def _will_do(settings: Settings, identity: str, shards: list[ShardHead]) -> bool:
     try:
         state = read_log(settings, identity, shards)
-    except LogCutError:
+    except LogGapError:
         return False
     return not state.damaged and max(map(_latest_offset, shards)) < state.end
 

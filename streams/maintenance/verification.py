@@ -17,7 +17,7 @@ from streams.kafka.clients import AdminClient
 from streams.maintenance import Report
 from streams.maintenance.index_topics import (
     IndexTopics,
-    LogCutError,
+    LogGapError,
     LogState,
     changelog_of,
     committed_by,
@@ -107,7 +107,7 @@ def compare_shard(
     try:
         stored = _stored(view, report)
     except FirstseenError as error:
-        findings.append(Finding("disk", view.owner.partition, _short(error), _RESTORE))
+        findings.append(Finding("disk", view.owner.partition, _what(error), _RESTORE))
         stored = None
     logged = read_changelog(settings, view, report)
     findings += logged.findings
@@ -164,7 +164,7 @@ def read_changelog(settings: Settings, view: ShardView, report: Report) -> Chang
                     if not is_behind:
                         before.append(block.sequences)
     except FirstseenError as error:
-        finding = Finding("changelog", partition, _short(error), _LOST)
+        finding = Finding("changelog", partition, _what(error), _LOST)
         return ChangelogContent(_joined([]), _NONE, behind, [finding])
     known = np.unique(np.concatenate([*before, _NONE]))
     return ChangelogContent(_live(_joined(entries), deleted, progress), known, behind, [])
@@ -238,8 +238,9 @@ def _joined(parts: Sequence[Entries]) -> Entries:
     return Entries(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _short(error: FirstseenError) -> str:
-    return str(error).split(". Stop the process that uses it")[0].rstrip(".")
+def _what(error: FirstseenError) -> str:
+    """Return what is wrong, without the fix: a finding has its own."""
+    return f"{error.path}: {error.what}" if isinstance(error, StoreError) else str(error)
 
 
 _REBUILD: Final = (
@@ -290,8 +291,7 @@ def verify_index(
                 documents = len(view.store)
             shards.append(VerifiedShard(shard.partition, documents, logged.records_behind))
         except StoreCorruptError as error:
-            what = f"{error.path}: {error.what}"
-            findings.append(Finding("disk", shard.partition, what, _RESTORE))
+            findings.append(Finding("disk", shard.partition, _what(error), _RESTORE))
         except StoreError as error:
             findings.append(Finding("disk", shard.partition, str(error), ""))
     findings += _in_two_shards(sequences)
@@ -303,8 +303,8 @@ def verify_index(
     state: LogState | None = None
     try:
         state = read_log(settings, identity, topics.shards)
-    except LogCutError as error:
-        findings.append(Finding("log", None, str(error).split(". '")[0], _NEW_LOG))
+    except LogGapError as error:
+        findings.append(Finding("log", None, error.what, _NEW_LOG))
     except FirstseenError as error:
         findings.append(Finding("log", None, str(error), _NEW_LOG))
     else:

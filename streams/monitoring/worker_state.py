@@ -126,7 +126,7 @@ class WorkerView(Protocol):
         """Return what documents wait for, as of the event loop's last turn."""
         ...
 
-    async def ask(self, content: Content, limit: int, scope: str = "") -> Answer:
+    async def look_up(self, content: Content, limit: int, scope: str = "") -> Answer:
         """Return the whole index's answer on a document; call it on the worker's event loop.
 
         ``limit`` bounds the neighbours. Raises ``CheckUnavailableError`` where the worker is not

@@ -134,6 +134,8 @@ class LoopBeat:
 _INTERVAL_SECONDS: Final = 2.0
 _COPIES_SECONDS: Final = 10.0
 _TRANSACTIONS_SECONDS: Final = 10.0
+_TRANSACTIONS_A_SECOND: Final = 20
+"""How many partitions are searched per second, beyond the first; the alert comes after minutes."""
 _OFFSETS_A_SECOND: Final = 50
 """How many partitions' offsets are requested per second, beyond the first request: 0.5 % of a core.
 A worker with 1,000 partitions reports their lag every 20 s."""
@@ -261,10 +263,10 @@ class WorkerWatch:
             return
         partitions = watch.partitions(self._view.shards().keys())
         try:
-            watermarks = self._broker.of(partitions) if partitions else {}
+            watermarks = self._broker.of(partitions, starts=False) if partitions else {}
         except BrokerUnavailableError:
             return  # the check of the lag reports it
-        wait = max(_TRANSACTIONS_SECONDS, len(partitions) / _OFFSETS_A_SECOND)
+        wait = max(_TRANSACTIONS_SECONDS, len(partitions) / _TRANSACTIONS_A_SECOND)
         self._transactions_at = now + wait
         self._metrics.open_transaction(watch.update(open_transactions(watermarks), now))
 

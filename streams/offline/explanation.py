@@ -179,6 +179,10 @@ WIDTHS: Final = (64, 128)
 
 _TERM_FREQUENCY: Final = "tf"
 _DIGITS: Final = 6
+_OF_CLASSIC: Final = (
+    *("blocks", "block_bits", "distance", "cuts", "bands"),
+    *("fingerprint", "verify", "verify_at", "mean_at"),
+)
 
 
 class FingerprintComparison(msgspec.Struct, frozen=True):
@@ -221,18 +225,7 @@ def _of_width(profile: Profile, bits: int) -> Profile:
     """Return a profile of ``bits`` bits that fingerprints texts of any length."""
     classic = profile_named("classic")
     return msgspec.structs.replace(
-        profile,
-        bits=bits,
-        blocks=classic.blocks,
-        block_bits=classic.block_bits,
-        distance=classic.distance,
-        cuts=classic.cuts,
-        bands=classic.bands,
-        fingerprint=classic.fingerprint,
-        verify=classic.verify,
-        verify_at=classic.verify_at,
-        mean_at=classic.mean_at,
-        min_features=1,
+        profile, bits=bits, min_features=1, **{name: getattr(classic, name) for name in _OF_CLASSIC}
     )
 
 

@@ -28,16 +28,11 @@ TEXT_SUFFIXES: Final = (".txt", ".txt.gz")
 _BATCH_CHARACTERS: Final = 1 << 17
 
 
-class CorpusSize(msgspec.Struct):
-    documents: int = 0
-    unreadable: int = 0
-
-
 class IdfCorpus:
     """The documents of ``files`` (folders and ``-`` too), which can be iterated once."""
 
     def __init__(self, files: Sequence[str], settings: Settings) -> None:
-        self.size = CorpusSize()
+        self.unreadable = 0
         by_kind: dict[bool, list[str]] = {}
         for file in files:
             by_kind.setdefault(file.endswith(TEXT_SUFFIXES), []).append(file)
@@ -76,10 +71,9 @@ class IdfCorpus:
                     source = SourcePosition("idf", 0, number)
                     item = reader.read(source, RawRecord(None, record.value, 0))
                 if isinstance(item, Document):
-                    self.size.documents += 1
                     yield item.text
                 else:
-                    self.size.unreadable += 1
+                    self.unreadable += 1
 
 
 def train_idf(

@@ -238,7 +238,7 @@ class StatusReport:
 
     def status(self) -> Status:
         parts, samples = self._parts, self._history.samples()
-        last = samples[-1]
+        last, of_partitions = samples[-1], self._history.of_partitions()
         documents = _by_label(last, "firstseen_documents_total")
         return Status(
             worker=ThisWorker(parts.name, socket.gethostname(), format_rfc3339(self._started_ms)),
@@ -260,7 +260,7 @@ class StatusReport:
             lag=[
                 Lag(topic, int(partition), int(messages))
                 for (topic, partition), messages in sorted(
-                    last.by_label("firstseen_consumer_lag_messages").items()
+                    of_partitions.by_label("firstseen_consumer_lag_messages").items()
                 )
             ],
             ordering=_ordering(last, parts.view),
@@ -272,7 +272,7 @@ class StatusReport:
             candidates=_candidates(samples, parts.fullest.fullest()),
             distances=_distances(parts.metrics, parts.profile),
             process=_process(samples),
-            troubles=_troubles(last),
+            troubles=_troubles(last, of_partitions),
             group=self._group(documents),
             recent=parts.recent.held(),
         )
@@ -421,13 +421,13 @@ def _process(samples: Sequence[Sample]) -> Process:
     )
 
 
-def _troubles(last: Sample) -> Troubles:
+def _troubles(last: Sample, of_partitions: Sample) -> Troubles:
     errors = last.by_label("firstseen_errors_total")
     dead_letters = _by_label(last, "firstseen_dead_letters_total")
     return Troubles(
         errors={"/".join(labels): int(count) for labels, count in errors.items() if count},
         dead_letters={reason: count for reason, count in dead_letters.items() if count},
-        skipped=int(last.total("firstseen_skipped_messages_total")),
+        skipped=int(of_partitions.total("firstseen_skipped_messages_total")),
         rebalances=int(last.total("firstseen_rebalances_total")),
         transactions=_by_label(last, "firstseen_transactions_total"),
     )

@@ -272,7 +272,7 @@ class TextCheck:
     async def _ask(self, content: Content, request: CheckRequest) -> Answer:
         if not self._loop.is_running():
             raise CheckUnavailableError("the worker is starting or stopping: try again")
-        question = self._view.ask(content, request.nearest, request.scope)
+        question = self._view.look_up(content, request.nearest, request.scope)
         future = asyncio.run_coroutine_threadsafe(question, self._loop)
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):

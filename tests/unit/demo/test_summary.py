@@ -93,7 +93,7 @@ def test_texts_made_to_be_slow_are_not(original: str, copy: str) -> None:
     """Without limits one of them takes minutes; the time-out here allows for a busy machine."""
     started = time.process_time()
     assert len(describe_change(original, copy)) <= 160
-    assert time.process_time() - started < 0.5
+    assert time.process_time() - started < 5
 
 
 # ---- The live view.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
@@ -46,6 +47,7 @@ class RecordingOwner:
         self.owned: frozenset[int] = frozenset()
         self.failure: FirstseenError | None = None
         self.on_revoke: Callable[[frozenset[int]], Awaitable[None]] | None = None
+        self._closings: list[asyncio.Task[None]] = []
 
     def open(
         self,
@@ -59,7 +61,15 @@ class RecordingOwner:
             {**raw_consumer_config(settings, "worker"), **(config or {})}, topic, **limits
         )
         consumer.open(self)
+        self._closings.append(asyncio.create_task(self._close_with_the_test(consumer)))
         return consumer
+
+    async def _close_with_the_test(self, consumer: RawConsumer) -> None:
+        """Close what a failed test leaves open: its warnings would be in the output of others."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await consumer.close()
 
     @property
     def count(self) -> int:

@@ -96,14 +96,15 @@ class Owner:
 
 
 def test_a_client_in_a_cycle_ends_beside_the_collector(provider: SilentIdentityProvider) -> None:
+    of_other_tests = await_ends(0.0)
     owner = Owner(provider)
     assert provider.asked.wait(SECONDS)
     del owner
     gc.collect()
     gc.collect()
-    assert len(await_ends(0.1)) == 1
+    assert len(set(await_ends(0.1)) - set(of_other_tests)) == 1
     provider.ends.set()
-    assert await_ends(SECONDS) == []
+    assert set(await_ends(SECONDS)) <= set(of_other_tests)
 
 
 def test_a_late_end_is_logged(

@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import KafkaError
 
 from simhash_core.errors import FirstseenError
+from streams.errors import BrokerRefusedError
 from streams.kafka import log_reader
 from streams.kafka.client_config import log_reader_config
 from streams.kafka.clients import AdminClient, Producer
@@ -97,3 +99,48 @@ async def test_a_deleted_log_is_a_failure(
     await reader.close()
     assert isinstance(log.failures[0], LogCutError if is_recreated else TopicDeletedError)
     assert len(log.failures) == 1
+
+
+async def test_an_offset_that_does_not_exist_is_reported_once(broker: Broker) -> None:
+    log = Log(broker, 10)
+    reader = log.reader()
+    reader.seek(1_000)
+    await until(lambda: log.failures)
+    reader._submit(lambda: reader._note(KafkaError(KafkaError.OFFSET_OUT_OF_RANGE)))
+    reader.seek(0)
+    await until(lambda: len(log.offsets) == 10)
+    await reader.close()
+    (failure,) = log.failures
+    assert isinstance(failure, LogCutError)
+    assert (failure.wanted, failure.start, failure.end) == (1_000, 0, 10)
+
+
+async def test_after_an_error_about_an_offset_that_exists_it_reads_on(broker: Broker) -> None:
+    log = Log(broker, 10)
+    reader = log.reader()
+    reader.seek(0)
+    await until(lambda: len(log.offsets) == 10)
+
+    def stop_as_librdkafka_does() -> None:
+        reader._consumer.unassign()
+        reader._note(KafkaError(KafkaError.OFFSET_OUT_OF_RANGE))
+
+    reader._submit(stop_as_librdkafka_does)
+    log.append(5)
+    await until(lambda: len(log.offsets) == 15)
+    await reader.close()
+    assert log.offsets == list(range(15))
+    assert not log.failures
+
+
+async def test_only_a_lasting_error_ends_it(embedded_broker: Broker) -> None:
+    log = Log(embedded_broker, 10)
+    reader = log.reader()
+    reader.seek(0)
+    reader._submit(lambda: reader._note(KafkaError(KafkaError._TRANSPORT)))
+    await until(lambda: len(log.offsets) == 10)
+    assert not log.failures
+    reader._submit(lambda: reader._note(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+    await until(lambda: log.failures)
+    await reader.close()
+    assert isinstance(log.failures[0], BrokerRefusedError)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -14,12 +15,14 @@ from confluent_kafka.cimpl import NewPartitions
 from streams.errors import UnansweredError
 from streams.kafka import raw_consumer
 from streams.kafka.clients import AdminClient, Producer
-from streams.kafka.errors import TopicDeletedError
+from streams.kafka.errors import AbortedError, StaleGenerationError, TopicDeletedError
 from streams.kafka.raw_consumer import RawConsumer
 from tests.rigs.async_tests import WAIT_SECONDS, until
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.unit.kafka.recording_owner import RecordingOwner, settings_for
+
+Result = TypeVar("Result")
 
 QUICK_REFRESH = {"topic.metadata.refresh.interval.ms": 300}
 
@@ -132,39 +135,48 @@ async def test_a_deleted_topic_is_a_failure(kafka_broker: Broker) -> None:
     assert isinstance(owner.failure, TopicDeletedError)
 
 
-async def _once_answered(consumer: RawConsumer) -> dict[int, int]:
+class ResumingOwner(RecordingOwner):
+    """It reads each partition from the first record that it has not had."""
+
+    def assigned(self, partitions: frozenset[int], metadata: bytes) -> None:
+        self.starts = {partition: len(self.offsets[partition]) for partition in partitions}
+        super().assigned(partitions, metadata)
+
+
+async def _once(call: Callable[[], Awaitable[Result]], *passing: type[Exception]) -> Result:
+    """Repeat the call while it raises one of the errors, which end by themselves."""
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         try:
-            return await consumer.committed([0])
-        except UnansweredError:
-            assert time.monotonic() < deadline, "no broker answers"
+            return await call()
+        except passing:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.1)
 
 
 @pytest.mark.slow
 async def test_partitions_that_are_lost_come_back(own_kafka_broker: Broker) -> None:
+    """A busy machine may end the short session more often than the test does."""
     server = own_kafka_broker.server
     assert isinstance(server, KafkaBroker)
     topic = raw_topic(own_kafka_broker, {0: 10})
-    owner = RecordingOwner()
+    owner = ResumingOwner()
     settings = settings_for(own_kafka_broker, topic)
     consumer = owner.open(settings, topic, config={"session.timeout.ms": 1000})
     await until(lambda: owner.count == 10)
-    owner.starts = {0: 10}
     server.send_signal(signal.SIGSTOP)
     await asyncio.sleep(3)
     server.send_signal(signal.SIGCONT)
-    await until(lambda: len(owner.events) == 3)
+    await until(lambda: len(owner.events) >= 3)
     await asyncio.to_thread(produce, own_kafka_broker, topic, {0: 5})
     await until(lambda: owner.count == 15)
-    # A restart may or may not remove the member from the group.
-    owner.starts = {0: 15}
-    await consumer.commit({0: 15})
+    await _once(lambda: consumer.commit({0: 15}), StaleGenerationError, AbortedError)
     await asyncio.to_thread(server.kill)
     with pytest.raises(UnansweredError):
         await consumer.committed([0])
     await asyncio.to_thread(server.start)
-    assert await _once_answered(consumer) == {0: 15}
+    assert await _once(lambda: consumer.committed([0]), UnansweredError) == {0: 15}
     await asyncio.to_thread(produce, own_kafka_broker, topic, {0: 5})
     await until(lambda: owner.count == 20)
     await consumer.close()

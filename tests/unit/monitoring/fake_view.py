@@ -44,7 +44,7 @@ class FakeView:
     def waits(self) -> Waits:
         return self.found
 
-    async def ask(self, content: Content, limit: int, scope: str = "") -> Answer:
+    async def look_up(self, content: Content, limit: int, scope: str = "") -> Answer:
         self.asked.append((content, limit, scope))
         if self.answer is None:
             raise CheckUnavailableError("no leader answered within 5 s: is a worker down?")

@@ -275,7 +275,7 @@ def test_no_broker_is_a_metric_and_one_line_until_it_answers(
     watching = Watching("127.0.0.1:1", tmp_path)
     answers = iter([True, False, False, True, True])
 
-    def of(*_: object) -> dict[object, object]:
+    def of(*_: object, **__: object) -> dict[object, object]:
         if next(answers):
             return {}
         raise BrokerUnavailableError("no answer")
