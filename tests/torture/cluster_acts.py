@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager, suppress
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
@@ -23,6 +24,7 @@ from streams.kafka.clients import AdminClient
 from streams.settings.settings import Settings
 from tests.rigs.brokers.kafka_broker import KafkaBroker, KafkaBrokerError
 from tests.rigs.brokers.kafka_cluster import BROKERS, KafkaCluster
+from tests.torture.disks import Sizes, active_segments, lose_tails, tear_last_writes
 from tests.torture.faults import Act, Fault, NobodyError
 from tests.torture.inspection import LogEnds
 from tests.torture.kafka_requests import RequestError, active_controller, reassign
@@ -32,6 +34,7 @@ DOWN_SECONDS = (0.0, 12.0)
 PAUSED_SECONDS = (1.0, 15.0)  # shorter and longer than the session of a broker, which is 6 s
 BOTH_DOWN_SECONDS = (2.0, 10.0)
 APART_SECONDS = (0.0, 3.0)
+WRITTEN_SECONDS = (2.0, 10.0)  # what a broker wrote in these, its disk may not have
 FREE_SECONDS = 20.0
 WHOLE_SECONDS = 120.0
 METADATA_SECONDS = 3.0
@@ -188,6 +191,8 @@ class ClusterActs:
             Fault.KILL_GROUP_COORDINATOR: partial(self._kill, Role.GROUP_COORDINATOR),
             Fault.KILL_TRANSACTION_COORDINATOR: partial(self._kill, Role.TRANSACTION_COORDINATOR),
             Fault.KILL_CONTROLLER: partial(self._kill, Role.CONTROLLER),
+            Fault.POWER_LOSS_BROKER: partial(self._lose_power, lose_tails),
+            Fault.TORN_WRITE_BROKER: partial(self._lose_power, tear_last_writes),
             Fault.STOP_BROKER: self._stop,
             Fault.PAUSE_BROKER: partial(self._pause, Role.ANY),
             Fault.PAUSE_LOG_LEADER: partial(self._pause, Role.LOG_LEADER),
@@ -211,6 +216,17 @@ class ClusterActs:
             if not await asyncio.to_thread(self._log.at_an_append, broker.kill):
                 raise NobodyError("nothing was appended")
             self._narrate(f"broker {broker.node_id}: kill -9 at an append to the log")
+            await self._sleep(DOWN_SECONDS)
+            await self._start(broker)
+
+    async def _lose_power(self, lose: Callable[[random.Random, Path, Sizes], int]) -> None:
+        """Kill a broker; it loses writes of the last seconds, which the other two have."""
+        async with self._brokers.victim("power lost", self._rng.choice(list(Role))) as broker:
+            synced = await asyncio.to_thread(active_segments, broker.data)
+            await self._sleep(WRITTEN_SECONDS)
+            await asyncio.to_thread(broker.kill)
+            lost = await asyncio.to_thread(lose, self._rng, broker.data, synced)
+            self._narrate(f"broker {broker.node_id}: {lost} bytes are lost")
             await self._sleep(DOWN_SECONDS)
             await self._start(broker)
 

@@ -44,18 +44,23 @@ class Line:
 
     def echoes(self, data: bytes, seconds: float = SECONDS) -> bool:
         """Return whether data comes back in time; other data may still come back later."""
-        self._socket.settimeout(seconds)
+        deadline = time.monotonic() + seconds
         left = len(data)
         with suppress(TimeoutError):
+            self._wait_until(deadline)
             self._socket.sendall(data)
             while left and (got := self._socket.recv(65536)):
                 left -= len(got)
+                self._wait_until(deadline)
         return not left
 
+    def _wait_until(self, deadline: float) -> None:
+        self._socket.settimeout(max(0.001, deadline - time.monotonic()))
 
-def connects(node: Node) -> bool:
+
+def connects(node: Node, seconds: float = SECONDS) -> bool:
     with suppress(OSError):
-        Line(node)
+        Line(node, seconds)
         return True
     return False
 
@@ -76,13 +81,13 @@ def datagrams_back(node: Node) -> int:
 def try_all(network: Network, node: Node) -> None:
     run = [network.run_node]
     line = Line(node, LATE_SECONDS)
-    assert line.echoes(LARGE)
+    assert line.echoes(LARGE, LATE_SECONDS)
 
     with network.obstructed(node, cut(run)):
         assert not line.echoes(SMALL)
         assert not connects(node)
     assert line.echoes(b"", LATE_SECONDS)
-    assert connects(node)
+    assert connects(node, LATE_SECONDS)
 
     arriving, leaving = cut([EVERYBODY])
     for one_way in (Rules(arriving=arriving), Rules(leaving=leaving)):
@@ -90,25 +95,25 @@ def try_all(network: Network, node: Node) -> None:
             assert not connects(node)
     with network.obstructed(node, Rules(leaving=leaving)):
         pass
-    assert connects(node)
+    assert connects(node, LATE_SECONDS)
 
     other = Line(node)
     with network.obstructed(node, loss_of_large(run)):
-        assert other.echoes(SMALL)
+        assert other.echoes(SMALL, LATE_SECONDS)
         assert not other.echoes(LARGE)
-        assert connects(node)
+        assert connects(node, LATE_SECONDS)
 
     frozen = Line(node)
     with network.obstructed(node, network.open_connections(node, run)):
         assert not frozen.echoes(SMALL)
-        assert Line(node).echoes(LARGE)
+        assert Line(node).echoes(LARGE, LATE_SECONDS)
 
     with network.slowed(node, 64):
         assert not Line(node).echoes(LARGE * 2)
 
     with network.obstructed(node, loss(run, 30)), network.obstructed(node, loss(run, 30)):
         assert 0 < datagrams_back(node) < DATAGRAMS, "some packets are lost, and not all"
-    assert Line(node).echoes(LARGE)
+    assert Line(node).echoes(LARGE, LATE_SECONDS)
 
 
 def main() -> int:

@@ -24,7 +24,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     made = Cluster(tmp_path, [])
     for number in range(3):
         worker = RunningWorker([], tmp_path / f"{number}.log")
-        made.machines.append(Machine(f"worker-{number}", worker, tmp_path))
+        made.machines.append(Machine(f"worker-{number}", worker, tmp_path, tmp_path / "clock"))
         made.machines[-1].start()
     return made
 

@@ -24,6 +24,8 @@ BACKUP_SECONDS = (5.0, 15.0)
 MOVE_SECONDS = 60.0
 TRIM_SECONDS = 150.0  # the leader waits a minute before it trims to a position
 SHARED_SECONDS = (8.0, 20.0)
+CLOCK_MINUTES = (-30.0, 30.0)
+CLOCK_SECONDS = (3.0, 20.0)
 MACHINES_MAX = 6
 FLIPPED_BYTES = 64
 DATA_SHARE = 0.5
@@ -62,6 +64,7 @@ class WorkerActs:
             Fault.CORRUPT_STATE: self._corrupt_state,
             Fault.OLD_STATE: self._old_state,
             Fault.SHARED_STATE: self._share_state,
+            Fault.CLOCK_WORKER: self._move_clock,
         }
 
     async def _kill(self, what: str, whom: Victim) -> None:
@@ -168,6 +171,18 @@ class WorkerActs:
                 await asyncio.to_thread(worker.terminate)
             words = worker.log_text().splitlines()[-1:]
             self._narrate(f"{owner.name}: the second worker has ended: {''.join(words)}")
+
+    async def _move_clock(self) -> None:
+        """Let a worker's wall clock jump, forward or back, and later jump to the right time."""
+        minutes = self._rng.uniform(*CLOCK_MINUTES)
+        async with self._victims.victim(f"its clock jumps by {minutes:+.1f} minutes") as machine:
+            machine.attended = True
+            machine.set_clock(60 * minutes)
+            try:
+                await self._sleep(CLOCK_SECONDS)
+            finally:
+                machine.set_clock(0.0)
+                machine.attended = False
 
     async def _moved_from(self, machine: Machine) -> bool:
         others = [m for m in self._cluster.machines if m is not machine]

@@ -90,12 +90,14 @@ class Machine:
     ``hand``: held by the one fault that may strike it. ``wanted``: the supervisor keeps the worker
     up if no fault holds it, or a fault that does not concern its process (``attended``).
     ``damaged``: its stores that were damaged. ``brokers_away``: when it could not reach them.
-    ``shared``: how often a second worker got its state directory.
+    ``shared``: how often a second worker got its state directory. ``clock``: the file with the
+    seconds by which its wall clock is off.
     """
 
     name: str
     worker: TorturedWorker
     state: Path
+    clock: Path
     node: Node | None = None
     hand: asyncio.Lock = field(default_factory=asyncio.Lock)
     wanted: bool = False
@@ -133,10 +135,15 @@ class Machine:
     def start(self) -> None:
         self.log_starts = self.worker.log.stat().st_size if self.worker.log.exists() else 0
         self.worker.slept_seconds = 0.0
-        self.worker.start()
+        self.worker.start(f"wall_clock={self.clock}")
         self._free_since = time.monotonic()
         self.starts += 1
         self.wanted = True
+
+    def set_clock(self, seconds: float) -> None:
+        new = self.clock.with_suffix(".new")
+        new.write_text(str(seconds), "ascii")
+        new.replace(self.clock)
 
     def kill(self) -> None:
         """Send SIGKILL; the worker stays down until ``start``."""
@@ -190,7 +197,9 @@ class Cluster:
         name = f"worker-{len(self.machines)}"
         state = self._directory / name
         node = None if self._network is None else self._network.add(name)
-        machine = Machine(name, self._worker(name, state, node), state, node)
+        clock = self._directory / f"{name}.clock"
+        machine = Machine(name, self._worker(name, state, node), state, clock, node)
+        machine.set_clock(0.0)
         self.machines.append(machine)
         machine.start()
         return machine
