@@ -1,9 +1,9 @@
 """Latency, idle CPU time and stalls of workers, as users run them.
 
 One worker is observed while it is idle, at a low rate, and at half of the rate at which it has just
-processed a backlog. Then three workers share three partitions with a large index. Documents are
-sent at a low rate while one worker after the other is killed, and started again when the other two
-have its partition.
+processed a backlog; the ceiling is observed at that rate, too. Then three workers share three
+partitions with a large index. Documents are sent at a low rate while one worker after the other is
+killed, and started again when the other two have its partition.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from benchmarks.command import say
 from benchmarks.contest.broker import ContestBroker
 from benchmarks.contest.contenders import SESSION_SECONDS, await_shared
 from benchmarks.contest.documents import shuffled
-from benchmarks.contest.shapes import wide
+from benchmarks.contest.shapes import ceiling, wide
 from benchmarks.contest.speed import WARM_UP, Live, warm
 from benchmarks.texts import CHARACTERS
 
-PARTITIONS: Final = (1, 4, 16)
+PARTITIONS: Final = (1, 16, 64)
 LOW_RATE: Final = 100.0
 """Documents per second."""
 
@@ -57,11 +57,15 @@ class Waits(msgspec.Struct, frozen=True):
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
-    """``idle_share`` is the share of a processor that a worker takes without any documents."""
+    """``idle_share`` is the share of a processor that a worker takes without any documents.
+
+    ``half`` and ``ceiling`` are at the same rate.
+    """
 
     idle_share: float
     low: Waits
     half: Waits
+    ceiling: Waits
 
 
 def observe(rounds: int, texts: Sequence[str], broker: ContestBroker) -> dict[int, list[Observed]]:
@@ -74,13 +78,17 @@ def observe(rounds: int, texts: Sequence[str], broker: ContestBroker) -> dict[in
         for partitions in PARTITIONS:
             name = f"latency-{partitions}-{number}"
             with warm(wide(partitions), name, broker, texts[:WARM_UP]) as live:
-                seen = _observed(live, texts[WARM_UP:])
+                idle_share, low, half = _observed(live, texts[WARM_UP:])
+            with warm(ceiling(partitions), f"{name}-ceiling", broker, texts[:WARM_UP]) as live:
+                beside = _steady(live, shuffled(texts[WARM_UP:], CHARACTERS), half.rate)
+            seen = Observed(idle_share=idle_share, low=low, half=half, ceiling=beside)
             observed[partitions].append(seen)
             say(f"round {number} of {rounds}, latency on {partitions}: {seen}")
     return observed
 
 
-def _observed(live: Live, backlog: Sequence[str]) -> Observed:
+def _observed(live: Live, backlog: Sequence[str]) -> tuple[float, Waits, Waits]:
+    """Return the share of a processor without documents, and the waits at two rates."""
     time.sleep(_SETTLE_SECONDS)
     used, started = live.cpu_seconds(), time.monotonic()
     time.sleep(_IDLE_SECONDS)
@@ -88,13 +96,14 @@ def _observed(live: Live, backlog: Sequence[str]) -> Observed:
     others = shuffled(backlog, CHARACTERS)
     low = _waits(live, others, LOW_RATE)
     run = live.work_off(backlog)
-    rate = run.documents / run.seconds / 2
-    live.feed.send_paced(
-        list(islice(others, round(rate * _RATE_WARM_SECONDS))), rate, at_once=False
-    )
+    return idle_share, low, _steady(live, others, run.documents / run.seconds / 2)
+
+
+def _steady(live: Live, texts: Iterator[str], rate: float) -> Waits:
+    warm_up = list(islice(texts, round(rate * _RATE_WARM_SECONDS)))
+    live.feed.send_paced(warm_up, rate, at_once=False)
     live.await_all()
-    half = _waits(live, others, rate)
-    return Observed(idle_share=idle_share, low=low, half=half)
+    return _waits(live, texts, rate)
 
 
 def _waits(live: Live, texts: Iterator[str], rate: float) -> Waits:

@@ -37,6 +37,7 @@ SHAPES: Final = (
     Shape("wide_4", FIRSTSEEN, 4),
     Shape("wide_16", FIRSTSEEN, 16),
     Shape("wide_64", FIRSTSEEN, 64),
+    Shape("wide_256", FIRSTSEEN, 256),
     Shape("wide_4_workers_2", FIRSTSEEN, 4, workers=2),
     Shape("wide_4_at_least_once", FIRSTSEEN, 4, delivery="at_least_once"),
     Shape("classic_1", FIRSTSEEN, profile="classic"),
@@ -62,3 +63,7 @@ seconds for transactions of many partitions."""
 def wide(partitions: int, workers: int = 1) -> Shape:
     """Return Firstseen as users run it, for all measurements except speed."""
     return Shape(f"wide_{partitions}", FIRSTSEEN, partitions, workers)
+
+
+def ceiling(partitions: int) -> Shape:
+    return Shape(f"ceiling_{partitions}", "ceiling", partitions)

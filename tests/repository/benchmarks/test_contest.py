@@ -24,6 +24,10 @@ ASKED_FOR = {
     "wide_1_beside_ceiling",
     "wide_16_beside_1",
     "wide_64_beside_1",
+    "wide_256_beside_1",
+    "p99_half_1_beside_ceiling",
+    "p99_half_16_beside_ceiling",
+    "p99_half_64_beside_ceiling",
     "workers_2_beside_1",
     "quix_beside_wide",
     "faust_beside_wide",
@@ -52,6 +56,7 @@ def observed(idle_share: float, p99: float) -> Observed:
         idle_share=idle_share,
         low=Waits(rate=100, p50=10, p99=p99),
         half=Waits(rate=1_500, p50=20, p99=2 * p99),
+        ceiling=Waits(rate=1_500, p50=8, p99=50),
     )
 
 
@@ -99,6 +104,8 @@ def test_json_has_null_for_what_did_not_run_and_the_longest_stall(
     assert found["ratios"]["wide_1_beside_ceiling"] == 1.3
     assert found["ratios"]["idle_worker_core_share"] == 0.03
     assert found["ratios"]["kill_stall_seconds"] == 4.0
+    assert found["ratios"]["p99_half_1_beside_ceiling"] == 3.4
+    assert found["ratios"]["p99_half_64_beside_ceiling"] is None
     assert found["ratios"]["faust_beside_wide"] is None
     assert found["goals"]["faust_beside_wide"] == {"at_least": 12}
     assert found["latency_ms"] == {
@@ -110,6 +117,7 @@ def test_json_has_null_for_what_did_not_run_and_the_longest_stall(
             "1": {"rate": 1_500, "p50": 20, "p99": 170},
             "16": {"rate": 1_500, "p50": 20, "p99": 400},
         },
+        "ceiling at half": {number: {"rate": 1_500, "p50": 8, "p99": 50} for number in ("1", "16")},
     }
     show(tables_of(figures.shown(whole | {"machine": {"load": 1.0}})))
     shown = capsys.readouterr().out
