@@ -25,7 +25,7 @@ from tests.rigs.workers.stream_harness import Stream
 from tests.rigs.workers.worker_metrics import await_that, value
 
 STILL_SECONDS = 9.0
-STOP_SECONDS = 30.0
+STOP_SECONDS = 60.0  # terminationGracePeriodSeconds
 OUT_OF_SERVICE_SECONDS = 2.5
 WAIT_SECONDS = 120.0
 TIMEOUT = "send_timeout_seconds=4"

@@ -87,7 +87,7 @@ def test_what_a_worker_left_open_in_its_first_commit_is_aborted_when_it_has_left
             await_that(lambda: open_in(kafka_broker, unique))
 
             index = IndexOnKafka(settings, "identity", "reading", f"{name}-a")
-            asyncio.run(index.note_members())
+            asyncio.run(index.remember_members())
             asyncio.run(index.abort_left_open([0, 1]))
             assert open_in(kafka_broker, unique)
 

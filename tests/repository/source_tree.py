@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("simhash_core", "streams", "firstseen")
 
 
-class Module(NamedTuple):
+@dataclass(frozen=True)
+class Module:
     path: str  # relative to the root
     text: str
-    tree: ast.Module
 
     @classmethod
     def of(cls, path: Path) -> Module:
-        text = path.read_text("utf-8")
-        return cls(path.relative_to(ROOT).as_posix(), text, ast.parse(text))
+        return cls(path.relative_to(ROOT).as_posix(), path.read_text("utf-8"))
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
 
 
 def modules_of(*places: str) -> list[Module]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import yaml
@@ -57,10 +57,10 @@ def selectors(expression: str) -> list[Selector]:
     ]
 
 
-def rules() -> Iterator[dict[str, Any]]:
-    for file in RULE_FILES:
-        for group in yaml.safe_load(file.read_text("utf-8"))["groups"]:
-            yield from group["rules"]
+@cache
+def rules() -> list[dict[str, Any]]:
+    files = [yaml.safe_load(file.read_text("utf-8")) for file in RULE_FILES]
+    return [rule for file in files for group in file["groups"] for rule in group["rules"]]
 
 
 def alerts() -> list[dict[str, Any]]:
@@ -71,6 +71,7 @@ def recorded() -> set[str]:
     return {rule["record"] for rule in rules() if "record" in rule}
 
 
+@cache
 def dashboard() -> dict[str, Any]:
     content: dict[str, Any] = json.loads(DASHBOARD_FILE.read_text("utf-8"))
     return content

@@ -45,6 +45,11 @@ def kafka_libs() -> Path:
     return Path(os.environ.get("FIRSTSEEN_KAFKA_LIBS") or _REPOSITORY / ".kafka" / "libs")
 
 
+def _loaded_classes() -> Path:
+    """Return the file in which the first format keeps the classes that it has loaded."""
+    return kafka_libs().parent / "classes.jsa"
+
+
 def why_kafka_cannot_run() -> str | None:
     """Return one line on what a real broker lacks here, and how to get it, or None."""
     if shutil.which("java") is None:
@@ -105,8 +110,8 @@ class KafkaBroker:
         self._properties = dict(properties or {})
         # The JVM unpacks native libraries there, and they stay if it is killed.
         self._temporary = directory / "tmp"
-        self._java = ["java", *jvm_options, f"-Djava.io.tmpdir={self._temporary}"]
-        self._java += ["-cp", f"{kafka_libs()}{os.sep}*"]
+        self._jvm_options = [*jvm_options, f"-Djava.io.tmpdir={self._temporary}"]
+        self._jvm_options += ["-cp", f"{kafka_libs()}{os.sep}*"]
         self._client_settings = dict(client_settings or {})
         self._format_options = tuple(format_options)
         self._process: subprocess.Popen[bytes] | None = None
@@ -129,6 +134,10 @@ class KafkaBroker:
     @property
     def log_path(self) -> Path:
         return self._directory / "broker.log"
+
+    @property
+    def data(self) -> Path:
+        return self._directory / "data"
 
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
@@ -161,7 +170,7 @@ class KafkaBroker:
             host=self.host,
             client_port=self.client_port,
             controllers=self._controllers,
-            data=self._directory / "data",
+            data=self.data,
             node_id=self.node_id,
             overrides=self._properties,
         )
@@ -169,9 +178,9 @@ class KafkaBroker:
         configuration.write_text(
             "".join(f"{name}={value}\n" for name, value in properties.items()), "utf-8"
         )
-        if not (self._directory / "data" / "meta.properties").exists():
+        if not (self.data / "meta.properties").exists():
             self._format(configuration)
-        command = [*self._launcher, *self._java, "kafka.Kafka", str(configuration)]
+        command = [*self._launcher, *self._java(), "kafka.Kafka", str(configuration)]
         with self.log_path.open("ab") as log:
             # In its own group: kill ends both processes together, and Ctrl-C reaches neither.
             self._process = subprocess.Popen(
@@ -208,8 +217,22 @@ class KafkaBroker:
         for directory in ("data", self._temporary.name):
             shutil.rmtree(self._directory / directory, ignore_errors=True)
 
+    def _java(self, new_archive: Path | None = None) -> list[str]:
+        """Return a command to which only the class and its arguments are added.
+
+        The JVM reads its classes from the archive of the first format, or makes it now. It starts
+        without one that is of another JVM.
+        """
+        archive = ["-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+        if _loaded_classes().exists():
+            archive += [f"-XX:SharedArchiveFile={_loaded_classes()}"]
+        elif new_archive is not None:
+            archive += [f"-XX:ArchiveClassesAtExit={new_archive}"]
+        return ["java", *archive, *self._jvm_options]
+
     def _format(self, configuration: Path) -> None:
-        command = [*self._java, "kafka.tools.StorageTool", "format"]
+        written = _loaded_classes().with_suffix(f".{os.getpid()}")
+        command = [*self._java(written), "kafka.tools.StorageTool", "format"]
         command += ["--standalone"] if self.is_alone_controller else []
         # One argument: an id may begin with a dash.
         command += [f"--cluster-id={_CLUSTER_ID}", "--config", str(configuration)]
@@ -224,9 +247,11 @@ class KafkaBroker:
             )
         if formatted.returncode != 0:
             raise self._error(f"formatting ended with code {formatted.returncode}")
+        if written.exists():
+            written.replace(_loaded_classes())
 
     def _cluster_id(self) -> str:
-        lines = (self._directory / "data" / "meta.properties").read_text("utf-8").splitlines()
+        lines = (self.data / "meta.properties").read_text("utf-8").splitlines()
         return dict(line.partition("=")[::2] for line in lines)["cluster.id"]
 
     def _wait_until_it_answers(self) -> None:

@@ -255,12 +255,17 @@ class Scene:
         offset: int = 0,
         *,
         large: bool = False,
+        failures: int | None = None,
     ) -> None:
         records = [ProducerRecord(OUTPUTS, None, value.encode(), 0)]
         if large:
             # Too large for the topic: the client has a larger limit, and this cannot be compressed.
             records.append(ProducerRecord(LIMITED, None, os.urandom(LARGE_BYTES), 0))
-        producer.commit(records, [TopicPartition(RAW, 0, offset)], self._metadata)
+        offsets = [TopicPartition(RAW, 0, offset)]
+        if isinstance(producer, KeptEpoch):
+            producer.commit(records, offsets, self._metadata)
+        else:
+            producer.commit(records, offsets, self._metadata, failures=failures)
 
     def outputs(self) -> list[str]:
         """Return what a committed reader gets."""
