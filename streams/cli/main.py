@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import faulthandler
 import gc
 import importlib
 import os
@@ -9,10 +11,10 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from types import FrameType
-from typing import Final
+from typing import Final, NoReturn
 
 import click
 
@@ -178,7 +180,31 @@ def cli(*, debug: bool) -> None:
     del debug  # main reads it, because it is needed when click fails too
 
 
+def run(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command as this process, and end the process with its exit code.
+
+    A Kafka client that receives a late response calls into Python from its own thread. After
+    Python's own shutdown that is a segmentation fault, so the process ends before it.
+    """
+    if sys.stderr is not None:
+        faulthandler.enable()
+    code: int = ExitCode.RUNTIME
+    try:
+        code = main(arguments)
+        # The order of Python's own shutdown, and what ``multiprocessing`` does in its children.
+        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
+        atexit._run_exitfuncs()  # noqa: SLF001
+        for stream in (sys.stdout, sys.stderr):
+            # It may be closed, or its reader gone.
+            with suppress(OSError, ValueError):
+                if stream is not None:
+                    stream.flush()
+    finally:
+        os._exit(code)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command in this process; return its exit code."""
     gc.set_threshold(_NEW_OBJECTS)
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     # Only before the command's name: after it, the option belongs to the command.
@@ -189,7 +215,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             result = cli.main(
                 arguments, prog_name="firstseen", standalone_mode=False, obj=tuple(arguments)
             )
-            sys.stdout.flush()
+            if sys.stdout is not None:  # as after ``>&-``
+                sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help())
         return ExitCode.OK
@@ -233,4 +260,4 @@ def _sigterm_ends_in_order() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Final
 
-from streams.cli.main import main
+from streams.cli.main import run
 
 _STANDARD_INPUT: Final = 0
 _STOP_SECONDS: Final = 5.0
@@ -30,4 +30,4 @@ def end_when_orphaned() -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=end_when_orphaned, daemon=True).start()
-    sys.exit(main(["worker", *sys.argv[1:]]))
+    run(["worker", *sys.argv[1:]])

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from simhash_core.log import versions
-from streams.cli.main import main
+from streams.cli.main import run
 from streams.kafka.clients import Producer
 from streams.kafka.raw_consumer import RawRecords
 from streams.kafka.transactions import TransactionalProducer
@@ -165,4 +165,4 @@ if __name__ == "__main__":
 
     have(sys.argv[1])
     threading.Thread(target=end_when_orphaned, daemon=True).start()
-    sys.exit(main(["worker", *sys.argv[2:]]))
+    run(["worker", *sys.argv[2:]])

@@ -1,7 +1,7 @@
 """Workers forked from a process that has imported all their code, which saves most of their start.
 
-Each runs ``streams.cli.worker_launcher`` to the end of its interpreter, as in its own process; only
-the imports are done before. Tests of the command line start the real command.
+Each runs ``streams.cli.worker_launcher`` to its end, as in its own process; only the imports are
+done before. Tests of the command line start the real command.
 """
 
 from __future__ import annotations

@@ -177,3 +177,18 @@ def test_a_signal_ends_the_wait_for_a_broker(sent: signal.Signals, code: ExitCod
 
     assert process.returncode == code
     assert "Traceback" not in message
+
+
+def test_a_native_thread_that_calls_late_does_not_crash_the_process() -> None:
+    """A callback of C after Python's shutdown stands for a late response of a broker."""
+    program = (
+        "import atexit, ctypes, sys; from streams.cli.main import run; "
+        "late = ctypes.CFUNCTYPE(None)(lambda: None); ctypes.CDLL(None).on_exit(late, None); "
+        "atexit.register(print, 'exit functions'); print('begun'); run(['version'])"
+    )
+    with started_as(sys.executable, "-c", program) as process:
+        printed, message = process.communicate(timeout=SECONDS_MAX)
+
+    assert (process.returncode, message) == (ExitCode.OK, "")
+    assert printed.startswith("begun")
+    assert printed.endswith("exit functions\n")
