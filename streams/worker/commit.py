@@ -234,8 +234,10 @@ class OutputCommits:
                     self._checks_of(commits, batch.records),
                 )
             await self._committed(commits, batch, counts, ends)
-        except UnverifiedError:
+        except UnverifiedError as error:
             self._is_verified = False
+            self._metrics.transaction(TransactionOutcome.ABORTED)
+            logger.info("%s: the last commits are looked up before the next one", error)
         except (AbortedError, FencedError) as error:
             self._is_verified = False
             await self._note_abort(error)
