@@ -205,6 +205,7 @@ class RawConsumer:
         return offsets
 
     async def _offsets(self, wanted: list[TopicPartition], seconds: float) -> dict[int, int] | None:
+        """Return offsets by partition; None without an answer in time."""
         try:
             committed = await self._run_in_thread(
                 lambda: committed_offsets(self._consumer, wanted, seconds)
@@ -213,6 +214,9 @@ class RawConsumer:
             error: KafkaError = failure.args[0]
             if is_passing(failure) or error.retriable():
                 return None
+            # An answer: librdkafka's in-process broker refuses partitions that do not exist.
+            if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return {}
             raise BrokerRefusedError(
                 f"the broker does not return the group's offsets: {error.str()}"
             ) from failure

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
 from streams.errors import UnansweredError
 from streams.kafka import raw_consumer
-from streams.kafka.clients import AdminClient, Producer
+from streams.kafka.clients import AdminClient, Consumer, Producer, committed_offsets
 from streams.kafka.errors import AbortedError, StaleGenerationError, TopicDeletedError
 from streams.kafka.raw_consumer import RawConsumer
 from tests.rigs.async_tests import WAIT_SECONDS, until
@@ -121,6 +121,27 @@ async def test_a_partition_that_ends_before_the_offset_comes_from_its_start(brok
     await until(lambda: owner.count == 10)
     await consumer.close()
     assert owner.offsets == {0: list(range(10))}
+
+
+async def test_committed_offsets_without_an_answer_are_requested_in_parts(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = raw_topic(broker, {0: 1, 1: 1})
+    owner = RecordingOwner()
+    consumer = owner.open(settings_for(broker, topic), topic)
+    await until(lambda: owner.count == 2)
+    wanted: list[int] = []
+
+    def committed(client: Consumer, partitions: Sequence[TopicPartition], seconds: float) -> object:
+        wanted.append(len(partitions))
+        if len(wanted) == 1:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return committed_offsets(client, partitions, seconds)
+
+    monkeypatch.setattr(raw_consumer, "committed_offsets", committed)
+    assert await consumer.committed([0, 1]) == {0: -1, 1: -1}
+    assert wanted == [2, 1, 1, 1]  # all, one that does not exist, and the halves
+    await consumer.close()
 
 
 async def test_a_deleted_topic_is_a_failure(kafka_broker: Broker) -> None:
