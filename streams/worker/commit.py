@@ -61,8 +61,9 @@ _ABORTED_WAIT_SECONDS: Final = 0.2
 _POSITION_SECONDS: Final = 10.0
 """How often shards without outputs commit their log position, so that the log can be trimmed."""
 _UNCHANGED_SECONDS: Final = 600.0
-"""How often a shard commits its progress again, at least once. A paused worker may have written an
-older one after it; this commit notices that, before compaction removes the newer one."""
+"""How often a shard commits its progress again, at least once, and soon after it has opened. A
+paused worker may have written an older one after it; this commit notices that, before compaction
+removes the newer one. It also tells other workers who owns an idle shard."""
 _LOOK_SECONDS: Final = 10.0
 """How often a worker asks its producer whether a connection has failed."""
 _MARKERS_SECONDS: Final = 15.0
@@ -256,14 +257,14 @@ class OutputCommits:
         """Return what each shard can commit now; the event loop gets turns in between."""
         now = time.monotonic()
         positions = now - self._positions_at >= _POSITION_SECONDS
-        unchanged = positions and now - self._unchanged_at >= _UNCHANGED_SECONDS
+        unchanged = positions and not self._is_fenced() and self._repeats_progress(now)
         if positions:
             self._positions_at = now
         if unchanged:
             self._unchanged_at = now
         commits: list[_ShardCommit] = []
         each_ready = self._participant.each_ready(
-            self._limit, positions=positions, unchanged=unchanged and not self._is_fenced()
+            self._limit, positions=positions, unchanged=unchanged
         )
         while True:
             with self._metrics.stage("output"):
@@ -280,6 +281,11 @@ class OutputCommits:
             begun = ShardReady(shard.partition, nothing, shard.progress)
             commits.append(_ShardCommit(shard, begun, shard.store.change([])))
         return commits
+
+    def _repeats_progress(self, now: float) -> bool:
+        return now - self._unchanged_at >= _UNCHANGED_SECONDS or any(
+            shard.is_open and not shard.has_committed for shard in self._shards.values()
+        )
 
     def _is_fenced(self) -> bool:
         """Return whether brokers refuse late records: in transactions, stores name no writer."""
@@ -413,6 +419,7 @@ class OutputCommits:
             # The other shards are committed too and continue.
             self._events.on_unknown([shard], error)
             return
+        shard.has_committed = True
         if shard.is_opening:
             shard.is_new = False
             return

@@ -97,6 +97,7 @@ class Shard:
         slot: The slot of its index entries, after filling and until ``owned`` has it.
         progress: Where the shard continues, once the store is open.
         is_new: Whether its first progress must be committed before its documents are in the log.
+        has_committed: Whether this worker has committed progress of this assignment.
         log_end: The end of the log before the changelog was read.
         is_filled: Whether it can join the next session.
         is_standby: Whether the store belongs to a standby until the session begins.
@@ -115,6 +116,7 @@ class Shard:
         self.slot: int | None = None
         self.progress: Progress | None = None
         self.is_new = False
+        self.has_committed = False
         self.log_end: int | None = None
         self.is_filled = False
         self.is_standby = False

@@ -91,12 +91,16 @@ def start_with_standbys(stream: Stream) -> list[Worker]:
     """Start two workers that share the shards and output documents; each shard has a standby."""
     workers = start_together(stream)
     send_and_settle(stream, keyed_documents(200, 400))
+    await_standbys(workers)
+    return workers
+
+
+def await_standbys(workers: list[Worker]) -> None:
     await_that(
         "each shard has a standby",
         lambda: sum(gauge(each, "firstseen_standby_shards") for each in workers) == PARTITIONS,
         workers[0],
     )
-    return workers
 
 
 def owned_by(stream: Stream, worker: Worker) -> set[int]:
@@ -142,6 +146,7 @@ def test_a_shard_goes_on_from_its_standby_without_transactions(
         assert "becomes the shard" in workers[1].log_text()
         workers[0].start()
         await_shared(workers, PARTITIONS)
+        await_standbys(workers)  # without documents, only repeated progress says who owns what
         stream.send(keyed_documents(205, 200))
         stream.settle()
         stream.judge.separated(stream.sent, stream.outputs)

@@ -69,7 +69,7 @@ def test_documents_repeat_within_a_window_and_a_scope(
     embedded_broker: Broker, tmp_path: Path
 ) -> None:
     options = ("index.window=30d", "index.lateness=1d", "fields.scope=tenant")
-    with Stream(embedded_broker, tmp_path, options=options) as stream:
+    with Stream(embedded_broker, tmp_path, raw_partitions=1, options=options) as stream:
         worker = stream.started()
         sent = stream.send(
             [
@@ -91,7 +91,7 @@ def test_documents_repeat_within_a_window_and_a_scope(
 
 
 def test_tombstones_take_documents_out(kafka_broker: Broker, tmp_path: Path) -> None:
-    with Stream(kafka_broker, tmp_path) as stream:
+    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
         sent = stream.send(
             [
@@ -124,7 +124,8 @@ def test_tombstones_take_documents_out(kafka_broker: Broker, tmp_path: Path) -> 
 
 
 def test_a_document_replaces_the_one_with_its_id(embedded_broker: Broker, tmp_path: Path) -> None:
-    with Stream(embedded_broker, tmp_path, options=("index.same_id=replace",)) as stream:
+    options = ("index.same_id=replace",)
+    with Stream(embedded_broker, tmp_path, raw_partitions=1, options=options) as stream:
         stream.started()
         sent = stream.send(
             [
