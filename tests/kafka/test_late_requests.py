@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from streams.kafka.errors import UnverifiedError
-from tests.rigs.brokers.late_requests import KeptEpoch, Request, Scene
+from tests.rigs.brokers.late_requests import KeptEpoch, Scene
+from tests.rigs.brokers.request_proxy import Request
 
 TRIES = 5
 

@@ -24,6 +24,7 @@ from streams.kafka.clients import AdminClient
 from streams.settings.settings import Settings
 from tests.rigs.brokers.kafka_broker import KafkaBroker, KafkaBrokerError
 from tests.rigs.brokers.kafka_cluster import BROKERS, KafkaCluster
+from tests.torture.clocks import BrokerClock
 from tests.torture.disks import Sizes, active_segments, lose_tails, tear_last_writes
 from tests.torture.faults import Act, Fault, NobodyError
 from tests.torture.inspection import LogEnds
@@ -35,6 +36,8 @@ PAUSED_SECONDS = (1.0, 15.0)  # shorter and longer than the session of a broker,
 BOTH_DOWN_SECONDS = (2.0, 10.0)
 APART_SECONDS = (0.0, 3.0)
 WRITTEN_SECONDS = (2.0, 10.0)  # what a broker wrote in these, its disk may not have
+CLOCK_MINUTES = (-30.0, 30.0)
+CLOCK_SECONDS = (3.0, 20.0)
 FREE_SECONDS = 20.0
 WHOLE_SECONDS = 120.0
 METADATA_SECONDS = 3.0
@@ -173,11 +176,13 @@ class ClusterActs:
         brokers: Brokers,
         log: LogEnds,
         settings: Settings,
+        clocks: Mapping[int, BrokerClock],
         narrate: Callable[[str], None],
     ) -> None:
         self._rng = rng
         self._cluster = cluster
         self._brokers = brokers
+        self._clocks = clocks
         self._log = log
         self._settings = settings
         self._narrate = narrate
@@ -193,6 +198,7 @@ class ClusterActs:
             Fault.KILL_CONTROLLER: partial(self._kill, Role.CONTROLLER),
             Fault.POWER_LOSS_BROKER: partial(self._lose_power, lose_tails),
             Fault.TORN_WRITE_BROKER: partial(self._lose_power, tear_last_writes),
+            Fault.CLOCK_BROKER: self._move_clock,
             Fault.STOP_BROKER: self._stop,
             Fault.PAUSE_BROKER: partial(self._pause, Role.ANY),
             Fault.PAUSE_LOG_LEADER: partial(self._pause, Role.LOG_LEADER),
@@ -229,6 +235,20 @@ class ClusterActs:
             self._narrate(f"broker {broker.node_id}: {lost} bytes are lost")
             await self._sleep(DOWN_SECONDS)
             await self._start(broker)
+
+    async def _move_clock(self) -> None:
+        """Let a broker's wall clock jump, forward or back, and later jump to the right time."""
+        minutes = self._rng.uniform(*CLOCK_MINUTES)
+        what = f"its clock jumps by {minutes:+.1f} minutes"
+        if not all(clock.can_jump for clock in self._clocks.values()):
+            raise NobodyError("no libfaketime here: install libfaketime")
+        async with self._brokers.victim(what, self._rng.choice(list(Role))) as broker:
+            clock = self._clocks[broker.node_id]
+            clock.set(60 * minutes)
+            try:
+                await self._sleep(CLOCK_SECONDS)
+            finally:
+                clock.set(0)
 
     async def _stop(self) -> None:
         async with self._brokers.victim("SIGTERM") as broker:

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from itertools import count
 from typing import NamedTuple
 
+from tests.rigs.brokers.request_proxy import MARK
+
 SUBNET = "10.219.0"
 PREFIX = 24
 RUN_HOST = 1
@@ -127,6 +129,32 @@ class Network:
             yield
         finally:
             _run(*tc, "del", "dev", DEVICE, "root")
+
+    @contextmanager
+    def diverted(self, node: Node, peers: Sequence[Node], port: int) -> Iterator[None]:
+        """Redirect a node's connections to the peers to a proxy at ``port`` in its namespace.
+
+        Current connections are reset, and also those through the proxy when it ends. Only one such
+        fault at a time.
+        """
+        addresses = ", ".join(peer.address for peer in peers)
+        to_peers = f"oifname {DEVICE} ip daddr {{ {addresses} }} meta mark != {MARK}"
+        lines = [
+            "add table ip divert",
+            "add chain ip divert old { type filter hook output priority -200; policy accept; }",
+            *(f"add rule ip divert old {line}" for line in self._resets(node, peers)),
+            "add chain ip divert new { type nat hook output priority -100; policy accept; }",
+            f"add rule ip divert new {to_peers} tcp dport > 0 redirect to :{port}",
+        ]
+        _run(*node.launcher, "nft", "\n".join(lines))
+        try:
+            yield
+        finally:
+            _run(*node.launcher, "nft", "delete table ip divert")
+
+    def _resets(self, node: Node, peers: Sequence[Node]) -> Iterator[str]:
+        for statement in self.open_connections(node, peers).leaving:
+            yield statement.replace(" drop", " reject with tcp reset")
 
     def open_connections(self, node: Node, peers: Sequence[Node]) -> Rules:
         """Return rules that block all current connections, but no new ones."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing, suppress
 from functools import partial
 
 from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.rigs.brokers.request_proxy import Request, RequestProxy
+from tests.rigs.network_namespaces import enter_network
 from tests.torture.cluster_acts import Brokers, Role
-from tests.torture.faults import Act, Fault
+from tests.torture.faults import Act, Fault, NobodyError
 from tests.torture.network import (
     EVERYBODY,
     Network,
@@ -29,6 +32,17 @@ FLAP_SECONDS = (0.2, 2.5)
 LOSS_PERCENT = (5, 30)
 WORKER_KILOBITS = (64, 256, 1024)
 BROKER_KILOBITS = (256, 1024, 4096)
+
+LATE_KINDS = (
+    Request.PRODUCE,
+    Request.HEARTBEAT,
+    Request.ADD_PARTITIONS_TO_TXN,
+    Request.ADD_OFFSETS_TO_TXN,
+    Request.TXN_OFFSET_COMMIT,
+    Request.END_TXN,
+)
+KEPT_SECONDS = 3.0  # how long a request of a kind is waited for
+LATE_SECONDS = (0.05, 5.0)
 
 Hurt = Callable[[], AbstractContextManager[None]]
 
@@ -63,6 +77,7 @@ class NetworkActs:
             Fault.SMALL_PACKETS_WORKER: partial(
                 self._worker, "large packets are lost", loss_of_large
             ),
+            Fault.LATE_REQUESTS_WORKER: self._late_requests_worker,
             Fault.FLAPPING_WORKER: self._flapping_worker,
             Fault.SLOW_WORKER: self._slow_worker,
             Fault.FROZEN_WORKER: self._frozen_worker,
@@ -112,6 +127,27 @@ class NetworkActs:
         async with self._worker_victim("its open connections carry nothing") as (_, node):
             frozen = await asyncio.to_thread(self._network.open_connections, node, self._all)
             await self._hold(partial(self._network.obstructed, node, frozen))
+
+    async def _late_requests_worker(self) -> None:
+        """Keep requests back, cut their connections, and deliver them when they were repeated."""
+        late: Counter[str] = Counter()
+        async with self._worker_victim("some of its requests arrive late, and again") as (_, node):
+            proxy = RequestProxy(None, partial(enter_network, node.name))
+            ends = time.monotonic() + self._rng.uniform(*HURT_SECONDS)
+            with closing(proxy), self._network.diverted(node, self._all, proxy.port):
+                while time.monotonic() < ends:
+                    kind = self._rng.choice(LATE_KINDS)
+                    proxy.keep(kind)
+                    has_kept = await asyncio.to_thread(proxy.await_kept, KEPT_SECONDS)
+                    proxy.keep(None)
+                    if has_kept:
+                        await asyncio.sleep(self._rng.uniform(*LATE_SECONDS))
+                        with suppress(OSError):  # the broker is away
+                            await asyncio.to_thread(proxy.deliver)
+                            late[kind.name.lower()] += 1
+        self._narrate(f"late requests: {dict(late)}")
+        if not late:
+            raise NobodyError("no request of these kinds came")
 
     @asynccontextmanager
     async def _worker_victim(

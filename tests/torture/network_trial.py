@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import socket
+import struct
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from functools import partial
 
+from tests.rigs.brokers.request_proxy import Request, RequestProxy
+from tests.rigs.network_namespaces import enter_network
 from tests.torture.enclosure import furnish
 from tests.torture.network import EVERYBODY, Network, Node, Rules, cut, loss, loss_of_large
 
@@ -53,6 +58,13 @@ class Line:
                 left -= len(got)
                 self._wait_until(deadline)
         return not left
+
+    def is_cut_by(self, data: bytes) -> bool:
+        """Return whether the other end closes or resets the connection instead of an echo."""
+        deadline = time.monotonic() + LATE_SECONDS
+        with suppress(ConnectionError):
+            return not self.echoes(data, LATE_SECONDS) and time.monotonic() < deadline
+        return True
 
     def _wait_until(self, deadline: float) -> None:
         self._socket.settimeout(max(0.001, deadline - time.monotonic()))
@@ -116,10 +128,35 @@ def try_all(network: Network, node: Node) -> None:
     assert Line(node).echoes(LARGE, LATE_SECONDS)
 
 
+def try_late_requests(network: Network, client: Node, node: Node) -> None:
+    """The echo stands for a broker: it answers each request with itself."""
+
+    def request(kind: Request) -> bytes:
+        return struct.pack(">ih", 2 + len(SMALL), kind) + SMALL
+
+    old = Line(node, LATE_SECONDS)
+    assert old.echoes(SMALL, LATE_SECONDS)
+    proxy = RequestProxy(None, partial(enter_network, client.name))
+    with closing(proxy), network.diverted(client, [node], proxy.port):
+        assert old.is_cut_by(SMALL)
+        line = Line(node, LATE_SECONDS)
+        proxy.keep(Request.END_TXN)
+        assert line.echoes(request(Request.PRODUCE), LATE_SECONDS)
+        assert line.is_cut_by(request(Request.END_TXN))
+        assert proxy.await_kept(SECONDS)
+        assert Line(node, LATE_SECONDS).echoes(request(Request.END_TXN), LATE_SECONDS)
+        proxy.deliver()
+        assert not proxy.has_kept
+        line = Line(node, LATE_SECONDS)
+        assert line.echoes(request(Request.PRODUCE), LATE_SECONDS)
+    assert line.is_cut_by(SMALL), "the proxy has ended"
+    assert Line(node, LATE_SECONDS).echoes(SMALL, LATE_SECONDS)
+
+
 def main() -> int:
     furnish()
     network = Network()
-    node = network.add("echo")
+    node, client = network.add("echo"), network.add("client")
     command = [*node.launcher, sys.executable, "-c", ECHO, node.address, str(PORT)]
     with subprocess.Popen(command) as server:
         deadline = time.monotonic() + LATE_SECONDS
@@ -128,6 +165,8 @@ def main() -> int:
             time.sleep(0.1)
         try:
             try_all(network, node)
+            with ThreadPoolExecutor(1, initializer=partial(enter_network, client.name)) as there:
+                there.submit(try_late_requests, network, client, node).result()
         finally:
             server.kill()
     return 0

@@ -13,6 +13,7 @@ from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.kafka_cluster import BROKERS, BrokerNode, KafkaCluster
 from tests.rigs.brokers.kafka_configuration import SHORT_SESSION, TWO_IN_SYNC
 from tests.torture.broker_acts import BrokerActs, RawTopicActs
+from tests.torture.clocks import BrokerClock
 from tests.torture.cluster_acts import Brokers, ClusterActs
 from tests.torture.faults import Act, Fault
 from tests.torture.feed import Feed
@@ -35,13 +36,12 @@ class Struck:
     log: LogEnds
     narrate: Callable[[str], None]
 
-    def acts(self, victims: Victims) -> dict[Fault, Act]:
+    def acts(self, victims: Victims, *, own_disks: bool = False) -> dict[Fault, Act]:
         """The faults that work with any number of brokers."""
-        workers = WorkerActs(
-            self.rng, self.cluster, victims, self.feed, self.log, self.narrate
-        ).by_fault
+        workers = WorkerActs(self.rng, self.cluster, victims, self.feed, self.log, self.narrate)
         raw_topic = RawTopicActs(self.settings.brokers, self.feed, self.narrate).by_fault
-        return {**workers, **raw_topic}
+        disks = workers.with_own_disks if own_disks else {}
+        return {**workers.by_fault, **disks, **raw_topic}
 
 
 class OneBroker:
@@ -63,7 +63,14 @@ class OneBroker:
 
 
 class ThreeBrokers:
-    def __init__(self, kafka: KafkaCluster, network: Network, nodes: Mapping[int, Node]) -> None:
+    def __init__(
+        self,
+        kafka: KafkaCluster,
+        network: Network,
+        nodes: Mapping[int, Node],
+        clocks: Mapping[int, BrokerClock],
+    ) -> None:
+        self._clocks = clocks
         self.network: Network | None = network
         self.bootstrap_servers = kafka.bootstrap_servers
         self._kafka = kafka
@@ -74,9 +81,12 @@ class ThreeBrokers:
         rng, cluster, narrate = struck.rng, struck.cluster, struck.narrate
         victims = Victims(rng, cluster, narrate)
         brokers = Brokers(rng, self._kafka, struck.settings, narrate)
-        processes = ClusterActs(rng, cluster, brokers, struck.log, struck.settings, narrate)
+        processes = ClusterActs(
+            rng, cluster, brokers, struck.log, struck.settings, self._clocks, narrate
+        )
         networks = NetworkActs(rng, cluster, victims, brokers, self._network, self._nodes, narrate)
-        return {**struck.acts(victims), **processes.by_fault, **networks.by_fault}
+        workers = struck.acts(victims, own_disks=True)
+        return {**workers, **processes.by_fault, **networks.by_fault}
 
     def heal(self) -> None:
         """Start what interrupted faults have left stopped."""
@@ -98,6 +108,10 @@ def stage(directory: Path, brokers: int) -> Iterator[Stage]:
         return
     network = Network()
     nodes = {number: network.add(f"broker-{number}") for number in range(1, BROKERS + 1)}
-    places = [BrokerNode(node.address, node.launcher) for node in nodes.values()]
+    clocks = {number: BrokerClock(directory / f"clock-{number}") for number in nodes}
+    places = [
+        BrokerNode(node.address, (*node.launcher, *clocks[number].launcher))
+        for number, node in nodes.items()
+    ]
     with KafkaCluster(directory, places, TWO_IN_SYNC) as kafka:
-        yield ThreeBrokers(kafka, network, nodes)
+        yield ThreeBrokers(kafka, network, nodes, clocks)

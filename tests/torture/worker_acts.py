@@ -24,6 +24,7 @@ BACKUP_SECONDS = (5.0, 15.0)
 MOVE_SECONDS = 60.0
 TRIM_SECONDS = 150.0  # the leader waits a minute before it trims to a position
 SHARED_SECONDS = (8.0, 20.0)
+FULL_SECONDS = (3.0, 20.0)
 CLOCK_MINUTES = (-30.0, 30.0)
 CLOCK_SECONDS = (3.0, 20.0)
 MACHINES_MAX = 6
@@ -48,6 +49,11 @@ class WorkerActs:
         self._feed = feed
         self._log = log
         self._narrate = narrate
+
+    @property
+    def with_own_disks(self) -> Mapping[Fault, Act]:
+        """The faults of machines whose state has a file system of its own."""
+        return {Fault.DISK_FULL_WORKER: self._fill_disk}
 
     @property
     def by_fault(self) -> Mapping[Fault, Act]:
@@ -154,7 +160,7 @@ class WorkerActs:
             machine.kill()
             for store in stores:
                 shutil.rmtree(store, ignore_errors=True)
-                (aside / store.name).rename(store)
+                shutil.move(aside / store.name, store)
             aside.rmdir()
             machine.start()
 
@@ -183,6 +189,17 @@ class WorkerActs:
             finally:
                 machine.set_clock(0.0)
                 machine.attended = False
+
+    async def _fill_disk(self) -> None:
+        """Leave no room for a worker's state; until there is some, each new start ends soon."""
+        async with self._victims.victim("its disk is full", Victim.WITH_STORES) as machine:
+            machine.attended = True
+            try:
+                with machine.without_room():
+                    await self._sleep(FULL_SECONDS)
+            finally:
+                machine.attended = False
+                self._narrate(f"{machine.name}: its disk has room again")
 
     async def _moved_from(self, machine: Machine) -> bool:
         others = [m for m in self._cluster.machines if m is not machine]

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from streams.demo.worker_process import WorkerProcessError
 from streams.errors import ExitCode
 from streams.settings.settings import Settings
-from streams.store.row_store import StoreLockedError
+from streams.store.row_store import StoreFullError, StoreLockedError
 from tests.rigs.workers.stream_harness import Worker
 from tests.torture.network import Network, Node
 
@@ -30,6 +30,9 @@ SEND_SECONDS = Settings().send_timeout_seconds
 AWAY_SECONDS = 60.0
 # While the broker is away a stop waits for the current batch, for at most half a minute.
 STOP_SECONDS = 60.0
+STATE_BYTES = 512 * 1024 * 1024
+NO_ROOM = StoreFullError.fix
+NO_ROOM_SECONDS = 5.0  # how long after a full disk an exit for want of room is expected
 IN_USE = StoreLockedError.fix
 ASSIGNED = re.compile(r"^firstseen_assigned_shards (\S+)$", re.MULTILINE)
 LEADER = re.compile(r"^firstseen_leader (\S+)$", re.MULTILINE)
@@ -91,7 +94,7 @@ class Machine:
     up if no fault holds it, or a fault that does not concern its process (``attended``).
     ``damaged``: its stores that were damaged. ``brokers_away``: when it could not reach them.
     ``shared``: how often a second worker got its state directory. ``clock``: the file with the
-    seconds by which its wall clock is off.
+    seconds by which its wall clock is off. ``disk_full``: when its state had no room.
     """
 
     name: str
@@ -104,6 +107,7 @@ class Machine:
     attended: bool = False
     damaged: set[Path] = field(default_factory=set)
     brokers_away: Away = NEVER
+    disk_full: Away = NEVER
     shared: int = 0
     starts: int = 0
     log_starts: int = 0
@@ -144,6 +148,21 @@ class Machine:
         new = self.clock.with_suffix(".new")
         new.write_text(str(seconds), "ascii")
         new.replace(self.clock)
+
+    @contextmanager
+    def without_room(self) -> Iterator[None]:
+        """Fill the file system of its state, which must be its own."""
+        since = time.monotonic()
+        filler = self.state / "filler"
+        self.disk_full = Away(since, math.inf)
+        try:
+            with filler.open("wb") as file:
+                status = os.statvfs(file.fileno())
+                os.posix_fallocate(file.fileno(), 0, status.f_bavail * status.f_frsize)
+            yield
+        finally:
+            filler.unlink()
+            self.disk_full = Away(since, time.monotonic())
 
     def kill(self) -> None:
         """Send SIGKILL; the worker stays down until ``start``."""
@@ -197,6 +216,10 @@ class Cluster:
         name = f"worker-{len(self.machines)}"
         state = self._directory / name
         node = None if self._network is None else self._network.add(name)
+        if self._network is not None:  # the run has mounts of its own
+            state.mkdir()
+            mount = ("mount", "-t", "tmpfs", "-o", f"size={STATE_BYTES}", "none", str(state))
+            subprocess.run(mount, check=True)
         clock = self._directory / f"{name}.clock"
         machine = Machine(name, self._worker(name, state, node), state, clock, node)
         machine.set_clock(0.0)
@@ -287,6 +310,8 @@ class Cluster:
         elif found:
             self.expected_exits["found that its store was damaged"] += 1
             machine.damaged -= found
+        elif now - machine.disk_full.until < NO_ROOM_SECONDS and NO_ROOM in words:
+            self.expected_exits["had no room for its state"] += 1
         elif machine.shared and IN_USE in words:
             self.expected_exits["found that another worker used its store"] += 1
         elif machine.worker.slept_seconds > SEND_SECONDS and code == ExitCode.RUNTIME:

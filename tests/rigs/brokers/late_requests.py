@@ -1,20 +1,14 @@
 """Delivers requests late, after their client has sent them again and begun the next transaction.
 
-A proxy stands between the clients and its own Kafka. It reads the kind of each request
-(https://kafka.apache.org/protocol), keeps one request back and cuts its connection. The client
-connects again and repeats the request. The proxy delivers the one that it kept back while the next
-transaction runs. A network does the same with a packet that takes a slower route.
+A proxy stands between the clients and their own Kafka, and keeps one request back. It delivers the
+request while the next transaction runs.
 """
 
 from __future__ import annotations
 
 import os
-import socket
-import struct
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -29,134 +23,13 @@ from streams.kafka.transactions import TransactionalProducer
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.kafka_configuration import protocols
 from tests.rigs.brokers.loopback_ports import free_port
+from tests.rigs.brokers.request_proxy import Request, RequestProxy
 
 HOST = "127.0.0.1"
 SECONDS = 30.0
 LARGE_BYTES = 5_000
 LIMIT_BYTES = 2_000
 OUTPUTS, LIMITED, RAW = "outputs", "limited", "raw"
-
-
-class Request(IntEnum):
-    """Kinds by Kafka's numbers."""
-
-    PRODUCE = 0
-    INIT_PRODUCER_ID = 22
-    ADD_PARTITIONS_TO_TXN = 24
-    ADD_OFFSETS_TO_TXN = 25
-    END_TXN = 26
-    TXN_OFFSET_COMMIT = 28
-
-
-class Proxy:
-    """Forwards connections to a broker on this machine, and keeps requests back."""
-
-    def __init__(self, broker_port: int) -> None:
-        self._broker = (HOST, broker_port)
-        self._listener = socket.create_server((HOST, free_port()))
-        self.port: int = self._listener.getsockname()[1]
-        self._lock = threading.Lock()
-        self._kept: list[bytes] = []
-        self._to_keep: Request | None = None
-        self._before: tuple[Request, Callable[[], None]] | None = None
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        with suppress(OSError):  # this wakes the thread that accepts; closing does not
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-    def keep(self, kind: Request) -> None:
-        """Keep back the next request of the kind, and cut its connection."""
-        with self._lock:
-            self._to_keep = kind
-
-    def forget(self) -> None:
-        """Drop the request that was kept back."""
-        with self._lock:
-            assert self._kept, "nothing was kept back"
-            self._kept = []
-
-    def deliver_before(self, kind: Request) -> None:
-        """When the next request of this kind comes, deliver the one kept back before it."""
-        with self._lock:
-            self._before = kind, self.deliver
-
-    def deliver(self) -> None:
-        with self._lock:
-            kept, self._kept = self._kept, []
-        for frame in kept:
-            with socket.create_connection(self._broker, SECONDS) as broker:
-                broker.settimeout(SECONDS)
-                broker.sendall(frame)
-                assert _frame(broker), "the broker did not answer the late request"
-
-    @property
-    def has_kept(self) -> bool:
-        return bool(self._kept)
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                try:
-                    broker = socket.create_connection(self._broker, SECONDS)
-                except OSError:  # the broker is away, or has ended
-                    client.close()
-                    continue
-                broker.settimeout(None)
-                for each in (client, broker):
-                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                ends = ((self._requests, client, broker), (self._answers, broker, client))
-                for run, *arguments in ends:
-                    threading.Thread(target=run, args=arguments, daemon=True).start()
-
-    def _requests(self, client: socket.socket, broker: socket.socket) -> None:
-        with client, broker, suppress(OSError):
-            while frame := _frame(client):
-                (kind,) = struct.unpack_from(">h", frame, 4)
-                if self._is_kept(kind, frame):
-                    break
-                if action := self._action_before(kind):
-                    action()
-                broker.sendall(frame)
-            for each in (client, broker):
-                each.shutdown(socket.SHUT_RDWR)
-
-    def _is_kept(self, kind: int, frame: bytes) -> bool:
-        with self._lock:
-            if kind != self._to_keep:
-                return False
-            self._to_keep = None
-            self._kept.append(frame)
-            return True
-
-    def _action_before(self, kind: int) -> Callable[[], None] | None:
-        with self._lock:
-            if self._before is None or self._before[0] != kind:
-                return None
-            (_, action), self._before = self._before, None
-            return action
-
-    @staticmethod
-    def _answers(broker: socket.socket, client: socket.socket) -> None:
-        with suppress(OSError):
-            while data := broker.recv(65_536):
-                client.sendall(data)
-            client.shutdown(socket.SHUT_RDWR)
-
-
-def _frame(connection: socket.socket) -> bytes:
-    """Return a message with its length before it; empty at the end of the connection."""
-    data, size = b"", 4
-    while len(data) < size:
-        more = connection.recv(size - len(data))
-        if not more:
-            return b""
-        data += more
-        if len(data) == 4:
-            size = 4 + struct.unpack(">i", data)[0]
-    return data
 
 
 class KeptEpoch:
@@ -191,7 +64,7 @@ class Scene:
 
     def __init__(self, directory: Path) -> None:
         port, inner, controller = free_port(), free_port(), free_port()
-        self.proxy = Proxy(port)
+        self.proxy = RequestProxy((HOST, port))
         listeners = f"INNER://{HOST}:{inner}"  # the broker's address for itself
         self._broker = KafkaBroker(
             directory,

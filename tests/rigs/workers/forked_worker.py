@@ -7,7 +7,6 @@ done before. Tests of the command line start the real command.
 from __future__ import annotations
 
 import atexit
-import ctypes
 import gc
 import json
 import os
@@ -20,15 +19,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import BinaryIO, NamedTuple
+
+from tests.rigs.network_namespaces import enter_network
 
 LAUNCHER = "streams.cli.worker_launcher"
 REQUEST_BYTES = 1 << 17
 ANSWER_BYTES = 64
 START_SECONDS = 60.0
-NAMESPACES = Path("/run/netns")  # where ip netns keeps namespaces
-NETWORK_NAMESPACE = 0x40000000  # CLONE_NEWNET
 
 
 class ForkedWorker:
@@ -175,20 +173,11 @@ def _become(request: _Request) -> None:
     os.environ.clear()
     os.environ.update(request.environment)
     if request.namespace is not None:
-        _enter(request.namespace)
+        enter_network(request.namespace)
     if request.fault:
         faulty_worker.have(request.fault)
     sys.argv[1:] = request.options
     runpy.run_module(LAUNCHER, run_name="__main__", alter_sys=True)
-
-
-def _enter(namespace: str) -> None:
-    """Move this process to a network namespace; ``os.setns`` exists only since Python 3.12."""
-    library = ctypes.CDLL(None, use_errno=True)
-    with (NAMESPACES / namespace).open() as file:
-        if library.setns(file.fileno(), NETWORK_NAMESPACE):
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), namespace)
 
 
 if __name__ == "__main__":
