@@ -32,7 +32,10 @@ ip link set end0 master bridge0
 ip netns exec probe tc qdisc add dev eth0 root tbf rate 1mbit burst 16kb latency 100ms
 ip netns exec probe nft 'add table ip probe
 add chain ip probe leaving { type filter hook output priority 0; policy accept; }
-add rule ip probe leaving ip daddr 192.0.2.1 numgen random mod 100 < 10 drop'
+add rule ip probe leaving ip daddr 192.0.2.1 numgen random mod 100 < 10 drop
+add rule ip probe leaving ip daddr 192.0.2.1 tcp dport 1 reject with tcp reset
+add chain ip probe divert { type nat hook output priority -100; policy accept; }
+add rule ip probe divert ip daddr 192.0.2.1 tcp dport 1 redirect to :2'
 """
 """Does everything once that a run needs from the kernel and the tools."""
 

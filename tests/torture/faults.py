@@ -55,6 +55,7 @@ class Fault(StrEnum):
     ELECT_PREFERRED = "elect_preferred"
     REASSIGN = "reassign"
     SHARED_STATE = "shared_state"
+    UPGRADE_WORKER = "upgrade_worker"
     DISK_FULL_WORKER = "disk_full_worker"
     CLOCK_WORKER = "clock_worker"
     CUT_WORKER_FROM_BROKER = "cut_worker_from_broker"

@@ -194,6 +194,7 @@ class _Run:
             raise ValueError(f"{', '.join(sorted(unknown))}: of three brokers only")
         kinds = [fault for fault in Fault if fault in (order.kinds or acts)]
         self._events = schedule(rng, order.faults, self._seconds, kinds)
+        cluster.begins_older = any(each.fault is Fault.UPGRADE_WORKER for each in self._events)
         self._tormentor = Tormentor(acts)
 
     async def report(self) -> Report:

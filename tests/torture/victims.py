@@ -28,6 +28,8 @@ class Victim(Enum):
     """A worker that owns shards and does not decide."""
     WITH_STORES = auto()
     """A worker that has stores on its disk."""
+    OLDER = auto()
+    """A worker of the previous release."""
 
 
 class Victims:
@@ -102,6 +104,8 @@ async def _is_one(machine: Machine, whom: Victim) -> bool:
         return True
     if whom is Victim.WITH_STORES:
         return bool(machine.stores)
+    if whom is Victim.OLDER:
+        return machine.is_older
     if whom is Victim.LEADER:
         return await machine.leads()
     owns = await machine.assigned_shards() > 0

@@ -24,6 +24,7 @@ BACKUP_SECONDS = (5.0, 15.0)
 MOVE_SECONDS = 60.0
 TRIM_SECONDS = 150.0  # the leader waits a minute before it trims to a position
 SHARED_SECONDS = (8.0, 20.0)
+KILLED_SHARE = 0.3
 FULL_SECONDS = (3.0, 20.0)
 CLOCK_MINUTES = (-30.0, 30.0)
 CLOCK_SECONDS = (3.0, 20.0)
@@ -71,6 +72,7 @@ class WorkerActs:
             Fault.OLD_STATE: self._old_state,
             Fault.SHARED_STATE: self._share_state,
             Fault.CLOCK_WORKER: self._move_clock,
+            Fault.UPGRADE_WORKER: self._upgrade,
         }
 
     async def _kill(self, what: str, whom: Victim) -> None:
@@ -200,6 +202,19 @@ class WorkerActs:
             finally:
                 machine.attended = False
                 self._narrate(f"{machine.name}: its disk has room again")
+
+    async def _upgrade(self) -> None:
+        """Replace a worker of the previous release; some are killed for it."""
+        if not any(machine.is_older for machine in self._cluster.machines):
+            raise NobodyError("all workers are upgraded")
+        async with self._victims.victim("is upgraded", Victim.OLDER) as machine:
+            if self._rng.random() < KILLED_SHARE:
+                machine.kill()
+            else:
+                await self._cluster.stop(machine)
+            await self._sleep(DOWN_SECONDS)
+            machine.is_older = False
+            machine.start()
 
     async def _moved_from(self, machine: Machine) -> bool:
         others = [m for m in self._cluster.machines if m is not machine]

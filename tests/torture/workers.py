@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from simhash_core.log import versions
 from streams.demo.worker_process import WorkerProcessError
 from streams.errors import ExitCode
 from streams.settings.settings import Settings
@@ -33,6 +34,7 @@ STOP_SECONDS = 60.0
 STATE_BYTES = 512 * 1024 * 1024
 NO_ROOM = StoreFullError.fix
 NO_ROOM_SECONDS = 5.0  # how long after a full disk an exit for want of room is expected
+TOO_OLD = f"has format version {versions.NEWEST}"
 IN_USE = StoreLockedError.fix
 ASSIGNED = re.compile(r"^firstseen_assigned_shards (\S+)$", re.MULTILINE)
 LEADER = re.compile(r"^firstseen_leader (\S+)$", re.MULTILINE)
@@ -94,7 +96,8 @@ class Machine:
     up if no fault holds it, or a fault that does not concern its process (``attended``).
     ``damaged``: its stores that were damaged. ``brokers_away``: when it could not reach them.
     ``shared``: how often a second worker got its state directory. ``clock``: the file with the
-    seconds by which its wall clock is off. ``disk_full``: when its state had no room.
+    seconds by which its wall clock is off. ``disk_full``: when its state had no room. ``is_older``:
+    its release reads only the format versions of the previous one.
     """
 
     name: str
@@ -109,6 +112,7 @@ class Machine:
     brokers_away: Away = NEVER
     disk_full: Away = NEVER
     shared: int = 0
+    is_older: bool = False
     starts: int = 0
     log_starts: int = 0
     _free_since: float = 0.0
@@ -139,7 +143,7 @@ class Machine:
     def start(self) -> None:
         self.log_starts = self.worker.log.stat().st_size if self.worker.log.exists() else 0
         self.worker.slept_seconds = 0.0
-        self.worker.start(f"wall_clock={self.clock}")
+        self.worker.start(f"wall_clock={self.clock}" + (";older" if self.is_older else ""))
         self._free_since = time.monotonic()
         self.starts += 1
         self.wanted = True
@@ -196,7 +200,8 @@ class Cluster:
     """Machines and their supervisor; ``options`` are those of ``firstseen worker``.
 
     ``network`` gives each machine a node, if there are networks. ``brokers_since``: since when
-    there are enough brokers for a worker; infinity while there are not.
+    there are enough brokers for a worker; infinity while there are not. ``begins_older``: new
+    machines have the previous release, until a fault upgrades them.
     """
 
     def __init__(
@@ -207,6 +212,7 @@ class Cluster:
         self.expected_exits: Counter[str] = Counter()
         self.brokers_since = time.monotonic()
         self.brokers_away = NEVER
+        self.begins_older = False
         self._network = network
         self._directory = directory
         self._options = options
@@ -222,6 +228,7 @@ class Cluster:
             subprocess.run(mount, check=True)
         clock = self._directory / f"{name}.clock"
         machine = Machine(name, self._worker(name, state, node), state, clock, node)
+        machine.is_older = self.begins_older
         machine.set_clock(0.0)
         self.machines.append(machine)
         machine.start()
@@ -312,6 +319,9 @@ class Cluster:
             machine.damaged -= found
         elif now - machine.disk_full.until < NO_ROOM_SECONDS and NO_ROOM in words:
             self.expected_exits["had no room for its state"] += 1
+        elif machine.is_older and TOO_OLD in words:
+            self.expected_exits["was of a release that does not read the log any more"] += 1
+            machine.is_older = False  # as its operator would do
         elif machine.shared and IN_USE in words:
             self.expected_exits["found that another worker used its store"] += 1
         elif machine.worker.slept_seconds > SEND_SECONDS and code == ExitCode.RUNTIME:

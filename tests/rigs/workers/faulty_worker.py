@@ -154,10 +154,11 @@ FAULTS: dict[str, Callable[..., None]] = {
 }
 
 
-def have(fault: str) -> None:
-    """Give this process a fault, ``NAME`` or ``NAME=ARGUMENT``."""
-    name, _, argument = fault.partition("=")
-    FAULTS[name](*([argument] if argument else []))
+def have(faults: str) -> None:
+    """Give this process faults, each ``NAME`` or ``NAME=ARGUMENT``, with ``;`` between them."""
+    for fault in faults.split(";"):
+        name, _, argument = fault.partition("=")
+        FAULTS[name](*([argument] if argument else []))
 
 
 if __name__ == "__main__":
