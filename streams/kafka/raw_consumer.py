@@ -133,6 +133,7 @@ class RawConsumer:
         self._blocked_since: float | None = None
         self._overflow: list[Message] = []
         self._error: FirstseenError | None = None
+        self._release: asyncio.Future[None] | None = None  # kept, because the loop keeps no tasks
 
     # ---- on the loop
 
@@ -445,16 +446,28 @@ class RawConsumer:
             return
         self._forget(partitions)
         metadata = self._metadata()
+        done: Future[None] = Future()
 
-        async def revoked() -> None:
+        def revoke() -> None:
+            # This closes the partitions at once, and not in a task: a loop that stood still may
+            # have to announce that they are assigned again, which comes next.
             assert self._events is not None
             try:
-                await self._events.revoked(partitions, metadata)
+                released = self._events.revoked(partitions, metadata)
             except Exception as error:  # noqa: BLE001 - the rebalance must go on
                 self._fail(error)
+                done.set_result(None)
+            else:
+                self._release = asyncio.ensure_future(released)
+                self._release.add_done_callback(over)
+
+        def over(released: asyncio.Future[None]) -> None:
+            if not released.cancelled() and isinstance(error := released.exception(), Exception):
+                self._fail(error)
+            done.set_result(None)
 
         assert self._loop is not None
-        done = asyncio.run_coroutine_threadsafe(revoked(), self._loop)
+        self._loop.call_soon_threadsafe(revoke)
         deadline = time.monotonic() + self._revoke_seconds
         while not done.done():
             self._calls.serve()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -326,11 +326,12 @@ class SimulatedGroupMember:
         events, metadata = self._events, self._metadata()
         done: asyncio.Future[None] = self._host.loop.create_future()
 
-        async def revoked() -> None:
-            await events.revoked(frozenset(partitions), metadata)
+        async def until(released: Awaitable[None]) -> None:
+            await released
 
         def begin() -> None:
-            task = self._host.loop.start(self._host.machine.program, revoked())
+            released = events.revoked(frozenset(partitions), metadata)
+            task = self._host.loop.start(self._host.machine.program, until(released))
             task.add_done_callback(
                 lambda _: resolve(done),
                 context=self._host.machine.clients.context,

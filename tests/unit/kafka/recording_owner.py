@@ -43,6 +43,7 @@ class RecordingOwner:
         self.offsets: dict[int, list[int]] = defaultdict(list)
         self.readings = 0
         self.events: list[tuple[str, frozenset[int]]] = []
+        self.announced: list[str] = []
         self.metadata = b""
         self.owned: frozenset[int] = frozenset()
         self.failure: FirstseenError | None = None
@@ -108,13 +109,18 @@ class RecordingOwner:
         self.fetched()
 
     def assigned(self, partitions: frozenset[int], metadata: bytes) -> None:
+        self.announced.append("assigned")
         self._note("assigned", partitions, metadata)
         self.owned |= partitions
         if self.is_eager:
             for partition in partitions:
                 self.read(partition, self.starts.get(partition, 0))
 
-    async def revoked(self, partitions: frozenset[int], metadata: bytes) -> None:
+    def revoked(self, partitions: frozenset[int], metadata: bytes) -> Awaitable[None]:
+        self.announced.append("revoked")
+        return self._released(partitions, metadata)
+
+    async def _released(self, partitions: frozenset[int], metadata: bytes) -> None:
         self.metadata = metadata
         if self.on_revoke is not None:
             await self.on_revoke(partitions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -235,3 +236,20 @@ def test_a_rebalance_while_the_group_is_left_is_only_answered(
     for callback in (consumer._on_assign, getattr(consumer, end)):
         callback(client, [TopicPartition("raw", 0)])
     assert client.answers == ["assign", "unassign"]
+
+
+async def test_a_loop_that_stood_still_closes_a_partition_before_it_gets_it_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise it would close the new assignment, and nobody would read the partition."""
+    client: Any = ClosingClient()
+    monkeypatch.setattr(client, "consumer_group_metadata", lambda: b"")
+    monkeypatch.setattr(raw_consumer, "Consumer", lambda _: client)
+    monkeypatch.setattr(threading.Thread, "start", lambda _: None)
+    owner = RecordingOwner(is_eager=False)
+    consumer = RawConsumer({}, "raw", revoke_seconds=0.0)
+    consumer.open(owner)
+    for callback in (consumer._on_assign, consumer._on_revoke, consumer._on_assign):
+        callback(client, [TopicPartition("raw", 0)])
+    await until(lambda: len(owner.events) == 3)
+    assert owner.announced == ["assigned", "revoked", "assigned"]
