@@ -21,6 +21,7 @@ from simhash_core.log.versions import UnreadableVersionError
 from simhash_core.text.profiles import Profile
 from streams.errors import BrokerUnavailableError, UnansweredError
 from streams.kafka.clients import Consumer
+from streams.monitoring.group_watch import decode_offset_metadata
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog import Changelog, LoggedBatch, Report
@@ -467,9 +468,16 @@ class SimulatedFollower:
         )
 
 
-def owners_of(host: Host) -> Owned | None:
-    """Return who owns which shards; this blocks, in a thread."""
+def owners_of(host: Host, settings: Settings, writer: str) -> Owned | None:
+    """Return who owns which shards, as ``GroupOwners`` finds it; this blocks, in a thread."""
     block(host.cluster.network.random.uniform(0.001, 0.05))
     if not host.cluster.network.reaches(host.machine):
         raise BrokerUnavailableError("the other workers of the group are unknown")
-    return host.cluster.group.owned()
+    group = host.cluster.group
+    if settings.delivery is Delivery.EXACTLY_ONCE:
+        return group.owned()
+    owned: dict[str, set[int]] = {writer: set()}
+    for partition, committed in group.offsets.items():
+        if (note := decode_offset_metadata(committed.note)) is not None:
+            owned.setdefault(note.worker, set()).add(partition)
+    return {name: frozenset(partitions) for name, partitions in owned.items()}

@@ -111,6 +111,20 @@ def joins(scenario: WorkerScenario) -> list[Event]:
     return [Event(at, Fault.JOIN, 0.0, 0.0, StoreFate.KEPT) for at in times]
 
 
+def stands_still(_: WorkerScenario) -> list[Event]:
+    """Return a change: an event loop stands still while a partition leaves and comes back."""
+    return [
+        Event(0.02, Fault.LOOP_PAUSE, 14.5, 0.0, StoreFate.KEPT, "append"),
+        Event(2.8, Fault.LEAVE, 10.0, 0.9, StoreFate.KEPT),
+    ]
+
+
+def idle_moves(scenario: WorkerScenario) -> list[Event]:
+    """Return a change: workers restart when there is nothing more to do."""
+    rng = random.Random(scenario.seed)
+    return [Event(at, Fault.STOP, 4.0, rng.random(), StoreFate.KEPT) for at in (25.0, 45.0)]
+
+
 def zombies_of_positions(scenario: WorkerScenario) -> list[Event]:
     """Return a change: workers pause when they begin a commit, mostly one of positions only."""
     rng = random.Random(scenario.seed)
@@ -200,6 +214,18 @@ def _revoked_later(_: object) -> Callable[..., Any]:
     def revoked(self: Assignment, partitions: object) -> Any:  # noqa: ANN401 - of Assignment
         del partitions
         return self._events.without([])
+
+    return revoked
+
+
+def _in_a_task(original: Any) -> Callable[..., Any]:  # noqa: ANN401 - of Pipeline
+    """Close shards in a task, and so after what the member announces next."""
+
+    def revoked(self: Pipeline, *arguments: Any) -> Any:  # noqa: ANN401 - of Pipeline
+        async def later() -> None:
+            await original(self, *arguments)
+
+        return later()
 
     return revoked
 
@@ -468,6 +494,13 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
             Replacement(Assignment, "_assign", _known_shard),
         ),
         _MOVES,
+    ),
+    _mutant(
+        "shards are closed in a task after a revocation, and so after their next assignment",
+        Pipeline,
+        "revoked",
+        _in_a_task,
+        group_of(2, Theme.MIXED, events=stands_still, produced_seconds=3.0),
     ),
     _mutant("shards that are lost stay open", Assignment, "lost", nothing, _ZOMBIES, start=1),
     _mutant(
@@ -770,6 +803,22 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
             window=None,
         ),
         start=69,
+    ),
+    _mutant(
+        "at least once, nobody hears who owns a shard that has moved without documents",
+        OutputCommits,
+        "_repeats_progress",
+        always(False),
+        group_of(
+            2,
+            Theme.MIXED,
+            events=idle_moves,
+            delivery=Delivery.AT_LEAST_ONCE,
+            standbys=1,
+            produced_seconds=3.0,
+            releases=Releases.NEWER,
+        ),
+        start=12,
     ),
     WorkerMutant(
         "the log is trimmed to the furthest position, at once",

@@ -207,7 +207,7 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
         workers=workers,
         delivery=Delivery.EXACTLY_ONCE if rng.random() < 0.75 else Delivery.AT_LEAST_ONCE,
         static=rng.random() < 0.25,
-        standbys=0,
+        standbys=random.Random(f"{seed} standbys").choice([0, 0, 1, 1, 2]),
         produced_seconds=produced_seconds,
         settled_seconds=150.0,
         batch_documents=rng.choice([1, 3, 20]),

@@ -189,7 +189,7 @@ class Worker:
                 place.reads,
             ),
             lambda deliver: SimulatedFollower(host, topics.changelog, deliver),
-            lambda: owners_of(host),
+            lambda: owners_of(host, settings, writer),
         )
         rules = OutputRules(
             IDENTITY,

@@ -52,6 +52,7 @@ from tests.worker_simulation.worker import Place, Worker, settings_of
 
 _LOOK_SECONDS: Final = 0.5
 _UNCHANGED_SECONDS: Final = 30.0
+_STANDBYS_SECONDS: Final = 90.0
 _QUIET_SECONDS: Final = 12.0
 """After everything is output, nothing more may follow for this time."""
 _NOTICED_SECONDS: Final = 15.0
@@ -379,6 +380,21 @@ class World:
                 )
             await asyncio.sleep(_LOOK_SECONDS)
         self.tell("all is put out")
+        deadline = self.loop.time() + _STANDBYS_SECONDS
+        while lacking := self._without_standby():
+            if self.loop.time() > deadline:
+                raise ViolationError(f"no standby within {_STANDBYS_SECONDS:g} s: {lacking}")
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _without_standby(self) -> dict[str, list[int]]:
+        """Return the shards without an open standby, by worker; all have one in a group of one."""
+        if len(self.workers) == 1:
+            return {}
+        return {
+            worker.name: list(lacking)
+            for worker in self.workers
+            if (lacking := worker.pipeline.without_standby)
+        }
 
     def _check_workers(self) -> None:
         for worker in self.workers:
