@@ -78,6 +78,7 @@ def group_of(workers: int, theme: Theme, **more: Any) -> dict[str, Any]:  # noqa
         "produced_seconds": 12.0,
         "delivery": Delivery.EXACTLY_ONCE,
         "events": faults_of(theme),
+        "standbys": 0,
         **more,
     }
 
