@@ -251,6 +251,9 @@ class StandbyStores:
             if stored is not None and stored.progress.next >= committed_next:
                 break
             await asyncio.sleep(_AGAIN_SECONDS)
+        # It may have read commits that brokers lost afterwards; the opening finds out.
+        if stored.progress.next > committed_next:
+            return False
         store.read_to(end)
         position = stored.progress.position
         if not await becomes_true_on_loop(
