@@ -199,6 +199,8 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
             with suppress(OSError, ValueError):
                 if stream is not None:
                     stream.flush()
+    except BaseException:  # noqa: BLE001 - the process ends here, and not in silence
+        sys.excepthook(*sys.exc_info())
     finally:
         os._exit(code)
 

@@ -16,6 +16,8 @@ from tests.worker_simulation.world import WorkerRuns, simulate
 
 SEEDS = 40
 COUNTED_SEED = 33
+LOST_BY_STANDBY = 306_044
+"""All brokers lose power, and with it a commit that a standby has read; then it is to succeed."""
 PROCESSES = 2
 PARTS = 6
 """The number of parts of the mutants, so that several test processes can share them."""
@@ -40,6 +42,14 @@ def test_whole_workers_hold(pool: ProcessPoolExecutor) -> None:
     assert not total.failures
     assert total.seeds == SEEDS
     assert total.documents > 10 * SEEDS
+
+
+def test_a_standby_that_has_read_a_lost_commit_does_not_become_the_shard(
+    pool: ProcessPoolExecutor,
+) -> None:
+    (runs,) = pool.map(run_seeds, [range(LOST_BY_STANDBY, LOST_BY_STANDBY + 1)])
+
+    assert not runs.failures
 
 
 def test_a_seed_repeats() -> None:
