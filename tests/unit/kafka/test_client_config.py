@@ -152,4 +152,6 @@ def test_librdkafka_accepts_every_configuration_without_a_warning(
     admin = AdminClient(admin_config(plain))
     admin.poll(0.05)
     assert "Connection refused" in caplog.text
-    assert "CONFWARN" not in caplog.text
+    warnings = [each for each in caplog.messages if "CONFWARN" in each]
+    # librdkafka 2.16 may warn of this although it has just tried to connect to that broker.
+    assert [each for each in warnings if "No `bootstrap.servers`" not in each] == []
