@@ -209,7 +209,7 @@ class Participant(Generic[Record]):
         self._reporter = self._new_reporter()
         self._remembered_max = REMEMBERED_OFFSETS_MIN
         self._terms = 0
-        self._end = 0
+        self._end = self._seen = 0
 
     # ---- shards and sessions
 
@@ -266,6 +266,7 @@ class Participant(Generic[Record]):
 
     def begin(self, end: int) -> int:
         """Begin a session; return the offset to read from. It sends nothing before ``end``."""
+        self._seen = max(self.log_seen, end)
         progresses = self.held.progresses(self.replica.decided_before)
         first = _first_needed(progresses)
         if first is None:
@@ -295,6 +296,11 @@ class Participant(Generic[Record]):
     @property
     def caught_up(self) -> bool:
         return self.replica.position >= self._end
+
+    @property
+    def log_seen(self) -> int:
+        """The furthest end of the log so far; if it ends earlier, brokers have lost records."""
+        return max(self._seen, self.replica.position)
 
     @property
     def leads(self) -> bool:

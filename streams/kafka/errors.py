@@ -160,6 +160,18 @@ class FencedError(FirstseenError):
     reason = ErrorReason.FENCED
 
 
+class RecordsLostError(FirstseenError):
+    """Brokers have lost records that they had acknowledged, and that this worker has read."""
+
+    reason = ErrorReason.BROKER
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}: brokers have lost records. What followed from them is not committed. Start "
+            "the worker again, as a supervisor does: it begins with what is committed"
+        )
+
+
 class TransactionError(FirstseenError):
     reason = ErrorReason.BROKER
 

@@ -214,6 +214,24 @@ def load_batch(store: ShardStore, batch: LoggedBatch, identity: str) -> Removal:
     return _load_decoded(store, batch, batch.decoded(), identity)
 
 
+def load_next(store: ShardStore, batch: LoggedBatch, identity: str) -> Removal:
+    """Write what follows in a changelog to the store; return what it removes.
+
+    Raises as ``load_batch``, and ``StoreAheadError`` if brokers have lost the store's last commit.
+    """
+    decoded = batch.decoded()
+    # At least once, records of paused workers may follow, which do not count.
+    if decoded.progress and not store.place.writer:
+        last = decoded.progress[-1].lineage
+        if is_ahead(store.lineage, last):
+            raise StoreAheadError(
+                store.path,
+                f"the changelog {batch.log} continues with commit {last.commit}, which does not "
+                f"follow its commit {store.lineage.commit}: brokers have lost it",
+            )
+    return _load_decoded(store, batch, decoded, identity)
+
+
 def _load_decoded(
     store: ShardStore, batch: LoggedBatch, decoded: Decoded, identity: str
 ) -> Removal:

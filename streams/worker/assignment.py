@@ -25,7 +25,7 @@ from streams.monitoring.metrics import AcquisitionPhase, Metrics
 from streams.store.recovery import fill_index
 from streams.store.shard_store import ShardStore
 from streams.worker.acquisition import Acquisitions
-from streams.worker.clients import WorkerClients
+from streams.worker.clients import WorkerClients, offsets_after
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.index_on_kafka import Claim
 from streams.worker.shard import Acquisition, Shard
@@ -311,7 +311,7 @@ class Assignment:
                 return
             store = await self._standbys.level(chain, committed_next)
             if store is not None and (stored := store.progress()) is not None:
-                shard.progress, shard.is_standby, shard.is_filled = stored.progress, True, True
+                shard.progress, shard.standby, shard.is_filled = stored.progress, store, True
                 return
             shard.store = store = await asyncio.to_thread(
                 self._stores.open, shard.partition, committed_next, shard.interrupted
@@ -397,10 +397,12 @@ class Assignment:
         if new:
             await self._begin_new(new)
         joining = [shard for shard in filled if not shard.is_new]
-        start, end = await self._log.offsets()
         partitions = {shard.partition for shard in joining} | self._participant.shards.keys()
         if LEADING_SHARD in partitions:
             await self._events.prepare_leader()
+        # A session reads the log again, and does not notice that its end is lost. The index would
+        # lack what lost records removed or made expire.
+        start, end = await offsets_after(self._log, self._participant.log_seen)
         # There is no await from here on, so nothing changes while shards join.
         adding, self._joining = self._joining, []
         added = [add() for add in adding]
@@ -456,9 +458,9 @@ class Assignment:
         """Own a shard from this session on; return False if its standby no longer exists."""
         progress = shard.progress
         assert progress is not None
-        if shard.is_standby:
+        if shard.standby is not None:
             shard.store = self._standbys.stores.promote(progress)
-            shard.is_standby = False
+            shard.standby = None
             if shard.store is None:
                 shard.is_filled = False
                 self._start(self._open([shard]))

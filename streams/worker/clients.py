@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
+from typing import Final, Protocol
 
 from simhash_core.errors import FirstseenError
+from streams.kafka.errors import RecordsLostError
 from streams.kafka.log_reader import LogRecords
 from streams.kafka.producers import UNCHECKED, CommitChecks, ProducerRecord
 from streams.kafka.raw_consumer import Fetched, GroupEvents
@@ -23,6 +25,10 @@ from streams.store.lineage import Lineage
 from streams.store.recovery import Recovery
 from streams.store.shard_store import ShardStore
 from streams.worker.index_on_kafka import Claim, Owned
+
+_LOWER_END_SECONDS: Final = 15.0
+"""How long a new leader of a partition may report an end that is too low."""
+_AGAIN_SECONDS: Final = 0.2
 
 
 class GroupMember(Protocol):
@@ -97,6 +103,19 @@ class PartitionReader(Protocol):
 
     async def offsets(self) -> tuple[int, int]:
         """Return the first offset and the end offset; raises ``UnansweredError``."""
+
+
+async def offsets_after(log: PartitionReader, seen: int) -> tuple[int, int]:
+    """Return the offsets of the log, which was seen up to ``seen``.
+
+    Raises ``RecordsLostError`` if it ends earlier, and ``UnansweredError``.
+    """
+    deadline = time.monotonic() + _LOWER_END_SECONDS
+    while (offsets := await log.offsets())[1] < seen:
+        if time.monotonic() > deadline:
+            raise RecordsLostError(f"the log had offsets up to {seen}, but ends at {offsets[1]}")
+        await asyncio.sleep(_AGAIN_SECONDS)
+    return offsets
 
 
 class RecordAppender(Protocol):

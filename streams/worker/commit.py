@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from simhash_core.errors import ErrorReason, FirstseenError
+from simhash_core.errors import FirstseenError
 from simhash_core.log.participant import Participant, ShardReady
 from simhash_core.log.shard_stream import Ready
 from simhash_core.verdicts import DuplicateOf, Rejection
@@ -30,6 +30,7 @@ from streams.errors import BrokerUnavailableError, UnansweredError
 from streams.kafka.errors import (
     AbortedError,
     FencedError,
+    RecordsLostError,
     StaleGenerationError,
     UnverifiedError,
 )
@@ -41,7 +42,7 @@ from streams.store.lineage import Lineage
 from streams.store.recovery import is_ahead
 from streams.store.row_codec import StoredProgress
 from streams.store.row_store import StoreCorruptError
-from streams.worker.clients import WorkerClients
+from streams.worker.clients import WorkerClients, offsets_after
 from streams.worker.consume import BatchPace, Intake
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.outputs import ExpiredOutputs, OutputBatch, OutputRules, output_batch
@@ -67,8 +68,7 @@ removes the newer one. It also tells other workers who owns an idle shard."""
 _LOOK_SECONDS: Final = 10.0
 """How often a worker asks its producer whether a connection has failed."""
 _MARKERS_SECONDS: Final = 15.0
-"""How long an open transaction of another worker may hide the last commits of a shard, and a new
-leader the end of the log."""
+"""How long an open transaction of another worker may hide the last commits of a shard."""
 _STALE_WAIT_SECONDS: Final = 0.05
 _COMMITS_GATHERED: Final = 50.0
 """With more outputs per second, a commit waits for others, as each costs a dozen requests."""
@@ -106,18 +106,6 @@ def _displaced(expected: int | None, shard: Shard) -> UnansweredError:
         f"the changelog of shard {shard.partition} does not end at {expected} after a commit: an "
         "earlier or a new owner of the shard has written to it"
     )
-
-
-class RecordsLostError(FirstseenError):
-    """Brokers have lost records that they had acknowledged, and that this worker has read."""
-
-    reason = ErrorReason.BROKER
-
-    def __init__(self, what: str) -> None:
-        super().__init__(
-            f"{what}: brokers have lost records. What followed from them is not committed. Start "
-            "the worker again, as a supervisor does: it begins with what is committed"
-        )
 
 
 class CommitEvents(NamedTuple):
@@ -310,7 +298,7 @@ class OutputCommits:
             self._is_verified = False
 
     async def _verify(self) -> bool:
-        """Look for the last commit of each shard in the changelog; return False without an answer.
+        """Look for the last commits in the changelog, and the end of the log; False: no answer.
 
         A commit that failed may be the first sign that brokers have lost some, and what is left of
         it takes offsets. Raises ``RecordsLostError``.
@@ -324,6 +312,7 @@ class OutputCommits:
                 logged = await self._index.lineages(last)
                 ahead = [p for p in last if is_ahead(last[p], logged.get(p))]
                 if not ahead:
+                    await self._check_log()
                     self._failures, self._is_verified = failures, True
                     return True
                 if time.monotonic() > deadline:
@@ -346,9 +335,10 @@ class OutputCommits:
         for shard in self._shards.values():
             if not (shard.is_open or shard.is_opening) or shard.progress is None:
                 continue
+            store = shard.standby if shard.store is None else shard.store
             # At least once, a store names where its commits are to be, and others may follow.
-            if shard.store is not None and not shard.store.place.writer:
-                yield shard.partition, shard.store.lineage
+            if store is not None and not store.place.writer:
+                yield shard.partition, store.lineage
 
     def _checks_of(
         self, commits: Sequence[_ShardCommit], records: Sequence[ProducerRecord]
@@ -356,7 +346,6 @@ class OutputCommits:
         """Return checks that raise ``RecordsLostError``, or ``UnansweredError``."""
         stores = [(each.shard.partition, each.shard.store) for each in commits]
         read = {p: store.changelog_offset for p, store in stores if store is not None}
-        log_read = self._participant.replica.position
         topics = self._rules.topics
         counts = Counter(each.partition for each in records if each.topic == topics.changelog)
 
@@ -369,17 +358,10 @@ class OutputCommits:
                         f"but went on at {first}"
                     )
 
-        async def check_log() -> None:
-            deadline = time.monotonic() + _MARKERS_SECONDS
-            while (log_end := (await self._log.offsets())[1]) < log_read:
-                if time.monotonic() > deadline:
-                    raise RecordsLostError(
-                        f"{topics.log} was read up to offset {log_read}, but ends at {log_end}"
-                    )
-                # A new leader may report a lower end for a moment.
-                await asyncio.sleep(_ABORTED_WAIT_SECONDS)
+        return CommitChecks(check_sent, self._check_log, self._failures)
 
-        return CommitChecks(check_sent, check_log, self._failures)
+    async def _check_log(self) -> None:
+        await offsets_after(self._log, self._participant.log_seen)
 
     async def _committed(
         self,

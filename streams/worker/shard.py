@@ -100,7 +100,7 @@ class Shard:
         has_committed: Whether this worker has committed progress of this assignment.
         log_end: The end of the log before the changelog was read.
         is_filled: Whether it can join the next session.
-        is_standby: Whether the store belongs to a standby until the session begins.
+        standby: The store of the standby that becomes the shard when the session begins.
         is_in_use: Whether its opening is running, which then releases the shard if it is closed.
         owned: Its part in the protocol while it is open.
         acquisition: How long each phase of its opening took.
@@ -119,7 +119,7 @@ class Shard:
         self.has_committed = False
         self.log_end: int | None = None
         self.is_filled = False
-        self.is_standby = False
+        self.standby: ShardStore | None = None
         self.is_in_use = False
         self.owned: OwnedShard[PendingRecord] | None = None
         self.acquisition = acquisition or Acquisition()

@@ -14,6 +14,7 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from simhash_core.errors import FirstseenError
@@ -25,9 +26,10 @@ from simhash_core.log.shards import Standby
 from streams.kafka.errors import becomes_true_on_loop
 from streams.monitoring.metrics import Metrics
 from streams.store.changelog import LoggedBatch
+from streams.store.changelog_codec import PROGRESS_KEY
 from streams.store.compaction import KeptShard
 from streams.store.entry_batch import Removal
-from streams.store.recovery import fill_index, load_batch
+from streams.store.recovery import fill_index, load_next
 from streams.store.row_store import StoreCorruptError
 from streams.store.shard_store import ShardStore
 from streams.worker.clients import ChangelogClient, Deliver, PartitionReader, StoreOpener
@@ -80,6 +82,14 @@ class FilledStore(NamedTuple):
     log_end: int  # before the changelog was read
 
 
+@dataclass(slots=True)
+class _Open:
+    """``is_compared``: whether its last commit was found in the changelog since ``_follow``."""
+
+    store: ShardStore
+    is_compared: bool = False
+
+
 class StandbyStores:
     """This worker's open standbys, from their first session until they close or become shards."""
 
@@ -97,16 +107,16 @@ class StandbyStores:
         self._identity = identity
         self._metrics = metrics
         self._error_log = error_log
-        self._stores: dict[int, ShardStore] = {}
+        self._open: dict[int, _Open] = {}
         self._follower: ChangelogClient | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
     def __contains__(self, partition: int) -> bool:
-        return partition in self._stores
+        return partition in self._open
 
     @property
     def partitions(self) -> list[int]:
-        return sorted(self._stores)
+        return sorted(self._open)
 
     @property
     def await_session(self) -> bool:
@@ -124,14 +134,14 @@ class StandbyStores:
     def measure(self, missing: int) -> None:
         """Update the metrics; ``missing`` is the number of own shards without an open standby."""
         lag = 0 if self._follower is None else self._follower.lag
-        self._metrics.standbys(len(self._stores), lag, missing)
+        self._metrics.standbys(len(self._open), lag, missing)
 
     def kept(self) -> list[KeptShard]:
         before = sequence_number(self._participant.replica.decided_before, 0)
         return [
-            KeptShard(standby.slot, store, store.segments, before)
-            for partition, store in self._stores.items()
-            if store.segments is not None
+            KeptShard(standby.slot, each.store, each.store.segments, before)
+            for partition, each in self._open.items()
+            if each.store.segments is not None
             and (standby := self._held.standbys.get(partition)) is not None
             and standby.in_session
         ]
@@ -141,8 +151,8 @@ class StandbyStores:
     def take_in(self, partition: int, filled: FilledStore) -> None:
         store, progress, slot, log_end = filled
         self._held.add_standby(progress, store, slot, log_end)
-        self._stores[partition] = store
-        self._follow(partition, store.changelog_offset)
+        self._open[partition] = _Open(store)
+        self._follow(partition)
         logger.info(
             "standby of shard %d open: %d documents, next raw offset %d",
             partition,
@@ -154,9 +164,9 @@ class StandbyStores:
         self._participant.drop_standby(partition)
         if self._follower is not None:
             self._follower.leave(partition)
-        store = self._stores.pop(partition, None)
-        if store is not None:
-            store.close()
+        closed = self._open.pop(partition, None)
+        if closed is not None:
+            closed.store.close()
             logger.info("standby of shard %d closed: %s", partition, why)
 
     def is_succeeded(self, partition: int, planned: Iterable[str]) -> bool:
@@ -182,12 +192,12 @@ class StandbyStores:
         return sorted(p for p, names in at.items() if names is not None and not names - {this})
 
     def open_stores(self) -> list[ShardStore]:
-        return list(self._stores.values())
+        return [each.store for each in self._open.values()]
 
     def drop_damaged(self, damage: StoreCorruptError) -> bool:
-        for partition, store in self._stores.items():
-            if store.path == damage.path:
-                store.mark_damaged(damage)
+        for partition, each in self._open.items():
+            if each.store.path == damage.path:
+                each.store.mark_damaged(damage)
                 self.drop(partition, str(damage))
                 return True
         return False
@@ -212,12 +222,12 @@ class StandbyStores:
         Call it when no earlier owner can commit; ``committed_next`` is the group's raw offset.
         """
         partition = chain.partition
-        store = self._stores.get(partition)
-        if store is None:
+        standby = self._open.get(partition)
+        if standby is None:
             return None
         try:
-            if await self._is_level(chain, store, committed_next):
-                return store
+            if await self._is_level(chain, standby, committed_next):
+                return standby.store
         except FirstseenError as error:
             self._error_log.note(error)
         self.drop(partition, "it has not caught up with its owner: opening the shard instead")
@@ -235,13 +245,14 @@ class StandbyStores:
         if self._follower is not None:
             self._follower.leave(partition)
         logger.info("the standby of shard %d becomes the shard", partition)
-        return self._stores.pop(partition)
+        return self._open.pop(partition).store
 
-    async def _is_level(self, chain: Chain, store: ShardStore, committed_next: int) -> bool:
-        partition, follower = chain.partition, self._follower
+    async def _is_level(self, chain: Chain, opened: _Open, committed_next: int) -> bool:
+        partition, store, follower = chain.partition, opened.store, self._follower
         if follower is None:
             return False
         deadline = time.monotonic() + _LEVEL_SECONDS
+        self._follow(partition)
         while True:
             end = await follower.end(partition, _LEVEL_SECONDS)
             if not await follower.reach(partition, end, deadline - time.monotonic()):
@@ -254,6 +265,8 @@ class StandbyStores:
         # It may have read commits that brokers lost afterwards; the opening finds out.
         if stored.progress.next > committed_next:
             return False
+        if store.lineage.commit and not store.place.writer and not opened.is_compared:
+            return False  # its last commit is not in the changelog
         store.read_to(end)
         position = stored.progress.position
         if not await becomes_true_on_loop(
@@ -267,11 +280,17 @@ class StandbyStores:
 
     # ---- the changelog
 
-    def _follow(self, partition: int, offset: int) -> None:
+    def _follow(self, partition: int) -> None:
+        """Read from the store's last commit on, to compare that with the changelog.
+
+        Compaction may have removed its progress, but then a later one follows.
+        """
         if self._follower is None:
             self._follower = self._follow_changelog(self._read)
             self._follower.begin(self._follower_failed)
-        self._follower.follow(partition, offset)
+        opened = self._open[partition]
+        opened.is_compared = False
+        self._follower.follow(partition, max(0, opened.store.changelog_offset - 1))
 
     def _follower_failed(self, error: Exception) -> None:
         self._error_log.note(error)
@@ -284,15 +303,17 @@ class StandbyStores:
             task.add_done_callback(self._closing.discard)
 
     async def _read(self, partition: int, batch: LoggedBatch) -> None:
-        store, standby = self._stores.get(partition), self._held.standbys.get(partition)
-        if store is None or standby is None:
+        opened, standby = self._open.get(partition), self._held.standbys.get(partition)
+        if opened is None or standby is None:
             return
+        store = opened.store
         try:
-            removal = load_batch(store, batch, self._identity)
+            removal = load_next(store, batch, self._identity)
         except FirstseenError as error:
             self._error_log.note(error)
             self.drop(partition, str(error))
             return
+        opened.is_compared |= PROGRESS_KEY in batch.keys
         stored = store.progress()
         if stored is not None:
             removed = _removed(standby, removal, store)

@@ -146,7 +146,7 @@ KEPT_BY_PARTITION = {
     "OutputBatch.offsets": "what one commit sends, and gone with it",
     "OutputBatch.ends": "where one commit expects its records, and gone with it",
     "Leader._positions": "of all shards of the index, as their owners report",
-    "StandbyStores._stores": "copies of other workers' shards",
+    "StandbyStores._open": "copies of other workers' shards",
     "Standbys._filling": "copies of other workers' shards",
     "Standbys._filled": "copies of other workers' shards",
     "Standbys._wanted": "copies of other workers' shards",

@@ -416,7 +416,7 @@ class SimulatedFollower:
     async def reach(self, partition: int, offset: int, seconds: float) -> bool:
         deadline = self._host.loop.time() + seconds
         while self._done.get(partition, offset) < offset:
-            if self._host.loop.time() > deadline:
+            if partition not in self._number or self._host.loop.time() > deadline:
                 return False
             await asyncio.sleep(0.01)
         return True

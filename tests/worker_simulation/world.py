@@ -20,10 +20,9 @@ from simhash_core.log import versions
 from simhash_core.log.records import Chain
 from simhash_core.log.versions import UnreadableVersionError
 from streams.errors import BrokerRefusedError, UnansweredError
-from streams.kafka.errors import MemberFencedError
+from streams.kafka.errors import MemberFencedError, RecordsLostError
 from streams.kafka.log_reader import LogCutError
 from streams.worker import commit
-from streams.worker.commit import RecordsLostError
 from streams.worker.consume import TopicRecreatedError
 from tests.rigs.memory_rows import MemoryDisk
 from tests.simulation.documents import SimulatedDocument

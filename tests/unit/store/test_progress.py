@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing
+from functools import reduce
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from simhash_core.log.records import Chain, Progress
 from streams.store.changelog import LoggedBatch
@@ -20,7 +22,9 @@ from streams.store.changelog_codec import (
     furthest,
     goes_back,
 )
-from streams.store.recovery import load_batch
+from streams.store.lineage import UNKNOWN, Lineage
+from streams.store.recovery import load_batch, load_next
+from streams.store.row_store import StoreAheadError
 from streams.store.shard_directory import open_shard
 from streams.store.shard_store import ShardStore
 from tests.rigs.memory_rows import MemoryDisk
@@ -57,21 +61,25 @@ def opened() -> ShardStore:
     return open_shard(Path("shard-3"), IDENTITY, BITS, MemoryDisk())
 
 
-def encoded(progress: LoggedProgress) -> ChangelogRecord:
-    of = progress
-    return encode_progress(of.progress, of.identity, of.reading, of.writer, of.expired_before)
-
-
-def load(store: ShardStore, records: list[ChangelogRecord]) -> None:
-    first = store.changelog_offset
-    batch = LoggedBatch(
+def batch_of(first: int, records: list[ChangelogRecord]) -> LoggedBatch:
+    return LoggedBatch(
         [each.key for each in records],
         [each.value for each in records],
         list(range(first, first + len(records))),
         1_700_000_000_000,
         "changelog/3",
     )
-    load_batch(store, batch, INDEX)
+
+
+def encoded(progress: LoggedProgress) -> ChangelogRecord:
+    of = progress
+    return encode_progress(
+        of.progress, of.identity, of.reading, of.writer, of.expired_before, lineage=of.lineage
+    )
+
+
+def load(store: ShardStore, records: list[ChangelogRecord]) -> None:
+    load_batch(store, batch_of(store.changelog_offset, records), INDEX)
 
 
 @given(records=st.lists(logged, min_size=1, max_size=12), data=st.data())
@@ -122,3 +130,28 @@ def test_progress_that_goes_back_is_reported_once(caplog: pytest.LogCaptureFixtu
 )
 def test_which_progress_goes_back(read: LoggedProgress, *, is_refused: bool) -> None:
     assert goes_back(read, at(10, 5).progress) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("made_by", "follows"),
+    [("aab", True), ("aabc", True), ("aabbb", True), ("aac", False), ("aaccc", False), ("", True)],
+    ids=["the same", "another", "more", "in its place", "some in its place", "an older release"],
+)
+def test_a_store_refuses_what_does_not_follow_its_last_commit(
+    made_by: str, *, follows: bool
+) -> None:
+    """Otherwise it would have entries of a commit that brokers have lost, and lack others."""
+    with closing(opened()) as store:
+        load(store, [logged_by("aab")])
+        following = batch_of(store.changelog_offset - 1, [logged_by(made_by)])
+        if follows:
+            load_next(store, following, INDEX)
+            return
+        with pytest.raises(StoreAheadError, match="does not follow its commit 3"):
+            load_next(store, following, INDEX)
+
+
+def logged_by(writers: str) -> ChangelogRecord:
+    """Return the last progress of a shard whose commits these workers have made."""
+    lineage = reduce(Lineage.next, writers, UNKNOWN)
+    return encoded(replace(at(9), lineage=lineage))

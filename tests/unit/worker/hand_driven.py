@@ -47,7 +47,7 @@ from streams.store.recovery import Recovery, catch_up
 from streams.store.row_codec import StoreIdentity
 from streams.store.shard_directory import open_shard
 from streams.store.shard_store import ShardStore
-from streams.worker import assignment, commit, look_up
+from streams.worker import assignment, clients, commit, look_up
 from streams.worker.clients import ChangelogClient, Deliver, WorkerClients
 from streams.worker.commit import Observers
 from streams.worker.fingerprint import PendingRecord
@@ -97,6 +97,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         (commit, "_ABORTED_WAIT_SECONDS"),
         (commit, "_STALE_WAIT_SECONDS"),
         (commit, "_MARKERS_SECONDS"),
+        (clients, "_AGAIN_SECONDS"),
+        (clients, "_LOWER_END_SECONDS"),
         (look_up, "_SILENT_SECONDS"),
     ):
         assert name in vars(module)
