@@ -248,22 +248,11 @@ class StandbyStores:
         return self._open.pop(partition).store
 
     async def _is_level(self, chain: Chain, opened: _Open, committed_next: int) -> bool:
-        partition, store, follower = chain.partition, opened.store, self._follower
-        if follower is None:
-            return False
-        deadline = time.monotonic() + _LEVEL_SECONDS
-        self._follow(partition)
-        while True:
-            end = await follower.end(partition, _LEVEL_SECONDS)
-            if not await follower.reach(partition, end, deadline - time.monotonic()):
-                return False
-            stored = store.progress()
-            # A committed transaction may not be readable in all partitions yet.
-            if stored is not None and stored.progress.next >= committed_next:
-                break
-            await asyncio.sleep(_AGAIN_SECONDS)
+        partition, store = chain.partition, opened.store
+        end = await self._read_to_end(partition, store, committed_next)
+        stored = store.progress()
         # It may have read commits that brokers lost afterwards; the opening finds out.
-        if stored.progress.next > committed_next:
+        if end is None or stored is None or stored.progress.next > committed_next:
             return False
         if store.lineage.commit and not store.place.writer and not opened.is_compared:
             return False  # its last commit is not in the changelog
@@ -277,6 +266,28 @@ class StandbyStores:
             return False
         standby = self._held.standbys.get(partition)
         return standby is not None and not standby.is_outdated and standby.chain == chain
+
+    async def _read_to_end(
+        self, partition: int, store: ShardStore, committed_next: int
+    ) -> int | None:
+        """Read the changelog; return its end, None if it lacks the group's progress for too long.
+
+        A committed transaction may not be readable in all partitions yet.
+        """
+        follower = self._follower
+        if follower is None:
+            return None
+        deadline = time.monotonic() + _LEVEL_SECONDS
+        self._follow(partition)
+        while time.monotonic() < deadline:
+            end = await follower.end(partition, _LEVEL_SECONDS)
+            if not await follower.reach(partition, end, deadline - time.monotonic()):
+                return None
+            stored = store.progress()
+            if stored is not None and stored.progress.next >= committed_next:
+                return end
+            await asyncio.sleep(_AGAIN_SECONDS)
+        return None
 
     # ---- the changelog
 

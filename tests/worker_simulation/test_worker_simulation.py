@@ -21,6 +21,8 @@ STANDBY_READ_LOST_COMMIT = 306_044
 SESSION_AFTER_LOSS = 304_894
 """All brokers lose power when a session begins, which reads what is left of the log; lost records
 had made entries of the index expire."""
+STANDBY_OF_LOST_PROGRESS = 331_186
+"""At least once, the changelog lacks the group's last progress, and a standby is to succeed."""
 PROCESSES = 2
 PARTS = 6
 """The number of parts of the mutants, so that several test processes can share them."""
@@ -47,8 +49,10 @@ def test_whole_workers_hold(pool: ProcessPoolExecutor) -> None:
     assert total.documents > 10 * SEEDS
 
 
-@pytest.mark.parametrize("seed", [STANDBY_READ_LOST_COMMIT, SESSION_AFTER_LOSS])
-def test_nothing_follows_from_lost_records(pool: ProcessPoolExecutor, seed: int) -> None:
+@pytest.mark.parametrize(
+    "seed", [STANDBY_READ_LOST_COMMIT, SESSION_AFTER_LOSS, STANDBY_OF_LOST_PROGRESS]
+)
+def test_a_fault_that_a_seed_found_stays_mended(pool: ProcessPoolExecutor, seed: int) -> None:
     (runs,) = pool.map(run_seeds, [range(seed, seed + 1)])
 
     assert not runs.failures
