@@ -379,10 +379,11 @@ class World:
             await asyncio.sleep(_LOOK_SECONDS)
         self.tell("all is put out")
         deadline = self.loop.time() + _STANDBYS_SECONDS
-        while lacking := self._without_standby() or self._with_undecided():
+        while lacking := self._without_standby() or self._with_undecided() or self._with_opening():
             if self.loop.time() > deadline:
                 raise ViolationError(
-                    f"no standby, or undecided packets, after {_STANDBYS_SECONDS:g} s: {lacking}"
+                    "no standby, undecided packets or opening shards after "
+                    f"{_STANDBYS_SECONDS:g} s: {lacking}"
                 )
             await asyncio.sleep(_LOOK_SECONDS)
 
@@ -399,6 +400,14 @@ class World:
     def _with_undecided(self) -> dict[str, int]:
         """Return how many packets are undecided, by worker; one may just read the log again."""
         return {each.name: each.undecided for each in self.workers if each.undecided}
+
+    def _with_opening(self) -> dict[str, list[int]]:
+        """Return the shards that are not open yet, by worker; they may have removals to commit."""
+        return {
+            each.name: [shard.partition for shard in opening]
+            for each in self.workers
+            if (opening := each.pipeline.assignment.opening)
+        }
 
     def _create_topic_again(self) -> None:
         self.tell("the raw topic is created again")
