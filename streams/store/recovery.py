@@ -186,7 +186,7 @@ def catch_up(
     first = start if log.may_be_cut else max(0, start - 1)
     for batch in log.read(first, report, lacks):
         decoded = batch.decoded()
-        _load_decoded(store, batch, decoded, identity)
+        load_batch(store, batch, decoded, identity)
         if decoded.progress:
             last = decoded.progress[-1].lineage
         read += sum(offset >= start for offset in batch.offsets)
@@ -209,32 +209,8 @@ def is_ahead(before: Lineage, last: Lineage | None) -> bool:
     return bool(before.commit) and (last is None or not last.continues(before))
 
 
-def load_batch(store: ShardStore, batch: LoggedBatch, identity: str) -> Removal:
+def load_batch(store: ShardStore, batch: LoggedBatch, decoded: Decoded, identity: str) -> Removal:
     """Write changelog records to the store; return what they remove. Raises as ``catch_up``."""
-    return _load_decoded(store, batch, batch.decoded(), identity)
-
-
-def load_next(store: ShardStore, batch: LoggedBatch, identity: str) -> Removal:
-    """Write what follows in a changelog to the store; return what it removes.
-
-    Raises as ``load_batch``, and ``StoreAheadError`` if brokers have lost the store's last commit.
-    """
-    decoded = batch.decoded()
-    # At least once, records of paused workers may follow, which do not count.
-    if decoded.progress and not store.place.writer:
-        last = decoded.progress[-1].lineage
-        if is_ahead(store.lineage, last):
-            raise StoreAheadError(
-                store.path,
-                f"the changelog {batch.log} continues with commit {last.commit}, which does not "
-                f"follow its commit {store.lineage.commit}: brokers have lost it",
-            )
-    return _load_decoded(store, batch, decoded, identity)
-
-
-def _load_decoded(
-    store: ShardStore, batch: LoggedBatch, decoded: Decoded, identity: str
-) -> Removal:
     removal = Removal(decoded.deletions, decoded.ends)
     stored = store.progress()
     logged = None
@@ -274,6 +250,24 @@ def _load_decoded(
     ended = {key for key, value in zip(batch.keys, batch.values, strict=True) if value is None}
     store.late = [each for each in (*store.late, *decoded.late) if each not in ended]
     return removal
+
+
+def load_next(store: ShardStore, batch: LoggedBatch, identity: str) -> Removal:
+    """Write what follows in a changelog to the store; return what it removes.
+
+    Raises as ``load_batch``, and ``StoreAheadError`` if brokers have lost the store's last commit.
+    """
+    decoded = batch.decoded()
+    # At least once, records of paused workers may follow, which do not count.
+    if decoded.progress and not store.place.writer:
+        last = decoded.progress[-1].lineage
+        if is_ahead(store.lineage, last):
+            raise StoreAheadError(
+                store.path,
+                f"the changelog {batch.log} continues with commit {last.commit}, which does not "
+                f"follow its commit {store.lineage.commit}: brokers have lost it",
+            )
+    return load_batch(store, batch, decoded, identity)
 
 
 def _make_ids(store: ShardStore, interrupted: threading.Event) -> None:

@@ -242,7 +242,8 @@ class WorkerJudge:
             store = open_shard(Path(str(number)), owner, self._scenario.scheme.bits, MemoryDisk())
             records = state(partition.read_committed())
             if records:
-                load_batch(store, logged_batch(records, f"changelog/{number}"), IDENTITY)
+                batch = logged_batch(records, f"changelog/{number}")
+                load_batch(store, batch, batch.decoded(), IDENTITY)
             entries.update(store.all_entries())
         return entries
 

@@ -157,7 +157,7 @@ class Partition:
                 1,
                 "changelog/3",
             )
-            load_batch(store, batch, INDEX)
+            load_batch(store, batch, batch.decoded(), INDEX)
         store.read_to(self.end)
 
 

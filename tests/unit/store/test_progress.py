@@ -79,7 +79,8 @@ def encoded(progress: LoggedProgress) -> ChangelogRecord:
 
 
 def load(store: ShardStore, records: list[ChangelogRecord]) -> None:
-    load_batch(store, batch_of(store.changelog_offset, records), INDEX)
+    batch = batch_of(store.changelog_offset, records)
+    load_batch(store, batch, batch.decoded(), INDEX)
 
 
 @given(records=st.lists(logged, min_size=1, max_size=12), data=st.data())

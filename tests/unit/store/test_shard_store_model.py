@@ -366,7 +366,8 @@ class StoreModel(RuleBasedStateMachine):
         ][:size]
         keys: list[bytes | None] = [self.records[each].key for each in offsets]
         values = [self.records[each].value for each in offsets]
-        load_batch(store, LoggedBatch(keys, values, offsets, 0, "changelog/3"), INDEX)
+        batch = LoggedBatch(keys, values, offsets, 0, "changelog/3")
+        load_batch(store, batch, batch.decoded(), INDEX)
 
 
 class OnRocksDB(StoreModel):

@@ -274,6 +274,29 @@ async def test_commits_that_brokers_have_lost_are_missed_after_a_failure(
     worker.failures.clear()
 
 
+@pytest.mark.parametrize("noticed", ["by a session", "after a connection failed"])
+async def test_the_end_of_the_log_is_missed_before_more_follows_from_it(
+    worker: HandDriven, noticed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await worker.open(0, 1, 2)
+    worker.send(1, text(1))
+    await until(lambda: len(worker.outputs) == 1)
+    await worker.revoke(2)
+    await worker.pipeline.tick()
+    del worker.broker.log[-1:]
+    if noticed == "by a session":
+        worker.assign(2)
+    else:
+        worker.committer.failed = 1
+        monkeypatch.setattr(commit, "_LOOK_SECONDS", 0.0)
+        await worker.pipeline.tick()
+    await until(lambda: worker.failures)
+    (error,) = worker.failures
+    assert isinstance(error, RecordsLostError)
+    assert "the log had offsets up to" in str(error)
+    worker.failures.clear()
+
+
 async def test_commits_go_on_after_a_connection_failed_and_nothing_is_lost(
     worker: HandDriven,
 ) -> None:
