@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from confluent_kafka.cimpl import NewTopic
 
 from streams.demo.worker_process import WorkerProcess
 from streams.errors import ExitCode
@@ -200,9 +199,7 @@ def test_a_changelog_that_may_not_grow_names_the_right_and_the_command(
     secured.grant([Grant("Topic", "grown*", ("Create", "Describe", "Read"))])
     settings = load("application_id=grown", "topics.raw=grown.raw", kafka_config=path).settings
     admin = connect_admin(settings, 30.0)
-    topics = [NewTopic("grown.raw", 2, 1), NewTopic("grown.changelog", 1, 1)]
-    for future in admin.create_topics(topics).values():
-        future.result(30)
+    Broker("kafka", secured.server).create_topics({"grown.raw": 2, "grown.changelog": 1})
     with pytest.raises(TopicsError, match=r"grown\.changelog needs 2 partitions") as refused:
         grow_changelog(admin, settings)
     assert "ACL operation Alter" in str(refused.value)

@@ -55,6 +55,8 @@ _PROPERTIES = {
     # By default a new partition has two sparse index files of 10 MiB. At the first append the
     # kernel fills each with zeros for the read-ahead of the disk, which may be the whole file.
     "log.index.size.max.bytes": "1048576",
+    # By default the broker deletes records of tests whose timestamps are older than a week.
+    "log.retention.ms": "-1",
 }
 
 SOON_ABORTED = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
