@@ -49,7 +49,7 @@ def test_ci_says_how_long_each_stage_took(commands: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     _, _, table = ended.stdout.partition("== passed\n")
     stages = [line.split()[0] for line in table.splitlines()]
-    assert stages == ["install", "kafka", "check", "test"]
+    assert stages == ["install", "kafka", "check", "test", "torture"]
 
 
 @pytest.mark.parametrize("trap", ["", "trap '' TERM; "])
