@@ -8,8 +8,10 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.cimpl import NewPartitions
 
 from streams.kafka.clients import AdminClient
+from streams.topics.admin import partitions_of, topic_configs
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
+from tests.rigs.waiting import await_that
 from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.rigs.workers.stream_outputs import Outputs, Raw
 from tests.rigs.workers.worker_metrics import await_shared
@@ -50,6 +52,7 @@ def set_topic_config(admin: AdminClient, topic: str, name: str, value: int) -> N
     entry = ConfigEntry(name, str(value), incremental_operation=AlterConfigOpType.SET)
     changed = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     admin.incremental_alter_configs([changed])[changed].result(ANSWER_SECONDS)
+    await_that(lambda: topic_configs(admin, [topic])[topic][name] == str(value))
 
 
 def delete_topic(stream: Stream, topic: str) -> None:
@@ -62,4 +65,6 @@ def grow(stream: Stream, partitions: int) -> None:
     """Add partitions to the raw topic; records that are sent later go to all of them."""
     raw, admin = stream.settings.topics.raw, admin_of(stream.broker)
     admin.create_partitions([NewPartitions(raw, partitions)])[raw].result(ANSWER_SECONDS)
+    # A client that asks before the broker knows them asks again only after minutes.
+    await_that(lambda: partitions_of(admin, [raw]) == {raw: partitions})
     stream.reconnect()

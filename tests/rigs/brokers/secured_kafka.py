@@ -9,21 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
-from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._acl import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+)
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from streams.kafka.clients import AdminClient
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.kafka_configuration import protocols, tls
 from tests.rigs.brokers.loopback_ports import free_port
+from tests.rigs.waiting import await_that
 from tests.unit.settings.certificates import Certificates
 
 USER: Final = "firstseen"
 PASSWORD: Final = "scram-pass=word 7#"  # noqa: S105 - of a broker that lives as long as a test
 
 _SECONDS_MAX: Final = 60.0
+_ANY: Final[Any] = None  # of which the type of the filter knows nothing
+_ALL: Final = AclBindingFilter(
+    ResourceType.ANY,
+    _ANY,
+    ResourcePatternType.ANY,
+    _ANY,
+    _ANY,
+    AclOperation.ANY,
+    AclPermissionType.ANY,
+)
 _HOST: Final = "127.0.0.1"
 _PACKAGE: Final = "org.apache.kafka"
 
@@ -110,6 +126,8 @@ class SecuredKafka:
         admin = AdminClient({"bootstrap.servers": self.server.bootstrap_servers})
         for future in admin.create_acls(bindings, request_timeout=_SECONDS_MAX).values():
             future.result(_SECONDS_MAX)
+        # The controller has them; the broker knows them a moment later.
+        await_that(lambda: set(bindings) <= {*admin.describe_acls(_ALL).result(_SECONDS_MAX)})
 
 
 def _constant(name: str) -> str:
