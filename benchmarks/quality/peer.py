@@ -5,13 +5,17 @@ Run as a program in the environment of the peers::
     python -m benchmarks.quality.peer NAME DOCUMENTS THRESHOLD…
 
 It writes one line of JSON: for each threshold, the original of each document (its own number if it
-is unique), and the total CPU seconds. Sketches are made once, and count for each threshold.
+is unique, ``REPEATS`` or ``ALIKE`` if the peer names none), and the total CPU seconds. Sketches are
+made once, and count for each threshold.
 
 - ``datasketch`` and ``rensa``: MinHash of character 5-grams without white space, 128 permutations,
   LSH. The original is the candidate with the highest estimated Jaccard, if that reaches the
   threshold.
 - ``simhash`` (1e0ng): 64 bits of jieba's words that have a letter or a digit, and their counts, in
   its index at that distance. The original is the nearest document within the distance.
+- ``rensa_keep``: ``RMinHashDeduplicator.add_pairs``, which says which documents to keep.
+- ``rensa_one_shot``: digest matrices by rensa's ``rho``, then all flags at once, as in its own
+  benchmark. They say which documents have another one alike, so the first of its kind is one too.
 - ``retsim``: the embeddings of ``unisim`` (RETSim, Google, 2023), by its model for CPUs, compared
   with all kept embeddings, as its exact index does. The original is the document with the highest
   cosine, if that reaches the threshold.
@@ -27,11 +31,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
+from itertools import islice
 from typing import Any
 
 PERMUTATIONS = 128
 GRAM_CHARACTERS = 5
 EMBEDDING = 256
+
+REPEATS = -1
+"""The original of a document that repeats an earlier one, where a peer does not say which."""
+ALIKE = -2
+"""The same of a document that is alike another one, earlier or later."""
+TOGETHER = 10_000
+"""Documents whose 5-grams are in memory at once."""
+PROBES = 4
+"""As in rensa's own benchmark."""
 
 Sketch = Callable[[str], Any]
 Index = Callable[[float], Callable[[int, Any], int]]
@@ -176,6 +190,49 @@ PEERS: dict[str, Callable[[], tuple[Sketch, Index]]] = {
 }
 
 
+def rensa_keep(texts: Iterator[str], threshold: float) -> list[int]:
+    library: Any = import_module("rensa")
+    deduplicator = library.RMinHashDeduplicator(
+        threshold, PERMUTATIONS, use_lsh=True, num_bands=_bands_for(threshold)
+    )
+    originals: list[int] = []
+    for part in _parts(texts):
+        entries = ((str(n), grams(text)) for n, text in enumerate(part, len(originals)))
+        kept = deduplicator.add_pairs(entries)
+        originals += [n if keep else REPEATS for n, keep in enumerate(kept, len(originals))]
+    return originals
+
+
+def rensa_one_shot(texts: Iterator[str], threshold: float) -> list[int]:
+    library: Any = import_module("rensa")
+    sketch = library.RMinHash.digest_matrix_from_token_sets_rho
+    lsh = library.RMinHashLSH(
+        threshold=threshold, num_perm=PERMUTATIONS, num_bands=_bands_for(threshold)
+    )
+    matrices = []
+    for part in _parts(texts):
+        sets = [list(grams(text)) for text in part]
+        matrices.append(sketch(sets, num_perm=PERMUTATIONS, seed=42, probes=PROBES))
+    if len(matrices) == 1:
+        flags = lsh.query_duplicate_flags_matrix_one_shot(matrices[0])
+    else:  # a matrix has at most as many documents as have room in memory
+        for number, matrix in enumerate(matrices):
+            lsh.insert_matrix(matrix, start_key=number * TOGETHER)
+        flags = [flag for each in matrices for flag in lsh.query_duplicate_flags_matrix(each)]
+    return [ALIKE if flag else number for number, flag in enumerate(flags)]
+
+
+def _parts(texts: Iterator[str]) -> Iterator[list[str]]:
+    while part := list(islice(texts, TOGETHER)):
+        yield part
+
+
+BATCHES: dict[str, Callable[[Iterator[str], float], list[int]]] = {
+    "rensa_keep": rensa_keep,
+    "rensa_one_shot": rensa_one_shot,
+}
+
+
 def _bands_for(threshold: float) -> int:
     """Return the fewest bands whose own threshold, (1/b)^(1/r), is 0.05 below ``threshold``."""
     divisors = (bands for bands in range(1, PERMUTATIONS + 1) if PERMUTATIONS % bands == 0)
@@ -183,6 +240,8 @@ def _bands_for(threshold: float) -> int:
 
 
 def run(name: str, path: str, thresholds: Sequence[float]) -> list[dict[str, object]]:
+    if name in BATCHES:
+        return [_run_batch(name, path, threshold) for threshold in thresholds]
     sketch, index = PEERS[name]()
     begun = time.process_time()
     sketches = [sketch(text) for text in texts_in(path)]
@@ -195,6 +254,13 @@ def run(name: str, path: str, thresholds: Sequence[float]) -> list[dict[str, obj
         seconds = sketched + time.process_time() - begun
         runs.append({"threshold": threshold, "originals": originals, "cpu_seconds": seconds})
     return runs
+
+
+def _run_batch(name: str, path: str, threshold: float) -> dict[str, object]:
+    begun = time.process_time()
+    originals = BATCHES[name](texts_in(path), threshold)
+    seconds = time.process_time() - begun
+    return {"threshold": threshold, "originals": originals, "cpu_seconds": seconds}
 
 
 if __name__ == "__main__":

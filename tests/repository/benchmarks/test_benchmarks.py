@@ -7,6 +7,7 @@ import gzip
 import json
 import re
 import sys
+import tarfile
 import time
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,15 @@ from typing import Any
 import pytest
 
 from benchmarks import __main__ as all_benchmarks
-from benchmarks import fingerprints, loop_lag, recovery, worker
+from benchmarks import fingerprints, loop_lag, paragraphs, recovery, worker
 from benchmarks.command import MeasurementError
+from benchmarks.files import Judge
 from benchmarks.fingerprints import ContenderProcess
+from benchmarks.index import real_texts
 from benchmarks.index import shards as index_shards
 from benchmarks.index.__main__ import MILLION, Measured, goals_of
 from benchmarks.index.__main__ import main as index_main
+from benchmarks.quality.peer import ALIKE, REPEATS
 from benchmarks.report import Spread, show, tables_of
 from benchmarks.texts import generated_documents
 from simhash_core.text.profiles import PROFILES
@@ -230,6 +234,71 @@ def test_one_index_for_many_shards(tmp_path: Path) -> None:
     assert [each["shards"] for each in figures] == [1, 3]
     for name in ("us_a_document", "us_a_packet", "open_seconds"):
         assert all(each[name] > 0 for each in figures)
+
+
+def test_an_index_of_real_texts_beside_as_many_random_documents(tmp_path: Path) -> None:
+    texts = generated_documents(700, 200)
+    source = tmp_path / "texts.jsonl"
+    # Each tenth document of the index is there twice, and each second that is looked up.
+    texts[9:250:10] = texts[8:249:10]
+    texts[500:750:2] = texts[:100]
+    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    path = tmp_path / "figures.json"
+    command = [str(source), "--sizes", "500", "--looked-up", "200", "--profile", "quick"]
+
+    real_texts.main([*command, "--jobs", "1", "--json", str(path)])
+
+    real, random = figures_of(path)["figures"]
+    assert (real["texts"], random["texts"]) == ("real", "random")
+    assert real["read"] == 500
+    assert real["documents"] == random["documents"] <= 475
+    assert real["matched"] >= 0.5 > random["matched"] == 0
+    for name in ("look_up_us", "slowest_look_up_us", "disk_bytes", "memory_mb"):
+        assert real[name] > 0 < random[name]
+
+
+def test_paragraphs_of_directories_archives_and_documents_are_distinct(tmp_path: Path) -> None:
+    source, path = tmp_path / "source", tmp_path / "paragraphs.jsonl"
+    (source / "pages").mkdir(parents=True)
+    (source / "plain.txt").write_text(
+        "one  paragraph\nof two lines\n\n \nshort\n\nanother paragraph"
+    )
+    (source / "pages" / "page.html").write_text(
+        "<style>p {color: red} and more</style><p>a <b>bold</b> word &amp; more</p>"
+        "<div>another <i>paragraph</i></div>"
+    )
+    (source / "not-text").write_bytes(b"\xff\xfe a paragraph in another encoding")
+    with tarfile.open(tmp_path / "more.tar.xz", "w:xz") as archive:
+        archive.add(source / "plain.txt", "same.txt")
+        archive.add(paragraphs.__file__, "code.py")
+    lines = gzip.compress(json.dumps({"text": "a paragraph of a document"}).encode())
+    (tmp_path / "documents.jsonl.gz").write_bytes(lines)
+    sources = [str(source), str(tmp_path / "more.tar.xz"), str(tmp_path / "documents.jsonl.gz")]
+
+    paragraphs.main([str(path), *sources, "--characters", "10"])
+
+    texts = [json.loads(line)["text"] for line in path.read_text().splitlines()]
+    assert len(texts) == len(set(texts))
+    code = {text for text in texts if text in Path(paragraphs.__file__).read_text()}
+    assert len(code) > 10
+    assert sorted(set(texts) - code) == [
+        "a bold word & more",
+        "a paragraph of a document",
+        "another paragraph",
+        "one  paragraph\nof two lines",
+    ]
+
+
+def test_what_is_joined_is_judged_by_roots_or_by_exact_similarity(tmp_path: Path) -> None:
+    texts = ["a text about the bridge", "a text about the bridge!", "something else entirely"]
+    path = tmp_path / "texts.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    named = [0, 0, 0]  # the last one wrongly
+    for judge in (Judge.of_roots([0, 0, 2]), Judge.of_named([named], path)):
+        assert judge.quality(named) == {"joined": 2, "recall": 1, "precision": 0.5}
+        assert judge.quality([0, REPEATS, 2]) == {"joined": 1, "recall": 1, "precision": 1}
+        assert judge.quality([REPEATS, 1, 2]) == {"joined": 1, "recall": 0, "precision": 0}
+        assert judge.quality([ALIKE, ALIKE, 2]) == {"joined": 2, "recall": 1, "precision": 1}
 
 
 def test_tables_show_lists_parts_by_name_and_what_is_nested(

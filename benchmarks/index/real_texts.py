@@ -1,0 +1,226 @@
+"""Compares an index of real texts to one of as many random documents, at several sizes.
+
+    python -m benchmarks.index.real_texts FILE [--sizes 100000 1000000 3000000]
+        [--profile wide quick] [--jobs N] [--state-dir DIRECTORY] [--json FILE]
+
+FILE has JSON lines with a text, such as ``benchmarks.paragraphs`` writes. The texts are decided in
+the order of the file, as ``firstseen dedup`` does, and the index gets the unique ones of the first
+N. Then the next texts are looked up in packets of 250, by another process that has opened the
+index from its disk. Here a look-up includes the second check, which reads the sketch of each
+document within the distance from the store. Times are CPU times of all threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from benchmarks.command import (
+    MeasurementError,
+    add_number,
+    add_state_dir,
+    errors_reported,
+    new_parser,
+    positive,
+    say,
+)
+from benchmarks.index.shard import opened
+from benchmarks.measures import Stopwatch, disk_bytes, memory_bytes
+from benchmarks.random_documents import CHAIN, PACKET, packet_of, random_columns
+from benchmarks.report import Figures, machine, publish
+from simhash_core.document_columns import DocumentColumns, joined_columns
+from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.look_up import LookUp, Nearness
+from simhash_core.log.local_decider import LocalDecider, MemoryEntries, OneStore
+from simhash_core.log.records import Progress
+from simhash_core.log.shard_stream import NewEntries
+from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import PROFILES, profile_named
+from streams.offline.dedup_files import DedupInputs
+from streams.offline.fingerprint_pool import prepared_by, started_pool
+from streams.settings.settings import Settings
+from streams.store.recovery import fill_index, make_missing_files
+from streams.store.rocksdb_store import MIB
+from streams.store.row_codec import EntryBlock, ProgressRow, entry_block
+
+_SIZES: Final = (100_000, 1_000_000, 3_000_000)
+_PROFILES: Final = ("wide", "quick")
+_JOBS: Final = 2
+_LOOKED_UP: Final = 10_000
+_WARM_UP: Final = 4
+"""The first fourth is looked up once more, before, because it reads pages from the disk."""
+_LOADED_TOGETHER: Final = 262  # packets, as many as a bulk load writes at once
+_PROBES: Final = 1 << 32
+"""The number of the first random document that is looked up."""
+_FILES: Final = "files"
+
+
+def fingerprinted(file: Path, profile: str, documents: int, jobs: int) -> DocumentColumns:
+    """Return the first ``documents`` of a file, or all."""
+    settings = Settings(profile=profile)
+    fingerprinter = Fingerprinter(settings.index_profile())
+    parts, read = [], 0
+    with (
+        closing(DedupInputs([str(file)], settings)) as inputs,
+        started_pool(settings, jobs) as pool,
+    ):
+        prepare = prepared_by(settings, fingerprinter, pool, jobs, lambda _: file.name)
+        for _, prepared in prepare(inputs.batches()):
+            parts.append(prepared.columns)
+            read += len(prepared.columns)
+            if read >= documents:
+                break
+    return joined_columns(parts).part(0, min(read, documents))
+
+
+def decided(
+    columns: DocumentColumns, profile: str, sizes: Sequence[int], looked_up: int
+) -> Iterator[tuple[int, list[NewEntries], Figures]]:
+    """Yield each size with all entries so far; the figures are of the last ``looked_up``."""
+    entries = MemoryEntries()
+    decider = LocalDecider(Nearness.of(profile_named(profile)), entries)
+    new: list[NewEntries] = []
+    spent: list[float] = []
+    for number, first in enumerate(range(0, sizes[-1], PACKET)):
+        packet = packet_of(columns.part(first, first + PACKET))
+        deciding = Stopwatch()
+        with deciding:
+            decision = decider.decide(number, packet)
+        spent.append(deciding.us_each(PACKET))
+        entries.add(decision.new)
+        new.append(decision.new)
+        if first + PACKET in sizes:
+            packets = -(-looked_up // PACKET)
+            last, uniques = spent[-packets:], sum(len(each.rows) for each in new[-packets:])
+            figures = {
+                "decide_us": float(np.mean(last)),
+                "slowest_packet_us": max(last),
+                "duplicates": 1 - uniques / (PACKET * len(last)),
+            }
+            yield first + PACKET, new, figures
+
+
+def blocks_of(new: Iterable[NewEntries]) -> Iterator[EntryBlock]:
+    return (entry_block(each) for each in new if len(each.rows))
+
+
+def random_blocks(profile: str, documents: int) -> Iterator[EntryBlock]:
+    for number, first in enumerate(range(0, documents, PACKET)):
+        packet = packet_of(random_columns(profile, first, min(PACKET, documents - first)))
+        yield entry_block(NewEntries(number, packet, np.arange(len(packet))))
+
+
+def measured(
+    path: Path, profile: str, blocks: Iterator[EntryBlock], probes: DocumentColumns
+) -> Figures:
+    """Write a shard with its segment files, and look ``probes`` up in another process."""
+    documents = 0
+    with opened([path], path / _FILES, profile_named(profile).scheme()) as ((store, segments),):
+        together: list[EntryBlock] = []
+
+        def load() -> None:
+            progress = Progress(CHAIN, documents, documents, documents)
+            store.load(together, ProgressRow(progress, documents))
+            together.clear()
+
+        for block in blocks:
+            together.append(block)
+            documents += len(block)
+            if len(together) == _LOADED_TOGETHER:
+                load()
+        if together:
+            load()
+        make_missing_files(store, segments)
+    figures = {
+        "documents": documents,
+        "disk_bytes": disk_bytes(path) / documents,
+        "segment_bytes": disk_bytes(path / _FILES) / documents,
+    }
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return figures | process.submit(look_up, path, profile, probes).result()
+
+
+def look_up(path: Path, profile: str, probes: DocumentColumns) -> Figures:
+    nearness = Nearness.of(profile_named(profile))
+    index = DocumentIndex(nearness.scheme)
+    slot = index.open_slot()
+    before = memory_bytes("RssAnon")
+    with opened([path], path / _FILES, nearness.scheme) as ((store, segments),):
+        make_missing_files(store, segments)
+        for _ in fill_index(index, slot, store):
+            pass
+        look = LookUp(index, nearness, OneStore(store))
+        packets = [probes.part(at, at + PACKET) for at in range(0, len(probes), PACKET)]
+        for packet in packets[: len(packets) // _WARM_UP]:
+            look.matches(packet)
+        seen, spent, matches = index.candidates_seen, [], 0
+        for packet in packets:
+            looking = Stopwatch()
+            with looking:
+                matches += len(look.matches(packet))
+            spent.append(looking.us_each(len(packet)))
+        return {
+            "look_up_us": float(np.mean(spent)),
+            "slowest_look_up_us": max(spent),
+            "candidates": (index.candidates_seen - seen) / len(probes),
+            "matched": matches / len(probes),
+            "memory_mb": (memory_bytes("RssAnon") - before) / MIB,
+        }
+
+
+def compared(
+    file: Path, profile: str, options: argparse.Namespace, sizes: Sequence[int]
+) -> Iterator[Figures]:
+    say(f"{profile}: fingerprints …")
+    looked_up, state = options.looked_up, options.state_dir
+    columns = fingerprinted(file, profile, sizes[-1] + looked_up, options.jobs)
+    if len(columns) < sizes[-1] + looked_up:
+        raise MeasurementError(
+            f"{file} has {len(columns):,} documents: with {looked_up:,} to look up, the largest of "
+            f"--sizes is {max(0, len(columns) - looked_up):,}"
+        )
+    random = random_columns(profile, _PROBES, looked_up)
+    for size, new, deciding in decided(columns, profile, sizes, looked_up):
+        say(f"{profile}, {size:,} …")
+        probes = columns.part(size, size + looked_up)
+        with tempfile.TemporaryDirectory(dir=state, prefix="index-") as name:
+            values = measured(Path(name) / "real", profile, blocks_of(new), probes)
+        yield {"profile": profile, "texts": "real", "read": size, **values, **deciding}
+        documents = int(values["documents"])
+        with tempfile.TemporaryDirectory(dir=state, prefix="index-") as name:
+            blocks = random_blocks(profile, documents)
+            values = measured(Path(name) / "random", profile, blocks, random)
+        yield {"profile": profile, "texts": "random", "read": documents, **values}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = new_parser("benchmarks.index.real_texts", __doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--sizes", type=positive, nargs="+", default=_SIZES)
+    parser.add_argument("--profile", nargs="+", choices=list(PROFILES), default=_PROFILES)
+    add_number(parser, "--looked-up", _LOOKED_UP, "documents that are looked up")
+    add_number(parser, "--jobs", _JOBS, "processes that make fingerprints")
+    add_state_dir(parser)
+    options = parser.parse_args(arguments)
+    sizes = sorted(options.sizes)
+    if any(size % PACKET for size in sizes):
+        parser.error(f"--sizes are multiples of {PACKET}")
+    with errors_reported():
+        figures = [
+            each
+            for profile in options.profile
+            for each in compared(options.file, profile, options, sizes)
+        ]
+    publish({"machine": machine(), "figures": figures}, options.json)
+
+
+if __name__ == "__main__":
+    main()
