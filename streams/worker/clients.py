@@ -8,6 +8,7 @@ records on. Callbacks run on that event loop, in the order of the events.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -25,6 +26,8 @@ from streams.store.lineage import Lineage
 from streams.store.recovery import Recovery
 from streams.store.shard_store import ShardStore
 from streams.worker.index_on_kafka import Claim, Owned
+
+logger = logging.getLogger(__name__)
 
 _LOWER_END_SECONDS: Final = 15.0
 """How long a new leader of a partition may report an end that is too low."""
@@ -110,8 +113,16 @@ async def offsets_after(log: PartitionReader, seen: int) -> tuple[int, int]:
 
     Raises ``RecordsLostError`` if it ends earlier, and ``UnansweredError``.
     """
-    deadline = time.monotonic() + _LOWER_END_SECONDS
+    deadline, is_told = time.monotonic() + _LOWER_END_SECONDS, False
     while (offsets := await log.offsets())[1] < seen:
+        if not is_told:
+            is_told = True
+            logger.warning(
+                "the log ends at %d, but had offsets up to %d: waiting up to %g s for its end",
+                offsets[1],
+                seen,
+                _LOWER_END_SECONDS,
+            )
         if time.monotonic() > deadline:
             raise RecordsLostError(f"the log had offsets up to {seen}, but ends at {offsets[1]}")
         await asyncio.sleep(_AGAIN_SECONDS)

@@ -276,7 +276,10 @@ async def test_commits_that_brokers_have_lost_are_missed_after_a_failure(
 
 @pytest.mark.parametrize("noticed", ["by a session", "after a connection failed"])
 async def test_the_end_of_the_log_is_missed_before_more_follows_from_it(
-    worker: HandDriven, noticed: str, monkeypatch: pytest.MonkeyPatch
+    worker: HandDriven,
+    noticed: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     await worker.open(0, 1, 2)
     worker.send(1, text(1))
@@ -294,6 +297,8 @@ async def test_the_end_of_the_log_is_missed_before_more_follows_from_it(
     (error,) = worker.failures
     assert isinstance(error, RecordsLostError)
     assert "the log had offsets up to" in str(error)
+    (told,) = [each.message for each in caplog.records if each.message.startswith("the log ends")]
+    assert told.startswith("the log ends at 2, but had offsets up to 3: waiting")
     worker.failures.clear()
 
 
