@@ -81,11 +81,26 @@ _NOT_KNOWN_YET: Final = frozenset(
 """The errors for a partition that was added after the client's last metadata request."""
 
 
+_NO_OFFSET: Final = "the broker has the record already, and no longer knows its offset"
+
+
+def _offset_of(message: Message) -> int | None:
+    """Return the offset of an acknowledged record, or None if it is unknown.
+
+    A broker knows the offsets of the last five batches of an idempotent producer, and of the last
+    one after a restart. If it has an earlier one already, it answers a repeated request with
+    ``DUPLICATE_SEQUENCE_NUMBER``, which librdkafka reports as success without an offset.
+    """
+    offset = message.offset()
+    return None if offset is None or offset < 0 else offset
+
+
 class Deliveries:
     def __init__(self, records: Sequence[ProducerRecord], changelog_topic: str) -> None:
         self.records = records
         self.failures: list[str] = []  # the errors of records, except of records that are too large
         self.too_large: list[ProducerRecord] = []
+        self.unplaced: set[int] = set()  # changelog partitions, if nobody knows their last offset
         self.next_offsets: dict[int, int] = {}  # after the last record of a changelog partition
         self._last: dict[int, int] = {
             record.partition: index
@@ -117,7 +132,12 @@ class Deliveries:
         if error is None:
             partition = record.partition
             if partition in self._last and record is self.records[self._last[partition]]:
-                self.next_offsets[partition] = (message.offset() or 0) + 1
+                offset = _offset_of(message)
+                if offset is None:
+                    self.unplaced.add(partition)
+                    self.failures.append(f"{record.topic}/{partition}: {_NO_OFFSET}")
+                else:
+                    self.next_offsets[partition] = offset + 1
         elif is_too_large(error):
             self.too_large.append(record)
         else:
@@ -255,6 +275,8 @@ class AcknowledgedProducer:
         if left or deliveries.too_large or deliveries.unreported():
             self.close()  # records in its queue are dropped, and all are sent again
             deliveries.raise_too_large()
+            if deliveries.unplaced:
+                raise UnansweredError(deliveries.failures[0])
             raise UnansweredError(
                 f"{left or len(deliveries.failures)} records were not acknowledged within "
                 f"{self._answer_seconds:g} s: "
@@ -488,7 +510,9 @@ class Appender:
         message: Message,
     ) -> None:
         if error is None:
-            self._reports.append(partial(_resolve, future, message.offset() or 0))
+            offset = _offset_of(message)
+            unknown = AppendUnknownError(f"{topic}: {_NO_OFFSET}")
+            self._reports.append(partial(_resolve, future, unknown if offset is None else offset))
         else:
             self._is_fatal = self._is_fatal or error.fatal()
             self._reports.append(partial(_resolve, future, _meaning(error, topic, size)))

@@ -259,6 +259,8 @@ class TransactionalProducer:
         if left:
             self._drop(producer)
             raise UnansweredError(f"{self._id}: {left} records were not acknowledged")
+        if deliveries.unplaced:
+            self._abort(producer, AbortedError(f"{self._id}: {deliveries.failures[0]}"))
         if deliveries.too_large or deliveries.unreported():
             return  # the end of the transaction fails, and says why
         may_have_failed = self._has_old_requests or self._log.has_failed

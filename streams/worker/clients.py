@@ -113,10 +113,10 @@ async def offsets_after(log: PartitionReader, seen: int) -> tuple[int, int]:
 
     Raises ``RecordsLostError`` if it ends earlier, and ``UnansweredError``.
     """
-    deadline, is_told = time.monotonic() + _LOWER_END_SECONDS, False
+    deadline, is_logged = time.monotonic() + _LOWER_END_SECONDS, False
     while (offsets := await log.offsets())[1] < seen:
-        if not is_told:
-            is_told = True
+        if not is_logged:
+            is_logged = True
             logger.warning(
                 "the log ends at %d, but had offsets up to %d: waiting up to %g s for its end",
                 offsets[1],

@@ -1,4 +1,7 @@
-"""A repeated request that arrives late does not change the next transaction."""
+"""A repeated request that arrives late does not change the next transaction.
+
+Nor does one that the broker has already, so that it no longer knows the offsets of its records.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from streams.kafka.errors import UnverifiedError
-from tests.rigs.brokers.late_requests import KeptEpoch, Scene
+from streams.errors import UnansweredError
+from streams.kafka.errors import AbortedError, UnverifiedError
+from streams.kafka.producers import (
+    AcknowledgedProducer,
+    Appender,
+    AppendUnknownError,
+    ProducerRecord,
+)
+from tests.rigs.brokers.late_requests import OUTPUTS, SECONDS, KeptEpoch, Scene
 from tests.rigs.brokers.request_proxy import Request
 
 TRIES = 5
@@ -110,3 +120,45 @@ def test_a_commit_is_refused_until_its_caller_knows_that_a_connection_failed(
     scene.commit(producer, "third", 4, failures=producer.failures())
     producer.close()
     assert scene.outputs()[outputs_before:] == ["before", "first", "second", "third"]
+
+
+def test_a_commit_whose_end_in_the_changelog_is_unknown_is_aborted(
+    scene: Scene, outputs_before: int
+) -> None:
+    """The next progress would name a wrong offset of the changelog."""
+    producer = scene.producer(changelog_topic=OUTPUTS)
+    scene.commit(producer, "before", 1)
+    scene.proxy.hide_offset()
+    with pytest.raises(AbortedError, match="outputs/0: the broker has the record already"):
+        scene.commit(producer, "aborted", 2)
+    assert scene.committed() == 1
+    scene.commit(producer, "again", 2)
+    producer.close()
+    assert scene.outputs()[outputs_before:] == ["before", "again"]
+
+
+def test_sends_whose_end_in_the_changelog_is_unknown_are_unanswered(
+    scene: Scene, outputs_before: int
+) -> None:
+    producer = AcknowledgedProducer(scene.config, SECONDS, changelog_topic=OUTPUTS)
+    scene.proxy.hide_offset()
+    with pytest.raises(UnansweredError, match="outputs/0: the broker has the record already"):
+        producer.send([ProducerRecord(OUTPUTS, None, b"unknown", 0)])
+    end = producer.send([ProducerRecord(OUTPUTS, None, b"known", 0)])[0]
+    producer.close()
+    assert scene.outputs()[outputs_before:] == ["unknown", "known"]
+    assert scene.ends() == end
+
+
+async def test_an_append_whose_offset_is_unknown_is_no_append_at_a_wrong_offset(
+    scene: Scene,
+) -> None:
+    """The leader would go on from that offset, and nobody would accept its next decisions."""
+    appender = Appender({**scene.config, "enable.idempotence": True})
+    appender.open()
+    scene.proxy.hide_offset()
+    with pytest.raises(AppendUnknownError, match="the broker has the record already"):
+        await appender.append(OUTPUTS, b"unknown")
+    offset = await appender.append(OUTPUTS, b"known")
+    await appender.close()
+    assert scene.ends() == offset + 1

@@ -28,13 +28,15 @@ class FeedError(RuntimeError):
 class Feed:
     """Sends records, and keeps the acknowledged ones by source position.
 
-    ``sent`` has all records, each with its partition.
+    ``sent`` has all records, each with its partition. ``unplaced`` has the acknowledged ones of
+    which the broker no longer knew the offset.
     """
 
     def __init__(
         self, settings: Settings, plan: Iterable[Planned], per_second: float, partitions: int
     ) -> None:
         self.acknowledged: dict[SourcePosition, Planned] = {}
+        self.unplaced: list[Planned] = []
         self.sent: set[Planned] = set()
         self.partitions = partitions
         self.topic = settings.topics.raw
@@ -53,6 +55,11 @@ class Feed:
             )
         )
 
+    @property
+    def arrived(self) -> int:
+        """The number of acknowledged records."""
+        return len(self.acknowledged) + len(self.unplaced)
+
     async def run(self) -> None:
         """Send all records; return when all are acknowledged, or raise ``FeedError``."""
         started, sent = time.monotonic(), 0
@@ -68,10 +75,10 @@ class Feed:
                 self._poll()
                 await asyncio.sleep(0)
         deadline = time.monotonic() + ACKNOWLEDGE_SECONDS
-        while len(self.acknowledged) < sent:
+        while self.arrived < sent:
             self._poll()
             if time.monotonic() > deadline:
-                raise FeedError(f"{sent - len(self.acknowledged)} records are not acknowledged")
+                raise FeedError(f"{sent - self.arrived} records are not acknowledged")
             await asyncio.sleep(TICK_SECONDS)
 
     async def _learn_partitions(self) -> None:
@@ -100,7 +107,9 @@ class Feed:
 
     def _delivered(self, sent: Planned, error: KafkaError | None, message: Message) -> None:
         partition, offset = message.partition(), message.offset()
-        if error is not None or partition is None or offset is None or offset < 0:
-            self._failures.append(error or KafkaError(KafkaError.UNKNOWN))
-            return
-        self.acknowledged[SourcePosition(self.topic, partition, offset)] = sent
+        if error is not None:
+            self._failures.append(error)
+        elif partition is None or offset is None or offset < 0:
+            self.unplaced.append(sent)
+        else:
+            self.acknowledged[SourcePosition(self.topic, partition, offset)] = sent

@@ -3,13 +3,14 @@
 The feed knows where its records were acknowledged. The topic may have some of them twice. After a
 change of leaders librdkafka (2.16) may begin a new epoch of its idempotent producer while a request
 of another partition has no response yet, and then append its records again under the new epoch
-(issue 4953). A producer that is stopped early also leaves records without an acknowledgement. For
-the workers, each of these records is a separate document.
+(issue 4953). A producer that is stopped early also leaves records without an acknowledgement, and a
+broker that has restarted may acknowledge a repeated request without its offsets. For the workers,
+each of these records is a separate document.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -49,8 +50,12 @@ def arrival(
     sent: AbstractSet[Planned],
     acknowledged: Mapping[SourcePosition, Planned],
     arrived: Mapping[SourcePosition, Planned],
+    unplaced: Iterable[Planned] = (),
 ) -> Arrival:
-    """Compare the records; each of them has the partition to which it was sent."""
+    """Compare the records; each of them has the partition to which it was sent.
+
+    ``unplaced`` were acknowledged without a position.
+    """
     wrong = [
         f"{source} was acknowledged, and the topic holds {'another' if there else 'no'} record"
         for source, planned in acknowledged.items()
@@ -58,4 +63,10 @@ def arrival(
     ]
     unacknowledged = sorted(arrived.keys() - acknowledged.keys())
     wrong += [f"{each} was not sent" for each in unacknowledged if arrived[each] not in sent]
+    elsewhere = {arrived[each] for each in unacknowledged}
+    wrong += [
+        f"a record of partition {each.partition} was acknowledged, and the topic does not hold it"
+        for each in unplaced
+        if each not in elsewhere
+    ]
     return Arrival(unacknowledged, wrong)

@@ -313,7 +313,7 @@ class _Run:
             aftermath(self._settings, shards),
             complete=complete,
         )
-        unacknowledged, wrong = arrival(feed.sent, feed.acknowledged, arrived)
+        unacknowledged, wrong = arrival(feed.sent, feed.acknowledged, arrived, feed.unplaced)
         findings.unacknowledged = findings.note("unacknowledged", list(map(str, unacknowledged)))
         findings.raw_other_than_sent = findings.note("raw topic", wrong)
         findings.hung_transactions = findings.note("hung transactions", hung)
@@ -324,7 +324,7 @@ class _Run:
             await asyncio.sleep(NARRATE_SECONDS)
             self._recorder.check()
             self._narrate(
-                f"{len(self._feed.acknowledged)} sent, {self._watch.waiting} waiting, longest "
+                f"{self._feed.arrived} sent, {self._watch.waiting} waiting, longest "
                 f"stall {self._watch.longest_stall_seconds:.1f} s, "
                 f"{len(self._cluster.unexpected_exits)} unexpected exits"
             )

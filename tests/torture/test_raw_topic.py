@@ -40,6 +40,13 @@ def test_record_that_was_never_sent_to_its_partition_is_a_violation() -> None:
     assert found == ([OTHER], [f"{OTHER} was not sent"])
 
 
+def test_record_that_was_acknowledged_without_its_place_is_somewhere() -> None:
+    arrived = {FIRST: A, SECOND: B}
+    assert arrival(SENT, {FIRST: A}, arrived, [B]) == ([SECOND], [])
+    missing = "a record of partition 0 was acknowledged, and the topic does not hold it"
+    assert arrival(SENT, {FIRST: A}, {FIRST: A}, [B]) == ([], [missing])
+
+
 def test_raw_topic_is_read_from_all_partitions_that_there_are(broker: Broker) -> None:
     topic = broker.new_topic("raw", 2)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})

@@ -83,7 +83,7 @@ class Watch:
     def waiting(self) -> int:
         if self._expected is not None:
             return len(self._expected - self.seen)
-        return max(0, len(self._feed.acknowledged) - len(self.seen))
+        return max(0, self._feed.arrived - len(self.seen))
 
     async def run(self) -> None:
         """Read until cancelled, or raise ``StalledError``."""

@@ -45,7 +45,13 @@ _RETRY_SHARE: Final = 0.05
 _HANGING_SECONDS: Final = 2.0
 _FENCED: Final = frozenset({Code.PRODUCER_FENCED})
 
+_UNKNOWN: Final = -1001  # librdkafka's
+
 _Answer = TypeVar("_Answer")
+
+
+class UnplacedError(Exception):
+    """Nobody knows the offset of a changelog's last record."""
 
 
 def partition_of(key: bytes | None, partitions: int) -> int:
@@ -83,10 +89,13 @@ class _Sends:
         ends: dict[int, int] = {}
 
         async def one_place(place: Place, appends: list[Append]) -> None:
+            offset = _UNKNOWN
             for append in appends:
                 offset = await self._one(append, producer, transactional_id, deadline)
-                if place[0] == self._changelog_topic:
-                    ends[place[1]] = offset + 1
+            if place[0] == self._changelog_topic:
+                if offset == _UNKNOWN:
+                    self._unplaced(place)
+                ends[place[1]] = offset + 1
 
         work = [one_place(*each) for each in by_place.items()]
         for result in await asyncio.gather(*work, return_exceptions=True):
@@ -113,8 +122,16 @@ class _Sends:
                 self._disconnected()
                 await self._host.pause()
                 continue
+            except RefusedError as error:
+                if error.code is not Code.DUPLICATE_SEQUENCE_NUMBER:
+                    raise
+                offset = _UNKNOWN
             self._sequences[append.place] = sequence + 1
             return offset
+
+    def _unplaced(self, place: Place) -> None:
+        """Refuse a changelog whose end is unknown, after its last record."""
+        raise UnplacedError(f"{place[0]}/{place[1]}: the broker has the record, and not its offset")
 
     def _disconnected(self) -> None:
         """Note that a request got no response."""
@@ -217,6 +234,8 @@ class SimulatedTransactions(_Sends):
         except NoAnswerError as error:
             self._drop()
             raise UnansweredError(f"{self._id}: records were not acknowledged") from error
+        except UnplacedError as error:
+            await self._abort(producer, AbortedError(str(error)))
         except RefusedError as error:
             if error.code is Code.RECORD_TOO_LARGE:
                 await self._abort(producer, RecordTooLargeError(records))
@@ -386,7 +405,7 @@ class SimulatedSends(_Sends):
         deadline = self._host.loop.time() + self._answer_seconds
         try:
             return await self._produce(records, self._producer, None, deadline)
-        except NoAnswerError as error:
+        except (NoAnswerError, UnplacedError) as error:
             self._renew()
             raise UnansweredError("records were not acknowledged") from error
         except RefusedError as error:

@@ -194,11 +194,17 @@ class SimulatedAppender:
                 await self._host.pause()
                 continue
             except RefusedError as error:
+                if error.code is Code.DUPLICATE_SEQUENCE_NUMBER:
+                    self._sequences[topic] = sequence + 1
+                    return self._unplaced(topic)
                 if error.code is Code.RECORD_TOO_LARGE:
                     return RecordTooLargeError([ProducerRecord(topic, None, value)])
                 return BrokerRefusedError(f"a record was not appended to {topic}: {error}")
             self._sequences[topic] = sequence + 1
             return offset
+
+    def _unplaced(self, topic: str) -> int | FirstseenError:
+        return AppendUnknownError(f"{topic}: the broker has the record, and not its offset")
 
 
 def _resolve(future: asyncio.Future[int], result: int | FirstseenError) -> None:

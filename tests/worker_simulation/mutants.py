@@ -765,6 +765,13 @@ MUTANTS: Final[tuple[WorkerMutant, ...]] = (
         start=8,
     ),
     _mutant(
+        "a commit goes on although the broker no longer knows where its records are",
+        SimulatedTransactions,
+        "_unplaced",
+        nothing,
+        group_of(3, Theme.MIXED, network=NetworkFaults(answer_lost=0.1)),
+    ),
+    _mutant(
         "at least once, a record of the changelog counts wherever it stands",
         changelog_codec,
         "counts",

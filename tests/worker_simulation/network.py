@@ -38,6 +38,7 @@ class Code(StrEnum):
     PRODUCER_FENCED = "producer fenced"
     INVALID_TXN_STATE = "invalid transaction state"
     CONCURRENT_TRANSACTIONS = "concurrent transactions"
+    DUPLICATE_SEQUENCE_NUMBER = "duplicate sequence number"
     OUT_OF_ORDER_SEQUENCE = "out of order sequence number"
     OFFSET_OUT_OF_RANGE = "offset out of range"
     UNKNOWN_TOPIC = "unknown topic or partition"

@@ -76,6 +76,7 @@ class PartitionState(NamedTuple):
     producers: dict[int, _Known]
 
 
+_FORGETS_EACH: Final = 2
 EMPTY: Final = PartitionState([], 0, 0, {}, {})
 
 
@@ -93,6 +94,7 @@ class Partition:
         self._changed = changed
         self._open: dict[int, Opened] = {}
         self._producers: dict[int, _Known] = {}
+        self._repeated = 0
 
     @property
     def stable_end(self) -> int:
@@ -117,7 +119,7 @@ class Partition:
         if producer is not None:
             known = self._known(producer, sequence)
             if sequence in known.recent:
-                return known.recent[sequence]
+                return self._offset_again(known.recent[sequence])
             if sequence != known.next:
                 raise RefusedError(Code.OUT_OF_ORDER_SEQUENCE)
             known.next = sequence + 1
@@ -138,6 +140,17 @@ class Partition:
             self.appended(stored)
         self._changed()
         return stored.offset
+
+    def _offset_again(self, offset: int) -> int:
+        """Return the offset of a record that is sent again, if the broker still knows it.
+
+        After a restart a broker knows those of a producer's last batch alone. Here it knows every
+        second one.
+        """
+        self._repeated += 1
+        if self._repeated % _FORGETS_EACH == 0:
+            raise RefusedError(Code.DUPLICATE_SEQUENCE_NUMBER)
+        return offset
 
     def skip(self, offsets: int) -> None:
         self.end += offsets

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.cimpl import NewTopic
 
 from streams.errors import UnansweredError
-from streams.kafka.clients import AdminClient, Consumer, Producer, committed_offsets
+from streams.kafka.clients import AdminClient, Consumer, Producer, committed_offsets, offset_range
 from streams.kafka.errors import AbortedError
 from streams.kafka.producers import ProducerRecord, RecordTooLargeError
 from streams.kafka.transactions import TransactionalProducer
@@ -102,9 +102,14 @@ class Scene:
             self._broker.remove_data()
             self.proxy.close()
 
-    def producer(self, config: Mapping[str, Any] | None = None) -> TransactionalProducer:
+    def producer(
+        self, config: Mapping[str, Any] | None = None, changelog_topic: str = ""
+    ) -> TransactionalProducer:
         return TransactionalProducer(
-            {**self.config, **(config or {})}, "firstseen", timeout_seconds=SECONDS
+            {**self.config, **(config or {})},
+            "firstseen",
+            timeout_seconds=SECONDS,
+            changelog_topic=changelog_topic,
         )
 
     def try_late(self, producer: TransactionalProducer | KeptEpoch, name: str) -> None:
@@ -157,6 +162,10 @@ class Scene:
         assert message is not None, "the topic cannot be read to its end"
         reader.close()
         return values
+
+    def ends(self) -> int:
+        """Return the end of what a committed reader gets."""
+        return offset_range(self._group, OUTPUTS, 0, SECONDS)[1]
 
     def committed(self) -> int:
         (found,) = committed_offsets(self._group, [TopicPartition(RAW, 0)], SECONDS)

@@ -1,8 +1,11 @@
-"""A proxy of a Kafka broker that keeps a request back and delivers it late.
+"""A proxy of a Kafka broker that keeps a request back and delivers it late, or changes an answer.
 
 It reads the kind of each request (https://kafka.apache.org/protocol), keeps one request back and
 cuts its connection. The client connects again and repeats the request. Later the proxy delivers the
 one that it kept back. A network does the same with a packet that takes a slower route.
+
+It can also answer a produce request as a broker that has its records already, and no longer knows
+their offsets. A broker does this after a restart, if the answers to several requests were lost.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ SECONDS = 30.0
 MARK = 219
 """The mark of the proxy's own packets, which rules of nft do not redirect to it again."""
 SO_ORIGINAL_DST = 80
+DUPLICATE_SEQUENCE_NUMBER = 46
+UNKNOWN_OFFSET = -1
 
 Address = tuple[str, int]
 
@@ -51,6 +56,8 @@ class RequestProxy:
         self._keeps = threading.Event()
         self._to_keep: Request | None = None
         self._before: tuple[Request, Callable[[], None]] | None = None
+        self._hides_offset = False
+        self._to_hide: set[tuple[socket.socket, int]] = set()
         self._connections: set[socket.socket] = set()
         with ThreadPoolExecutor(1, initializer=enter) as here:
             self._listener = here.submit(socket.create_server, (HOST, 0)).result(SECONDS)
@@ -71,6 +78,11 @@ class RequestProxy:
         """Keep back the next request of the kind, and cut its connection; None: no longer."""
         with self._lock:
             self._to_keep = kind
+
+    def hide_offset(self) -> None:
+        """Answer the next produce request without the offset of its first record."""
+        with self._lock:
+            self._hides_offset = True
 
     def forget(self) -> None:
         """Drop the request that was kept back."""
@@ -157,6 +169,7 @@ class RequestProxy:
                         break
                     if action := self._action_before(kind):
                         action()
+                    self._note_to_hide(kind, broker, frame)
                     broker.sendall(frame)
             with self._lock:
                 self._connections -= {client, broker}
@@ -179,12 +192,35 @@ class RequestProxy:
             (_, action), self._before = self._before, None
             return action
 
-    @staticmethod
-    def _answers(broker: socket.socket, client: socket.socket) -> None:
+    def _note_to_hide(self, kind: int, broker: socket.socket, frame: bytes) -> None:
+        with self._lock:
+            if self._hides_offset and kind == Request.PRODUCE:
+                self._hides_offset = False
+                (correlation,) = struct.unpack_from(">i", frame, 8)
+                self._to_hide.add((broker, correlation))
+
+    def _answers(self, broker: socket.socket, client: socket.socket) -> None:
         with suppress(OSError):
-            while data := broker.recv(65_536):
-                client.sendall(data)
+            while frame := _frame(broker):
+                (correlation,) = struct.unpack_from(">i", frame, 4)
+                with self._lock:
+                    is_to_hide = (broker, correlation) in self._to_hide
+                    self._to_hide.discard((broker, correlation))
+                client.sendall(_without_offset(frame) if is_to_hide else frame)
         _shut(client)
+
+
+def _without_offset(answer: bytes) -> bytes:
+    """Change the answer to a produce request (version 9 to 12) for its first partition.
+
+    After the length and the correlation id come tags, topics, a name, partitions, and of each its
+    number, an error code and an offset; lengths are one more, in one byte.
+    """
+    tags, topics, name = answer[8:11]
+    assert (tags, topics) == (0, 2), "no produce answer for one topic"
+    at = 10 + name + 1 + 4
+    changed = struct.pack(">hq", DUPLICATE_SEQUENCE_NUMBER, UNKNOWN_OFFSET)
+    return answer[:at] + changed + answer[at + len(changed) :]
 
 
 def _shut(connection: socket.socket) -> None:
