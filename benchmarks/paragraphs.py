@@ -99,6 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_number(parser, "--characters", _CHARACTERS, "the fewest of a paragraph")
     options = parser.parse_args(arguments)
     with errors_reported(OSError):
+        for path in options.paths:
+            path.stat()  # name a missing one before the work
         paragraphs = distinct(options.paths, options.characters)
         if not paragraphs:
             raise MeasurementError(f"no paragraph has {options.characters} characters")
