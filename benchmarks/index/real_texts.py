@@ -15,9 +15,10 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -119,9 +120,23 @@ def random_blocks(profile: str, documents: int) -> Iterator[EntryBlock]:
 
 
 def measured(
-    path: Path, profile: str, blocks: Iterator[EntryBlock], probes: DocumentColumns
+    path: Path,
+    profile: str,
+    blocks: Callable[[], Iterable[EntryBlock]],
+    probes: DocumentColumns,
 ) -> Figures:
-    """Write a shard with its segment files, and look ``probes`` up in another process."""
+    """Write a shard with its segment files, and look ``probes`` up.
+
+    Each step has its own process, because a process keeps the lock of segment files until its end.
+    """
+    figures: Figures = {}
+    for step in (partial(write, path, profile, blocks), partial(look_up, path, profile, probes)):
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+            figures |= process.submit(step).result()
+    return figures
+
+
+def write(path: Path, profile: str, blocks: Callable[[], Iterable[EntryBlock]]) -> Figures:
     documents = 0
     with opened([path], path / _FILES, profile_named(profile).scheme()) as ((store, segments),):
         together: list[EntryBlock] = []
@@ -131,7 +146,7 @@ def measured(
             store.load(together, ProgressRow(progress, documents))
             together.clear()
 
-        for block in blocks:
+        for block in blocks():
             together.append(block)
             documents += len(block)
             if len(together) == _LOADED_TOGETHER:
@@ -139,13 +154,11 @@ def measured(
         if together:
             load()
         make_missing_files(store, segments)
-    figures = {
+    return {
         "documents": documents,
         "disk_bytes": disk_bytes(path) / documents,
         "segment_bytes": disk_bytes(path / _FILES) / documents,
     }
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return figures | process.submit(look_up, path, profile, probes).result()
 
 
 def look_up(path: Path, profile: str, probes: DocumentColumns) -> Figures:
@@ -192,11 +205,11 @@ def compared(
         say(f"{profile}, {size:,} …")
         probes = columns.part(size, size + looked_up)
         with tempfile.TemporaryDirectory(dir=state, prefix="index-") as name:
-            values = measured(Path(name) / "real", profile, blocks_of(new), probes)
+            values = measured(Path(name) / "real", profile, partial(blocks_of, new), probes)
         yield {"profile": profile, "texts": "real", "read": size, **values, **deciding}
         documents = int(values["documents"])
         with tempfile.TemporaryDirectory(dir=state, prefix="index-") as name:
-            blocks = random_blocks(profile, documents)
+            blocks = partial(random_blocks, profile, documents)
             values = measured(Path(name) / "random", profile, blocks, random)
         yield {"profile": profile, "texts": "random", "read": documents, **values}
 
