@@ -100,7 +100,7 @@ class Deliveries:
         self.records = records
         self.failures: list[str] = []  # the errors of records, except of records that are too large
         self.too_large: list[ProducerRecord] = []
-        self.unplaced: set[int] = set()  # changelog partitions, if nobody knows their last offset
+        self.unplaced = ""  # where the last record of a changelog partition has no known offset
         self.next_offsets: dict[int, int] = {}  # after the last record of a changelog partition
         self._last: dict[int, int] = {
             record.partition: index
@@ -134,8 +134,7 @@ class Deliveries:
             if partition in self._last and record is self.records[self._last[partition]]:
                 offset = _offset_of(message)
                 if offset is None:
-                    self.unplaced.add(partition)
-                    self.failures.append(f"{record.topic}/{partition}: {_NO_OFFSET}")
+                    self.unplaced = f"{record.topic}/{partition}: {_NO_OFFSET}"
                 else:
                     self.next_offsets[partition] = offset + 1
         elif is_too_large(error):
@@ -276,7 +275,7 @@ class AcknowledgedProducer:
             self.close()  # records in its queue are dropped, and all are sent again
             deliveries.raise_too_large()
             if deliveries.unplaced:
-                raise UnansweredError(deliveries.failures[0])
+                raise UnansweredError(deliveries.unplaced)
             raise UnansweredError(
                 f"{left or len(deliveries.failures)} records were not acknowledged within "
                 f"{self._answer_seconds:g} s: "

@@ -260,7 +260,7 @@ class TransactionalProducer:
             self._drop(producer)
             raise UnansweredError(f"{self._id}: {left} records were not acknowledged")
         if deliveries.unplaced:
-            self._abort(producer, AbortedError(f"{self._id}: {deliveries.failures[0]}"))
+            self._abort(producer, AbortedError(f"{self._id}: {deliveries.unplaced}"))
         if deliveries.too_large or deliveries.unreported():
             return  # the end of the transaction fails, and says why
         may_have_failed = self._has_old_requests or self._log.has_failed
