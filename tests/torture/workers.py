@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import math
 import os
 import re
@@ -32,12 +33,24 @@ AWAY_SECONDS = 60.0
 # While the broker is away a stop waits for the current batch, for at most half a minute.
 STOP_SECONDS = 60.0
 STATE_BYTES = 512 * 1024 * 1024
+_ZEROS = bytes(1024 * 1024)
 NO_ROOM = StoreFullError.fix
 NO_ROOM_SECONDS = 5.0  # how long after a full disk an exit for want of room is expected
 TOO_OLD = f"has format version {versions.NEWEST}"
 IN_USE = StoreLockedError.fix
 ASSIGNED = re.compile(r"^firstseen_assigned_shards (\S+)$", re.MULTILINE)
 LEADER = re.compile(r"^firstseen_leader (\S+)$", re.MULTILINE)
+
+
+def _write_until_full(path: Path) -> None:
+    """Write until the file system has no room; others may take and give back some meanwhile."""
+    with path.open("wb", buffering=0) as file:
+        try:
+            while file.write(_ZEROS):
+                pass
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
 
 
 class TorturedWorker(Worker):
@@ -160,9 +173,7 @@ class Machine:
         filler = self.state / "filler"
         self.disk_full = Away(since, math.inf)
         try:
-            with filler.open("wb") as file:
-                status = os.statvfs(file.fileno())
-                os.posix_fallocate(file.fileno(), 0, status.f_bavail * status.f_frsize)
+            _write_until_full(filler)
             yield
         finally:
             filler.unlink()
