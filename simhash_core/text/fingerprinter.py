@@ -133,7 +133,7 @@ class ShinglePrints:
         self.more: Mapping[str, str] = {}
         self._bits = profile.bits
         self._simplify = profile.fold_traditional
-        self._bands = profile.scheme().bands
+        self._bands = profile.scheme().bands, profile.band_bins
 
     def prints(
         self, contents: Sequence[Content], normal: Sequence[str], judge: Judge
@@ -145,7 +145,7 @@ class ShinglePrints:
             return [Printed(b"", 0, judge(text, 0), b"") for text in normal]
         bins = shingles.bins_of(some)
         fingerprints = iter(np.packbits(shingles.fifth_bits(bins.filled, self._bits), axis=1))
-        sketches = iter(shingles.pack(bins.filled, self._bands))
+        sketches = iter(shingles.pack(bins.filled, *self._bands))
         counts = iter(bins.counts.tolist())
         prints = []
         for text, own in zip(normal, bare, strict=True):
@@ -289,6 +289,7 @@ class TermPrints:
                     self._lexicon.short_hashes[rows],
                     bounds,
                     self._bands,
+                    self._profile.band_bins,
                     self._profile.fold_traditional,
                 )
             )

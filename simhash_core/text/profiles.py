@@ -23,7 +23,7 @@ from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.text.idf import IdfModel
 from simhash_core.text.segmentation import WITHOUT_DICTIONARY
 from simhash_core.text.verification import NO_VERIFICATION, WITH_BANDS, Verifier, verifier_of
-from simhash_core.text.verification.shingles import BINS_OF_BAND
+from simhash_core.text.verification.shingles import BAND_BINS
 from simhash_core.text.word_lists import StopWords, UserDictionary
 from simhash_core.window import UNITS_MS, format_duration
 
@@ -76,6 +76,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     long_characters: int = 0
     cuts: int = 1
     bands: int = 0
+    band_bins: int = 2  # bins of the sketch in a band, one of ``BAND_BINS``
     fingerprint: str = OF_TERMS  # one of ``FINGERPRINTS``
     verify: str = NO_VERIFICATION  # name in ``simhash_core.text.verification``
     verify_at: float = 0.0  # the minimum similarity
@@ -117,6 +118,12 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"{self.verify}",
                 setting="bands",
                 hint="set bands to 0, and blocks to 1 or more",
+            )
+        if self.band_bins not in BAND_BINS:
+            raise UsageError(
+                f"band_bins is {self.band_bins}",
+                setting="band_bins",
+                hint=f"it must be from {BAND_BINS[0]} to {BAND_BINS[-1]}",
             )
         if self.mean_at and self.verify == NO_VERIFICATION:
             raise UsageError(
@@ -209,7 +216,7 @@ def index_identity(
         "min-features": _features_needed(profile),
     }
     if scheme.bands:
-        parts["bands"] = f"{scheme.bands}x{BINS_OF_BAND}"
+        parts["bands"] = f"{scheme.bands}x{profile.band_bins}"
     parts |= more
     if verifier is not None:
         parts["verify"] = verifier.identity

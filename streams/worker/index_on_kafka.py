@@ -96,7 +96,7 @@ _ABSENT: Final = "none"
 _SETTINGS: Final[Mapping[str, str]] = {
     "bits": "index.bits",
     "blocks": "index.blocks, index.block_bits, index.cuts",
-    "bands": "index.bands",
+    "bands": "index.bands, index.band_bins",
     "distance": "index.distance",
     "fingerprint": "index.fingerprint",
     "segmenter": "index.segmenter, index.user_dictionary",

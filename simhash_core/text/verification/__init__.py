@@ -31,6 +31,7 @@ class Sketched(NamedTuple):
     term_hashes: NDArray[np.uint32]
     bounds: NDArray[np.int64]
     bands: int = 0  # band keys at the end of a sketch
+    band_bins: int = 2
     simplify: bool = False
 
 
@@ -52,7 +53,10 @@ _BY_NAME: Final[Mapping[str, Verification]] = {
         shingles.IDENTITY,
         0.518,
         lambda batch: shingles.sketches(
-            [each.text for each in batch.contents], batch.bands, simplify=batch.simplify
+            [each.text for each in batch.contents],
+            batch.bands,
+            batch.band_bins,
+            simplify=batch.simplify,
         ),
         lambda _distance, a, b: shingles.similarity(a, b),
     ),

@@ -133,6 +133,7 @@ SHINGLES = {"fingerprint": "shingles", "verify": "shingles", "bands": 4}
         ({"mean_at": 0.7}, "verify is none: set mean_at to 0, or set verify"),
         ({"min_features": 0}, "min_features is 0"),
         ({"verify": "cosine", "bands": 8}, "set bands to 0"),
+        ({"band_bins": 5}, "band_bins is 5: it must be from 2 to 4"),
         ({"fingerprint": "shingles", "verify": "cosine"}, "set verify to shingles"),
         ({**SHINGLES, "stop_words": parse_stop_words("的")}, "stop_words has no effect"),
     ],

@@ -13,7 +13,13 @@ from simhash_core.analysis.exact_similarity import exact_jaccard
 from simhash_core.index.prints import BAND_KEY_BYTES
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import PROFILES, profile_named
-from simhash_core.text.verification.shingles import BINS, SKETCH_BYTES, similarity, sketches
+from simhash_core.text.verification.shingles import (
+    BAND_BINS,
+    BINS,
+    SKETCH_BYTES,
+    similarity,
+    sketches,
+)
 
 STANDARD_ERROR = 0.0235  # at one half, from the module's formula
 
@@ -75,6 +81,8 @@ def test_a_sketch_stays_what_it_was() -> None:
     assert made.hex()[:64] == "a356ee7e151100acf851a874b69ce6d33cd8c50e1f6db0be9a2e5247ee175857"
     text = "今天上午,市交通局发布公告称,跨江大桥的加固工程将于下月初开始,预计持续三个月。"
     assert _keys(*sketches([text], 4)) == [3855148194, 1259475088, 1834006197, 3552440488]
+    assert _keys(*sketches([text], 4, 3)) == [3675685967, 1813152563, 2865116509, 4238151416]
+    assert _keys(*sketches([text], 4, 4)) == [13617858, 1853398430, 164962678, 2234808445]
 
 
 # ---------------------------------------------------------------- bands
@@ -104,12 +112,13 @@ def test_keys_stand_at_the_end_and_change_no_similarity() -> None:
     assert sketches(["", " "], BANDS) == [b"", b""]
 
 
-def test_texts_meet_in_bands_by_the_square_of_their_similarity() -> None:
+@pytest.mark.parametrize("band_bins", BAND_BINS)
+def test_texts_meet_in_bands_by_a_power_of_their_similarity(band_bins: int) -> None:
     """The pairs share about two thirds of their shingles; unrelated texts share no band."""
     texts = [_text(seed) for seed in range(200)]
     edited = [text[:480] + _text(1000 + seed, 120) for seed, text in enumerate(texts)]
-    ours = np.array([_keys(each) for each in sketches(texts, BANDS)])
-    theirs = np.array([_keys(each) for each in sketches(edited, BANDS)])
+    ours = np.array([_keys(each) for each in sketches(texts, BANDS, band_bins)])
+    theirs = np.array([_keys(each) for each in sketches(edited, BANDS, band_bins)])
     jaccard = 476 / (596 + 120)
-    assert np.mean(ours == theirs) == pytest.approx(jaccard**2, abs=0.05)
+    assert np.mean(ours == theirs) == pytest.approx(jaccard**band_bins, abs=0.05)
     assert not np.any(ours == np.roll(theirs, 1, axis=0))

@@ -48,7 +48,8 @@ OTHERS = {
     "index.distance=40": (
         f"index.distance: there {profile_named(DEFAULT_PROFILE).distance}, here 40"
     ),
-    "index.bands=14": "index.bands: there",
+    "index.band_bins=3": "index.bands, index.band_bins: there 12x2, here 12x3",
+    "index.bands=14": "index.bands, index.band_bins: there",
     "index.blocks=16": "index.blocks",
     "index.feature_hash=java": "index.feature_hash: there xxh3, here java",
     "index.fold_traditional=true": "index.fold_traditional: there none",
