@@ -126,6 +126,12 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
                 changes = {**BLOCKS_INSTEAD_OF_BANDS, **changes}
         changed = replace(named, **read_index_files(changes), scoped=scoped)
         changed.scheme()
+        if "band_bins" in changes and not changed.bands:
+            raise UsageError(
+                "band_bins has no effect, because the index has no bands",
+                setting="band_bins",
+                hint="set bands, or choose profile wide or quick",
+            )
         return changed
 
 

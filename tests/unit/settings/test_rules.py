@@ -36,6 +36,7 @@ REFUSED: list[tuple[str, ...]] = [
     ("index.distance", "from 0 to 255", "index.distance=256"),
     ("index.bits", "100", "index.bits=100"),
     ("index.blocks", "80 bits", "profile=classic", "index.blocks=5"),
+    ("index.band_bins", "has no bands", "profile=classic", "index.band_bins=3"),
     ("index.segmenter", "jieba-posseg", "index.segmenter=jeiba"),
     ("index.weighting", "tfidf-sublinear", "index.weighting=bm25"),
     ("index.feature_hash", "java, xxh3", "index.feature_hash=md5"),
