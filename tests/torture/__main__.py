@@ -10,6 +10,7 @@ import argparse
 import json
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -91,11 +92,13 @@ def main() -> int:
     if not chosen.json:
         print(f"{order}, in {directory}", file=sys.stderr)
     report = torture(order, directory, lambda line: chosen.json or print(line, file=sys.stderr))
+    print(json.dumps(report.as_json(), ensure_ascii=False), flush=True)
     if report.holds and not chosen.keep:
+        for state in filter(Path.is_mount, directory.iterdir()):
+            subprocess.run(["umount", str(state)], check=True)
         shutil.rmtree(directory)
     else:
         print(f"logs and state are left in {directory}", file=sys.stderr)
-    print(json.dumps(report.as_json(), ensure_ascii=False))
     return 0 if report.holds else 1
 
 
