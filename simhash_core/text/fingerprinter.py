@@ -235,7 +235,7 @@ class TermPrints:
     def __init__(self, profile: Profile, *, remember: bool = True) -> None:
         """Load segmenter and idf model; raises ``UsageError`` for invalid settings."""
         self._profile = profile
-        self._bands = profile.scheme().bands
+        self._bands = profile.scheme().bands, profile.band_bins
         self._verifier = profile.verifier()
         idf, user_dictionary, stop_words = _word_lists(profile)
         self._segmenter = load_segmenter(profile.segmenter, user_dictionary)
@@ -288,8 +288,7 @@ class TermPrints:
                     weights,
                     self._lexicon.short_hashes[rows],
                     bounds,
-                    self._bands,
-                    self._profile.band_bins,
+                    *self._bands,
                     self._profile.fold_traditional,
                 )
             )

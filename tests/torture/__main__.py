@@ -92,13 +92,14 @@ def main() -> int:
     if not chosen.json:
         print(f"{order}, in {directory}", file=sys.stderr)
     report = torture(order, directory, lambda line: chosen.json or print(line, file=sys.stderr))
+    is_left = chosen.keep is not None or not report.holds
+    if is_left:
+        print(f"logs and state are left in {directory}", file=sys.stderr)
     print(json.dumps(report.as_json(), ensure_ascii=False), flush=True)
-    if report.holds and not chosen.keep:
+    if not is_left:
         for state in filter(Path.is_mount, directory.iterdir()):
             subprocess.run(["umount", str(state)], check=True)
         shutil.rmtree(directory)
-    else:
-        print(f"logs and state are left in {directory}", file=sys.stderr)
     return 0 if report.holds else 1
 
 

@@ -190,5 +190,5 @@ def _band_keys(lowest: NDArray[np.uint32], bands: int, band_bins: int) -> NDArra
 
 
 def _number(sketch: bytes) -> int:
-    """Return the bins as one integer; its operations take a fifth of the time of NumPy's."""
+    """Return the bins as one integer, which is faster for two sketches than NumPy's arrays."""
     return int.from_bytes(sketch[:SKETCH_BYTES], "little")
