@@ -97,10 +97,15 @@ def main() -> int:
         print(f"logs and state are left in {directory}", file=sys.stderr)
     print(json.dumps(report.as_json(), ensure_ascii=False), flush=True)
     if not is_left:
-        for state in filter(Path.is_mount, directory.iterdir()):
-            subprocess.run(["umount", str(state)], check=True)
-        shutil.rmtree(directory)
+        _remove(directory)
     return 0 if report.holds else 1
+
+
+def _remove(directory: Path) -> None:
+    """Remove what a run has left, with the file systems of the workers' states."""
+    for state in filter(Path.is_mount, directory.iterdir()):
+        subprocess.run(["umount", str(state)], check=True)
+    shutil.rmtree(directory)
 
 
 if __name__ == "__main__":
