@@ -29,7 +29,9 @@ class LoggedRow(NamedTuple):
     watermark: int  # the highest time up to this bundle; each time is at most that of its append
 
 
-class _Row(NamedTuple):
+class Undecided(NamedTuple):
+    """A row of a bundle that is not decided."""
+
     source: SourcePosition
     is_delete: bool
 
@@ -48,7 +50,7 @@ class History:
     queries: int = 0
     reigns: int = 0
     controls_refused: int = 0
-    undecided: dict[int, list[_Row | None]] = field(default_factory=dict)
+    undecided: dict[int, list[Undecided | None]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)  # violations of the protocol
     _sources: dict[int, list[SourcePosition | None]] = field(default_factory=dict)
     _skipped: dict[int, set[int]] = field(default_factory=dict)
@@ -81,7 +83,7 @@ class History:
         partitions = [segment.chain.partition for segment in bundle.segments]
         if len(partitions) != len(set(partitions)):
             self.wrong.append(f"the bundle at {offset} has two packets of one partition")
-        rows: list[_Row | None] = [None] * len(bundle)
+        rows: list[Undecided | None] = [None] * len(bundle)
         skipped = set()
         for at, segment in enumerate(bundle.segments):
             head = self._heads.get(segment.chain, NOTHING)
@@ -95,7 +97,11 @@ class History:
         self._sources[offset] = [None if row is None else row.source for row in rows]
 
     def _take_packet(
-        self, offset: int, columns: DocumentColumns, segment: BundleSegment, rows: list[_Row | None]
+        self,
+        offset: int,
+        columns: DocumentColumns,
+        segment: BundleSegment,
+        rows: list[Undecided | None],
     ) -> None:
         offsets = columns.offsets[segment.first : segment.end]
         covered = (offsets > segment.previous) & (offsets <= segment.last)
@@ -107,7 +113,7 @@ class History:
         for row, raw_offset in enumerate(offsets.tolist(), segment.first):
             source = SourcePosition(chain.topic, chain.partition, raw_offset)
             is_delete = _is_delete(columns, row)
-            rows[row] = _Row(source, is_delete)
+            rows[row] = Undecided(source, is_delete)
             document_id = columns.ids[row].decode()
             self.rows.append(LoggedRow(source, document_id, is_delete, self._watermark))
             if is_delete:
@@ -136,7 +142,7 @@ class History:
         if passed:
             self.wrong.append(f"{offset} passes over {passed}, up to {control.next}")
 
-    def _decided(self, decision: Decision, rows: list[_Row | None]) -> None:
+    def _decided(self, decision: Decision, rows: list[Undecided | None]) -> None:
         """Note the decisions for rows; None stands for rows of packets that do not count."""
         where = decision.offset
         originals = {match.row: match for match in decision.matches}

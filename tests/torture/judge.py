@@ -81,7 +81,8 @@ def judge(
 
     ``sent`` has all records of the raw topic, even those that were not acknowledged to the sender.
     ``left`` is the content of the changelog, if it should be judged too. If a run was given up, and
-    so is not ``complete``, missing outputs are no violation, because they could still have come.
+    so is not ``complete``, what could still have come is no violation if it is missing: outputs,
+    decisions, and removals of entries.
     """
     return _Judge(settings, sent, outputs, history, complete=complete).findings(left)
 
@@ -108,6 +109,8 @@ class _Judge:
         self.counts: Counter[SourcePosition] = Counter()
         self.tombstones: dict[SourcePosition, list[str]] = defaultdict(list)
         self._read(outputs)
+        self.deletes = {source for source, planned in sent.items() if planned.is_delete}
+        self.waiting = sent.keys() - self.deletes - self.counts.keys()
         known_ones = [(s, said) for s, said in self.first.items() if s in sent]
         self.uniques = {s for s, said in known_ones if isinstance(said, UniqueOutput)}
         self.duplicates = {s: said for s, said in known_ones if isinstance(said, DuplicateOutput)}
@@ -124,12 +127,10 @@ class _Judge:
 
     def findings(self, left: Aftermath | None) -> Findings:
         found, sent = self.found, self.sent
-        deletes = {source for source, planned in sent.items() if planned.is_delete}
-        lost = sent.keys() - deletes - self.counts.keys()
         if self.complete:
-            found.lost = found.note("lost", [str(source) for source in lost])
+            found.lost = found.note("lost", [str(source) for source in self.waiting])
         else:
-            found.left_waiting = len(lost)
+            found.left_waiting = len(self.waiting)
         found.unknown = found.note("unknown", [str(s) for s in self.counts if s not in sent])
         found.note("repeated", [f"{s}, {n} times" for s, n in self.counts.items() if n > 1])
         found.repeated = sum(n - 1 for n in self.counts.values())
@@ -139,14 +140,16 @@ class _Judge:
         self._judge_grounding()
         right = self._judge_by_one_reader()
         self._judge_separation(right)
-        found.deletes, found.taken_out = len(deletes), len(right.removed_at)
+        found.deletes, found.taken_out = len(self.deletes), len(right.removed_at)
         found.expired = len(right.uniques) - len(right.left) - len(right.removed_at)
         self._judge_tombstones(right)
         if left is not None:
             prints = {source: self._print_in_log(source) for source in self.uniques}
             there = {source: each for source, each in prints.items() if str(source) in right.left}
-            expired = {s for s in prints if s not in there and str(s) not in right.removed_at}
-            wrong = left.other_than(there, expired)
+            gone = prints.keys() - there.keys()
+            if self.complete:  # else shards may not have applied all removals
+                gone = {source for source in gone if str(source) not in right.removed_at}
+            wrong = left.other_than(there, gone)
             found.entries_other_than_uniques = found.note("entries", wrong)
         return found
 
@@ -188,7 +191,11 @@ class _Judge:
 
     def _judge_grounding(self) -> None:
         """Check that each duplicate names a unique document, near to it, at the stated distance."""
-        names = set(map(str, self.uniques))
+        originals = self.uniques
+        if not self.complete:  # the outputs of these could still have come
+            verdicts = self.history.verdicts
+            originals = originals | {s for s in self.waiting if verdicts.get(s, s) is None}
+        names = set(map(str, originals))
         found = []
         for source, said in self.duplicates.items():
             repeat = Repeat(str(source), str(said.original), said.distance)
@@ -225,9 +232,12 @@ class _Judge:
                     wrong = f"{source} is of {right[str(source)]}, and {where} of {said[source]}"
                     found.append(wrong)
         removed = {str(s): set(map(str, gone)) for s, gone in history.removed.items()}
+        undecided = {str(row.source) for rows in history.undecided.values() for row in rows if row}
+        if self.complete:
+            undecided.clear()
         found += [
             f"{name} takes out {removed.get(name)} in the log, and not {answers.removed.get(name)}"
-            for name in removed.keys() | answers.removed.keys()
+            for name in (removed.keys() | answers.removed.keys()) - undecided
             if removed.get(name) != answers.removed.get(name)
         ]
         self.found.other_than_one_reader = self.found.note("other than one reader", found)

@@ -28,7 +28,8 @@ from streams.kafka.topic_follower import ReadRecord
 from streams.settings.settings import Settings
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.outputs import OutputRules, TombstoneReason, document_records, tombstone_record
-from tests.torture.history import History, LoggedRow
+from tests.torture.aftermath import Aftermath
+from tests.torture.history import History, LoggedRow, Undecided
 from tests.torture.judge import Findings, judge, known_documents
 from tests.torture.plan import Planned
 
@@ -100,12 +101,18 @@ def history(*documents: SourcePosition, copy: SourcePosition | None = FIRST) -> 
 LOG = history(FIRST, COPY, STRANGER)
 
 
-def judged(outputs: Iterable[ProducerRecord], log: History = LOG) -> Findings:
+def judged(
+    outputs: Iterable[ProducerRecord],
+    log: History = LOG,
+    left: Aftermath | None = None,
+    *,
+    complete: bool = True,
+) -> Findings:
     read = [
         ReadRecord(SourcePosition("out", 0, n), 0, each.key, each.value, tuple(each.headers))
         for n, each in enumerate(outputs)
     ]
-    return judge(SETTINGS, SENT, read, log)
+    return judge(SETTINGS, SENT, read, log, left, complete=complete)
 
 
 def wrong_in(found: Findings) -> set[str]:
@@ -184,6 +191,54 @@ def test_log_that_ignores_a_tombstone_is_counted() -> None:
     log.removed = {}
     found = judged([unique(FIRST), TOMBSTONE, unique(COPY), unique(STRANGER)], log)
     assert found.other_than_one_reader == 1
+
+
+def entries_of(*sources: SourcePosition) -> Aftermath:
+    return Aftermath({source: fingerprint_of(source) for source in sources})
+
+
+def given_up() -> History:
+    """Return a log in which the tombstone that removes the first document is not decided."""
+    log = deleting()
+    log.removed = {}
+    log.undecided = {1: [Undecided(GONE, is_delete=True)]}
+    return log
+
+
+@pytest.mark.parametrize(
+    ("outputs", "log", "left", "violations"),
+    [
+        ([duplicate(COPY, FIRST)], LOG, (), {"ungrounded": 1, "lost": 2}),
+        ([unique(FIRST)], given_up(), (FIRST,), {ONE_READER: 1, "entries_other_than_uniques": 1}),
+    ],
+    ids=["the original has no output yet", "the removal is not decided yet"],
+)
+def test_what_could_still_have_come_is_no_violation_of_a_run_that_was_given_up(
+    outputs: list[ProducerRecord],
+    log: History,
+    left: Sequence[SourcePosition],
+    violations: dict[str, int],
+) -> None:
+    whole = judged(outputs, log, entries_of(*left))
+    assert {kind: getattr(whole, kind) for kind in violations} == violations
+    found = judged(outputs, log, entries_of(*left), complete=False)
+    assert found.examples == []
+    assert found.left_waiting == 2
+
+
+@pytest.mark.parametrize(
+    ("outputs", "left", "kind"),
+    [
+        ([unique(FIRST), duplicate(STRANGER, COPY)], (FIRST,), "ungrounded"),
+        ([unique(FIRST), unique(STRANGER)], (FIRST, COPY, STRANGER), "entries_other_than_uniques"),
+        ([unique(FIRST), unique(STRANGER)], (FIRST,), "entries_other_than_uniques"),
+    ],
+    ids=["the original is a duplicate", "an entry of a duplicate", "a unique without an entry"],
+)
+def test_a_run_that_was_given_up_still_has_violations(
+    outputs: list[ProducerRecord], left: Sequence[SourcePosition], kind: str
+) -> None:
+    assert getattr(judged(outputs, LOG, entries_of(*left), complete=False), kind) == 1
 
 
 PROFILE = profile_named("classic")
