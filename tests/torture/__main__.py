@@ -103,8 +103,9 @@ def main() -> int:
 
 def _remove(directory: Path) -> None:
     """Remove what a run has left, with the file systems of the workers' states."""
-    for state in filter(Path.is_mount, directory.iterdir()):
-        subprocess.run(["umount", str(state)], check=True)
+    # A state is mounted over its disk, and comes before it.
+    for mounted in sorted(filter(Path.is_mount, directory.iterdir())):
+        subprocess.run(["umount", str(mounted)], check=True)
     shutil.rmtree(directory)
 
 

@@ -57,6 +57,8 @@ class Fault(StrEnum):
     SHARED_STATE = "shared_state"
     UPGRADE_WORKER = "upgrade_worker"
     DISK_FULL_WORKER = "disk_full_worker"
+    FAILING_DISK_WORKER = "failing_disk_worker"
+    POWER_LOSS_WORKER = "power_loss_worker"
     CLOCK_WORKER = "clock_worker"
     CUT_WORKER_FROM_BROKER = "cut_worker_from_broker"
     CUT_WORKER = "cut_worker"

@@ -54,7 +54,11 @@ class WorkerActs:
     @property
     def with_own_disks(self) -> Mapping[Fault, Act]:
         """The faults of machines whose state has a file system of its own."""
-        return {Fault.DISK_FULL_WORKER: self._fill_disk}
+        return {
+            Fault.DISK_FULL_WORKER: self._fill_disk,
+            Fault.FAILING_DISK_WORKER: self._fail_disk,
+            Fault.POWER_LOSS_WORKER: self._lose_power,
+        }
 
     @property
     def by_fault(self) -> Mapping[Fault, Act]:
@@ -202,6 +206,21 @@ class WorkerActs:
             finally:
                 machine.attended = False
                 self._narrate(f"{machine.name}: its disk has room again")
+
+    async def _fail_disk(self) -> None:
+        """Let a worker's disk answer with errors; until it works, each new start ends soon."""
+        async with self._victims.victim("its disk fails", Victim.WITH_STORES) as machine:
+            machine.attended = True
+            try:
+                with machine.failing_disk():
+                    await self._sleep(FULL_SECONDS)
+            finally:
+                machine.attended = False
+                self._narrate(f"{machine.name}: its disk works again")
+
+    async def _lose_power(self) -> None:
+        async with self._killed("its machine loses power", Victim.WITH_STORES) as machine:
+            await asyncio.to_thread(machine.own_disk.lose_power, self._rng)
 
     async def _upgrade(self) -> None:
         """Replace a worker of the previous release; some are killed for it."""

@@ -23,6 +23,8 @@ from streams.errors import ExitCode
 from streams.settings.settings import Settings
 from streams.store.row_store import StoreFullError, StoreLockedError
 from tests.rigs.workers.stream_harness import Worker
+from tests.torture.failing_disk import Disk, why_no_failing_disk
+from tests.torture.faults import NobodyError
 from tests.torture.network import Network, Node
 
 CHECK_SECONDS = 0.2
@@ -35,7 +37,9 @@ STOP_SECONDS = 60.0
 STATE_BYTES = 512 * 1024 * 1024
 _ZEROS = bytes(1024 * 1024)
 NO_ROOM = StoreFullError.fix
-NO_ROOM_SECONDS = 5.0  # how long after a full disk an exit for want of room is expected
+# How long after a full or failing disk an exit with its error is expected.
+DISK_SECONDS = 5.0
+DISK_FAILS = os.strerror(errno.EIO)
 TOO_OLD = f"has format version {versions.NEWEST}"
 IN_USE = StoreLockedError.fix
 ASSIGNED = re.compile(r"^firstseen_assigned_shards (\S+)$", re.MULTILINE)
@@ -109,8 +113,9 @@ class Machine:
     up if no fault holds it, or a fault that does not concern its process (``attended``).
     ``damaged``: its stores that were damaged. ``brokers_away``: when it could not reach them.
     ``shared``: how often a second worker got its state directory. ``clock``: the file with the
-    seconds by which its wall clock is off. ``disk_full``: when its state had no room. ``is_older``:
-    its release reads only the format versions of the previous one.
+    seconds by which its wall clock is off. ``disk``: of its state, if it is one that can fail.
+    ``disk_full``, ``disk_failed``: when its state had no room, and when its disk failed.
+    ``is_older``: its release reads only the format versions of the previous one.
     """
 
     name: str
@@ -118,12 +123,14 @@ class Machine:
     state: Path
     clock: Path
     node: Node | None = None
+    disk: Disk | None = None
     hand: asyncio.Lock = field(default_factory=asyncio.Lock)
     wanted: bool = False
     attended: bool = False
     damaged: set[Path] = field(default_factory=set)
     brokers_away: Away = NEVER
     disk_full: Away = NEVER
+    disk_failed: Away = NEVER
     shared: int = 0
     is_older: bool = False
     starts: int = 0
@@ -170,7 +177,7 @@ class Machine:
     def without_room(self) -> Iterator[None]:
         """Fill the file system of its state, which must be its own."""
         since = time.monotonic()
-        filler = self.state / "filler"
+        filler = (self.state if self.disk is None else self.disk.directory) / "filler"
         self.disk_full = Away(since, math.inf)
         try:
             _write_until_full(filler)
@@ -178,6 +185,21 @@ class Machine:
         finally:
             filler.unlink()
             self.disk_full = Away(since, time.monotonic())
+
+    @property
+    def own_disk(self) -> Disk:
+        """Its disk that can fail; raises ``NobodyError`` if it has none."""
+        if self.disk is None:
+            raise NobodyError(f"no disk that can fail: {why_no_failing_disk()}")
+        return self.disk
+
+    @contextmanager
+    def failing_disk(self) -> Iterator[None]:
+        since = time.monotonic()
+        with self.own_disk.failing():
+            self.disk_failed = Away(since, math.inf)
+            yield
+        self.disk_failed = Away(since, time.monotonic())
 
     def kill(self) -> None:
         """Send SIGKILL; the worker stays down until ``start``."""
@@ -233,17 +255,23 @@ class Cluster:
         name = f"worker-{len(self.machines)}"
         state = self._directory / name
         node = None if self._network is None else self._network.add(name)
-        if self._network is not None:  # the run has mounts of its own
-            state.mkdir()
-            mount = ("mount", "-t", "tmpfs", "-o", f"size={STATE_BYTES}", "none", str(state))
-            subprocess.run(mount, check=True)
+        disk = None if self._network is None else self._disk(state)
         clock = self._directory / f"{name}.clock"
-        machine = Machine(name, self._worker(name, state, node), state, clock, node)
+        machine = Machine(name, self._worker(name, state, node), state, clock, node, disk)
         machine.is_older = self.begins_older
         machine.set_clock(0.0)
         self.machines.append(machine)
         machine.start()
         return machine
+
+    def _disk(self, state: Path) -> Disk | None:
+        """Give a state a file system of its own; the run has mounts of its own."""
+        can_fail = why_no_failing_disk() is None
+        memory = state.with_suffix(".disk") if can_fail else state
+        memory.mkdir()
+        mount = ("mount", "-t", "tmpfs", "-o", f"size={STATE_BYTES}", "none", str(memory))
+        subprocess.run(mount, check=True)
+        return Disk(memory, state) if can_fail else None
 
     @contextmanager
     def intruder(self, machine: Machine) -> Iterator[TorturedWorker]:
@@ -328,8 +356,10 @@ class Cluster:
         elif found:
             self.expected_exits["found that its store was damaged"] += 1
             machine.damaged -= found
-        elif now - machine.disk_full.until < NO_ROOM_SECONDS and NO_ROOM in words:
+        elif now - machine.disk_full.until < DISK_SECONDS and NO_ROOM in words:
             self.expected_exits["had no room for its state"] += 1
+        elif now - machine.disk_failed.until < DISK_SECONDS and DISK_FAILS in words:
+            self.expected_exits["had a disk that fails"] += 1
         elif machine.is_older and TOO_OLD in words:
             self.expected_exits["was of a release that does not read the log any more"] += 1
             machine.is_older = False  # as its operator would do
