@@ -213,10 +213,10 @@ class RocksStore:
         self.closed = False
         self._errors = _Translation(path)
         options = store_options(cache, write_buffer_bytes, create=create)
-        # A damaged manifest can lack the family of entries. A new family would be empty, although
-        # the progress says otherwise.
-        options.create_missing_column_families(not _has_rows(path))
         with self._errors:
+            # A damaged manifest can lack the family of entries. A new family would be empty,
+            # although the progress says otherwise.
+            options.create_missing_column_families(not _has_rows(path))
             # Options are set for each column family. Otherwise RocksDB uses those in the database's
             # files: no filters, and a separate cache.
             families = {_DEFAULT: options, _ENTRIES: options}

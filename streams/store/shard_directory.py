@@ -73,7 +73,7 @@ def shard_directory(state_dir: Path, application_id: str, partition: int) -> Pat
 def make_state_directory(settings: Settings) -> None:
     """Create the directory of the shards; raise ``SettingsError`` if it cannot be written to.
 
-    Raises ``StoreFullError`` if there is no space.
+    Raises ``StoreFullError`` if there is no space, and ``StoreAccessError`` if the disk fails.
     """
     path = settings.state_path()
     try:
@@ -83,6 +83,8 @@ def make_state_directory(settings: Settings) -> None:
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise StoreFullError(path, str(error)) from error
+        if error.errno == errno.EIO:
+            raise StoreAccessError(path, str(error)) from error
         message = (
             f"the worker cannot write to {path}: {error.strerror}. Give its user write "
             "permission, or set state_dir (FIRSTSEEN_STATE_DIR) to a directory where it can write"

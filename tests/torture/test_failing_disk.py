@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from streams.settings.settings import Settings
 from streams.store.row_store import StoreAccessError, StoreMissingError
+from streams.store.shard_directory import make_state_directory
 from tests.repository.source_tree import ROOT
 from tests.torture.failing_disk import Disk, why_no_failing_disk
 from tests.unit.store.samples import ENTRIES_PER_COMMIT, check_holds, open_store, write
@@ -146,7 +148,7 @@ def test_store_has_a_whole_commit_after_a_power_loss(disk: Disk, state: Path) ->
     assert counts
 
 
-def test_store_refuses_commits_on_a_failing_disk_and_has_all_before_them(
+def test_a_failing_disk_is_named_and_the_store_keeps_all_commits_before(
     disk: Disk, state: Path
 ) -> None:
     with closing(open_store(state / "shard-0")) as store:
@@ -154,5 +156,9 @@ def test_store_refuses_commits_on_a_failing_disk_and_has_all_before_them(
             write(store, commit)
         with disk.failing(), pytest.raises(StoreAccessError, match=FAILS):
             write(store, 5)
+    with disk.failing(), pytest.raises(StoreAccessError, match=FAILS):
+        open_store(state / "shard-0")
+    with disk.failing(), pytest.raises(StoreAccessError, match=FAILS):
+        make_state_directory(Settings(state_dir=state, application_id="tests"))
     with closing(open_store(state / "shard-0", must_exist=True)) as store:
         check_holds(store, 5)
