@@ -52,7 +52,8 @@ RECOVER_SECONDS = 90.0
 APART_SECONDS = 12.0
 OPTIONS = (
     "delivery=exactly_once",
-    "session_timeout_seconds=6",
+    # Above the time in which brokers notice that one of them is dead (``TWO_IN_SYNC``).
+    "session_timeout_seconds=10",
     "index.window=1d",
     "index.lateness=4h",
     "index.same_id=replace",

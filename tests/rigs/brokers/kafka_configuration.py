@@ -85,6 +85,8 @@ TWO_IN_SYNC = {
     **ONE_OF_THREE,
     "min.insync.replicas": "2",
     "default.replication.factor": "3",
+    # Soon enough for members of a group, whose heartbeats wait while a dead broker is in sync.
+    "broker.session.timeout.ms": "4000",
     # After this time a copy that cannot be reached is out of sync. The default is 30 s.
     "replica.lag.time.max.ms": "10000",
 }
