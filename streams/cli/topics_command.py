@@ -87,7 +87,8 @@ def check(settings: options.Settings) -> None:
     retention. A difference prevents workers from starting. A note warns of possible loss: too few
     copies, an output topic with a shorter retention than output_retention_ms, or a raw topic that
     admits records over max_record_bytes. A note also names each partition where a transaction stays
-    open for five seconds: committed readers stop there.
+    open for five seconds, because committed readers stop there, and a session_timeout_seconds that
+    ends while the cluster still waits for a dead broker.
 
     Exit code 0 when all topics fit, 1 when one does not, 69 when no broker answers.
 
@@ -99,6 +100,7 @@ def check(settings: options.Settings) -> None:
     from streams.kafka.client_config import admin_config
     from streams.topics import admin as topics
     from streams.topics.checking import check as check_topics
+    from streams.topics.checking import session_notes
     from streams.topics.plans import topic_plans
     from streams.topics.watermarks import (
         HUNG_ADVICE,
@@ -110,6 +112,7 @@ def check(settings: options.Settings) -> None:
     admin = options.connect(settings)
     plans = topic_plans(settings)
     checked = check_topics(admin, plans)
+    checked.notes.extend(session_notes(admin, settings))
     application_id = settings.application_id
     watermarks = BrokerWatermarks(admin_config(settings), application_id, options.timeout_seconds())
     is_open = lasting_transactions(

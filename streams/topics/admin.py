@@ -22,6 +22,7 @@ from streams.topics.plans import REPLICAS, TIMES_AHEAD, TopicPlan
 logger = logging.getLogger(__name__)
 
 _ANSWER_SECONDS: Final = 10.0
+_BROKER_SESSION: Final = "broker.session.timeout.ms"
 _AGAIN_SECONDS: Final = 0.2
 
 
@@ -68,6 +69,23 @@ def _known(admin: AdminClient, topics: Iterable[str]) -> dict[str, Any]:
 
 def broker_count(admin: AdminClient) -> int:
     return len(_metadata(admin).brokers)
+
+
+def broker_session_ms(admin: AdminClient) -> int | None:
+    """Return after how long the cluster gives up a broker that is silent (KRaft).
+
+    None for a single broker, and where brokers do not say it to this user.
+    """
+    brokers = _metadata(admin).brokers
+    if len(brokers) == 1:
+        return None
+    resource = ConfigResource(ConfigResource.Type.BROKER, str(min(brokers)))
+    (future,) = admin.describe_configs([resource], request_timeout=_ANSWER_SECONDS).values()
+    try:
+        entry = future.result(_ANSWER_SECONDS + 1.0).get(_BROKER_SESSION)
+    except (KafkaException, TimeoutError):
+        return None
+    return None if entry is None or entry.value is None else int(entry.value)
 
 
 def create(

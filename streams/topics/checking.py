@@ -1,7 +1,7 @@
 """Compares topics with their plans.
 
 A *difference* keeps workers from starting, because documents would be lost or never delivered. A
-*note* tells an operator about settings that work but may lose records.
+*note* tells an operator about settings that work, but may lose records or let the stream wait.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from streams.kafka.clients import AdminClient, Consumer, committed_offsets
 from streams.settings.settings import Settings
 from streams.topics.admin import (
     broker_count,
+    broker_session_ms,
     can_administer,
     lost_shards,
     partitions_of,
@@ -173,6 +174,8 @@ _NEW_INDEX: Final = (
     ". This application_id has no index yet, and a new one reads all of {} from its first "
     "record. If an index should exist, correct application_id (or brokers) instead"
 )
+# For a heartbeat before the broker died, the election, and one after it.
+_SESSION_AFTER_BROKER_SECONDS: Final = 4
 _BATCH_HEADER_BYTES: Final = 61  # max.message.bytes is of a batch; brokers' default is 1 MiB + 12
 _TIME_TYPE: Final = "message.timestamp.type"
 _BY_BROKER: Final = "LogAppendTime"
@@ -328,6 +331,28 @@ def copy_notes(state: TopicState, brokers: int) -> Iterator[str]:
             f"{topic} has {_copies(replicas)} and {MIN_IN_SYNC} {min_in_sync}: while one broker "
             f"is away, no output is written ({_change(topic, MIN_IN_SYNC, replicas - 1)})"
         )
+
+
+def session_notes(admin: AdminClient, settings: Settings) -> list[str]:
+    """Note a session of workers that does not outlive the death of a broker.
+
+    While a dead broker counts as in sync, the group's coordinator commits no offsets, and since
+    Kafka 4.0 its answers to heartbeats wait for them. A member whose session ends meanwhile joins
+    the group again, and the group waits one more session for its former self.
+    """
+    broker_ms = broker_session_ms(admin) if can_administer(admin) else None
+    if broker_ms is None:
+        return []
+    wanted = -(-broker_ms // 1000) + _SESSION_AFTER_BROKER_SECONDS
+    if settings.session_timeout_seconds >= wanted:
+        return []
+    note = (
+        f"session_timeout_seconds is {settings.session_timeout_seconds:g}, and the cluster gives "
+        f"up a dead broker after {broker_ms / 1000:g} s (broker.session.timeout.ms): then all "
+        "workers join the group again, and the stream waits a session longer. Set "
+        f"session_timeout_seconds to {wanted} or more, or broker.session.timeout.ms to less"
+    )
+    return [note]
 
 
 def _copies(number: int) -> str:

@@ -45,7 +45,13 @@ from streams.store.changelog import ChangelogFollower
 from streams.store.recovery import ShardStores
 from streams.store.shard_directory import make_state_directory
 from streams.topics.admin import TopicsError, can_administer
-from streams.topics.checking import SyncCopies, check, output_retentions, refuse_missing_permissions
+from streams.topics.checking import (
+    SyncCopies,
+    check,
+    output_retentions,
+    refuse_missing_permissions,
+    session_notes,
+)
 from streams.topics.consumer_group import GroupReader
 from streams.topics.plans import topic_plans
 from streams.topics.watermarks import BrokerWatermarks, partitions_to_check
@@ -275,7 +281,7 @@ def _checked_topics(settings: Settings) -> _TopicLimits:
     checked = check(admin, plans)
     if checked.differences:
         raise TopicsError("\n  ".join(["the topics do not fit:", *map(str, checked.differences)]))
-    for note in checked.notes:
+    for note in (*checked.notes, *session_notes(admin, settings)):
         logger.warning("%s", note)
     transactions: TransactionWatch | None = None
     if can_administer(admin):

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from streams.kafka.clients import AdminClient
+from streams.settings.settings import Settings
 from streams.topics.admin import create
-from streams.topics.checking import Checked, check
+from streams.topics.checking import Checked, check, session_notes
 from streams.topics.plans import FOR_EVER_MS, MIN_IN_SYNC, TopicPlan, topic_plans
 from tests.kafka.stream_changes import ANSWER_SECONDS, send_and_settle, set_topic_config
 from tests.rigs.brokers.broker import Broker
@@ -64,6 +65,16 @@ def test_copies_are_made_checked_and_warned_about(cluster: KafkaCluster, tmp_pat
         (difference,) = checked.differences
         assert (difference.topic, difference.what) == (topics.log, MIN_IN_SYNC)
         assert "brokers refuse every record" in str(difference)
+
+
+def test_session_that_ends_before_a_dead_broker_is_given_up_is_noted(
+    cluster: KafkaCluster,
+) -> None:
+    brokers = cluster.bootstrap_servers
+    (note,) = session_notes(cluster.admin(), Settings(brokers=brokers, session_timeout_seconds=9.5))
+    assert "gives up a dead broker after 6 s" in note
+    assert "Set session_timeout_seconds to 10 or more" in note
+    assert not session_notes(cluster.admin(), Settings(brokers=brokers, session_timeout_seconds=10))
 
 
 @pytest.mark.slow
