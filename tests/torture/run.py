@@ -223,7 +223,10 @@ class _Run:
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
-        await asyncio.to_thread(self._brokers.heal)
+        try:
+            await asyncio.to_thread(self._brokers.heal)
+        except AssertionError as error:
+            not_judged = not_judged or f"the brokers did not come back: {error}"
         if stalled or not_judged:
             self._narrate(f"given up: {stalled or not_judged}")
             self._narrate(lag(self._settings, self._feed.partitions, self._recorder.history))
