@@ -54,11 +54,6 @@ def test_one_bit_in_each_block_shares_none() -> None:
     assert scheme.shared_blocks(fingerprint, flipped(fingerprint, 15, 16, 47, 46)) == [3]
 
 
-def test_values_are_slices_from_the_first_bit_on() -> None:
-    assert BlockScheme(64, 4, 3).values(bytes.fromhex("0001000200030004")) == [1, 2, 3, 4]
-    assert BlockScheme(64, 5, 3, 12).values(bytes.fromhex("001002003004005f")) == [1, 2, 3, 4, 5]
-
-
 @pytest.mark.parametrize(
     ("bits", "blocks", "width", "cuts"),
     [(64, 4, 16, 1), (256, 16, 16, 1), (256, 32, 8, 1), (64, 8, 8, 2), (256, 16, 16, 2)],

@@ -20,7 +20,7 @@ from simhash_core.text.verification import (
     cosine,
     metadata,
 )
-from simhash_core.text.verification.metadata import element_hashes, min_hash, splitmix_family
+from simhash_core.text.verification.metadata import min_hash
 from streams.settings.settings import IndexSettings, Settings
 
 TEXT = "市交通局发布公告称，跨江大桥的加固工程将于下月初开始，施工期间大桥封闭，货车绕行北环高速。"
@@ -74,19 +74,6 @@ def test_keywords_tags_and_references_are_one_set_in_one_spelling() -> None:
     assert a == b
     assert none == blank == b""
     assert metadata.similarity(3, a, none) == metadata.similarity(3, none, a) == 0.25
-
-
-def test_the_published_family_is_no_min_hash_and_ours_is() -> None:
-    def published(elements: np.ndarray) -> np.ndarray:
-        return (elements[:, None] + np.arange(100, dtype=np.uint64)) % np.uint64(100)
-
-    a = np.arange(0, 8, dtype=np.uint64)
-    b = np.arange(4, 12, dtype=np.uint64)  # a third is shared
-    assert np.mean(min_hash(a, published) == min_hash(b, published)) < 0.1
-    ours = splitmix_family(2000)
-    hashed = [element_hashes([str(x) for x in rows]) for rows in (a, b)]
-    share = np.mean(min_hash(hashed[0], ours) == min_hash(hashed[1], ours))
-    assert share == pytest.approx(1 / 3, abs=0.04)
 
 
 # ---------------------------------------------------------------- cosine

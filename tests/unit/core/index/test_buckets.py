@@ -51,19 +51,6 @@ def index_of(
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("memtable", [1, 64, 10_000])
-def test_a_look_up_is_a_scan(
-    monkeypatch: pytest.MonkeyPatch, scheme: BlockScheme, memtable: int
-) -> None:
-    monkeypatch.setattr(document_index, "MEMTABLE_DOCUMENTS", memtable)
-    held, asked = random_prints(scheme, 600, 1), random_prints(scheme, 50, 2)
-    index, _ = index_of(scheme, held, 100)
-    found = looked_up(index, asked)
-    assert found == scanned(scheme, asked, held)
-    assert found
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
 def test_overloaded_buckets_lose_nothing(
     monkeypatch: pytest.MonkeyPatch, scheme: BlockScheme
 ) -> None:

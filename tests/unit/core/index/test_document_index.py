@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,11 +9,17 @@ from hypothesis import strategies as st
 
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.index import document_index, segment
 from simhash_core.index.document_index import DocumentIndex, Filing, SegmentMerge
 from simhash_core.index.pairs import NearRows, near_earlier_rows, near_rows
-from simhash_core.index.prints import Prints, Rows, joined_rows
+from simhash_core.index.prints import (
+    Prints,
+    Rows,
+    bucket_values,
+    joined_prints,
+    joined_rows,
+    shared,
+)
 from simhash_core.index.segment import Segment
 from simhash_core.text.profiles import profile_named
 from tests.unit.core.index.made_prints import Found, bare_prints, in_a_file, random_prints, scanned
@@ -30,19 +34,19 @@ SCHEMES = [
     BlockScheme(512, 16, 100, 32),
     BlockScheme(512, 128, 60, 4),
     BlockScheme(64, 1, 20, 1),
+    BlockScheme(256, 16, 64, 16, bands=8),
+    BlockScheme(256, 0, 64, bands=8),
 ]
 ONE = bare_prints(np.array([[0x0011223344556677]], dtype=np.uint64))
 
 
-def prints_of(scheme: BlockScheme, count: int, seed: int) -> list[bytes]:
+def few_bytes(scheme: BlockScheme, count: int, seed: int) -> Prints:
     """Return fingerprints of few different bytes, so that many share blocks."""
-    chance = random.Random(seed)
-    return [bytes(chance.choices((0, 1, 0x80, 0xFF), k=scheme.bits // 8)) for _ in range(count)]
-
-
-def words_of(scheme: BlockScheme, prints: list[bytes]) -> Prints:
-    words = np.frombuffer(b"".join(prints), dtype=np.uint64)
-    return bare_prints(words.reshape(len(prints), scheme.bits // 64))
+    drawn = np.random.default_rng(seed)
+    made = drawn.choice(np.array([0, 1, 0x80, 0xFF], dtype=np.uint8), (count, scheme.bits // 8))
+    prints = bare_prints(made.view(np.uint64), scheme.bands)
+    prints.bands[:] = drawn.integers(0, 40, prints.bands.shape)
+    return prints
 
 
 @given(
@@ -58,7 +62,8 @@ def test_look_ups_meet_all_that_was_added(
     scheme: BlockScheme, steps: list[tuple[str, int]], seed: int
 ) -> None:
     """Memtable and segments are small; shards come and go, and some are hidden."""
-    held: dict[int, bytes] = {}
+    held = few_bytes(scheme, 0, seed)
+    numbers = np.empty(0, dtype=np.uint64)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(document_index, "MEMTABLE_DOCUMENTS", 16)
         patched.setattr(document_index, "SEGMENT_DOCUMENTS_LIMIT", 128)
@@ -69,43 +74,38 @@ def test_look_ups_meet_all_that_was_added(
         for step, (kind, count) in enumerate(steps):
             if kind == "drop":
                 index.drop_slot(slot)
-                held = {}
+                held, numbers = held.take(slice(0)), numbers[:0]
                 slot = index.open_slot()
                 continue
-            more = prints_of(scheme, count, seed + step)
+            more = few_bytes(scheme, count, seed + step)
             sequences = np.arange(number, number + count, dtype=np.uint64)
             into = slot if kind == "add" else index.open_slot(visible=False)
-            index.add(into, sequences, words_of(scheme, more))
+            index.add(into, sequences, more)
             if kind == "add":
-                held |= {number + n: each for n, each in enumerate(more)}
+                held = joined_prints([held, more])
+                numbers = np.concatenate([numbers, sequences])
             number += count
-        asked = prints_of(scheme, 7, seed)
-        pairs = index.pairs(words_of(scheme, asked))
-        counts = index.bucket_counts(words_of(scheme, asked[:1]))
-        nearest = index.nearest(words_of(scheme, asked[:1]), 5)
+        asked = few_bytes(scheme, 7, seed)
+        pairs = index.pairs(asked)
+        first = asked.take(slice(1))
+        counts = index.bucket_counts(first)
+        nearest = index.nearest(first, 5)
 
-    assert index.documents(slot) == len(held)
-    met = [
-        (row, distance_bits(each, other), sequence, slot)
-        for row, each in enumerate(asked)
-        for sequence, other in held.items()
-        if scheme.shared_blocks(each, other)
-    ]
-    assert list(zip(*(column.tolist() for column in pairs), strict=True)) == sorted(
-        each for each in met if each[1] <= scheme.distance
-    )
-    shared = [scheme.shared_blocks(asked[0], other) for other in held.values()]
-    assert counts.candidates == sum(map(len, shared))
-    assert counts.fullest == max(
-        (sum(block in each for each in shared) for block in range(scheme.all_blocks)), default=0
-    )
-    of_first = sorted(each[1] for each in met if each[0] == 0)
-    assert nearest.distances.tolist() == of_first[:5]
+    assert index.documents(slot) == len(numbers)
+    found = zip(*(column.tolist() for column in pairs), strict=True)
+    near = scanned(scheme, asked, held)
+    assert list(found) == [(row, far, int(numbers[at]), slot) for row, far, at in near]
+    ours, theirs = bucket_values(scheme, first), bucket_values(scheme, held)
+    met = shared(scheme, np.broadcast_to(ours, theirs.shape), theirs)
+    assert counts == (met.sum(), met.sum(axis=0).max(initial=0))
+    differing = held.fingerprints[met.any(axis=1)] ^ first.fingerprints
+    distances = np.bitwise_count(differing).sum(axis=1, dtype=np.int64)
+    assert nearest.distances.tolist() == sorted(distances.tolist())[:5]
 
 
 def test_one_part_is_not_copied() -> None:
     """Otherwise millions of documents would be in memory twice while a segment file is made."""
-    prints = words_of(CLASSIC, prints_of(CLASSIC, 4, 1))
+    prints = few_bytes(CLASSIC, 4, 1)
     rows = Rows(np.arange(4, dtype=np.uint64), np.zeros(4, dtype=np.uint16), prints)
     assert joined_rows([rows]) is rows
     halves = joined_rows([rows.take(slice(0, 2)), rows.take(slice(2, 4))])

@@ -11,12 +11,22 @@ from simhash_core.index.look_up import Nearness
 from simhash_core.log import removals
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import REMEMBERED_OFFSETS_MIN, BundleLimit, Participant, Waiting
-from simhash_core.log.records import NO_CONTROL, Bundle, Decision, Progress, Query, Report
+from simhash_core.log.records import (
+    NO_CONTROL,
+    Bundle,
+    Control,
+    Decision,
+    Progress,
+    Query,
+    Report,
+    sequence_number,
+)
 from simhash_core.log.shard_stream import ShardStream
 from tests.unit.core.log.made_to_order import (
     BEGINS,
     FAR,
     NEARNESS,
+    A,
     Made,
     batch,
     bundle,
@@ -24,6 +34,7 @@ from tests.unit.core.log.made_to_order import (
     chain,
     columns_of,
     control,
+    flipped,
     found,
     packet,
     present,
@@ -45,11 +56,6 @@ def looked_up(worker: Participant[str], documents: int = 100) -> list[int]:
 
 def bundles(worker: Participant[str], limit: BundleLimit = LIMIT) -> list[Bundle]:
     return [*iter(lambda: worker.bundle(limit), None)]
-
-
-def originals(made: Report) -> list[list[int]]:
-    """Return the sequence numbers of the found originals, by bundle."""
-    return [[match.sequence for match in each.matches] for each in made.found]
 
 
 def is_waiting(
@@ -171,24 +177,6 @@ def test_a_full_bundle_is_followed_by_the_next(
     assert rows == expected
 
 
-def test_each_shard_takes_its_packet_of_a_bundle() -> None:
-    """A packet that does not count is sent again, independent of the others in its bundle."""
-    worker = worker_with(1, 2, 3)
-    for partition in (1, 2, 3):
-        worker.shards[partition].stream.add(batch(FAR[5 * partition - 5 : 5 * partition - 3]))
-    read(worker, *bundles(worker))
-    matches = [found(3, 0, 99), found(4, 0, 98)]
-    decision = Decision(0, matches, skipped=[0])
-    read(worker, control(NO_CONTROL, [decision], heads=[(chain(2), 1), (chain(3), 1)]))
-    assert worker.packets_skipped == 1
-    ready = worker.ready(9)
-    assert [each.partition for each in ready] == [2, 3]
-    entries = [each.sequences.tolist() for one in ready for each in one.ready.entries]
-    assert entries == [[2], [5]]
-    assert len(worker.index) == 2
-    assert [[part.chain.partition for part in each.segments] for each in bundles(worker)] == [[1]]
-
-
 def count_calls(
     monkeypatch: pytest.MonkeyPatch, calls: Counter[str], owner: object, name: str
 ) -> None:
@@ -267,25 +255,6 @@ def test_shard_takes_part_from_its_session_on() -> None:
     assert worker.report(9) is None
 
 
-def test_packets_of_a_topic_created_again_are_another_chains() -> None:
-    worker: Participant[str] = Participant("worker", NEARNESS)
-    second = chain(1)._replace(topic_id="second")
-    worker.add_shard(Progress(second, 0, 0, NO_CONTROL), MemoryEntries())
-    worker.begin(0)
-    worker.shards[1].stream.add(batch(FAR[:1]))
-    read(worker, bundle_of(FAR[:1], partition=1), control(NO_CONTROL, [Decision(0, [])]))
-    assert worker.ready(9) == []
-    assert [each.chain for each in present(worker.bundle(LIMIT)).segments] == [second]
-
-
-def test_undecidable_text_is_met_before_it_is_committed() -> None:
-    worker = worker_with(1)
-    text = [Made(b"", b"hi")]
-    read(worker, bundle_of(text, partition=1), control(NO_CONTROL, [Decision(0, [])]))
-    read(worker, bundle_of(text, 0, partition=1))
-    assert originals(present(worker.report(9))) == [[0]]
-
-
 def test_commit_of_a_shard_that_was_let_go_is_an_error() -> None:
     worker = worker_with(1)
     worker.shards[1].stream.add(batch([None]))
@@ -293,3 +262,58 @@ def test_commit_of_a_shard_that_was_let_go_is_an_error() -> None:
     worker.drop_shard(1)
     with pytest.raises(ProtocolError, match="shard 1"):
         worker.committed(ready)
+
+
+# ---------------------------------------------------------------- the leader
+
+
+def append(worker: Participant[str], documents: int = 100) -> Control:
+    """Append and read the leader's next control record."""
+    made = present(worker.control(documents))
+    offset = worker.replica.position
+    read(worker, made)
+    worker.control_appended(offset, made.leader)
+    return made
+
+
+def test_nearest_wins_and_of_equals_the_earliest() -> None:
+    worker = worker_with(0)
+    read(worker, control(NO_CONTROL, leads=True, heads=[(chain(0), -1), (chain(1), 0)]))
+    append(worker)
+    read(worker, bundle_of([Made(flipped(A, 1, 2))]), bundle_of([Made(A)] * 4, 0))
+    number = sequence_number(2, 0)
+    elsewhere = [found(0, 3, 5), found(1, 2, number + 1), found(2, 2, number - 1), found(3, 1, 99)]
+    worker.take_report(report([0, 1], 2, at=1))
+    worker.take_report(report([1], 3, 1, elsewhere))
+    worker.take_report(report([0], 3, 1, [found(0, 3, 4)]))
+    _, decision = append(worker).decisions
+    nearest = [(each.row, each.sequence) for each in decision.matches]
+    assert nearest == [(0, number), (1, number), (2, number - 1), (3, 99)]
+
+
+def test_one_record_is_on_its_way_at_a_time() -> None:
+    worker = worker_with(0)
+    append(worker)
+    read(worker, bundle_of(FAR[:1]))
+    made = present(worker.control(9))
+    assert worker.control(9) is None
+    worker.control_appended(9, made.leader)
+    with pytest.raises(ProtocolError):
+        worker.control_appended(10, made.leader)
+
+
+@pytest.mark.parametrize(
+    ("limit", "size", "bundles"),
+    [(2, 1, [2, 1]), (7, 3, [2, 1]), (100, 3_000, [1, 1])],
+    ids=["as many documents as it may", "whole bundles", "one bundle at least"],
+)
+def test_a_record_decides_no_more_than_it_may(limit: int, size: int, bundles: list[int]) -> None:
+    worker = worker_with(0)
+    append(worker)
+    far = [Made(b"", b"%d" % number) for number in range(size)]
+    read(worker, *(bundle_of(far, size * n - 1) for n in range(sum(bundles))))
+    for offset in range(1, 1 + sum(bundles)):
+        worker.take_report(report([0], offset, at=0))
+    decided = [[each.offset for each in append(worker, limit).decisions] for _ in bundles]
+    assert [len(each) for each in decided] == bundles
+    assert [offset for each in decided for offset in each] == [*range(1, 1 + sum(bundles))]

@@ -42,20 +42,6 @@ def found_on(reports: ShardReports, offsets: range = range(12)) -> list[int]:
     return [offset for offset in offsets if reports.on(offset)]
 
 
-def test_second_finding_of_a_shard_counts_only_for_another_shard() -> None:
-    reports = begun(1, 2)
-    made = [report_of(worker, shards, 3, 4, [3]) for worker, shards in (("a", [1]), ("b", [1]))]
-    made.append(report_of("c", [1, 2], 3, 4, [3]))
-    for each in made:
-        reports.add(each)
-    kept = reports.on(3)
-    assert [any(each is one for one in kept) for each in (m.found[0] for m in made)] == [
-        True,
-        False,
-        True,
-    ]
-
-
 def test_reports_before_the_term_count_if_they_were_made_after_its_record() -> None:
     reports = ShardReports()
     reports.add(report_of("a", [1], 3, 9, [3, 8], control=BEGAN - 1))
@@ -63,16 +49,6 @@ def test_reports_before_the_term_count_if_they_were_made_after_its_record() -> N
     reports.begin(BEGAN, 4, [1])
     reports.add(report_of("a", [1], 6, 9, control=BEGAN - 1))
     assert (complete(reports), found_on(reports)) == ([4, 5], [5])
-
-
-def test_decided_bundles_are_forgotten() -> None:
-    reports = begun(1)
-    reports.add(report_of("a", [1], 3, 5, [3, 4]))
-    reports.forget(3)
-    reports.add(report_of("b", [1], 2, 5, [2, 3, 4]))
-    assert found_on(reports) == [4]
-    reports.add(report_of("c", [1], 2, 4))
-    assert complete(reports, range(4, 12)) == [4]
 
 
 def test_no_more_findings_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,30 +134,3 @@ def test_a_bundle_waits_for_each_shard_that_nobody_reported_on(
                 missing = {shard for shard in required if (shard, offset) not in reported}
                 assert reports.missing(offset) == missing
                 assert reports.are_complete(offset) == (not missing)
-
-
-STEPS = st.lists(
-    st.tuples(ENDS, ENDS).map(sorted).filter(lambda each: each[0] < each[1])
-    | ENDS.map(lambda offset: [offset])
-)
-
-
-@given(STEPS)
-def test_ranges_are_sets_of_offsets(steps: list[list[int]]) -> None:
-    """Two numbers add a range, in any order; one number forgets everything before it."""
-    covered = decider._Covered(1)
-    offsets: set[int] = set()
-    forgotten = 0
-    for step in steps:
-        if len(step) == 1:
-            forgotten = max(forgotten, step[0])
-            covered.forget_before(forgotten)
-            assert bool(covered) == any(each >= forgotten for each in offsets)
-        else:
-            first = max(step[0], forgotten)
-            if first < step[1]:
-                covered.add(first, step[1])
-                offsets.update(range(first, step[1]))
-        for offset in range(forgotten, 14):
-            after = next(each for each in range(offset, 14) if each not in offsets)
-            assert covered.end_of(offset) == (after if offset in offsets else None)

@@ -9,16 +9,12 @@ import pytest
 
 from simhash_core.log.records import (
     NO_CONTROL,
-    Decision,
     Packet,
     Progress,
-    Removal,
     Sender,
-    sequence_number,
 )
 from simhash_core.log.replica import Replica
 from simhash_core.log.shard_stream import (
-    DecidedPacket,
     Deleted,
     NoVerdict,
     Ready,
@@ -26,17 +22,11 @@ from simhash_core.log.shard_stream import (
     Verdict,
 )
 from tests.unit.core.log.made_to_order import (
-    BEGINS,
     FAR,
     batch,
-    bundle,
-    bundle_of,
     chain,
-    control,
     decided,
-    found,
     packet,
-    replica_of,
 )
 
 NOTHING_READ = Replica(0, NO_CONTROL)
@@ -132,16 +122,6 @@ def test_whether_the_next_record_waits_for_a_verdict(stream: ShardStream[str]) -
     assert ready == [False, True, False, True, False, True, True, False]
 
 
-def test_what_is_in_the_log_is_not_sent(stream: ShardStream[str]) -> None:
-    """Sending begins in the middle of a batch, after the documents in the log, decided or not."""
-    stream.add(batch(FAR[:6]))
-    stream.heads_known(1)
-    in_log = [bundle(packet(FAR[:1], partition=1), packet(FAR[2:4], 1)), bundle_of(FAR[2:3], 1)]
-    (only,) = sent(stream, replica_of(in_log)[0])
-    assert (only.previous, only.last) == (3, 5)
-    assert only.columns.offsets.tolist() == [4, 5]
-
-
 def two_sent(stream: ShardStream[str]) -> list[Packet]:
     stream.add(batch(FAR[:2]))
     packets = sent(stream)
@@ -177,22 +157,6 @@ def test_failed_appends_are_one_sending(stream: ShardStream[str]) -> None:
     stream.lost(packets[1])
     stream.lost(packets[2])
     assert sent(stream) == []
-
-
-def test_outputs_wait_for_the_first_without_a_verdict(stream: ShardStream[str]) -> None:
-    stream.add(batch([FAR[0], None]))
-    (first,) = sent(stream)
-    stream.add(batch([FAR[2], FAR[3]], 2))
-    (second,) = sent(stream)
-    stream.heads_known(-1)
-    assert stream.ready(10) == Ready([], [], 0, [])
-    stream.decided(decided(4, first))
-    stream.decided(decided(5, second, [found(1, 1, 5, "original")]))
-    ready = stream.ready(10)
-    assert records(ready) == [f"record {n}" for n in range(4)]
-    assert verdicts(ready) == ["unique", "NO_DOCUMENT", "unique", "original"]
-    assert ready.next == 4
-    assert [each.sequences.tolist() for each in ready.entries] == [[4 << 16], [5 << 16]]
 
 
 def test_outputs_are_limited_and_change_nothing(stream: ShardStream[str]) -> None:
@@ -233,72 +197,3 @@ def test_record_waits_that_an_undecided_packet_may_have_as_a_document(
     assert verdicts(stream.ready(10)) == ["NO_DOCUMENT"] * 3
     stream.decided(decided(4, former))
     assert verdicts(stream.ready(10)) == ["unique", "unique", "NO_DOCUMENT"]
-
-
-@pytest.mark.parametrize(("following", "position"), [(0, 1), (1, 1), (2, 2), (4, 3)])
-def test_position_is_before_what_is_not_put_out(
-    stream: ShardStream[str], following: int, position: int
-) -> None:
-    """Packets at 1 and 2 were decided at 3; once all is output, reading resumes after them."""
-    packets = [packet(FAR[:2]), packet(FAR[2:4], 1), packet(FAR[4:5], 3)]
-    first, second, third = map(bundle, packets)
-    decides = control(0, [Decision(1, []), Decision(2, [])], following=3)
-    replica, _ = replica_of([BEGINS, first, second, decides, third])
-    for offset in (1, 2):
-        stream.decided(decided(offset, packets[offset - 1]))
-    assert stream.progress(following, replica) == Progress(chain(0), following, position, 0)
-
-
-def test_progress_never_needs_more_than_before() -> None:
-    """A session that reads from before a shard's position keeps it and its control record."""
-    committed = Progress(chain(0), 5, 90, 80)
-    stream: ShardStream[str] = ShardStream(committed, "worker")
-    replica = Replica(20, 10)
-    replica.read(10, control(3, following=9))
-    assert stream.progress(5, replica) == committed
-    assert stream.progress(6, replica) == Progress(chain(0), 6, 90, 80)
-
-
-def test_new_session_reads_everything_again(stream: ShardStream[str]) -> None:
-    stream.add(batch(FAR[:1]))
-    (only,) = sent(stream)
-    stream.decided(decided(4, only))
-    stream.restart()
-    assert stream.ready(10).outputs == []
-    stream.decided(decided(4, only))
-    ready = stream.ready(10)
-    assert verdicts(ready) == ["unique"]
-    assert len(ready.entries) == 1
-
-
-def test_a_decided_packet_has_its_part_of_the_decision_on_a_bundle() -> None:
-    """Rows count within the packet; sequence numbers and the decision are the bundle's."""
-    sizes = (2, 3, 1)
-    joined = bundle(*(packet(FAR[:size], partition=at) for at, size in enumerate(sizes)))
-    matches = [found(row, 0, 5, f"original {row}") for row in (0, 1, 2, 4, 5)]
-    removals = [Removal(row, 1, row) for row in (1, 2, 3, 3, 5)]
-    decision = Decision(7, matches, None, removals)
-    parts = [DecidedPacket.of(7, each, decision) for each in joined.packets()]
-    originals = [{row: each.original_id for row, each in part.matches.items()} for part in parts]
-    assert originals == [
-        {0: "original 0", 1: "original 1"},
-        {0: "original 2", 2: "original 4"},
-        {0: "original 5"},
-    ]
-    assert [part.removing for part in parts] == [{1}, {0, 1}, {0}]
-    assert [part.rows for part in parts] == [{0: 0, 1: 1}, {0: 0, 1: 1, 2: 2}, {0: 0}]
-
-
-def test_entries_of_a_bundle_have_the_numbers_of_its_rows(stream: ShardStream[str]) -> None:
-    """A document that is removed before its output becomes no entry."""
-    joined = bundle(packet(FAR[:5], partition=1), packet(FAR[:4]), packet(FAR[:1], partition=2))
-    matches = [found(6, 0, 5), found(9, 0, 5)]
-    stream.add(batch(FAR[:4]))
-    stream.decided(DecidedPacket.of(7, joined.packet(1), Decision(7, matches)))
-    stream.remove([sequence_number(7, 8)])
-    ready = stream.ready(9)
-    assert verdicts(ready) == ["unique", "elsewhere", "unique", "unique"]
-    (entries,) = ready.entries
-    assert entries.rows.tolist() == [0, 2]
-    assert entries.sequences.tolist() == [sequence_number(7, 5), sequence_number(7, 7)]
-    assert ready.removed == [sequence_number(7, 8)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -17,7 +15,6 @@ from simhash_core.log.records import (
     Decision,
     LogRecord,
     Progress,
-    Removal,
     sequence_number,
 )
 from simhash_core.log.shard_stream import NewEntries
@@ -109,12 +106,6 @@ def test_a_standby_reports_on_what_it_has_read(worker: StandsBy) -> None:
     assert worker.participant.ready(9) == []
 
 
-def test_a_standby_takes_out_what_the_log_takes_out(worker: StandsBy) -> None:
-    removal = Decision(3, [], None, [Removal(0, 1, NUMBERS[0])])
-    worker.read(bundle_of(FAR[5:6]), control(2, [removal], heads=[(chain(0), 0)]))
-    assert worker.documents() == 1
-
-
 def test_a_level_standby_becomes_the_shard(worker: StandsBy) -> None:
     worker.store.add(NewEntries(1, FIRST, np.arange(2)))
     worker.standby.owner_committed(progress_at(2, 2), [])
@@ -138,39 +129,6 @@ def test_a_standby_that_is_not_level_does_not_become_the_shard(progress: Progres
     assert worker.participant.promote(progress) is None
     assert worker.participant.held.standbys == {}
     assert worker.participant.promote(progress) is None
-
-
-def test_a_session_reads_from_where_the_standby_has_read(worker: StandsBy) -> None:
-    worker.standby.owner_committed(progress_at(1, 2), [])
-    worker.standby.owner_committed(progress_at(2, 9, 7), [])
-    assert worker.participant.begin(10) == 0  # the control record in force at 2
-    assert worker.standby.progress == progress_at(1, 2)
-
-
-def test_what_was_read_before_its_session_is_read_again() -> None:
-    participant, store = worker_with(0), MemoryEntries()
-    standby = add_standby(participant, OPENED, store)
-    decides = control(2, [Decision(3, [])], heads=[(chain(0), 0), (chain(1), 1), (chain(3), 0)])
-    log: list[LogRecord] = [BEGINS, FIRST_BUNDLE, decided(1, 1), bundle_of(FAR[2:3]), decides]
-    read(participant, *log)
-    store.add(NewEntries(1, FIRST, np.arange(2)))
-    standby.owner_committed(progress_at(2, 3, 2), [])
-    participant.drop_shard(0)
-    start = participant.begin(len(log))
-    read(participant, *log[start:])
-    assert participant.index.documents(standby.slot) == 2
-
-
-@pytest.mark.parametrize(("log_end", "documents"), [(2, 0), (1, 1)])
-def test_what_comes_to_a_topic_that_was_created_again_is_taken_in(
-    log_end: int, documents: int
-) -> None:
-    """Records that the log had when the standby was opened are in its store or nowhere."""
-    first = packet(FAR[:1], partition=1)
-    other = replace(first, chain=first.chain._replace(topic_id="new"))
-    worker = StandsBy(log_end=log_end)
-    worker.read(BEGINS, bundle(other), control(0, [Decision(1, [])], heads=[(other.chain, 0)]))
-    assert worker.documents() == documents
 
 
 def test_what_the_owner_has_let_go_of_is_passed_over(worker: StandsBy) -> None:

@@ -14,7 +14,6 @@ from simhash_core.log.versions import (
     OLDEST,
     Readers,
     UnreadableVersionError,
-    counts,
     member_of,
 )
 from tests.unit.core.log.made_to_order import NEARNESS
@@ -40,12 +39,6 @@ def test_a_member_that_came_or_changed_is_waited_for() -> None:
         assert known.check(others)
 
 
-def test_what_was_reported_before_the_last_look_is_too_old() -> None:
-    known = readers(a=NEWEST, b=NEWEST)
-    assert known.check(MEMBERS)
-    assert not known.check(MEMBERS)
-
-
 def test_of_two_lives_of_a_member_both_must_read_it() -> None:
     known = readers(a=NEWEST, b=NEWEST)
     known.note("b.earlier", OLDEST)
@@ -67,11 +60,6 @@ def test_the_version_is_raised_only_if_every_member_reads_it(
         known.note(f"{name}.life", version)
     expected = bool(names) and all(reads.get(name) == NEWEST for name in names)
     assert known.check(members) == expected
-
-
-@given(st.integers(0, 9), st.integers(4, 9))
-def test_a_version_counts_where_it_or_the_next_one_is_in_force(version: int, in_force: int) -> None:
-    assert counts(version, in_force) == (version in {in_force, in_force - 1})
 
 
 def test_a_worker_is_named_after_its_member() -> None:
@@ -139,12 +127,6 @@ def test_a_leader_that_is_no_member_does_not_raise_it() -> None:
     assert worker.control(9) is None
 
 
-def test_the_next_leader_goes_on_in_the_version_in_force() -> None:
-    worker = raised()
-    worker.decider = Decider("a.life.2", NEARNESS)
-    assert append(worker).version == NEWEST
-
-
 def test_a_raise_whose_record_does_not_continue_the_chain_is_made_again() -> None:
     """The broker appended the first record twice and returned the second offset."""
     worker: Participant[str] = Participant("a.life", NEARNESS)
@@ -171,15 +153,6 @@ def test_an_older_worker_reads_the_raise_and_stops() -> None:
     older.read(0, Control(NO_CONTROL, "a.1", True, [], ChainHeads(), 0), 0)
     with pytest.raises(UnreadableVersionError, match=r"record at 1 on, .*version 5.*4 to 4"):
         older.read(1, Control(0, "a.1", False, [], ChainHeads(), 0, NEWEST), 0)
-
-
-def test_a_raise_that_nobody_heeds_stops_nobody() -> None:
-    older: Participant[str] = Participant("b.life", NEARNESS, OLDEST)
-    older.begin(0)
-    older.read(0, Control(NO_CONTROL, "a.1", True, [], ChainHeads(), 0), 0)
-    older.read(1, Control(0, "b.1", True, [], ChainHeads(), 0), 0)
-    older.read(2, Control(0, "a.1", False, [], ChainHeads(), 0, NEWEST), 0)
-    assert older.version == OLDEST
 
 
 def test_records_of_versions_that_are_not_in_force_are_not_heeded() -> None:
