@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from simhash_core.errors import ProtocolError
 from simhash_core.index.look_up import Nearness
-from simhash_core.log import removals
+from simhash_core.index.prints import prints_of
+from simhash_core.log import removals, unique_documents
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import REMEMBERED_OFFSETS_MIN, BundleLimit, Participant, Waiting
 from simhash_core.log.records import (
@@ -18,10 +20,12 @@ from simhash_core.log.records import (
     Decision,
     Progress,
     Query,
+    Removal,
     Report,
     sequence_number,
 )
 from simhash_core.log.shard_stream import ShardStream
+from simhash_core.log.unique_documents import RecentUniques
 from tests.unit.core.log.made_to_order import (
     BEGINS,
     FAR,
@@ -255,6 +259,15 @@ def test_shard_takes_part_from_its_session_on() -> None:
     assert worker.report(9) is None
 
 
+def test_undecidable_text_is_met_before_it_is_committed() -> None:
+    worker = worker_with(1)
+    text = [Made(b"", b"hi")]
+    read(worker, bundle_of(text, partition=1), control(NO_CONTROL, [Decision(0, [])]))
+    read(worker, bundle_of(text, 0, partition=1))
+    (found,) = present(worker.report(9)).found
+    assert [match.sequence for match in found.matches] == [0]
+
+
 def test_commit_of_a_shard_that_was_let_go_is_an_error() -> None:
     worker = worker_with(1)
     worker.shards[1].stream.add(batch([None]))
@@ -289,6 +302,40 @@ def test_nearest_wins_and_of_equals_the_earliest() -> None:
     _, decision = append(worker).decisions
     nearest = [(each.row, each.sequence) for each in decision.matches]
     assert nearest == [(0, number), (1, number), (2, number - 1), (3, 99)]
+
+
+def test_what_was_decided_just_before_counts_for_what_follows() -> None:
+    """All bundles and queries are decided in one record, before any worker reads it."""
+    worker = worker_with(0)
+    append(worker)
+    document, query = Made(A, name=b"a"), Query("q", 3, columns_of([Made(A)]))
+    delete = Made(b"", name=b"a", is_delete=True)
+    read(worker, bundle_of([document]), query, bundle_of([delete], 0), bundle_of([Made(A)], 1))
+    worker.take_report(present(worker.report(9)))
+    unique, answered, deleted, again = append(worker).decisions
+    first = sequence_number(1, 0)
+    assert present(present(answered.answer).match).sequence == first
+    assert deleted.removals == [Removal(0, 0, first)]
+    assert unique.matches == again.matches == []
+
+
+def test_recent_documents_are_kept_until_all_know_their_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A document without an appended record is never forgotten."""
+    monkeypatch.setattr(unique_documents, "_FORGOTTEN_LIMIT", 2)
+    recent = RecentUniques(NEARNESS.scheme)
+    for offset in range(10):
+        recent.add(offset, bundle_of([FAR[offset], Made(b"", b"%d" % offset)]), np.arange(2))
+        if offset < 9:
+            recent.appended(100 + offset)
+    for through, left in ((99, [*range(10)]), (107, [8, 9]), (1_000, [9])):
+        recent.forget_through(through)
+        prints = prints_of(NEARNESS.scheme, columns_of(FAR))
+        assert [row for row, _, _ in recent.near(prints)] == left
+        contents = [columns_of([Made(b"", b"%d" % offset)]).digest(0) for offset in range(10)]
+        found = [recent.by_content(each) for each in contents]
+        assert found == [[sequence_number(at, 1)] if at in left else [] for at in range(10)]
 
 
 def test_one_record_is_on_its_way_at_a_time() -> None:

@@ -39,6 +39,8 @@ def test_record_that_decides_what_is_not_in_the_log_is_not_accepted() -> None:
     assert [each is not None for each in accepted] == [True, False, False, True]
     assert replica.control == 3
     assert not replica.undecided
+    replica.skip(4)
+    assert replica.position == 5
 
 
 def test_the_next_undecided_is_known_whatever_was_decided() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -129,6 +131,18 @@ def test_a_standby_that_is_not_level_does_not_become_the_shard(progress: Progres
     assert worker.participant.promote(progress) is None
     assert worker.participant.held.standbys == {}
     assert worker.participant.promote(progress) is None
+
+
+@pytest.mark.parametrize(("log_end", "documents"), [(2, 0), (1, 1)])
+def test_what_comes_to_a_topic_that_was_created_again_is_taken_in(
+    log_end: int, documents: int
+) -> None:
+    """Records that the log had when the standby was opened are in its store or nowhere."""
+    first = packet(FAR[:1], partition=1)
+    other = replace(first, chain=first.chain._replace(topic_id="new"))
+    worker = StandsBy(log_end=log_end)
+    worker.read(BEGINS, bundle(other), control(0, [Decision(1, [])], heads=[(other.chain, 0)]))
+    assert worker.documents() == documents
 
 
 def test_what_the_owner_has_let_go_of_is_passed_over(worker: StandsBy) -> None:
