@@ -85,11 +85,17 @@ class EntrySource(Protocol):
         ...
 
 
-class Similarity(NamedTuple):
-    """How similar near documents are; ``value`` is None for equal content or without verifier."""
+class Candidate(NamedTuple):
+    """An entry that shares a bucket or the content with a document."""
 
-    exact: bool
-    value: float | None
+    distance: int  # bits
+    sequence: int
+    entry: Entry
+
+
+class _Similarity(NamedTuple):
+    exact: bool  # equal content
+    value: float | None  # of the sketches; None: equal content, or no verifier
 
 
 class Nearness:
@@ -129,53 +135,70 @@ class Nearness:
     def window_ms(self) -> int | None:
         return None if self.window is None else self.window.window_ms
 
-    def similarity(
-        self, distance: int, columns: DocumentColumns, row: int, entry: Entry
-    ) -> Similarity | None:
+    def match(
+        self, columns: DocumentColumns, row: int, candidate: Candidate, view: View
+    ) -> Match | None:
+        """Return the match with an entry within the distance; None: it is hidden or not near."""
+        if view.hides(row, candidate.sequence, candidate.entry.document_id):
+            return None
+        similarity = self._similarity(columns, row, candidate)
+        return None if similarity is None else self._match(columns, row, candidate, similarity)
+
+    def neighbours(
+        self, columns: DocumentColumns, candidates: Iterable[Candidate], view: View
+    ) -> list[Neighbour]:
+        """Return the neighbours of the one document of ``columns``, near or not."""
+        return [
+            self._neighbour(columns, each)
+            for each in candidates
+            if _is_in_scope(columns, 0, each.entry)
+            and not view.hides(0, each.sequence, each.entry.document_id)
+        ]
+
+    def _neighbour(self, columns: DocumentColumns, candidate: Candidate) -> Neighbour:
+        similarity = None
+        if candidate.distance <= self.scheme.distance:
+            similarity = self._similarity(columns, 0, candidate)
+        is_near = similarity is not None
+        if similarity is None:
+            exact = _has_content(columns, 0, candidate.entry)  # but outside the window
+            similarity = _Similarity(exact, None if exact else self._estimate(columns, candidate))
+        return Neighbour(self._match(columns, 0, candidate, similarity), near=is_near)
+
+    def _estimate(self, columns: DocumentColumns, candidate: Candidate) -> float | None:
+        if self._verifier is None:
+            return None
+        compare = self._verifier.verification.similarity
+        return compare(candidate.distance, columns.sketches[0], candidate.entry.sketch)
+
+    def _similarity(
+        self, columns: DocumentColumns, row: int, candidate: Candidate
+    ) -> _Similarity | None:
         """Return the similarity to an entry within the distance, or None if they are not near."""
+        distance, _, entry = candidate
         apart_ms = abs(int(columns.times_ms[row]) - entry.event_time_ms)
         if not self._is_in_window(apart_ms) or not _is_in_scope(columns, row, entry):
             return None
         if _has_content(columns, row, entry):
-            return Similarity(exact=True, value=None)
+            return _Similarity(exact=True, value=None)
         if self._verifier is None:
-            return Similarity(exact=False, value=None)
+            return _Similarity(exact=False, value=None)
         similarity = self._verifier.similarity(distance, columns.sketches[row], entry.sketch)
-        return None if similarity is None else Similarity(exact=False, value=similarity)
+        return None if similarity is None else _Similarity(exact=False, value=similarity)
 
     def _is_in_window(self, apart_ms: int) -> bool:
         return self.window is None or apart_ms <= self.window.window_ms
 
-    def estimate(self, distance: int, a: bytes, b: bytes) -> float | None:
-        """Return the similarity of two sketches, near or not; None without a verifier."""
-        if self._verifier is None:
-            return None
-        return self._verifier.verification.similarity(distance, a, b)
-
-    def match(
-        self,
-        columns: DocumentColumns,
-        row: int,
-        distance: int,
-        sequence: int,
-        entry: Entry,
-        similarity: Similarity,
+    def _match(
+        self, columns: DocumentColumns, row: int, candidate: Candidate, similarity: _Similarity
     ) -> Match:
+        distance, sequence, entry = candidate
         block = None
         if not columns.undecidable[row]:
             own = columns.fingerprints[row].tobytes(), columns.sketches[row]
             block = first_shared_bucket(self.scheme, *own, entry.fingerprint, entry.sketch)
-        return Match(
-            row,
-            distance,
-            sequence,
-            entry.document_id,
-            entry.source,
-            entry.event_time_ms,
-            block,
-            similarity.exact,
-            similarity.value,
-        )
+        original = entry.document_id, entry.source, entry.event_time_ms
+        return Match(row, distance, sequence, *original, block, *similarity)
 
 
 def _is_in_scope(columns: DocumentColumns, row: int, entry: Entry) -> bool:
@@ -223,14 +246,13 @@ class LookUp:
             if view.has_expired(sequence):
                 continue
             entry = self._source.entry(slot, sequence)
-            if entry is None or view.hides(row, sequence, entry.document_id):
+            if entry is None:
                 continue
-            similarity = self._nearness.similarity(distance, columns, row, entry)
-            if similarity is not None:
+            candidate = Candidate(distance, sequence, entry)
+            match = self._nearness.match(columns, row, candidate, view)
+            if match is not None:
                 matched = document
-                matches.append(
-                    self._nearness.match(columns, row, distance, sequence, entry, similarity)
-                )
+                matches.append(match)
         return [sorted(matches, key=lambda match: match.row) for matches in by_document]
 
     def answer(self, columns: DocumentColumns, limit: int, view: View = WHOLE) -> Answer:
@@ -242,48 +264,24 @@ class LookUp:
         prints = prints_of(self._nearness.scheme, columns)
         pairs = self._index.nearest(prints, limit)
         counts = self._index.bucket_counts(prints)
-        neighbours = [
-            neighbour(self._nearness, columns, int(distance), int(sequence), entry)
-            for _, distance, sequence, slot in zip(*pairs, strict=True)
-            if sequence >= view.expired_before
-            and (entry := self._source.entry(int(slot), int(sequence))) is not None
-            and entry.scope == columns.scope(0)
-            and not view.hides(0, int(sequence), entry.document_id)
-        ]
+        candidates = (
+            Candidate(distance, sequence, entry)
+            for _, distance, sequence, slot in zip(*map(np.ndarray.tolist, pairs), strict=True)
+            if not view.has_expired(sequence)
+            and (entry := self._source.entry(slot, sequence)) is not None
+        )
+        neighbours = self._nearness.neighbours(columns, candidates, view)
         return Answer(match, neighbours, counts.candidates, counts.fullest)
 
     def _of_content(self, columns: DocumentColumns, view: View) -> list[Match]:
         matches = []
         for row in columns.repeatable:
             for sequence, entry in self._source.by_content(columns.digest(row)):
-                if view.hides(row, sequence, entry.document_id):
-                    continue
-                similarity = self._nearness.similarity(0, columns, row, entry)
-                if similarity is not None:
-                    matches.append(
-                        self._nearness.match(columns, row, 0, sequence, entry, similarity)
-                    )
+                match = self._nearness.match(columns, row, Candidate(0, sequence, entry), view)
+                if match is not None:
+                    matches.append(match)
                     break
         return matches
-
-
-def neighbour(
-    nearness: Nearness, columns: DocumentColumns, distance: int, sequence: int, entry: Entry
-) -> Neighbour:
-    """Return an entry as a neighbour of the one document of ``columns``, near or not."""
-    similarity = None
-    if distance <= nearness.scheme.distance:
-        similarity = nearness.similarity(distance, columns, 0, entry)
-    is_near = similarity is not None
-    if similarity is None:
-        if columns.digest(0) == entry.content_digest:  # equal content, but outside the window
-            similarity = Similarity(exact=True, value=None)
-        else:
-            estimate = nearness.estimate(distance, columns.sketches[0], entry.sketch)
-            similarity = Similarity(exact=False, value=estimate)
-    return Neighbour(
-        nearness.match(columns, 0, distance, sequence, entry, similarity), near=is_near
-    )
 
 
 def joined_answer(answers: Iterable[Answer], limit: int) -> Answer:

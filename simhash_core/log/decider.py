@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import Entry
 from simhash_core.errors import ProtocolError
-from simhash_core.index.look_up import Nearness, View, joined_answer, neighbour
+from simhash_core.index.look_up import Candidate, Nearness, View, joined_answer
 from simhash_core.log import versions
 from simhash_core.log.nearest_matches import Pair, compared, match_nearest, near_pairs, own_repeats
 from simhash_core.log.records import (
@@ -545,13 +545,12 @@ class Decider:
         pairs = sorted([*near, *repeated])
         self._match_recent(query, pairs, best, view)
         answers = [each.answer for each in found if each.answer is not None]
-        recent = [
-            neighbour(self._nearness, query.columns, distance, sequence, entry)
+        candidates = (
+            Candidate(distance, sequence, entry)
             for _, distance, sequence in pairs
             if (entry := self._recent.entry(sequence)) is not None
-            and entry.scope == query.columns.scope(0)
-            and not view.hides(0, sequence, entry.document_id)
-        ]
+        )
+        recent = self._nearness.neighbours(query.columns, candidates, view)
         answers.append(Answer(best.get(0), recent, 0, 0))
         return joined_answer(answers, query.limit)
 

@@ -16,7 +16,7 @@ from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import Entry
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.index.look_up import Nearness, View
+from simhash_core.index.look_up import Candidate, Nearness, View
 from simhash_core.index.pairs import near_earlier_rows
 from simhash_core.index.prints import Prints, joined_prints, prints_of
 from simhash_core.log.records import index_of, log_offset_of, sequence_number
@@ -53,12 +53,12 @@ def match_nearest(
             continue
         if _is_duplicate(sequence, offset, best):
             continue
-        candidate = entry(sequence)
-        if candidate is None or view.hides(row, sequence, candidate.document_id):
+        original = entry(sequence)
+        if original is None:
             continue
-        similarity = nearness.similarity(distance, columns, row, candidate)
-        if similarity is not None:
-            best[row] = nearness.match(columns, row, distance, sequence, candidate, similarity)
+        match = nearness.match(columns, row, Candidate(distance, sequence, original), view)
+        if match is not None:
+            best[row] = match
             confirmed = row
 
 
