@@ -96,9 +96,6 @@ class DocumentColumns:
         digest: bytes = self.digests[row].tobytes()
         return digest
 
-    def reason(self, row: int) -> UndecidableReason | None:
-        return REASON_CODES[int(self.undecidable[row])]
-
     def scope(self, row: int) -> str:
         return "" if self.scopes is None else self.scopes[row].decode()
 

@@ -147,36 +147,23 @@ def find_hot(
     rows = [unpack_rows(buckets.rows[start:stop]) for _, _, start, stop, buckets in hottest]
     bounds = np.cumsum([0, *map(len, rows)]).astype(np.uint32)
     numbers = np.array([each[0] for each in hottest], dtype=np.uint64)
-    total = int(bounds[-1])
+    whole = np.concatenate([*rows, np.empty(0, dtype=np.uint32)])
     sliced = bool(hottest) and all(slice_bits(scheme, column) for _, column, *_ in hottest)
+    count = scheme.distance + 1 if sliced else 0
+    keys = np.empty((count, len(whole)), dtype=np.uint32)
+    following = np.empty((count, len(whole)), dtype=np.uint16)
     if not sliced:
-        whole = np.concatenate([*rows, np.empty(0, dtype=np.uint32)])
         words = np.ascontiguousarray(fingerprints[whole].T)
-        return HotBuckets(
-            numbers,
-            bounds,
-            whole[None, :],
-            np.empty((0, total), dtype=np.uint32),
-            np.empty((0, total), dtype=np.uint16),
-            words,
-        )
-    count = scheme.distance + 1
-    keys = np.empty((count, total), dtype=np.uint32)
-    following = np.empty((count, total), dtype=np.uint16)
+        return HotBuckets(numbers, bounds, whole[None, :], keys, following, words)
     for number, ((_, column, *_), own) in enumerate(zip(hottest, rows, strict=True)):
         part = slice(int(bounds[number]), int(bounds[number + 1]))
         values = slices(scheme, column, fingerprints[own])
         keys[:, part] = (values | np.uint32(number << _LONGEST_SLICE)).T
         following[:, part] = np.roll(values, -1, axis=1).T
     order = np.argsort(keys, axis=1, kind="stable")
-    return HotBuckets(
-        numbers,
-        bounds,
-        np.concatenate(rows)[order],
-        np.take_along_axis(keys, order, axis=1),
-        np.take_along_axis(following, order, axis=1),
-        np.empty((fingerprints.shape[1], 0), dtype=np.uint64),
-    )
+    keys, following = (np.take_along_axis(each, order, axis=1) for each in (keys, following))
+    no_words = np.empty((fingerprints.shape[1], 0), dtype=np.uint64)
+    return HotBuckets(numbers, bounds, whole[order], keys, following, no_words)
 
 
 def overload_threshold(width: int, documents: int) -> float:

@@ -44,24 +44,16 @@ def document_columns(
     """Documents of one raw partition must be in rising order of offsets; ``words`` is bits / 64."""
     count = len(documents)
     none = bytes(words * _WORD_BYTES)
-    fingerprints = [each.fingerprint or none for each in prints]
-    digests = [each.content_digest for each in prints]
+    pairs = [*zip(documents, prints, strict=True)]
+    fingerprints = [masked(print_.fingerprint, each.scope) or none for each, print_ in pairs]
     scopes = None
     if any(each.scope for each in documents):
         scopes = BytesColumn.of([each.scope.encode() for each in documents])
-        for row, (document, print_) in enumerate(zip(documents, prints, strict=True)):
-            if print_.fingerprint:
-                fingerprints[row] = masked(print_.fingerprint, document.scope)
-            digests[row] = scoped_digest(print_.content_digest, document.scope)
-    if any(each.passes for each in prints):
-        for row, (document, print_) in enumerate(zip(documents, prints, strict=True)):
-            if print_.passes:
-                digests[row] = arrival_digest(print_.content_digest, document.source)
     return DocumentColumns(
         np.fromiter((each.source.offset for each in documents), np.int64, count),
         np.fromiter((each.event_time_ms for each in documents), np.int64, count),
         BytesColumn.of([each.id.encode() for each in documents]),
-        _matrix(digests, CONTENT_DIGEST_SIZE),
+        _matrix([_digest(*pair) for pair in pairs], CONTENT_DIGEST_SIZE),
         _matrix(fingerprints, len(none)).view(np.uint64),
         np.fromiter((_CODES[each.undecidable] for each in prints), np.uint8, count),
         BytesColumn.of([each.sketch for each in prints]),
@@ -69,9 +61,12 @@ def document_columns(
     )
 
 
-def arrival_digest(digest: bytes, source: SourcePosition) -> bytes:
-    """Return a digest that no other arrival has, for a document that must never match."""
-    key = blake2b(str(source).encode(), digest_size=CONTENT_DIGEST_SIZE).digest()
+def _digest(document: Document, print_: Fingerprinted) -> bytes:
+    """Return the digest that a document matches by; if it must never match, no other has it."""
+    digest = print_.content_digest
+    if not print_.passes:
+        return scoped_digest(digest, document.scope)
+    key = blake2b(str(document.source).encode(), digest_size=CONTENT_DIGEST_SIZE).digest()
     return blake2b(digest, digest_size=len(digest), key=key, person=b"arrival digest").digest()
 
 

@@ -500,7 +500,7 @@ class Decider:
         match_nearest(self._nearness, columns, pairs, best, entry, view)
         unique = unique_rows(columns, best) & counting
         removals = self._removals(item, view, found, unique)
-        self._recent.add(offset, item, np.flatnonzero(unique))
+        self._recent.add_rows(offset, item, np.flatnonzero(unique))
         for removal in removals:
             self._recent.remove(removal.sequence)
         return Decision(offset, [best[row] for row in sorted(best)], None, removals, skipped)

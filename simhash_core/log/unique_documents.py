@@ -182,28 +182,25 @@ class _Block(NamedTuple):
     control: int | None  # the record that decides them; None: it is not appended yet
 
 
-class RecentUniques:
+class RecentUniques(UniqueDocuments):
     """The latest unique documents, which a shard may not have known when it looked up."""
 
     def __init__(self, scheme: BlockScheme) -> None:
+        super().__init__()
         self._scheme = scheme
         self._blocks: deque[_Block] = deque()
-        self._documents = UniqueDocuments()
         self._forgotten = 0
         self._index = DocumentIndex(scheme)
         self._slot = self._index.open_slot()
         self._not_indexed: list[UniqueRows] = []
 
-    def __len__(self) -> int:
-        return len(self._documents)
-
-    def add(self, log_offset: int, bundle: Bundle, rows: NDArray[np.intp]) -> None:
+    def add_rows(self, log_offset: int, bundle: Bundle, rows: NDArray[np.intp]) -> None:
         """Add unique documents of a bundle whose control record is about to be appended."""
         if not len(rows):
             return
         unique = UniqueRows(log_offset, bundle, rows)
         self._blocks.append(_Block(unique, None))
-        self._documents.add(unique)
+        self.add(unique)
         self._not_indexed.append(unique)
 
     def appended(self, control: int) -> None:
@@ -219,7 +216,7 @@ class RecentUniques:
             if not _is_known(known_from, control):
                 break
             self._blocks.popleft()
-            self._documents.forget(unique.log_offset)
+            self.forget(unique.log_offset)
             self._forgotten += len(unique)
         if self._forgotten > max(_FORGOTTEN_LIMIT, len(self)):
             self._drop_forgotten(control)
@@ -228,9 +225,6 @@ class RecentUniques:
     def _drop_forgotten(self, control: int) -> None:
         first = self._blocks[0].unique.log_offset if self._blocks else control
         self._index.drop_before(sequence_number(first, 0))
-
-    def remove(self, sequence: int) -> None:
-        self._documents.remove(sequence)
 
     def near(self, prints: Prints) -> list[tuple[int, int, int]]:
         """Return rows, distances and sequence numbers of the pairs within the distance, sorted."""
@@ -241,20 +235,11 @@ class RecentUniques:
         near = zip(
             pairs.rows.tolist(), pairs.distances.tolist(), pairs.sequences.tolist(), strict=True
         )
-        return [each for each in near if log_offset_of(each[2]) in self._documents]
-
-    def by_content(self, digest: bytes) -> list[int]:
-        return self._documents.by_content(digest)
-
-    def with_ids(self, ids: Sequence[bytes]) -> list[list[int]]:
-        return self._documents.with_ids(ids)
-
-    def entry(self, sequence: int) -> Entry | None:
-        return self._documents.entry(sequence)
+        return [each for each in near if log_offset_of(each[2]) in self]
 
     def _put(self) -> None:
         """Index the documents added since the last call; many bundles at once are faster."""
-        added = [each for each in self._not_indexed if each.log_offset in self._documents]
+        added = [each for each in self._not_indexed if each.log_offset in self]
         self._not_indexed.clear()
         if not added:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Final, Generic, NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,10 +73,8 @@ FINGERPRINT_MEMORY_BYTES: Final = 16 << 20  # roughly 8,000 documents of 500 Chi
 _OVERHEAD_BYTES: Final = 1_000
 _CHARACTER_BYTES: Final = 2
 
-_Fingerprinted = TypeVar("_Fingerprinted")
 
-
-class FingerprintMemo(Generic[_Fingerprinted]):
+class FingerprintMemo:
     """Fingerprints of recent documents, so that exact repeats are neither segmented nor sketched.
 
     There are two generations: when the young one is full, it replaces the old one. Keys are whole
@@ -86,11 +84,11 @@ class FingerprintMemo(Generic[_Fingerprinted]):
     def __init__(self, memory_bytes: int = FINGERPRINT_MEMORY_BYTES) -> None:
         """``memory_bytes`` bounds both generations together; 0 keeps nothing."""
         self._generation_bytes = memory_bytes // 2
-        self._young: dict[Content, _Fingerprinted] = {}
-        self._old: dict[Content, _Fingerprinted] = {}
+        self._young: dict[Content, Fingerprinted] = {}
+        self._old: dict[Content, Fingerprinted] = {}
         self._used_bytes = 0
 
-    def get(self, content: Content) -> _Fingerprinted | None:
+    def get(self, content: Content) -> Fingerprinted | None:
         fingerprinted = self._young.get(content)
         if fingerprinted is None and self._old:
             fingerprinted = self._old.get(content)
@@ -98,7 +96,7 @@ class FingerprintMemo(Generic[_Fingerprinted]):
                 self.keep(content, fingerprinted)
         return fingerprinted
 
-    def keep(self, content: Content, fingerprinted: _Fingerprinted) -> None:
+    def keep(self, content: Content, fingerprinted: Fingerprinted) -> None:
         size = _OVERHEAD_BYTES + _CHARACTER_BYTES * len(content.text)
         if size > self._generation_bytes:
             return
@@ -141,8 +139,6 @@ class ShinglePrints:
         """``normal`` has the normalised texts."""
         bare = shingles.bare_texts([content.text for content in contents], simplify=self._simplify)
         some = [text for text in bare if text]
-        if not some:
-            return [Printed(b"", 0, judge(text, 0), b"") for text in normal]
         bins = shingles.bins_of(some)
         fingerprints = iter(np.packbits(shingles.fifth_bits(bins.filled, self._bits), axis=1))
         sketches = iter(shingles.pack(bins.filled, *self._bands))
@@ -366,7 +362,7 @@ class Fingerprinter:
             if profile.fingerprint == OF_SHINGLES
             else TermPrints(profile, remember=remember)
         )
-        self._memo = FingerprintMemo[Fingerprinted](FINGERPRINT_MEMORY_BYTES if remember else 0)
+        self._memo = FingerprintMemo(FINGERPRINT_MEMORY_BYTES if remember else 0)
         # This creates the tables now, so that no document waits for them.
         self._normal([])
         if profile.verify == WITH_BANDS:

@@ -59,7 +59,7 @@ def sketches(
     """
     bare = bare_texts(texts, simplify=simplify)
     some = [text for text in bare if text]
-    packed = iter(pack(bins_of(some).filled, bands, band_bins) if some else ())
+    packed = iter(pack(bins_of(some).filled, bands, band_bins))
     return [next(packed) if text else b"" for text in bare]
 
 

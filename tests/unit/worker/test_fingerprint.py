@@ -84,7 +84,7 @@ def test_each_record_waits_and_each_document_has_a_row() -> None:
     assert [*columns.ids] == [b"d4", b"gone"]
     assert columns.operations is not None
     assert columns.operations.tolist() == [DOCUMENT, DELETE]
-    assert columns.reason(0) is None
+    assert not columns.undecidable[0]
     size = metrics.registry.get_sample_value("firstseen_input_bytes_total")
     assert size is not None
     assert batch.size > size > 0

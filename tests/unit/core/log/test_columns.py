@@ -10,7 +10,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhash_core.document_columns import BytesColumn, DocumentColumns, joined_columns
+from simhash_core.document_columns import (
+    REASON_CODES,
+    BytesColumn,
+    DocumentColumns,
+    joined_columns,
+)
 from simhash_core.documents import Document, SourcePosition
 from simhash_core.log.columns import document_columns, verdict_of
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
@@ -47,7 +52,7 @@ def test_columns_hold_what_documents_hold() -> None:
         assert columns.times_ms[row] == document.event_time_ms
         assert columns.document_id(row) == document.id
         assert columns.digest(row) == each.content_digest
-        assert columns.reason(row) == each.undecidable
+        assert REASON_CODES[columns.undecidable[row]] == each.undecidable
         assert columns.fingerprints[row].tobytes() == (each.fingerprint or bytes(32))
         assert columns.sketches[row] == each.sketch
     assert [each.undecidable is None for each in made] == [False, True, False, False]
@@ -113,7 +118,7 @@ def rows_of(columns: DocumentColumns) -> list[tuple[object, ...]]:
     return [
         (
             *(int(columns.offsets[row]), int(columns.times_ms[row]), columns.ids[row]),
-            *(columns.digest(row), columns.fingerprints[row].tobytes(), columns.reason(row)),
+            *(columns.digest(row), columns.fingerprints[row].tobytes(), columns.undecidable[row]),
             *(columns.sketches[row], are_documents[row], columns.scope(row)),
         )
         for row in range(len(columns))

@@ -326,7 +326,7 @@ def test_recent_documents_are_kept_until_all_know_their_record(
     monkeypatch.setattr(unique_documents, "_FORGOTTEN_LIMIT", 2)
     recent = RecentUniques(NEARNESS.scheme)
     for offset in range(10):
-        recent.add(offset, bundle_of([FAR[offset], Made(b"", b"%d" % offset)]), np.arange(2))
+        recent.add_rows(offset, bundle_of([FAR[offset], Made(b"", b"%d" % offset)]), np.arange(2))
         if offset < 9:
             recent.appended(100 + offset)
     for through, left in ((99, [*range(10)]), (107, [8, 9]), (1_000, [9])):
