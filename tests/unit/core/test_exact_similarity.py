@@ -33,26 +33,7 @@ def jaccard_by_sets(a: str, b: str) -> float:
     return len(one & two) / len(one | two)
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "expected"),
-    [
-        ("", "", 1.0),  # each has one empty gram
-        ("", "abcdef", 0.0),
-        ("abcd", "abcd", 1.0),
-        ("abcd", "abcde", 0.0),  # the gram abcd, the gram abcde
-        ("abcde", "a b c\nde", 1.0),  # white space does not count
-        ("abcdef", "abcdeg", 1 / 3),  # abcde is shared; bcdef, bcdeg are not
-        ("今天下雪了吗", "今天下雪了吧", 1 / 3),
-        ("Abcde", "abcde", 0.0),  # case counts
-        ("aaaaaaaa", "aaaaa", 1.0),  # sets, not counts
-    ],
-)
-def test_jaccard_by_hand(a: str, b: str, expected: float) -> None:
-    assert exact_jaccard(a, b) == pytest.approx(expected)
-    assert exact_jaccard(b, a) == pytest.approx(expected)
-
-
-@given(st.text(alphabet="ab雪 \n\U0001f600", max_size=30), st.text(alphabet="ab雪 ", max_size=30))
+@given(st.text(alphabet="aAb雪 \n\U0001f600", max_size=30), st.text(alphabet="ab雪 ", max_size=30))
 def test_jaccard_is_that_of_the_sets(a: str, b: str) -> None:
     assert exact_jaccard(a, b) == jaccard_by_sets(a, b)
 

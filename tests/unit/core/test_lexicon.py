@@ -83,13 +83,6 @@ def test_codes_are_equal_exactly_where_terms_are(texts: list[list[str]]) -> None
     assert all(coded.get(term, (0, 0)) == code for term, code in zip(terms, codes, strict=True))
 
 
-def test_a_code_is_the_units_of_the_term() -> None:
-    assert encode([]).spelled(np.arange(0)) == []
-    made = encode(["大桥\nbridge"])
-    assert made.low.tolist() == [0x6865_5927, 0x0064_0069_0072_0062]
-    assert made.high.tolist() == [0, 0x0065_0067]
-
-
 # ---------------------------------------------------------------- the index of codes
 
 Code = tuple[int, int]

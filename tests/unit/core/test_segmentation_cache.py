@@ -140,11 +140,6 @@ def test_a_full_memo_is_forgotten(
         memo.check(text)
 
 
-def test_separators_are_no_features() -> None:
-    assert not any(is_feature(separator) for separator in SEPARATORS)
-    assert normalize(SEPARATORS.strip()).replace(" ", "") != ""
-
-
 BATCH = SHORTEST_TRIAL // 16
 
 

@@ -85,14 +85,6 @@ def _sketch(vector: dict[int, float]) -> bytes:
     return cosine.sketches(weights, hashes, np.array([0, len(vector)]))[0]
 
 
-def test_the_worked_example_of_the_vector_space_paper() -> None:
-    """M4: the cosine of (30,20,20,10,0) and (40,0,30,20,10) is 0.86, also by the sketches."""
-    a = dict(enumerate((30.0, 20.0, 20.0, 10.0)))
-    b = {0: 40.0, 2: 30.0, 3: 20.0, 4: 10.0}
-    assert cosine.similarity(_sketch(a), _sketch(b)) == pytest.approx(0.86, abs=0.003)
-    assert cosine.similarity(_sketch(b), _sketch(a)) == cosine.similarity(_sketch(a), _sketch(b))
-
-
 def test_the_heaviest_terms_are_kept_and_ties_go_to_the_lower_hash() -> None:
     vector = dict.fromkeys(range(1000, 1100), 1.0) | {7: 5.0, 2**32 - 1: 3.0}
     sketch = _sketch(vector)
@@ -124,7 +116,8 @@ def test_short_vectors_are_estimated_closely(seed: int, terms: int, shared: floa
     others = [term if rng.random() < shared else term + 1000 for term in range(terms)]
     b = {term: rng.uniform(0.2, 9) for term in others}
     exact = vector_cosine({str(t): w for t, w in a.items()}, {str(t): w for t, w in b.items()})
-    assert cosine.similarity(_sketch(a), _sketch(b)) == pytest.approx(exact, abs=0.01)
+    found = cosine.similarity(_sketch(a), _sketch(b))
+    assert found == cosine.similarity(_sketch(b), _sketch(a)) == pytest.approx(exact, abs=0.01)
 
 
 # ---------------------------------------------------------------- the mean of two similarities

@@ -157,6 +157,15 @@ def read(worker: Participant[str], *records: LogRecord) -> None:
         worker.read(worker.replica.position, record, 0)
 
 
+def append(worker: Participant[str], documents: int = 100) -> Control:
+    """Append and read the next control record of a leader."""
+    made = present(worker.control(documents))
+    offset = worker.replica.position
+    read(worker, made)
+    worker.control_appended(offset, made.leader)
+    return made
+
+
 def replica_of(records: Sequence[LogRecord]) -> tuple[Replica, list[AcceptedControl | None]]:
     replica = Replica(0, NO_CONTROL)
     return replica, [replica.read(offset, record) for offset, record in enumerate(records)]

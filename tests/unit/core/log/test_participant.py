@@ -16,7 +16,6 @@ from simhash_core.log.participant import REMEMBERED_OFFSETS_MIN, BundleLimit, Pa
 from simhash_core.log.records import (
     NO_CONTROL,
     Bundle,
-    Control,
     Decision,
     Progress,
     Query,
@@ -32,6 +31,7 @@ from tests.unit.core.log.made_to_order import (
     NEARNESS,
     A,
     Made,
+    append,
     batch,
     bundle,
     bundle_of,
@@ -278,15 +278,6 @@ def test_commit_of_a_shard_that_was_let_go_is_an_error() -> None:
 
 
 # ---------------------------------------------------------------- the leader
-
-
-def append(worker: Participant[str], documents: int = 100) -> Control:
-    """Append and read the leader's next control record."""
-    made = present(worker.control(documents))
-    offset = worker.replica.position
-    read(worker, made)
-    worker.control_appended(offset, made.leader)
-    return made
 
 
 def test_nearest_wins_and_of_equals_the_earliest() -> None:

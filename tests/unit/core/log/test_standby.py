@@ -25,6 +25,7 @@ from tests.unit.core.log.made_to_order import (
     BEGINS,
     FAR,
     NEARNESS,
+    append,
     bundle,
     bundle_of,
     chain,
@@ -72,14 +73,6 @@ class StandsBy:
         made = present(self.participant.report(9))
         undecided = self.participant.replica.undecided
         return [each for each in undecided if made.first <= each < made.end]
-
-    def begin_to_lead(self) -> Control:
-        """Begin to lead for the owner; read and return the first control record."""
-        begins = present(self.participant.control(9))
-        offset = self.participant.replica.position
-        self.read(begins)
-        self.participant.control_appended(offset, begins.leader)
-        return begins
 
 
 def add_standby(
@@ -188,7 +181,7 @@ def test_a_standby_of_the_leading_shard_leads_for_its_owner(leading: StandsBy) -
     participant.report(9)
     assert participant.control(9) is None
     assert participant.lead_for_owner()
-    begins = leading.begin_to_lead()
+    begins = append(participant)
     assert (begins.leads, begins.decisions) == (True, [])
     assert participant.leads
     participant.take_report(present(participant.report(9)))
@@ -199,7 +192,7 @@ def test_a_standby_of_the_leading_shard_leads_for_its_owner(leading: StandsBy) -
 def test_who_stands_in_gives_way_to_the_owner(leading: StandsBy, has_begun: bool) -> None:
     leading.participant.lead_for_owner()
     if has_begun:
-        leading.begin_to_lead()
+        append(leading.participant)
         leading.read(control(3, leader="leader.2", leads=True))
     else:
         leading.participant.control(9)

@@ -16,50 +16,36 @@ from simhash_core.log.versions import (
     UnreadableVersionError,
     member_of,
 )
-from tests.unit.core.log.made_to_order import NEARNESS
+from tests.unit.core.log.made_to_order import NEARNESS, append, present, read
 
 MEMBERS = {"a": "1", "b": "1"}
 
 
-def readers(**reads: int) -> Readers:
-    """Return readers that know two members, with the later reports."""
-    known = Readers(NEWEST)
-    known.check(MEMBERS)
-    for name, version in reads.items():
-        known.note(f"{name}.life", version)
-    return known
-
-
-def test_a_member_that_came_or_changed_is_waited_for() -> None:
-    for others in ({**MEMBERS, "c": "1"}, {"a": "1"}, {**MEMBERS, "b": "2"}):
-        known = readers(a=NEWEST, b=NEWEST, c=NEWEST)
-        assert not known.check(others)
-        for name in others:
-            known.note(f"{name}.life", NEWEST)
-        assert known.check(others)
-
-
-def test_of_two_lives_of_a_member_both_must_read_it() -> None:
-    known = readers(a=NEWEST, b=NEWEST)
-    known.note("b.earlier", OLDEST)
-    known.note("b.life", NEWEST)
-    assert not known.check(MEMBERS)
+NAMES = st.sampled_from("abc")
+LIVES = st.sampled_from(["1", "2"])
 
 
 @given(
-    st.dictionaries(st.sampled_from("abcd"), st.sampled_from([OLDEST, NEWEST])),
-    st.sets(st.sampled_from("abcd")),
+    st.dictionaries(NAMES, LIVES),
+    st.none() | st.dictionaries(NAMES, LIVES),
+    st.lists(st.tuples(NAMES, LIVES, st.sampled_from([OLDEST, NEWEST]))),
 )
-def test_the_version_is_raised_only_if_every_member_reads_it(
-    reads: dict[str, int], names: set[str]
+def test_the_version_is_raised_once_all_of_the_same_members_have_reported_that_they_read_it(
+    members: dict[str, str], before: dict[str, str] | None, reports: list[tuple[str, str, int]]
 ) -> None:
-    members = dict.fromkeys(names, "")
+    """``before`` are the members at the last look, None for the same; older reports are too old."""
     known = Readers(NEWEST)
-    known.check(members)
-    for name, version in reads.items():
-        known.note(f"{name}.life", version)
-    expected = bool(names) and all(reads.get(name) == NEWEST for name in names)
-    assert known.check(members) == expected
+    for name in members:
+        known.note(f"{name}.1", OLDEST)
+    assert not known.check(members if before is None else before)
+    reads: dict[str, int] = {}
+    for name, life, version in reports:
+        known.note(f"{name}.{life}", version)
+        reads[name] = min(version, reads.get(name, version))
+    all_read = all(reads.get(name) == NEWEST for name in members)
+    are_same = before is None or before == members
+    assert known.check(members) == (bool(members) and are_same and all_read)
+    assert not known.check(members)
 
 
 def test_a_worker_is_named_after_its_member() -> None:
@@ -77,16 +63,6 @@ def worker_of(reads: int = NEWEST) -> Participant[str]:
     worker.decider = Decider("a.life.1", NEARNESS, reads)
     append(worker)
     return worker
-
-
-def append(worker: Participant[str]) -> Control:
-    """Append and read a leader's next control record."""
-    control = worker.control(9)
-    assert control is not None
-    offset = worker.replica.position
-    worker.read(offset, control, 0)
-    worker.control_appended(offset, control.leader)
-    return control
 
 
 def report(name: str, shards: list[int], *owned: int, reads: int = NEWEST) -> Report:
@@ -109,11 +85,10 @@ def test_a_leader_raises_the_version_once() -> None:
     assert worker.control(9) is None
     worker.take_report(report("b", []))
     worker.set_members(MEMBERS)
-    control = worker.control(9)
-    assert control is not None
+    control = present(worker.control(9))
     assert (control.version, control.decisions, control.leads) == (NEWEST, [], False)
     assert worker.version == OLDEST, "it is not in force before it was read back"
-    worker.read(1, control, 0)
+    read(worker, control)
     worker.control_appended(1, control.leader)
     assert (worker.version, worker.awaits_raise) == (NEWEST, False)
     assert worker.control(9) is None
@@ -132,17 +107,13 @@ def test_a_raise_whose_record_does_not_continue_the_chain_is_made_again() -> Non
     worker: Participant[str] = Participant("a.life", NEARNESS)
     worker.begin(0)
     worker.decider = Decider("a.life.1", NEARNESS)
-    first = worker.control(9)
-    assert first is not None
-    worker.read(0, first, 0)
-    worker.read(1, first, 0)
+    first = present(worker.control(9))
+    read(worker, first, first)
     worker.control_appended(1, first.leader)
     for _ in range(2):
         worker.take_report(report("b", []))
         worker.set_members(MEMBERS)
-    refused = worker.control(9)
-    assert refused is not None
-    assert worker.read(2, refused, 0) is None
+    assert worker.read(2, present(worker.control(9)), 0) is None
     assert worker.version == OLDEST
     assert worker.decider is None, "it has no shard to lead with; else it begins a new term"
 
