@@ -13,14 +13,7 @@ from simhash_core.documents import Entry
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.key_filter import Column, KeyFilter, id_key
 from simhash_core.index.prints import Prints, prints_of
-from simhash_core.log.records import (
-    NO_OFFSET,
-    Bundle,
-    Decision,
-    Packet,
-    Progress,
-    log_offset_of,
-)
+from simhash_core.log.records import NO_OFFSET, Bundle, Decision, Packet, Progress, log_offset_of
 from simhash_core.log.shard_stream import DecidedPacket, Ready, Record, ShardStream, StreamNews
 from simhash_core.log.unique_documents import UniqueDocuments, UniqueRows, unique_rows
 

@@ -26,12 +26,7 @@ from simhash_core.text.profiles import OF_SHINGLES, PASS, Profile, index_identit
 from simhash_core.text.segmentation import is_feature, load_segmenter, word_of
 from simhash_core.text.segmentation_cache import RUN_MEMORY_BYTES, SegmentationCache
 from simhash_core.text.verification import WITH_BANDS, Sketched, shingles
-from simhash_core.text.weighting import (
-    TermStatistics,
-    Weighting,
-    traits_identity,
-    weighting_named,
-)
+from simhash_core.text.weighting import TermStatistics, Weighting, traits_identity, weighting_named
 from simhash_core.text.word_lists import StopWords, UserDictionary
 from simhash_core.verdicts import UndecidableReason
 

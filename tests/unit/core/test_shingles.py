@@ -13,12 +13,7 @@ from simhash_core.analysis.exact_similarity import exact_jaccard
 from simhash_core.index.prints import BAND_KEY_BYTES
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import PROFILES, profile_named
-from simhash_core.text.verification.shingles import (
-    BAND_BINS,
-    SKETCH_BYTES,
-    similarity,
-    sketches,
-)
+from simhash_core.text.verification.shingles import BAND_BINS, SKETCH_BYTES, similarity, sketches
 
 STANDARD_ERROR = 0.0235  # at one half, from the module's formula
 

@@ -13,13 +13,7 @@ from simhash_core.analysis.exact_similarity import vector_cosine
 from simhash_core.documents import Content
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import Profile, profile_named
-from simhash_core.text.verification import (
-    VERIFICATIONS,
-    Verification,
-    Verifier,
-    cosine,
-    metadata,
-)
+from simhash_core.text.verification import VERIFICATIONS, Verification, Verifier, cosine, metadata
 from simhash_core.text.verification.metadata import min_hash
 from streams.settings.settings import IndexSettings, Settings
 

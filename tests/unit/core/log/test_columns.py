@@ -10,12 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhash_core.document_columns import (
-    REASON_CODES,
-    BytesColumn,
-    DocumentColumns,
-    joined_columns,
-)
+from simhash_core.document_columns import REASON_CODES, BytesColumn, DocumentColumns, joined_columns
 from simhash_core.documents import Document, SourcePosition
 from simhash_core.log.columns import document_columns, verdict_of
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter

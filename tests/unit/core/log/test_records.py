@@ -13,12 +13,7 @@ from simhash_core.log.records import (
     sequence_numbers,
 )
 from simhash_core.log.replica import Undecided
-from tests.unit.core.log.made_to_order import (
-    FAR,
-    bundle_of,
-    control,
-    replica_of,
-)
+from tests.unit.core.log.made_to_order import FAR, bundle_of, control, replica_of
 
 
 def test_sequence_numbers_rise_with_offset_and_row() -> None:

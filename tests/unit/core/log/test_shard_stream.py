@@ -7,29 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from simhash_core.log.records import (
-    NO_CONTROL,
-    Packet,
-    Progress,
-    Sender,
-)
+from simhash_core.log.records import NO_CONTROL, Packet, Progress, Sender
 from simhash_core.log.replica import Replica
-from simhash_core.log.shard_stream import (
-    Deleted,
-    NoVerdict,
-    Ready,
-    ShardStream,
-    Verdict,
-)
-from tests.unit.core.log.made_to_order import (
-    FAR,
-    batch,
-    chain,
-    decided,
-    packet,
-)
-
-NOTHING_READ = Replica(0, NO_CONTROL)
+from simhash_core.log.shard_stream import Deleted, NoVerdict, Ready, ShardStream, Verdict
+from tests.unit.core.log.made_to_order import FAR, batch, chain, decided, packet
 
 
 @pytest.fixture
@@ -37,14 +18,9 @@ def stream() -> ShardStream[str]:
     return ShardStream(Progress(chain(0), 0, 0, NO_CONTROL), "worker")
 
 
-def sent(
-    stream: ShardStream[str],
-    replica: Replica = NOTHING_READ,
-    *,
-    documents: int = 100,
-    size: int = 1 << 20,
-) -> list[Packet]:
-    return [*iter(lambda: stream.next_packet(replica, documents, size), None)]
+def sent(stream: ShardStream[str], documents: int = 100, size: int = 1 << 20) -> list[Packet]:
+    nothing_read = Replica(0, NO_CONTROL)
+    return [*iter(lambda: stream.next_packet(nothing_read, documents, size), None)]
 
 
 def ends(packets: list[Packet]) -> list[tuple[int, int]]:

@@ -20,7 +20,7 @@ from simhash_core.log.records import (
     sequence_number,
 )
 from simhash_core.log.shard_stream import NewEntries
-from simhash_core.log.shards import ShardCopy, Standby
+from simhash_core.log.shards import ShardCopy
 from tests.unit.core.log.made_to_order import (
     BEGINS,
     FAR,
@@ -60,7 +60,8 @@ class StandsBy:
         """``progress`` is the owner's when the standby was opened."""
         self.participant: Participant[str] = worker_with()
         self.store = MemoryEntries()
-        self.standby = add_standby(self.participant, progress, self.store, log_end)
+        held = self.participant.held
+        self.standby = held.add_standby(progress, self.store, held.fill_slot(()), log_end)
         self.participant.begin(log_end)
 
     def read(self, *records: LogRecord) -> None:
@@ -73,13 +74,6 @@ class StandsBy:
         made = present(self.participant.report(9))
         undecided = self.participant.replica.undecided
         return [each for each in undecided if made.first <= each < made.end]
-
-
-def add_standby(
-    participant: Participant[str], progress: Progress, store: MemoryEntries, log_end: int = 0
-) -> Standby:
-    held = participant.held
-    return held.add_standby(progress, store, held.fill_slot(()), log_end)
 
 
 @pytest.fixture

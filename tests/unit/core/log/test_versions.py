@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 from simhash_core.log.decider import Decider, OpenStandbys
 from simhash_core.log.participant import Participant
 from simhash_core.log.records import NO_CONTROL, ChainHeads, Control, Report
-from simhash_core.log.versions import (
-    NEWEST,
-    OLDEST,
-    Readers,
-    UnreadableVersionError,
-    member_of,
-)
+from simhash_core.log.versions import NEWEST, OLDEST, Readers, UnreadableVersionError, member_of
 from tests.unit.core.log.made_to_order import NEARNESS, append, present, read
 
 MEMBERS = {"a": "1", "b": "1"}
