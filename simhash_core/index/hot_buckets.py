@@ -161,7 +161,8 @@ def find_hot(
         keys[:, part] = (values | np.uint32(number << _LONGEST_SLICE)).T
         following[:, part] = np.roll(values, -1, axis=1).T
     order = np.argsort(keys, axis=1, kind="stable")
-    keys, following = (np.take_along_axis(each, order, axis=1) for each in (keys, following))
+    keys = np.take_along_axis(keys, order, axis=1)
+    following = np.take_along_axis(following, order, axis=1)
     no_words = np.empty((fingerprints.shape[1], 0), dtype=np.uint64)
     return HotBuckets(numbers, bounds, whole[order], keys, following, no_words)
 

@@ -8,6 +8,7 @@ import re
 import statistics
 from collections.abc import Mapping
 from functools import cache
+from importlib.resources import files
 from math import inf, nan
 from types import MappingProxyType
 from typing import Annotated, Final, NamedTuple
@@ -20,26 +21,16 @@ from simhash_core.text.normalization import NORMALIZATION, normalize_terms
 from simhash_core.text.word_lists import read_jieba_file
 
 # English function words with an idf. A table of Chinese terms gives every English word its median,
-# so "the" would weigh like a rare name. The words are in order of frequency. The idf of rank r is 1
-# + 0.9 · ln r by Zipf's law, fitted to similar Chinese words in jieba's table (的 0.9, 了 1.5, 我们
-# 3.4, 可以 3.5).
+# so "the" would weigh like a rare name. The words in ``english_by_rank.txt`` are in order of
+# frequency. The idf of rank r is 1 + 0.9 · ln r by Zipf's law, fitted to similar Chinese words in
+# jieba's table (的 0.9, 了 1.5, 我们 3.4, 可以 3.5).
 FUNCTION_WORDS_VERSION: Final = "english-1"
 
-_WORDS_BY_RANK: Final = """
-the of and to a in is that for it on with as was are be by this from or an at not have but they
-which you we he his had has were their one all will there can more if when who would about so no
-what out up its into than them other some could these she her my do time only like then any also
-may such now over been how our your most first after new two me between many those because even
-where through must before should just him each both well us use make made under same while being
-very here did much since against off might however per within without three during another long
-still too own upon until although every either again yet few does less around though down back
-always often later said say see get go am i s t re ve ll d m don doesn isn can't
-"""
-
+_BY_RANK: Final = (files("simhash_core.text") / "english_by_rank.txt").read_text("utf-8")
 FUNCTION_WORD_IDF: Final[Mapping[str, float]] = MappingProxyType(
     {  # rounded, so that the logarithms of all machines give the same numbers
         word: round(1 + 0.9 * math.log(rank), 4)
-        for rank, word in enumerate(_WORDS_BY_RANK.split(), start=1)
+        for rank, word in enumerate(_BY_RANK.split(), start=1)
     }
 )
 
