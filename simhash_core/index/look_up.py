@@ -264,9 +264,10 @@ class LookUp:
         prints = prints_of(self._nearness.scheme, columns)
         pairs = self._index.nearest(prints, limit)
         counts = self._index.bucket_counts(prints)
+        nearest = zip(*(column.tolist() for column in pairs), strict=True)
         candidates = (
             Candidate(distance, sequence, entry)
-            for _, distance, sequence, slot in zip(*map(np.ndarray.tolist, pairs), strict=True)
+            for _, distance, sequence, slot in nearest
             if not view.has_expired(sequence)
             and (entry := self._source.entry(slot, sequence)) is not None
         )
