@@ -15,7 +15,7 @@ from simhash_core.documents import Content
 from simhash_core.errors import UnknownNameError, UsageError
 from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.index.prints import BAND_KEY_BYTES
-from simhash_core.text.fingerprinter import Fingerprinter, FingerprintMemo
+from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter, FingerprintMemo
 from simhash_core.text.profiles import PROFILES, Profile, profile_named
 from simhash_core.text.segmentation import SEGMENTERS
 from simhash_core.text.verification.shingles import SKETCH_BYTES, similarity
@@ -166,12 +166,13 @@ def test_a_long_text_needs_half_of_the_features() -> None:
 
 
 def test_the_latest_documents_are_there_and_old_ones_go() -> None:
-    memo = FingerprintMemo[int](memory_bytes=6 * 1_100)
+    memo = FingerprintMemo(memory_bytes=6 * 1_100)
+    made = [Fingerprinted(b"", b"", number, None) for number in range(21)]
     for number in range(20):
-        memo.keep(Content(f"{number:050}"), number)
-        assert memo.get(Content(f"{0:050}")) == 0
-    assert [memo.get(Content(f"{number:050}")) for number in (17, 18, 19)] == [17, 18, 19]
-    memo.keep(Content("x" * 2_000), 20)
+        memo.keep(Content(f"{number:050}"), made[number])
+        assert memo.get(Content(f"{0:050}")) is made[0]
+    assert [memo.get(Content(f"{number:050}")) for number in (17, 18, 19)] == made[17:20]
+    memo.keep(Content("x" * 2_000), made[20])
     assert memo.get(Content(f"{1:050}")) is None
     assert memo.get(Content("x" * 2_000)) is None, "it is larger than the memory"
 
