@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -100,22 +100,17 @@ class BundleSegment(NamedTuple):
     end: int  # the row after its last one
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Bundle:
     """The packets of one log record with all rows in common columns; each packet counts by itself.
 
     All packets are of different raw partitions.
     """
 
-    __slots__ = ("columns", "segments", "worker")
-
-    first: Final = 0
-
-    def __init__(
-        self, worker: str, segments: Sequence[BundleSegment], columns: DocumentColumns
-    ) -> None:
-        self.worker = worker
-        self.segments = segments
-        self.columns = columns
+    worker: str
+    segments: Sequence[BundleSegment]
+    columns: DocumentColumns
+    first: ClassVar[int] = 0
 
     @classmethod
     def of(cls, packets: Sequence[Packet]) -> Bundle:
