@@ -94,8 +94,9 @@ def test_a_worker_knows_what_its_documents_wait_for() -> None:
     worker.report_again(1)
     assert is_waiting(worker, 1, "first.of.names", {})
     looked_up(worker)
-    read(worker, control(0, [Decision(1, [])], leader="first.of.names.7"))
+    read(worker, control(0, [Decision(1, [], skipped=[0])], leader="first.of.names.7"))
     assert worker.waits_for() is None
+    assert worker.packets_skipped == 1
 
 
 def test_a_worker_that_is_behind_waits_for_itself() -> None:

@@ -108,6 +108,7 @@ def test_a_raise_whose_record_does_not_continue_the_chain_is_made_again() -> Non
         worker.take_report(report("b", []))
         worker.set_members(MEMBERS)
     assert worker.read(2, present(worker.control(9)), 0) is None
+    assert worker.controls_refused == 2
     assert worker.version == OLDEST
     assert worker.decider is None, "it has no shard to lead with; else it begins a new term"
 
