@@ -13,8 +13,6 @@ from simhash_core.log.versions import NEWEST, OLDEST, Readers, UnreadableVersion
 from tests.unit.core.log.made_to_order import NEARNESS, append, present, read
 
 MEMBERS = {"a": "1", "b": "1"}
-
-
 NAMES = st.sampled_from("abc")
 LIVES = st.sampled_from(["1", "2"])
 
