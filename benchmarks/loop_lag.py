@@ -66,7 +66,7 @@ from streams.store.row_codec import StoreIdentity
 from streams.store.shard_directory import RocksDisk, open_shard
 from streams.store.shard_store import ShardStore
 from streams.worker.clients import ChangelogClient, Deliver, WorkerClients
-from streams.worker.commit import Observers
+from streams.worker.context import Observers
 from streams.worker.index_on_kafka import Claim, reading_rules
 from streams.worker.log_codec import LogCodec
 from streams.worker.outputs import OutputRules

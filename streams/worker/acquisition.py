@@ -9,9 +9,9 @@ import logging
 import time
 from collections.abc import Callable
 
-from simhash_core.log.participant import LEADING_SHARD, Participant
-from streams.monitoring.metrics import AcquisitionPhase, Metrics
-from streams.worker.fingerprint import PendingRecord
+from simhash_core.log.participant import LEADING_SHARD
+from streams.monitoring.metrics import AcquisitionPhase
+from streams.worker.context import WorkerContext
 from streams.worker.shard import Acquisition, Shard
 
 logger = logging.getLogger(__name__)
@@ -20,14 +20,9 @@ logger = logging.getLogger(__name__)
 class Acquisitions:
     """The acquisitions of one worker; each finished one gives a log line and metrics."""
 
-    def __init__(
-        self,
-        participant: Participant[PendingRecord],
-        metrics: Metrics,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._participant = participant
-        self._metrics = metrics
+    def __init__(self, context: WorkerContext, now: Callable[[], float] = time.monotonic) -> None:
+        self._participant = context.participant
+        self._metrics = context.metrics
         self._now = now
         self._began_at: float | None = None
         self._unfinished: list[Shard] = []

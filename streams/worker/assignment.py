@@ -17,16 +17,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from simhash_core.errors import FirstseenError
-from simhash_core.log.participant import LEADING_SHARD, Participant
+from simhash_core.log.participant import LEADING_SHARD
 from simhash_core.log.records import NO_CONTROL, Chain, Progress
 from streams.errors import BrokerUnavailableError
 from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
-from streams.monitoring.metrics import AcquisitionPhase, Metrics
+from streams.monitoring.metrics import AcquisitionPhase
 from streams.store.recovery import fill_index
 from streams.store.shard_store import ShardStore
 from streams.worker.acquisition import Acquisitions
-from streams.worker.clients import WorkerClients, offsets_after
-from streams.worker.fingerprint import PendingRecord
+from streams.worker.clients import offsets_after
+from streams.worker.context import WorkerContext
 from streams.worker.index_on_kafka import Claim
 from streams.worker.shard import Acquisition, Shard
 from streams.worker.standbys import Standbys
@@ -59,7 +59,6 @@ class AssignmentEvents(NamedTuple):
     begin: Callable[[Iterable[Shard]], None]
     without: Callable[[Iterable[Shard]], Awaitable[None]]
     on_revoked: Callable[[], None]
-    on_failure: Callable[[FirstseenError], None]
 
 
 class _Cluster(NamedTuple):
@@ -73,26 +72,24 @@ class Assignment:
 
     def __init__(
         self,
-        topic: str,
-        shards: dict[int, Shard],
-        participant: Participant[PendingRecord],
-        clients: WorkerClients,
+        context: WorkerContext,
         standbys: Standbys,
-        metrics: Metrics,
         acquisitions: Acquisitions,
         events: AssignmentEvents,
     ) -> None:
-        self.shards = shards
+        clients = context.clients
+        self.shards = context.shards
         self.assigned_once = False
-        self._topic = topic
-        self._participant = participant
+        self._fail = context.fail
+        self._topic = context.settings.topics.raw
+        self._participant = context.participant
         self._member, self._log = clients.member, clients.log
         self._index, self._stores = clients.index, clients.stores
         self._committer = clients.committer
         # Commits of unknown outcome, and how many of them have ended.
         self._unknown = self._settled = 0
         self._standbys = standbys
-        self._metrics = metrics
+        self._metrics = context.metrics
         self._acquisitions = acquisitions
         self._events = events
         self._number = 0
@@ -212,10 +209,10 @@ class Assignment:
             try:
                 await work
             except FirstseenError as error:
-                self._events.on_failure(error)
+                self._fail(error)
             except Exception as error:
                 logger.exception("shards cannot be opened")
-                self._events.on_failure(FirstseenError(f"shards cannot be opened: {error!r}"))
+                self._fail(FirstseenError(f"shards cannot be opened: {error!r}"))
 
         task = asyncio.ensure_future(guarded())
         self._tasks.add(task)

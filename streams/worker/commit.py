@@ -20,12 +20,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from simhash_core.errors import FirstseenError
-from simhash_core.log.participant import Participant, ShardReady
+from simhash_core.log.participant import ShardReady
 from simhash_core.log.shard_stream import Ready
-from simhash_core.verdicts import DuplicateOf, Rejection
+from simhash_core.verdicts import DuplicateOf
 from streams.errors import BrokerUnavailableError, UnansweredError
 from streams.kafka.errors import (
     AbortedError,
@@ -36,20 +36,18 @@ from streams.kafka.errors import (
 )
 from streams.kafka.producers import CommitChecks, ProducerRecord
 from streams.monitoring.group_watch import OffsetMetadataWriter
-from streams.monitoring.metrics import DEAD_LETTER, AcquisitionPhase, Metrics, TransactionOutcome
+from streams.monitoring.metrics import DEAD_LETTER, AcquisitionPhase, TransactionOutcome
 from streams.store.entry_batch import StoreChange
 from streams.store.lineage import Lineage
 from streams.store.recovery import is_ahead
 from streams.store.row_codec import StoredProgress
 from streams.store.row_store import StoreCorruptError
-from streams.worker.clients import WorkerClients, offsets_after
+from streams.worker.clients import offsets_after
 from streams.worker.consume import BatchPace, Intake
+from streams.worker.context import WorkerContext
 from streams.worker.fingerprint import PendingRecord
-from streams.worker.outputs import ExpiredOutputs, OutputBatch, OutputRules, output_batch
+from streams.worker.outputs import ExpiredOutputs, OutputBatch, output_batch
 from streams.worker.shard import Shard
-
-if TYPE_CHECKING:
-    from streams.worker.traces import DocumentTraces
 
 logger = logging.getLogger(__name__)
 
@@ -72,22 +70,6 @@ _MARKERS_SECONDS: Final = 15.0
 _STALE_WAIT_SECONDS: Final = 0.05
 _COMMITS_GATHERED: Final = 50.0
 """With more outputs per second, a commit waits for others, as each costs a dozen requests."""
-
-
-class OutputObserver(Protocol):
-    """Receives committed outputs, for the ops page."""
-
-    def note(self, outputs: Sequence[PendingRecord], now_ms: int) -> None: ...
-    def note_rejections(self, rejections: Sequence[Rejection], now_ms: int) -> None: ...
-
-
-class Observers(NamedTuple):
-    """Who observes the worker; ``on_bucket`` gets the size of a document's fullest bucket."""
-
-    metrics: Metrics
-    recent: OutputObserver
-    on_bucket: Callable[[int], None]
-    traces: DocumentTraces | None = None
 
 
 class _ShardCommit(NamedTuple):
@@ -122,25 +104,15 @@ class CommitEvents(NamedTuple):
 class OutputCommits:
     """The commits of one worker, one at a time, on the event loop.
 
-    ``metadata`` is the group's, as of its latest rebalance; ``limit`` bounds the records per shard.
+    ``metadata`` is the group's, as of its latest rebalance.
     """
 
-    def __init__(
-        self,
-        participant: Participant[PendingRecord],
-        shards: Mapping[int, Shard],
-        rules: OutputRules,
-        clients: WorkerClients,
-        intake: Intake,
-        observers: Observers,
-        events: CommitEvents,
-        *,
-        limit: int,
-    ) -> None:
+    def __init__(self, context: WorkerContext, intake: Intake, events: CommitEvents) -> None:
+        clients, batch = context.clients, context.settings.batch
         self.metadata = b""
-        self._participant = participant
-        self._shards = shards
-        self._rules = rules
+        self._participant = context.participant
+        self._shards = context.shards
+        self._rules = context.rules
         self._committer = clients.committer
         self._member = clients.member
         self._log = clients.log
@@ -149,13 +121,13 @@ class OutputCommits:
         self._failures = 0
         self._looked_at = time.monotonic()
         self._intake = intake
-        self._metrics = observers.metrics
-        self._observer = observers.recent
-        self._traces = observers.traces
+        self._metrics = context.metrics
+        self._observer = context.observers.recent
+        self._traces = context.observers.traces
         self._events = events
-        self._limit = limit
-        self._notes = OffsetMetadataWriter(rules.writer, rules.page)
-        self._expired = ExpiredOutputs(rules, observers.metrics)
+        self._limit = batch.documents * batch.bundles  # records per shard
+        self._notes = OffsetMetadataWriter(context.rules.writer, context.rules.page)
+        self._expired = ExpiredOutputs(context.rules, context.metrics)
         self._pace = BatchPace(time.monotonic, fast=_COMMITS_GATHERED)
         self._new: list[Shard] = []
         self._under_way: frozenset[Shard] = frozenset()

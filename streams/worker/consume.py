@@ -11,15 +11,13 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import BrokerUnavailableError
 from streams.kafka.raw_consumer import RawRecords
-from streams.monitoring.metrics import Metrics
-from streams.settings.settings import Settings
-from streams.worker.clients import GroupMember
+from streams.worker.context import WorkerContext
 from streams.worker.shard import Shard
 from streams.worker.timestamp_merge import TimestampMerge
 
@@ -90,20 +88,14 @@ class TopicRecreatedError(FirstseenError):
 class Intake:
     """The raw records of one worker, from fetches to batches; ``wake`` gets ``batch`` called."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        member: GroupMember,
-        shards: Mapping[int, Shard],
-        metrics: Metrics,
-        wake: Callable[[], None],
-    ) -> None:
+    def __init__(self, context: WorkerContext, wake: Callable[[], None]) -> None:
+        settings = context.settings
         self._topic = settings.topics.raw
         self._limits = settings.in_flight
         self._records = settings.batch.documents
-        self._member = member
-        self._shards = shards
-        self._metrics = metrics
+        self._member = context.clients.member
+        self._shards = context.shards
+        self._metrics = context.metrics
         self._wake = wake
         self._merge = TimestampMerge(settings.intake.idle_ms / 1000)
         self._pace = BatchPace(time.monotonic)

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 from simhash_core.errors import FirstseenError
 from simhash_core.log.participant import LEADING_SHARD, Participant
 from simhash_core.log.records import Report
 from streams.kafka.producers import AppendUnknownError
-from streams.monitoring.metrics import Metrics
-from streams.worker.clients import IndexAdmin, PartitionReader
+from streams.worker.context import WorkerContext
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.log_codec import NOT_DECODED
-from streams.worker.order import LogClient
 from streams.worker.worker_log import RateLimitedLog
 
 logger = logging.getLogger(__name__)
@@ -83,25 +81,12 @@ class LeaderFailover:
 class Leader:
     """The work of a worker as the leader; ``prepare`` must be called first."""
 
-    def __init__(
-        self,
-        participant: Participant[PendingRecord],
-        log: LogClient,
-        reports: PartitionReader,
-        metrics: Metrics,
-        index: IndexAdmin,
-        *,
-        limit: int,
-        query_log: Callable[[], Awaitable[object]],
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._participant = participant
-        self._codec, self._appender, self._topics = log
-        self._reports = reports
-        self._metrics = metrics
-        self._index = index
-        self._limit = limit
-        self._query_log = query_log
+    def __init__(self, context: WorkerContext, now: Callable[[], float] = time.monotonic) -> None:
+        self._context = context
+        self._participant = context.participant
+        self._metrics = context.metrics
+        self._reports = context.clients.reports
+        self._index = context.clients.index
         self._now = now
         self._prepared = False
         self._led = False
@@ -112,7 +97,7 @@ class Leader:
         self._trimmed_at = 0.0
         self._members_at = now()
         self._logged_version = 0
-        self._failover = LeaderFailover(participant, now)
+        self._failover = LeaderFailover(context.participant, now)
         self._foreign = RateLimitedLog(logger, "skipped %d reports; the last: %s")
 
     async def prepare(self) -> None:
@@ -134,7 +119,7 @@ class Leader:
         await self.prepare()
         requested_at = self._now()
         try:
-            await self._query_log()
+            await self._context.clients.log.offsets()
         finally:
             if self._now() - requested_at > _PROMPT_SECONDS:
                 self._failover.wait_again()
@@ -152,11 +137,11 @@ class Leader:
         self._participant.take_report(report)
 
     def take_reports(self) -> None:
+        topic = self._context.settings.topics.reports
         while (batch := self._reports.take()) is not None:
             for offset, value, _ in batch.records:
-                where = f"{self._topics.reports}/0@{offset}"
                 try:
-                    report = self._codec.decode_report(value, where)
+                    report = self._context.codec.decode_report(value, f"{topic}/0@{offset}")
                 except NOT_DECODED as error:
                     self._metrics.foreign_record("reports")
                     self._foreign.note(error)
@@ -171,13 +156,11 @@ class Leader:
         try:
             while self._prepared:
                 with self._metrics.stage("decide"):
-                    control = self._participant.control(self._limit)
+                    control = self._participant.control(self._context.settings.batch.documents)
                 if control is None:
                     break
-                value = self._codec.encode(control, self._participant.version)
-                self._metrics.internal_bytes("log", len(value))
                 try:
-                    offset = await self._appender.append(self._topics.log, value)
+                    offset = await self._context.append(control)
                 except AppendUnknownError as error:
                     logger.warning("this worker restarts its decisions as the leader: %s", error)
                     self._participant.control_failed(control.leader)

@@ -12,23 +12,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from simhash_core.errors import FirstseenError
 from simhash_core.index.prints import prints_of
-from simhash_core.log.participant import Participant
 from simhash_core.log.records import Bundle, Report
 from simhash_core.log.versions import UnreadableVersionError
 from streams.kafka.producers import AppendUnknownError
-from streams.monitoring.metrics import Metrics
 from streams.store.shard_store import ShardStore
-from streams.worker.clients import PartitionReader
-from streams.worker.fingerprint import PendingRecord
-from streams.worker.log_codec import (
-    NOT_DECODED,
-    DecodedRecord,
-    LogDecodeError,
-    version_of,
-)
-from streams.worker.order import RETRY_SECONDS, BundleSender, LogClient, fail_append
+from streams.worker.context import WorkerContext
+from streams.worker.log_codec import NOT_DECODED, DecodedRecord, LogDecodeError, version_of
+from streams.worker.order import RETRY_SECONDS, BundleSender
 from streams.worker.worker_log import RateLimitedLog
 
 logger = logging.getLogger(__name__)
@@ -56,15 +47,12 @@ class _ReadRecord(NamedTuple):
 class LookUpEvents(NamedTuple):
     """Callbacks of ``LogLookUp``.
 
-    ``on_report`` gets this worker's reports while it leads; ``on_look_up`` runs the stage again;
-    ``on_bucket`` gets the size of a document's fullest bucket, once a second.
+    ``on_report`` gets this worker's reports while it leads; ``on_look_up`` runs the stage again.
     """
 
     on_report: Callable[[Report], None]
     on_decided: Callable[[], None]
     on_look_up: Callable[[], None]
-    on_failure: Callable[[FirstseenError], None]
-    on_bucket: Callable[[int], None]
 
 
 class LogLookUp:
@@ -72,26 +60,22 @@ class LogLookUp:
 
     def __init__(
         self,
-        participant: Participant[PendingRecord],
-        reader: PartitionReader,
+        context: WorkerContext,
         sender: BundleSender,
-        log: LogClient,
-        metrics: Metrics,
         events: LookUpEvents,
         stores: Callable[[], Iterable[ShardStore]],
-        *,
-        limit: int,
     ) -> None:
-        self._participant = participant
-        self._reader = reader
+        self._context = context
+        self._participant = context.participant
+        self._metrics = context.metrics
+        self._reader = context.clients.log
+        self._codec = context.codec
+        self._topics = context.settings.topics
         self._sender = sender
-        self._codec, self._appender, self._topics = log
-        self._metrics = metrics
-        self._limit = limit
         self._events = events
         self._stores = stores
         self._session = 0
-        self._needs_ids = participant.nearness.replaces
+        self._needs_ids = context.participant.nearness.replaces
         self._ids_made_in = -1
         self._keys_noted_in = -1
         self._sampled_at = 0.0
@@ -145,7 +129,7 @@ class LogLookUp:
             if sender is None:
                 self._unread_may_wait = False
             elif sender == self._participant.worker:
-                self._sender.pace.was_read_back()
+                self._sender.pace.ended()
         return True
 
     def _is_to_read(self) -> bool:
@@ -266,7 +250,7 @@ class LogLookUp:
         with self._metrics.stage("lookup"):
             before = participant.index.candidates_seen
             looked_up = participant.documents_looked_up
-            report = participant.report(self._limit)
+            report = participant.report(self._context.settings.batch.documents)
         if report is None:
             return False
         candidates = participant.index.candidates_seen - before
@@ -286,7 +270,7 @@ class LogLookUp:
         index = self._participant.index
         first = prints_of(index.scheme, item.columns, np.zeros(1, dtype=np.intp))
         counts = index.bucket_counts(first)
-        self._events.on_bucket(counts.fullest)
+        self._context.observers.on_bucket(counts.fullest)
         self._metrics.bucket_documents([counts.fullest])
 
     def _send(self, report: Report) -> None:
@@ -300,14 +284,14 @@ class LogLookUp:
     def _append_report(self, report: Report) -> None:
         value = self._codec.encode_report(report, self._participant.version)
         self._metrics.internal_bytes("reports", len(value))
-        future = self._appender.append(self._topics.reports, value)
+        future = self._context.clients.appender.append(self._topics.reports, value)
         future.add_done_callback(self._reported)
 
     def _reported(self, future: asyncio.Future[int]) -> None:
         if future.cancelled() or (error := future.exception()) is None:
             return
         if not isinstance(error, AppendUnknownError):
-            fail_append(error, self._events.on_failure)
+            self._context.append_failed(error)
             return
         logger.warning("looking documents up again: %s", error)
         self._participant.look_up_again()

@@ -6,21 +6,17 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
-from simhash_core.errors import FirstseenError
-from simhash_core.log.participant import BundleLimit, Participant
-from simhash_core.log.records import Bundle, Query
+from simhash_core.log.participant import BundleLimit
+from simhash_core.log.records import Bundle
 from streams.kafka.producers import AppendUnknownError
 from streams.kafka.raw_consumer import RawRecords
-from streams.monitoring.metrics import Metrics
-from streams.settings.settings import TopicSettings
-from streams.worker.clients import RecordAppender
 from streams.worker.consume import Intake
-from streams.worker.fingerprint import PendingRecord, RawBatches
-from streams.worker.log_codec import LogCodec
+from streams.worker.context import WorkerContext
+from streams.worker.fingerprint import RawBatches
 from streams.worker.shard import Shard
 
 logger = logging.getLogger(__name__)
@@ -50,6 +46,8 @@ _REPORT_SECONDS: Final = (0.04, 0.02, 0.01, 0.005)
 _UNANSWERED_SECONDS: Final = 1.0
 # Senders and documents are counted in the current and the last window of this length.
 _WINDOW_SECONDS: Final = 1.0
+
+BUNDLE_BYTES: Final = 256 * 1024  # the columns of one bundle; the last batch may exceed the limit
 
 
 def records_per_second(senders: int, documents: float) -> float:
@@ -93,12 +91,9 @@ class BundlePace:
         self._under_way += 1
         self._sent_at = self._now()
 
-    def lost(self) -> None:
+    def ended(self) -> None:
+        """Note that a bundle of this worker was read back from the log, or not appended."""
         self._under_way = max(0, self._under_way - 1)
-
-    def was_read_back(self) -> None:
-        """Note that a bundle of this worker was read back from the log."""
-        self.lost()
 
     def read(self, sender: str, documents: int) -> None:
         """Note a bundle that was read from the log."""
@@ -145,37 +140,17 @@ class BundlePace:
         return seconds - now % seconds
 
 
-class LogClient(NamedTuple):
-    """Appends to the log and to the topic of reports."""
-
-    codec: LogCodec
-    appender: RecordAppender
-    topics: TopicSettings
-
-
 class BundleSender:
     """Sends the documents of one worker to the log, on the event loop."""
 
-    def __init__(
-        self,
-        participant: Participant[PendingRecord],
-        shards: Mapping[int, Shard],
-        batches: RawBatches,
-        log: LogClient,
-        intake: Intake,
-        metrics: Metrics,
-        on_failure: Callable[[FirstseenError], None],
-        limit: BundleLimit,
-    ) -> None:
+    def __init__(self, context: WorkerContext, batches: RawBatches, intake: Intake) -> None:
         self.pace = BundlePace()
-        self._participant = participant
-        self._shards = shards
+        self._context = context
+        self._shards = context.shards
         self._batches = batches
-        self._codec, self._appender, self._topics = log
+        self._traces = context.observers.traces
         self._intake = intake
-        self._metrics = metrics
-        self._on_failure = on_failure
-        self._limit = limit
+        self._limit = BundleLimit(context.settings.batch.documents, BUNDLE_BYTES)
         # Number of documents, approximate: those since the last bundle that was not full.
         self._waiting = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -208,19 +183,17 @@ class BundleSender:
         if wait:
             self._send_later(min(wait, _UNANSWERED_SECONDS))
             return False
-        with self._metrics.stage("append"):
-            bundle = self._participant.bundle(self._limit)
+        with self._context.metrics.stage("append"):
+            bundle = self._context.participant.bundle(self._limit)
             if bundle is None:
                 self._waiting = 0
                 return False
             self._waiting = max(0, self._waiting - len(bundle))
-            value = self._codec.encode(bundle, self._participant.version)
-            self._metrics.internal_bytes("log", len(value))
             shards = [self._shards[each.chain.partition] for each in bundle.segments]
-            future = self._appender.append(self._topics.log, value)
+            future = self._context.append(bundle)
             self.pace.sent()
-            if self._batches.traces is not None:
-                self._batches.traces.bundled(_ends(bundle))
+            if self._traces is not None:
+                self._traces.bundled(_ends(bundle))
             future.add_done_callback(partial(self._appended, shards, bundle))
         return True
 
@@ -243,12 +216,12 @@ class BundleSender:
         self, shards: Sequence[Shard], bundle: Bundle, future: asyncio.Future[int]
     ) -> None:
         if future.cancelled() or (error := future.exception()) is None:
-            if self._batches.traces is not None:
-                self._batches.traces.logged(_ends(bundle))
+            if self._traces is not None:
+                self._traces.logged(_ends(bundle))
             return
-        self.pace.lost()
+        self.pace.ended()
         if not isinstance(error, AppendUnknownError):
-            fail_append(error, self._on_failure)
+            self._context.append_failed(error)
             return
         for shard, packet in zip(shards, bundle.packets(), strict=True):
             if shard.is_open and shard.owned is not None:
@@ -258,17 +231,6 @@ class BundleSender:
                 shard.owned.stream.lost(packet)
         self._send_later(RETRY_SECONDS)
 
-    async def append_query(self, query: Query) -> None:
-        """Append a query, answered in ``Participant.answers``; raises ``AppendUnknownError``."""
-        value = self._codec.encode(query, self._participant.version)
-        await self._appender.append(self._topics.log, value)
-
 
 def _ends(bundle: Bundle) -> Iterator[tuple[int, int]]:
     return ((each.chain.partition, each.last) for each in bundle.segments)
-
-
-def fail_append(error: BaseException, on_failure: Callable[[FirstseenError], None]) -> None:
-    if not isinstance(error, FirstseenError):
-        error = FirstseenError(f"an append failed: {error!r}")
-    on_failure(error)

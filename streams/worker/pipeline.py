@@ -27,7 +27,7 @@ from typing import Any, Final, Protocol
 from simhash_core.errors import FirstseenError
 from simhash_core.index.look_up import Nearness
 from simhash_core.log import versions
-from simhash_core.log.participant import BundleLimit, Participant
+from simhash_core.log.participant import Participant
 from simhash_core.log.records import Report
 from simhash_core.log.shards import OwnedShard
 from simhash_core.text.fingerprinter import Fingerprinter
@@ -40,22 +40,21 @@ from streams.topics.admin import TopicsError
 from streams.worker.acquisition import Acquisitions
 from streams.worker.assignment import Assignment, AssignmentEvents
 from streams.worker.clients import WorkerClients
-from streams.worker.commit import CommitEvents, Observers, OutputCommits
+from streams.worker.commit import CommitEvents, OutputCommits
 from streams.worker.consume import Intake
+from streams.worker.context import Observers, WorkerContext
 from streams.worker.decide import Leader
 from streams.worker.fingerprint import PendingRecord, RawBatches
 from streams.worker.log_codec import LogCodec
 from streams.worker.look_up import LogLookUp, LookUpEvents
-from streams.worker.order import BundleSender, LogClient
+from streams.worker.order import BUNDLE_BYTES, BundleSender
 from streams.worker.outputs import OutputRules
 from streams.worker.schema_prefetch import SchemaPrefetch
 from streams.worker.shard import Shard
-from streams.worker.standbys import StandbyGroup, Standbys, StandbyStores
-from streams.worker.worker_log import RateLimitedLog
+from streams.worker.standbys import Standbys
 
 logger = logging.getLogger(__name__)
 
-_BUNDLE_BYTES: Final = 256 * 1024  # the columns of one bundle; the last batch may exceed the limit
 _STORES_SECONDS: Final = 5.0  # how often figures of the stores are read: nine per shard,
 _STORES_A_SECOND: Final = 25  # and of at most so many stores per second
 _SEGMENTS_A_SECOND: Final = 200  # shards that are searched for segments to write or merge
@@ -104,11 +103,17 @@ class Pipeline:
 
         ``reads`` is the newest version of the formats that this worker reads.
         """
-        topics, metrics = settings.topics, observers.metrics
-        self.metrics = metrics
+        participant: Participant[PendingRecord] = Participant(
+            f"{rules.writer}.{uuid.uuid4().hex[:8]}", Nearness.of(fingerprinter.profile), reads
+        )
+        codec = LogCodec(rules.identity, fingerprinter.scheme, reads)
+        self.context = context = WorkerContext(
+            settings, rules, clients, observers, participant, codec, self.fail
+        )
+        self.participant, self.shards = context.participant, context.shards
+        self.metrics = observers.metrics
         self.failure: FirstseenError | None = None
-        self.shards: dict[int, Shard] = {}  # the assigned shards, by raw partition
-        self._topic = topics.raw
+        self._topic = settings.topics.raw
         self._clients = clients
         self._on_failure = on_failure
         self._is_stopping = False
@@ -116,80 +121,38 @@ class Pipeline:
         self._is_asking = False
         self._wakes = [Wake(channel) for channel in channels]
         self._wake_intake, self._wake_look_up, self._wake_decide, self._wake_commit = self._wakes
-        self.participant: Participant[PendingRecord] = Participant(
-            f"{rules.writer}.{uuid.uuid4().hex[:8]}", Nearness.of(fingerprinter.profile), reads
-        )
-        self.schemas = SchemaPrefetch(settings, metrics)
-        codec = LogCodec(rules.identity, fingerprinter.scheme, reads)
-        log = LogClient(codec, clients.appender, topics)
-        self._intake = Intake(settings, clients.member, self.shards, metrics, self._wake_intake)
-        self._traces = observers.traces
+        self.schemas = SchemaPrefetch(settings, self.metrics)
+        self._intake = Intake(context, self._wake_intake)
         batches = RawBatches(
-            topics.raw,
+            self._topic,
             self.schemas.reader,
             fingerprinter,
-            _BUNDLE_BYTES,
-            metrics,
-            self._traces,
+            BUNDLE_BYTES,
+            self.metrics,
+            observers.traces,
         )
-        self.sender = BundleSender(
-            self.participant,
-            self.shards,
-            batches,
-            log,
-            self._intake,
-            metrics,
-            self.fail,
-            BundleLimit(settings.batch.documents, _BUNDLE_BYTES),
-        )
-        self._leader = Leader(
-            self.participant,
-            log,
-            clients.reports,
-            metrics,
-            clients.index,
-            limit=settings.batch.documents,
-            query_log=clients.log.offsets,
-        )
+        self.sender = BundleSender(context, batches, self._intake)
+        self._leader = Leader(context)
         self._look_up = LogLookUp(
-            self.participant,
-            clients.log,
+            context,
             self.sender,
-            log,
-            metrics,
-            LookUpEvents(
-                self._own_report,
-                self._wake_commit,
-                self._wake_look_up,
-                self.fail,
-                observers.on_bucket,
-            ),
+            LookUpEvents(self._own_report, self._wake_commit, self._wake_look_up),
             self._stores,
-            limit=settings.batch.documents,
         )
-        self._acquisitions = Acquisitions(self.participant, metrics)
+        self._acquisitions = Acquisitions(context)
+        self._standbys = Standbys(context, self._watch_leader)
         self._commits = OutputCommits(
-            self.participant,
-            self.shards,
-            rules,
-            clients,
+            context,
             self._intake,
-            observers,
             CommitEvents(
                 lambda: self.assignment.begun(),  # noqa: PLW0108 - it is made below
                 self._acquisitions.rebalance_began,
                 lambda shards, error: self.assignment.reopen(shards, error),  # noqa: PLW0108
             ),
-            limit=settings.batch.documents * settings.batch.bundles,
         )
-        self._standbys = self._standbys_of(settings, rules, clients)
         self.assignment = Assignment(
-            topics.raw,
-            self.shards,
-            self.participant,
-            clients,
+            context,
             self._standbys,
-            metrics,
             self._acquisitions,
             AssignmentEvents(
                 self._leader.prepare,
@@ -199,30 +162,11 @@ class Pipeline:
                 self._begin_shards,
                 self._commits.without,
                 self._wake_all,
-                self.fail,
             ),
         )
         self._segments = SegmentKeeper(self.participant.index)
         self._partitions = 0
         self._looked_at = self._stores_measured_next = self._segments_next = -math.inf
-
-    def _standbys_of(
-        self, settings: Settings, rules: OutputRules, clients: WorkerClients
-    ) -> Standbys:
-        error_log = RateLimitedLog(logger, "%d errors of standbys, to be retried; the last: %s")
-        stores = StandbyStores(
-            self.participant, clients.follow, rules.identity, self.metrics, error_log
-        )
-        return Standbys(
-            settings.standbys,
-            self.shards,
-            StandbyGroup(rules.writer, clients.owners, self._watch_leader),
-            stores,
-            clients.stores,
-            self.participant.index,
-            clients.log,
-            error_log,
-        )
 
     @property
     def is_full(self) -> bool:
@@ -394,8 +338,8 @@ class Pipeline:
 
     def _shard_closed(self, shard: Shard) -> None:
         self._intake.end(shard)
-        if self._traces is not None:
-            self._traces.drop(shard.partition)
+        if (traces := self.context.observers.traces) is not None:
+            traces.drop(shard.partition)
 
     def _begin_shards(self, shards: Iterable[Shard]) -> None:
         self._commits.begin(shards)

@@ -57,7 +57,7 @@ from streams.topics.plans import topic_plans
 from streams.topics.watermarks import BrokerWatermarks, partitions_to_check
 from streams.worker.app import add_agents, create_app, create_channels
 from streams.worker.clients import OutputCommitter, WorkerClients
-from streams.worker.commit import Observers
+from streams.worker.context import Observers
 from streams.worker.index_on_kafka import GroupOwners, IndexOnKafka, reading_rules
 from streams.worker.outputs import OutputRules
 from streams.worker.pipeline import Pipeline

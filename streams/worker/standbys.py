@@ -18,13 +18,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from simhash_core.errors import FirstseenError
-from simhash_core.index.document_index import DocumentIndex
 from simhash_core.log import versions
-from simhash_core.log.participant import Participant
 from simhash_core.log.records import Chain, Progress, log_offset_of, sequence_number
 from simhash_core.log.shards import Standby
 from streams.kafka.errors import becomes_true_on_loop
-from streams.monitoring.metrics import Metrics
 from streams.store.changelog import LoggedBatch
 from streams.store.changelog_codec import PROGRESS_KEY
 from streams.store.compaction import KeptShard
@@ -32,8 +29,8 @@ from streams.store.entry_batch import Removal
 from streams.store.recovery import fill_index, load_next
 from streams.store.row_store import StoreCorruptError
 from streams.store.shard_store import ShardStore
-from streams.worker.clients import ChangelogClient, Deliver, PartitionReader, StoreOpener
-from streams.worker.fingerprint import PendingRecord
+from streams.worker.clients import ChangelogClient
+from streams.worker.context import WorkerContext
 from streams.worker.index_on_kafka import Owned
 from streams.worker.worker_log import RateLimitedLog
 
@@ -93,20 +90,11 @@ class _Open:
 class StandbyStores:
     """This worker's open standbys, from their first session until they close or become shards."""
 
-    def __init__(
-        self,
-        participant: Participant[PendingRecord],
-        follow: Callable[[Deliver], ChangelogClient],
-        identity: str,
-        metrics: Metrics,
-        error_log: RateLimitedLog,
-    ) -> None:
-        self._participant = participant
-        self._held = participant.held
-        self._follow_changelog = follow
-        self._identity = identity
-        self._metrics = metrics
-        self._error_log = error_log
+    def __init__(self, context: WorkerContext) -> None:
+        self.errors = RateLimitedLog(logger, "%d errors of standbys, to be retried; the last: %s")
+        self._context = context
+        self._participant = context.participant
+        self._held = context.participant.held
         self._open: dict[int, _Open] = {}
         self._follower: ChangelogClient | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -134,7 +122,7 @@ class StandbyStores:
     def measure(self, missing: int) -> None:
         """Update the metrics; ``missing`` is the number of own shards without an open standby."""
         lag = 0 if self._follower is None else self._follower.lag
-        self._metrics.standbys(len(self._open), lag, missing)
+        self._context.metrics.standbys(len(self._open), lag, missing)
 
     def kept(self) -> list[KeptShard]:
         before = sequence_number(self._participant.replica.decided_before, 0)
@@ -229,7 +217,7 @@ class StandbyStores:
             if await self._is_level(chain, standby, committed_next):
                 return standby.store
         except FirstseenError as error:
-            self._error_log.note(error)
+            self.errors.note(error)
         self.drop(partition, "it has not caught up with its owner: opening the shard instead")
         return None
 
@@ -297,14 +285,14 @@ class StandbyStores:
         Compaction may have removed its progress, but then a later one follows.
         """
         if self._follower is None:
-            self._follower = self._follow_changelog(self._read)
+            self._follower = self._context.clients.follow(self._read)
             self._follower.begin(self._follower_failed)
         opened = self._open[partition]
         opened.is_compared = False
         self._follower.follow(partition, max(0, opened.store.changelog_offset - 1))
 
     def _follower_failed(self, error: Exception) -> None:
-        self._error_log.note(error)
+        self.errors.note(error)
         for partition in self.partitions:
             self.drop(partition, f"the changelog cannot be read: {error}")
         follower, self._follower = self._follower, None
@@ -319,9 +307,9 @@ class StandbyStores:
             return
         store = opened.store
         try:
-            removal = load_next(store, batch, self._identity)
+            removal = load_next(store, batch, self._context.rules.identity)
         except FirstseenError as error:
-            self._error_log.note(error)
+            self.errors.note(error)
             self.drop(partition, str(error))
             return
         opened.is_compared |= PROGRESS_KEY in batch.keys
@@ -344,14 +332,6 @@ def _removed(standby: Standby, removal: Removal, store: ShardStore) -> Iterable[
     ]
 
 
-class StandbyGroup(NamedTuple):
-    """This worker's name, a blocking query of who owns what, and a frequent check of the leader."""
-
-    writer: str
-    owners: Callable[[], Owned | None]
-    watch_leader: Callable[[], Awaitable[None]]
-
-
 Join = Callable[[Callable[[], bool]], None]
 """Calls a function before the next session; if it returns True, that session begins soon."""
 
@@ -359,27 +339,17 @@ Join = Callable[[Callable[[], bool]], None]
 class Standbys:
     """Decides which standbys this worker has, and opens them; ``shards`` are its own shards."""
 
-    def __init__(
-        self,
-        copies: int,
-        shards: Collection[int],
-        group: StandbyGroup,
-        stores: StandbyStores,
-        open_stores: StoreOpener,
-        index: DocumentIndex,
-        log_reader: PartitionReader,
-        error_log: RateLimitedLog,
-    ) -> None:
-        self.stores = stores
+    def __init__(self, context: WorkerContext, watch_leader: Callable[[], Awaitable[None]]) -> None:
+        """``watch_leader`` checks the leader; it is called often."""
+        self.stores = StandbyStores(context)
         self.missing: Sequence[int] = ()
         """This worker's shards without an open standby that should have one; for any thread."""
-        self._copies = copies
-        self._shards = shards
-        self._group = group
-        self._open_stores = open_stores
-        self._index = index
-        self._log_reader = log_reader
-        self._error_log = error_log
+        self._copies = context.settings.standbys
+        self._writer = context.rules.writer
+        self._shards = context.shards
+        self._clients = context.clients
+        self._watch_leader = watch_leader
+        self._index = context.participant.index
         self._filling: dict[int, asyncio.Task[None]] = {}
         self._filled: dict[int, FilledStore] = {}
         self._filled_since: float | None = None
@@ -415,10 +385,10 @@ class Standbys:
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             try:
-                await self._group.watch_leader()
+                await self._watch_leader()
                 await self._look(join)
             except FirstseenError as error:
-                self._error_log.note(error)
+                self.stores.errors.note(error)
 
     async def _look(self, join: Join) -> None:
         now = time.monotonic()
@@ -427,8 +397,8 @@ class Standbys:
         self._looked_at = now
         if now - self._described_at >= _GROUP_SECONDS:
             self._described_at = now
-            owned = await asyncio.to_thread(self._group.owners)
-            if owned is not None and self._group.writer in owned:
+            owned = await asyncio.to_thread(self._clients.owners)
+            if owned is not None and self._writer in owned:
                 self._plan(owned)
         if not self._filled and not self.stores.await_session:
             self._filled_since = None
@@ -439,12 +409,12 @@ class Standbys:
 
     def _plan(self, owned: Owned) -> None:
         plan = standby_plan(owned, self._copies)
-        wanted = {partition for partition, names in plan.items() if self._group.writer in names}
+        wanted = {partition for partition, names in plan.items() if self._writer in names}
         self.stores.drop_outdated()
         for partition in self.stores.partitions:
             # A standby of a shard that the group has assigned to this worker soon becomes the
             # shard.
-            is_mine = partition in owned[self._group.writer] or partition in self._shards
+            is_mine = partition in owned[self._writer] or partition in self._shards
             if partition in wanted or is_mine:
                 continue
             if self.stores.is_succeeded(partition, plan.get(partition, ())):
@@ -462,13 +432,13 @@ class Standbys:
             if filled is not None:
                 self._filled[partition] = filled
         except FirstseenError as error:
-            self._error_log.note(error)
+            self.stores.errors.note(error)
         finally:
             self._filling.pop(partition, None)
 
     async def _opened(self, partition: int) -> FilledStore | None:
         # The end of the log is read first, so that everything in the changelog is before it.
-        log_end = (await self._log_reader.offsets())[1]
+        log_end = (await self._clients.log.offsets())[1]
         store = await self._open_store(partition)
         slot: int | None = None
         try:
@@ -490,7 +460,7 @@ class Standbys:
         """Open a store and read its whole changelog; close the store if this is cancelled."""
         interrupted = threading.Event()
         opening = asyncio.ensure_future(
-            asyncio.to_thread(self._open_stores.open, partition, 0, interrupted)
+            asyncio.to_thread(self._clients.stores.open, partition, 0, interrupted)
         )
         try:
             return await asyncio.shield(opening)

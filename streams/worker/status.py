@@ -138,7 +138,7 @@ class PipelineView:
         answers = self._participant.answers
         answers[query.identifier] = None
         try:
-            await self._pipeline.sender.append_query(query)
+            await self._pipeline.context.append(query)
             await becomes_true_on_loop(
                 lambda: answers[query.identifier] is not None, _ANSWER_SECONDS, _ANSWER_LOOK_SECONDS
             )

@@ -142,7 +142,7 @@ def test_groups_are_listed_in_one_place() -> None:
 # ---- what a worker keeps by partition
 
 KEPT_BY_PARTITION = {
-    "Pipeline.shards": "the shards of the worker: the one mapping of the path",
+    "WorkerContext.shards": "the shards of the worker: the one mapping of the path",
     "OutputBatch.offsets": "what one commit sends, and gone with it",
     "OutputBatch.ends": "where one commit expects its records, and gone with it",
     "Leader._positions": "of all shards of the index, as their owners report",

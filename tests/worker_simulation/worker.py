@@ -24,7 +24,7 @@ from streams.settings.settings import (
 )
 from streams.store.rocksdb_store import MIB
 from streams.worker.clients import OutputCommitter, WorkerClients
-from streams.worker.commit import Observers
+from streams.worker.context import Observers
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.outputs import OutputRules
 from streams.worker.pipeline import Pipeline

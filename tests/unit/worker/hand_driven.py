@@ -21,16 +21,19 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Message
 from prometheus_client import CollectorRegistry
 
 from simhash_core.errors import FirstseenError
+from simhash_core.index.look_up import Nearness
+from simhash_core.log.participant import Participant
 from simhash_core.log.records import Bundle, LogRecord, Packet
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.verdicts import Rejection
@@ -49,7 +52,7 @@ from streams.store.shard_directory import open_shard
 from streams.store.shard_store import ShardStore
 from streams.worker import assignment, clients, commit, look_up
 from streams.worker.clients import ChangelogClient, Deliver, WorkerClients
-from streams.worker.commit import Observers
+from streams.worker.context import Observers, WorkerContext
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.index_on_kafka import Claim
 from streams.worker.log_codec import LogCodec
@@ -439,6 +442,24 @@ class _Observer:
 
 def _follow(_: Deliver) -> ChangelogClient:
     raise AssertionError("there are no standbys here")
+
+
+def context_of(
+    participant: Participant[PendingRecord] | None = None,
+    settings: Settings = SETTINGS,
+    **clients: object,
+) -> WorkerContext:
+    """Return the context of one part of a worker, with only these clients."""
+    absent = dict.fromkeys(each.name for each in fields(WorkerClients))
+    return WorkerContext(
+        settings,
+        RULES,
+        WorkerClients(**cast(Any, absent | clients)),
+        Observers(Metrics(CollectorRegistry()), _Observer(), lambda _: None),
+        participant or Participant(WRITER, Nearness.of(FINGERPRINTER.profile)),
+        LogCodec(FINGERPRINTER.identity),
+        pytest.fail,
+    )
 
 
 class HandDriven:

@@ -6,11 +6,9 @@ import logging
 
 import pytest
 from confluent_kafka import Message
-from prometheus_client import CollectorRegistry
 
 from streams.kafka.clients import Producer
 from streams.kafka.raw_consumer import RawRecords
-from streams.monitoring.metrics import Metrics
 from streams.settings.settings import BatchSettings, InFlightSettings, IntakeSettings, Settings
 from streams.worker import consume
 from streams.worker.consume import (
@@ -32,6 +30,7 @@ from tests.unit.worker.hand_driven import (
     Broker,
     HandDriven,
     Member,
+    context_of,
     text,
     turns,
 )
@@ -53,10 +52,11 @@ class Scene:
     def __init__(self, *partitions: int) -> None:
         self.member = Member(Broker())
         self.member._events = _Events()  # type: ignore[assignment]
-        self.shards = {each: Shard(each, number) for number, each in enumerate(partitions, 1)}
+        context = context_of(settings=SETTINGS, member=self.member)
+        self.shards = context.shards
+        self.shards |= {each: Shard(each, number) for number, each in enumerate(partitions, 1)}
         self.wakes = 0
-        metrics = Metrics(CollectorRegistry())
-        self.intake = Intake(SETTINGS, self.member, self.shards, metrics, self._wake)
+        self.intake = Intake(context, self._wake)
         for shard in self.shards.values():
             self.intake.begin(shard, 0)
 
@@ -222,9 +222,10 @@ async def test_a_backlog_of_a_broker_comes_by_timestamps(broker: RealBroker) -> 
     owner.is_held = True
     member = owner.open(settings_for(broker, topic), topic)
     await until(lambda: owner.owned == {0, 1, 2})
-    shards = {partition: Shard(partition, partition + 1) for partition in range(3)}
-    intake = Intake(settings, member, shards, Metrics(CollectorRegistry()), lambda: None)
-    for shard in shards.values():
+    context = context_of(settings=settings, member=member)
+    context.shards.update({each: Shard(each, each + 1) for each in range(3)})
+    intake = Intake(context, lambda: None)
+    for shard in context.shards.values():
         intake.begin(shard, 0)
 
     def is_read() -> bool:

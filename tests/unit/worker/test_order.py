@@ -40,7 +40,7 @@ def test_a_lone_bundle_leaves_at_once() -> None:
     pace.read_in_turn(2, 3_000)
     assert pace.wait_seconds() == 0
     pace.sent()
-    pace.was_read_back()
+    pace.ended()
     assert pace.waits_after(0.02) == 0, "that was long ago"
 
 
@@ -49,21 +49,21 @@ def test_the_next_bundle_waits_until_all_before_it_are_read_back() -> None:
     pace.sent()
     pace.sent()
     assert pace.waits_after(0.1) == math.inf
-    pace.was_read_back()
+    pace.ended()
     assert pace.waits_after(0.1) == math.inf
-    pace.was_read_back()
+    pace.ended()
     assert pace.waits_after(0.1) == 0
 
 
 def test_a_bundle_that_was_not_appended_and_those_before_a_session_are_not_awaited() -> None:
     pace = Paced()
     pace.sent()
-    pace.lost()
+    pace.ended()
     assert pace.wait_seconds() == 0
     pace.sent()
     pace.begin()
     assert pace.wait_seconds() == 0
-    pace.was_read_back()  # of the session before
+    pace.ended()  # of the session before
     pace.sent()
     assert pace.wait_seconds() == math.inf
 
@@ -90,7 +90,7 @@ def test_workers_that_send_share_the_log(others: int, documents: int, seconds: f
     pace = Paced()
     pace.read_in_turn(others, documents)
     pace.sent()
-    pace.was_read_back()
+    pace.ended()
     assert pace.wait_seconds() == pytest.approx(seconds)
     assert pace.waits_after(seconds / 2) == pytest.approx(seconds / 2)
     assert pace.waits_after(seconds / 2) == pytest.approx(0)
@@ -104,7 +104,7 @@ def test_what_is_sent_no_more_counts_for_two_seconds_at_most() -> None:
         pace.clock.now += 1.01
         pace.sent()
         pace.read("own", 1)
-        pace.was_read_back()
+        pace.ended()
         waits.append(pace.wait_seconds())
     assert waits == pytest.approx([100 / 625 - 100 / 20_000, 0, 0])
 

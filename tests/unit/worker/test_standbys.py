@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -15,16 +15,12 @@ from simhash_core.log.records import NO_CONTROL, Bundle, Progress
 from simhash_core.log.records import Standbys as OpenedStandbys
 from simhash_core.log.versions import NEWEST, OLDEST
 from streams.errors import UnansweredError
-from streams.monitoring.metrics import Metrics
 from streams.worker.decide import SILENT_SECONDS, Leader, LeaderFailover
 from streams.worker.fingerprint import PendingRecord
-from streams.worker.log_codec import LogCodec
-from streams.worker.order import LogClient
 from streams.worker.standbys import StandbyStores, standby_plan
-from streams.worker.worker_log import RateLimitedLog
 from tests.rigs.manual_clock import ManualClock
 from tests.unit.core.log.made_to_order import FAR, NEARNESS, chain, control, packet
-from tests.unit.worker.hand_driven import FINGERPRINTER, TOPICS, Appender, Broker, Index, Reader
+from tests.unit.worker.hand_driven import Reader, context_of
 
 
 def test_each_shard_has_its_standbys_on_different_members_and_none_on_its_owner() -> None:
@@ -111,9 +107,7 @@ def worker_that_knows(version: int, standbys: OpenedStandbys) -> Participant[Pen
 
 
 def stores_that_know(version: int, standbys: OpenedStandbys) -> StandbyStores:
-    participant = worker_that_knows(version, standbys)
-    error_log = RateLimitedLog(logging.getLogger(), "%d: %s")
-    return StandbyStores(participant, lambda _: NotImplemented, "the index", Metrics(), error_log)
+    return StandbyStores(context_of(worker_that_knows(version, standbys)))
 
 
 @pytest.mark.parametrize(
@@ -179,17 +173,8 @@ def test_a_standby_leads_when_a_document_has_waited_for_the_time_of_silence() ->
 
 
 def leader_of(watched: Watched, query_log: Callable[[], Awaitable[None]]) -> Leader:
-    broker = Broker()
-    return Leader(
-        watched.participant,
-        LogClient(LogCodec(FINGERPRINTER.identity), Appender({}), TOPICS),
-        Reader(broker.reports),
-        Metrics(),
-        Index(broker),
-        limit=9,
-        query_log=query_log,
-        now=watched.clock,
-    )
+    log = SimpleNamespace(offsets=query_log)
+    return Leader(context_of(watched.participant, log=log, reports=Reader([])), watched.clock)
 
 
 @pytest.mark.parametrize(
