@@ -8,8 +8,8 @@ sends (docs/architecture.md).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final, NamedTuple, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final, cast
 
 import faust
 import mode
@@ -31,27 +31,12 @@ class _Boot(BootStrategy):
 class WorkerApp(faust.App):
     BootStrategy = _Boot
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Faust's settings
-        super().__init__(*args, **kwargs)
-        self._before_stop: list[Callable[[], Awaitable[None]]] = []
-
-    def before_stop(self, close: Callable[[], Awaitable[None]]) -> None:
-        """Await ``close`` when the app begins to stop, while its agents still run."""
-        self._before_stop.append(close)
+    pipeline: Pipeline | None = None
 
     async def on_stop(self) -> None:
-        for close in self._before_stop:
-            await close()
+        if self.pipeline is not None:
+            await self.pipeline.close()  # while the agents still run
         await super().on_stop()
-
-
-class Channels(NamedTuple):
-    """The channels of the stages; their events are empty and only wake an agent."""
-
-    fingerprint: ChannelT[None]
-    look_up: ChannelT[None]
-    decide: ChannelT[None]
-    commit: ChannelT[None]
 
 
 def create_app(settings: Settings) -> WorkerApp:
@@ -69,11 +54,12 @@ def create_app(settings: Settings) -> WorkerApp:
     )
 
 
-def create_channels(app: WorkerApp) -> Channels:
-    return Channels(*(app.channel(maxsize=1) for _ in Channels._fields))
+def create_channels(app: WorkerApp) -> list[ChannelT[None]]:
+    """Return the channels of the four agents; their events are empty and only wake an agent."""
+    return [app.channel(maxsize=1) for _ in range(4)]
 
 
-def add_agents(app: WorkerApp, channels: Channels, pipeline: Pipeline) -> None:
+def add_agents(app: WorkerApp, channels: Sequence[ChannelT[None]], pipeline: Pipeline) -> None:
     """Give an app its four agents, which take turns after each event, and its timer."""
 
     def agent(stage: Callable[[], Awaitable[None]]) -> Callable[[StreamT[None]], Awaitable[None]]:
@@ -84,10 +70,9 @@ def add_agents(app: WorkerApp, channels: Channels, pipeline: Pipeline) -> None:
 
         return run
 
-    app.agent(channels.fingerprint, name="fingerprint")(agent(pipeline.fingerprint))
-    app.agent(channels.look_up, name="look_up")(agent(pipeline.look_up))
-    app.agent(channels.decide, name="decide")(agent(pipeline.decide))
-    app.agent(channels.commit, name="commit")(agent(pipeline.commit))
+    stages = (pipeline.fingerprint, pipeline.look_up, pipeline.decide, pipeline.commit)
+    for channel, stage in zip(channels, stages, strict=True):
+        app.agent(channel, name=stage.__name__)(agent(stage))
 
     async def begin() -> None:
         # Without Faust's consumer nothing else resumes the app, and every send would wait for that.
@@ -95,5 +80,5 @@ def add_agents(app: WorkerApp, channels: Channels, pipeline: Pipeline) -> None:
         await pipeline.open()
 
     app.task(begin)
-    app.before_stop(pipeline.close)
+    app.pipeline = pipeline
     app.timer(_TICK_SECONDS)(pipeline.tick)

@@ -176,11 +176,7 @@ class Assignment:
             shard.owned = None
             logger.info("shard %d closed: %s", shard.partition, why)
         if not shard.is_in_use:
-            self._release(shard)
-
-    def _release(self, shard: Shard) -> None:
-        self._closing.add(shard)
-        self._start(self._close_store(shard))
+            self._start(self._close_store(shard))
 
     async def _close_store(self, shard: Shard) -> None:
         try:
@@ -293,7 +289,7 @@ class Assignment:
         finally:
             shard.is_in_use = False
             if not shard.is_opening:
-                self._release(shard)
+                self._start(self._close_store(shard))
         if shard.is_filled:
             shard.acquisition.ended(AcquisitionPhase.OPENING)
             self._session_wanted.set()

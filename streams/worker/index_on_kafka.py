@@ -9,7 +9,7 @@ import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -39,6 +39,7 @@ from streams.monitoring.group_watch import decode_offset_metadata
 from streams.settings.registry import schema_formats
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog import last_progress
+from streams.store.changelog_codec import LoggedProgress
 from streams.store.lineage import Lineage
 from streams.topics.admin import TopicIdResolver, TopicIds, grow_changelog, partitions_of
 from streams.topics.consumer_group import assigned_partitions, group_members, listed_group
@@ -124,7 +125,6 @@ class Claim(NamedTuple):
     reading: str
     position: int
     control: int
-    writer: str = ""  # the transactional id of the worker that committed it
     clock: LogClock | None = None
 
 
@@ -148,20 +148,6 @@ class OtherSettingsError(StateMismatchError):
             "Use the settings of the index; or start a new index with a new application_id and "
             "other output topics, which reads all raw records again."
         )
-
-
-def read_claim(
-    topic: str, config: Mapping[str, Any], timeout_seconds: float, partition: int = 0
-) -> Claim | None:
-    """Return what the last progress record of a changelog partition says; None if there is none.
-
-    ``config`` needs a ``group.id``. Raises the errors of ``last_progress``.
-    """
-    logged = last_progress(topic, partition, config, timeout_seconds)
-    if logged is None:
-        return None
-    at = logged.progress
-    return Claim(logged.identity, logged.reading, at.position, at.control, logged.writer, at.clock)
 
 
 def differences(claim: Claim, identity: str, reading: str) -> list[Difference]:
@@ -358,7 +344,7 @@ def _other_output(message: Message, application: str) -> OtherOutputs | None:
 
 _DELETE_SECONDS: Final = 10.0
 _MEMBERS_MAX: Final = 1_000  # how many members to remember; the latest ones stay
-_CLAIMS_TOGETHER: Final = 8
+_READ_TOGETHER: Final = 8
 _ID_TRIES: Final = 5
 
 
@@ -407,15 +393,20 @@ class IndexOnKafka:
         return await asyncio.to_thread(self._claim)
 
     async def lineages(self, partitions: Iterable[int]) -> dict[int, Lineage]:
-        return await asyncio.to_thread(self._lineages, set(partitions))
+        last = await asyncio.to_thread(self._last_progress, partitions)
+        return {partition: progress.lineage for partition, progress in last.items()}
 
-    def _lineages(self, partitions: set[int]) -> dict[int, Lineage]:
-        settings = self._settings
+    def _last_progress(self, partitions: Iterable[int]) -> dict[int, LoggedProgress]:
+        """Return the last progress of changelog partitions that have one; blocking.
+
+        Raises the errors of ``last_progress``.
+        """
+        settings, wanted = self._settings, set(partitions)
         topic, seconds = settings.topics.changelog, settings.send_timeout_seconds
         config = consumer_config(settings, group_id=changelog_group(settings))
-        with ThreadPoolExecutor(_CLAIMS_TOGETHER) as pool:
-            read = pool.map(lambda each: last_progress(topic, each, config, seconds), partitions)
-            return {p: last.lineage for p, last in zip(partitions, read, strict=True) if last}
+        with ThreadPoolExecutor(_READ_TOGETHER) as pool:
+            read = pool.map(lambda each: last_progress(topic, each, config, seconds), wanted)
+            return {p: last for p, last in zip(wanted, read, strict=True) if last is not None}
 
     def refuse_mismatch(self) -> None:
         """Raise ``StateMismatchError`` if this worker must not join the group; blocking.
@@ -451,14 +442,12 @@ class IndexOnKafka:
         return f"the index of application {self._settings.application_id!r} ({topic})"
 
     def _claim(self) -> Claim | None:
-        settings = self._settings
-        claim = read_claim(
-            settings.topics.changelog,
-            consumer_config(settings, group_id=changelog_group(settings)),
-            settings.send_timeout_seconds,
-        )
-        reading = self._reading if claim is None else claim.reading
-        refuse_other_settings(claim, self._identity, reading, self._where)
+        logged = self._last_progress([0]).get(0)
+        if logged is None:
+            return None
+        at = logged.progress
+        claim = Claim(logged.identity, logged.reading, at.position, at.control, at.clock)
+        refuse_other_settings(claim, self._identity, claim.reading, self._where)
         return claim
 
     async def members(self) -> dict[str, str]:
@@ -488,7 +477,7 @@ class IndexOnKafka:
         """
         if not self._has_admin:
             return
-        last = await asyncio.to_thread(self._last_writers, set(partitions))
+        last = await asyncio.to_thread(self._last_progress, partitions)
         members = await asyncio.to_thread(self._members)
         if self._writer not in members:
             raise BrokerUnavailableError(
@@ -496,7 +485,8 @@ class IndexOnKafka:
                 f"{self._writer}, is not among its {len(members)} member(s)"
             )
         self._remember(members)
-        for writer in sorted((last | set(self._seen)) - members.keys() - {""}):
+        writers = {each.writer for each in last.values()} | self._seen.keys()
+        for writer in sorted(writers - members.keys() - {""}):
             logger.info("%s has left the group: aborting its open transaction, if any", writer)
             await abort_left_open(
                 output_config(self._settings), writer, self._settings.send_timeout_seconds
@@ -512,19 +502,6 @@ class IndexOnKafka:
             self._seen[each] = None
         for each in list(self._seen)[:-_MEMBERS_MAX]:
             del self._seen[each]
-
-    def _last_writers(self, partitions: set[int]) -> set[str]:
-        settings = self._settings
-        config = consumer_config(settings, group_id=changelog_group(settings))
-
-        def writer_of(partition: int) -> str:
-            claim = read_claim(
-                settings.topics.changelog, config, settings.send_timeout_seconds, partition
-            )
-            return "" if claim is None else claim.writer
-
-        with ThreadPoolExecutor(_CLAIMS_TOGETHER) as threads:
-            return set(threads.map(writer_of, partitions))
 
     async def grow_changelog(self) -> None:
         if self._has_admin:

@@ -9,11 +9,11 @@ Documents are columns (``streams.store.columns_codec``). A reader ignores unknow
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import groupby, pairwise
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -160,8 +160,12 @@ class LogCodec:
         self._control = msgspec.msgpack.Decoder(_ControlBody)
         self._control_5 = msgspec.msgpack.Decoder(_StandbysControlBody)
         self._report = msgspec.msgpack.Decoder(Report)
-        self._chains = _ChainsCodec()
-        self._standbys = _StandbysCodec()
+        no_chains: tuple[Chain, ...] = ()
+        self._chains = _RememberingCodec(no_chains, _encode_chains, _decode_chains)
+        no_standbys: Standbys = ()
+        self._standbys = _RememberingCodec(
+            no_standbys, self._encode, msgspec.msgpack.Decoder(Standbys).decode
+        )
 
     def encode(self, record: LogRecord, version: int = versions.OLDEST) -> bytes:
         """``version`` is the one in force (``Participant.version``)."""
@@ -181,21 +185,10 @@ class LogCodec:
         Raises ``LogDecodeError``, ``OtherIndexError`` for a record of another index, and
         ``UnreadableVersionError``.
         """
-        kind, body = self._opened(value, where)
-        try:
-            match kind:
-                case b"B":
-                    return _bundles([self._bundle.decode(body)], self._scheme)[0]
-                case b"Q":
-                    return _query(self._query.decode(body))
-                case b"C" if version_of(value) < versions.STANDBYS_SINCE:
-                    return self._read_control(self._control.decode(body), ())
-                case b"C":
-                    read = self._control_5.decode(body)
-                    return self._read_control(read, self._standbys.decode(read.standbys))
-        except (msgspec.DecodeError, UnicodeDecodeError, ColumnsError) as error:
-            raise _damaged(where, error) from error
-        raise LogDecodeError(f"the log record {where} is of an unknown kind: {kind.hex()}")
+        (record,) = self.decode_many([value], [where])
+        if isinstance(record, NOT_DECODED):
+            raise record
+        return record
 
     def sender_of(self, value: bytes) -> str | None:
         """Return the worker that sent a bundle, without decoding it; None for other records."""
@@ -210,31 +203,41 @@ class LogCodec:
         self, values: Sequence[bytes | None], where: Sequence[str]
     ) -> list[DecodedRecord]:
         """Return for each value the record, or the error of ``decode``; faster than one by one."""
-        decoded: list[DecodedRecord | None] = []
-        bodies: list[_BundleBody] = []
-        for value, place in zip(values, where, strict=True):
-            decoded.append(None)
-            try:
-                kind, body = self._opened(value, place)
-                if kind == BUNDLE:
-                    bodies.append(self._bundle.decode(body))
-                else:
-                    decoded[-1] = self.decode(value, place)
-            except NOT_DECODED as error:
-                decoded[-1] = error
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                decoded[-1] = _damaged(place, error)
+        read = [self._read(value, place) for value, place in zip(values, where, strict=True)]
+        bodies = [each for each in read if isinstance(each, _BundleBody)]
         try:
             bundles = iter(_bundles(bodies, self._scheme))
-        except ColumnsError:
-            return [self._decoded(value, place) for value, place in zip(values, where, strict=True)]
-        return [next(bundles) if each is None else each for each in decoded]
+        except ColumnsError as error:
+            if len(read) == 1:
+                return [_damaged(where[0], error)]
+            alone = zip(values, where, strict=True)
+            return [self.decode_many([value], [place])[0] for value, place in alone]
+        return [next(bundles) if isinstance(each, _BundleBody) else each for each in read]
 
-    def _decoded(self, value: bytes | None, where: str) -> DecodedRecord:
+    def _read(self, value: bytes | None, where: str) -> DecodedRecord | _BundleBody:
         try:
-            return self.decode(value, where)
+            kind, body = self._opened(value, where)
+            return self._body(kind, body, version_of(value), where)
         except NOT_DECODED as error:
             return error
+        except (msgspec.DecodeError, UnicodeDecodeError, ColumnsError) as error:
+            return _damaged(where, error)
+
+    def _body(
+        self, kind: bytes, body: memoryview, version: int, where: str
+    ) -> LogRecord | _BundleBody:
+        """Decode a record, but leave the columns of a bundle encoded."""
+        match kind:
+            case b"B":
+                return self._bundle.decode(body)
+            case b"Q":
+                return _query(self._query.decode(body))
+            case b"C" if version < versions.STANDBYS_SINCE:
+                return self._read_control(self._control.decode(body), ())
+            case b"C":
+                control = self._control_5.decode(body)
+                return self._read_control(control, self._standbys.decode(control.standbys))
+        raise LogDecodeError(f"the log record {where} is of an unknown kind: {kind.hex()}")
 
     def encode_report(self, report: Report, version: int = versions.OLDEST) -> bytes:
         return self._framed(REPORT, report, version)
@@ -373,53 +376,46 @@ def _query(body: _QueryBody) -> Query:
     return Query(body.identifier, body.limit, columns)
 
 
-class _ChainsCodec:
-    """Encodes and decodes the chains of control records, which seldom change."""
+_Value = TypeVar("_Value")
 
-    def __init__(self) -> None:
-        self._encoder = msgspec.msgpack.Encoder()
-        self._decoder = msgspec.msgpack.Decoder(list[_TopicChains])
-        self._latest: tuple[tuple[Chain, ...], bytes] = (), self._encoder.encode([])
 
-    def encode(self, chains: tuple[Chain, ...]) -> bytes:
-        if chains is not self._latest[0]:
-            topics = []
-            for (topic, topic_id), group in groupby(chains, lambda each: each[:2]):
-                partitions = np.array([chain.partition for chain in group], dtype=np.int64)
-                encoded = encode_numbers(partitions)
-                topics.append(_TopicChains(topic, topic_id, len(partitions), encoded))
-            self._latest = chains, self._encoder.encode(topics)
+class _RememberingCodec(Generic[_Value]):
+    """Encodes and decodes values that seldom change: it remembers the latest one."""
+
+    def __init__(
+        self, first: _Value, encode: Callable[[_Value], bytes], decode: Callable[[bytes], _Value]
+    ) -> None:
+        self._encode = encode
+        self._decode = decode
+        self._latest = first, encode(first)
+
+    def encode(self, value: _Value) -> bytes:
+        if value is not self._latest[0]:
+            self._latest = value, self._encode(value)
         return self._latest[1]
 
-    def decode(self, value: bytes) -> tuple[Chain, ...]:
-        if value != self._latest[1]:
-            chains: list[Chain] = []
-            for each in self._decoder.decode(value):
-                partitions = decode_numbers([each.partitions], [each.chains])
-                chains += [Chain(each.topic, each.topic_id, p) for p in partitions.tolist()]
-            if any(not one < other for one, other in pairwise(chains)):
-                raise ColumnsError("the chains of a control record do not ascend")
-            self._latest = tuple(chains), value
+    def decode(self, encoded: bytes) -> _Value:
+        if encoded != self._latest[1]:
+            self._latest = self._decode(encoded), encoded
         return self._latest[0]
 
 
-class _StandbysCodec:
-    """Encodes and decodes the open standbys of control records."""
+def _encode_chains(chains: tuple[Chain, ...]) -> bytes:
+    topics = []
+    for (topic, topic_id), group in groupby(chains, lambda each: each[:2]):
+        partitions = np.array([chain.partition for chain in group], dtype=np.int64)
+        topics.append(_TopicChains(topic, topic_id, len(partitions), encode_numbers(partitions)))
+    return msgspec.msgpack.encode(topics)
 
-    def __init__(self) -> None:
-        self._encoder = msgspec.msgpack.Encoder()
-        self._decoder = msgspec.msgpack.Decoder(Standbys)
-        self._latest: tuple[Standbys, bytes] = (), self._encoder.encode(())
 
-    def encode(self, standbys: Standbys) -> bytes:
-        if standbys is not self._latest[0]:
-            self._latest = standbys, self._encoder.encode(standbys)
-        return self._latest[1]
-
-    def decode(self, value: bytes) -> Standbys:
-        if value != self._latest[1]:
-            self._latest = self._decoder.decode(value), value
-        return self._latest[0]
+def _decode_chains(encoded: bytes) -> tuple[Chain, ...]:
+    chains: list[Chain] = []
+    for each in msgspec.msgpack.decode(encoded, type=list[_TopicChains]):
+        partitions = decode_numbers([each.partitions], [each.chains])
+        chains += [Chain(each.topic, each.topic_id, p) for p in partitions.tolist()]
+    if any(not one < other for one, other in pairwise(chains)):
+        raise ColumnsError("the chains of a control record do not ascend")
+    return tuple(chains)
 
 
 def _damaged(where: str, error: Exception) -> LogDecodeError:

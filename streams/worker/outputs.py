@@ -279,16 +279,8 @@ def document_records(
         body=record.value if rules.include_body else None,
     )
     own = tuple(pair for pair in _own_headers(record.headers) if pair[0].lower() != _JSON[0])
-    duplicate = ProducerRecord(
-        topics.duplicates,
-        record.key,
-        value,
-        None,
-        record.timestamp_ms,
-        # The value is JSON here, even if the raw value was not.
-        (*own, _JSON, *headers),
-        (pending.source,),
-    )
+    # The value is JSON here, even if the raw value was not.
+    duplicate = _output(topics.duplicates, pending, value, (*own, _JSON, *headers))
     if not replaced:
         return (duplicate,)
     # The earlier document with this id was unique; the new one is not.
@@ -298,22 +290,14 @@ def document_records(
 def tombstone_record(
     pending: PendingRecord, reason: TombstoneReason, rules: OutputRules
 ) -> ProducerRecord:
-    record = pending.record
     ours: Headers = (
         ("firstseen-verdict", reason.encode()),
         ("firstseen-id", pending.document_id.encode()),
         ("firstseen-source", str(pending.source).encode()),
         *_index_headers(rules.identity, rules.application),
     )
-    return ProducerRecord(
-        rules.topics.tagged if rules.mode is Mode.TAG else rules.topics.unique,
-        record.key,
-        None,
-        None,
-        record.timestamp_ms,
-        (*_own_headers(record.headers), *ours),
-        (pending.source,),
-    )
+    topic = rules.topics.tagged if rules.mode is Mode.TAG else rules.topics.unique
+    return _output(topic, pending, None, (*_own_headers(pending.record.headers), *ours))
 
 
 def dead_letter_record(rejection: Rejection, rules: OutputRules) -> ProducerRecord:
@@ -352,24 +336,22 @@ def dead_letter_record(rejection: Rejection, rules: OutputRules) -> ProducerReco
         )
         if size is not None
     )
-    return ProducerRecord(
-        rules.topics.dead_letters,
-        record.key,
-        record.value,
-        None,
-        record.timestamp_ms,
-        (*own, *ours, *sizes, ("firstseen-reason", reason.encode())),
-        (source,),
-    )
+    headers = (*own, *ours, *sizes, ("firstseen-reason", reason.encode()))
+    return _output(rules.topics.dead_letters, rejection, record.value, headers)
 
 
 def _raw_record(topic: str, pending: PendingRecord, ours: Headers) -> ProducerRecord:
     record = pending.record
     headers = (*_own_headers(record.headers), *ours) if record.headers else ours
-    source = (pending.source,)
-    return ProducerRecord(
-        topic, record.key, record.value, None, record.timestamp_ms, headers, source
-    )
+    return _output(topic, pending, record.value, headers)
+
+
+def _output(
+    topic: str, of: PendingRecord | Rejection, value: bytes | None, headers: Headers
+) -> ProducerRecord:
+    """Return a record with the key and the time of its raw record."""
+    record, about = of.record, (of.source,)
+    return ProducerRecord(topic, record.key, value, None, record.timestamp_ms, headers, about)
 
 
 # ---- headers

@@ -74,7 +74,6 @@ class SimulatedIndexAdmin:
             logged.reading,
             progress.position,
             progress.control,
-            logged.writer,
             progress.clock,
         )
         refuse_other_settings(claim, self._identity, claim.reading, "the simulated index")

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from simhash_core.documents import Headers
+from simhash_core.log.records import NO_CONTROL, Chain, Progress
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import DEFAULT_PROFILE, profile_named
 from streams.documents.fields import FieldSettings
@@ -22,6 +23,7 @@ from streams.errors import (
 from streams.kafka.clients import Consumer, Producer, offset_range
 from streams.settings.loader import load_settings
 from streams.settings.settings import Delivery, Settings
+from streams.store.changelog_codec import LoggedProgress
 from streams.topics import consumer_group as listing
 from streams.topics.consumer_group import ListedGroup, ListedMember
 from streams.worker import index_on_kafka
@@ -32,15 +34,11 @@ from streams.worker.index_on_kafka import (
     OtherSettingsError,
     differences,
     other_outputs,
-    read_claim,
     reading_rules,
     refuse_other_settings,
 )
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.loopback_ports import free_port
-from tests.unit.store.changelog import PARTITION, ChangelogTopic
-from tests.unit.store.samples import INDEX, progress_of
-from tests.unit.store.samples import READING as SAMPLE_READING
 
 CLASSIC = Fingerprinter(profile_named("classic")).identity
 READING = reading_rules(Settings())
@@ -174,18 +172,10 @@ def test_each_part_of_an_identity_but_the_programs_own_has_its_settings(profile:
     assert nameless == ["format", "normalization"]
 
 
-def test_the_claim_of_an_index_is_its_last_progress_record(embedded_broker: Broker) -> None:
-    topic = ChangelogTopic(embedded_broker)
-    topic.commit(range(3))
-    last = progress_of(2).progress
-    claim = read_claim(topic.name, topic.config, 30.0, PARTITION)
-    assert claim == Claim(INDEX, SAMPLE_READING, last.position, last.control)
-    assert read_claim(topic.name, topic.config, 30.0) is None
-
-
 # ---- open transactions of writers that have left the group
 
 THIS = "this"
+PROGRESS = Progress(Chain("raw", "id", 0), 0, 0, NO_CONTROL)
 
 
 class Group:
@@ -202,9 +192,9 @@ class Group:
             raise self.error
         return ListedGroup(True, [ListedMember(name, name, "host", b"") for name in self.members])
 
-    def claim(self, *arguments: Any) -> Claim | None:  # noqa: ANN401 - as of ``read_claim``
-        writer = self.last_writers.get(arguments[-1])
-        return None if writer is None else Claim("identity", "reading", 0, 0, writer)
+    def last_progress(self, _: str, partition: int, *__: object) -> LoggedProgress | None:
+        writer = self.last_writers.get(partition)
+        return None if writer is None else LoggedProgress(PROGRESS, "identity", "reading", writer)
 
     async def abort(self, _: object, writer: str, __: float) -> None:
         self.aborted.append(writer)
@@ -215,7 +205,7 @@ def group(monkeypatch: pytest.MonkeyPatch) -> Group:
     group = Group()
     monkeypatch.setattr(listing, "listed_group", group.list)
     monkeypatch.setattr(listing, "_GROUP_SECONDS", 0.0)
-    monkeypatch.setattr(index_on_kafka, "read_claim", group.claim)
+    monkeypatch.setattr(index_on_kafka, "last_progress", group.last_progress)
     monkeypatch.setattr(index_on_kafka, "abort_left_open", group.abort)
     return group
 
