@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import logging
 from collections.abc import Sequence
@@ -16,13 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from simhash_core.document_columns import BytesColumn
-from simhash_core.documents import Headers, RawRecord, SourcePosition, masked
+from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.errors import UsageError
 from simhash_core.log.participant import ShardReady
 from simhash_core.log.records import NO_CONTROL, Packet, Progress
 from simhash_core.log.shard_stream import Deleted, NoVerdict, Output, Ready, Verdict
-from simhash_core.text.profiles import index_digest
 from simhash_core.verdicts import (
     DuplicateOf,
     Match,
@@ -50,7 +47,6 @@ from tests.unit.core.log.made_to_order import CHAIN, Made, packet_of
 from tests.unit.documents.samples import (
     FINGERPRINT,
     HERE,
-    IDENTITY,
     NEAR,
     NOW_MS,
     RULES,
@@ -60,53 +56,43 @@ from tests.unit.documents.samples import (
     output_of,
     pending,
     raw,
-    read,
 )
 
-THERE = SourcePosition("raw-documents", 0, 7)
 NO_CHANGE = StoreChange(())
 MATCH = Match(0, 2, 99, "first", SourcePosition("raw", 1, 5), NOW_MS, 1, False, None)
+JSON = ("content-type", b"application/json")
+
+# ---- one record (tests/unit/formats and tests/unit/documents check all values and headers)
 
 
-def without(headers: Headers, *prefixes: str) -> Headers:
-    return tuple(pair for pair in headers if not pair[0].startswith(prefixes))
-
-
-# ---- unique and undecidable documents
-
-
-@pytest.mark.parametrize(
-    ("verdict", "rules", "topic"),
-    [
-        (Unique(), RULES, RULES.topics.unique),
-        (Unique(), TAG_RULES, RULES.topics.tagged),
-        (NEAR, TAG_RULES, RULES.topics.tagged),
-    ],
-    ids=["unique", "tagged unique", "tagged duplicate"],
-)
-@given(record=any_records)
-def test_an_output_is_its_raw_record_with_our_headers_last(
-    verdict: Unique | DuplicateOf, rules: OutputRules, topic: str, record: RawRecord
+@given(record=any_records, reason=st.sampled_from(RejectionReason))
+def test_an_output_has_key_time_and_headers_of_its_raw_record(
+    record: RawRecord, reason: RejectionReason
 ) -> None:
-    own = without(record.headers, "firstseen-")
-    output = output_of(pending(record, verdict), rules)
-    assert output.topic == topic
-    assert (output.key, output.value) == (record.key, record.value)
-    assert output.timestamp_ms == record.timestamp_ms
-    assert output.headers[: len(own)] == own
-    assert not without(tuple(output.headers[len(own) :]), "firstseen-")
-
-
-@pytest.mark.parametrize("reason", UndecidableReason)
-def test_headers_of_an_undecidable_document(reason: UndecidableReason) -> None:
-    assert output_of(pending(raw(b"value"), Undecidable(reason))).headers == (
-        ("firstseen-verdict", b"undecidable"),
-        ("firstseen-reason", reason.encode()),
-        ("firstseen-id", b"weather"),
-        ("firstseen-source", b"raw-documents/3@42"),
-        ("firstseen-index", b"f035ec2f58c1"),
-        ("firstseen-application", b"news"),
-    )
+    own = [pair for pair in record.headers if not pair[0].startswith("firstseen-")]
+    untyped = [pair for pair in own if pair[0].lower() != "content-type"]
+    letter = [
+        pair
+        for pair in record.headers
+        if pair[0] == "firstseen-redeliveries"
+        or not pair[0].startswith(("firstseen-", "__connect.errors."))
+    ]
+    undecidable = Undecidable(UndecidableReason.EMPTY)
+    rejection = Rejection(HERE, record, reason, "detail")
+    for output, topic, expected in (
+        (output_of(pending(record)), "unique", own),
+        (output_of(pending(record, undecidable)), "unique", own),
+        (output_of(pending(record), TAG_RULES), "tagged", own),
+        (output_of(pending(record, NEAR), TAG_RULES), "tagged", own),
+        (output_of(pending(record, NEAR)), "duplicate-of", [*untyped, JSON]),
+        (dead_letter_record(rejection, RULES), RULES.topics.dead_letters, letter),
+    ):
+        assert output.topic == topic
+        assert (output.key, output.timestamp_ms) == (record.key, record.timestamp_ms)
+        assert (output.value == record.value) is (topic != "duplicate-of")
+        assert [*output.headers[: len(expected)]] == expected
+        ours = [name for name, _ in output.headers[len(expected) :]]
+        assert all(each.startswith(("firstseen-", "__connect.errors.")) for each in ours)
 
 
 def test_a_second_filter_replaces_the_headers_of_the_first() -> None:
@@ -116,58 +102,10 @@ def test_a_second_filter_replaces_the_headers_of_the_first() -> None:
     assert second == output_of(pending(raw(b"value")))
 
 
-def test_the_index_is_named_by_a_digest_of_its_identity() -> None:
-    digest = hashlib.blake2b(IDENTITY.encode(), digest_size=6).hexdigest()
-    assert index_digest(IDENTITY) == digest == "f035ec2f58c1"
-    assert index_digest(IDENTITY + " ") != digest
-
-
-# ---- duplicates
-
-
-def duplicate(
-    record: RawRecord, verdict: DuplicateOf = NEAR, rules: OutputRules = RULES
-) -> ProducerRecord:
-    return output_of(pending(record, verdict, "weather-2", THERE, NOW_MS + 300_000), rules)
-
-
-def value_of(output: ProducerRecord) -> dict[str, Any]:
-    assert output.value is not None
-    value: dict[str, Any] = json.loads(output.value)
+def duplicate(verdict: DuplicateOf, body: bytes | None = b"", bits: int = 64) -> dict[str, Any]:
+    output = output_of(pending(raw(body), verdict), replace(WITH_BODY, bits=bits))
+    value: dict[str, Any] = json.loads(output.value or b"")
     return value
-
-
-def test_bytes_of_a_duplicate() -> None:
-    assert duplicate(raw(b"value")).value == (
-        b'{"schema":"firstseen.duplicate-of/2","id":"weather-2",'
-        b'"source":{"topic":"raw-documents","partition":0,"offset":7},'
-        b'"original":{"id":"weather",'
-        b'"source":{"topic":"raw-documents","partition":3,"offset":42},'
-        b'"timestamp":"2024-05-01T04:00:00.000Z"},'
-        b'"distance":2,"bits":64,"similarity":0.96875,"block":1,"method":"near","agreement":null,'
-        b'"index":"f035ec2f58c1","timestamp":"2024-05-01T04:05:00.000Z"}'
-    )
-
-
-@given(any_records)
-def test_a_duplicate_has_key_time_and_headers_of_its_raw_record(record: RawRecord) -> None:
-    output = duplicate(record)
-    own = without(record.headers, "firstseen-")
-    assert output.topic == RULES.topics.duplicates
-    assert (output.key, output.timestamp_ms) == (record.key, record.timestamp_ms)
-    assert output.headers == (
-        *(pair for pair in own if pair[0].lower() != "content-type"),
-        ("content-type", b"application/json"),
-        ("firstseen-verdict", b"duplicate"),
-        ("firstseen-id", b"weather-2"),
-        ("firstseen-source", b"raw-documents/0@7"),
-        ("firstseen-fingerprint", b"9c3f00e1a7d2485b"),
-        ("firstseen-original", b"weather"),
-        ("firstseen-distance", b"2"),
-        ("firstseen-method", b"near"),
-        ("firstseen-index", b"f035ec2f58c1"),
-        ("firstseen-application", b"news"),
-    )
 
 
 @pytest.mark.parametrize(
@@ -176,39 +114,33 @@ def test_a_duplicate_has_key_time_and_headers_of_its_raw_record(record: RawRecor
 )
 def test_similarity_is_the_share_of_equal_bits(distance: int, bits: int, similarity: float) -> None:
     verdict = msgspec.structs.replace(NEAR, distance=distance)
-    output = output_of(pending(raw(b""), verdict), replace(RULES, bits=bits))
-    assert value_of(output)["similarity"] == similarity
+    assert duplicate(verdict, bits=bits)["similarity"] == similarity
 
 
 @pytest.mark.parametrize("distance", [-1, 65])
 def test_distances_that_cannot_be_are_refused(distance: int) -> None:
     with pytest.raises(UsageError, match=f"{distance} in a fingerprint of 64 bits"):
-        duplicate(raw(b""), msgspec.structs.replace(NEAR, distance=distance))
+        duplicate(msgspec.structs.replace(NEAR, distance=distance))
 
 
-TEXTS = ["", "雪", '{"text": "雪"}\r\n', "tab\t, form feed\f, back space\b", "\x7f\u2028"]
-OTHERS = [b"\xff", b"\xed\xa0\x80", b"nul \x00", b"\x1b[0m"]
-
-
-@pytest.mark.parametrize("body", [None, *OTHERS, *(text.encode() for text in TEXTS)])
-def test_bodies_come_back_if_they_are_included(body: bytes | None) -> None:
-    value = value_of(duplicate(raw(body), rules=WITH_BODY))
-    expected = {} if body is None else {"body": body.decode(errors="replace")}
-    if body in OTHERS:
-        expected = {"body_base64": base64.b64encode(body or b"").decode()}
-    assert {name: value[name] for name in value if name.startswith("body")} == expected
-    assert not {"body", "body_base64"} & set(value_of(duplicate(raw(body))))
-
-
-@given(st.binary())
+@given(st.binary() | st.text().map(str.encode) | st.just(b'\x7f\xe2\x80\xa8\x1b[0m\f\b"\\'))
 def test_any_body_is_text_or_base64(body: bytes) -> None:
-    value = value_of(duplicate(raw(body), rules=WITH_BODY))
-    encoded = value.get("body_base64")
-    assert body == (value["body"].encode() if encoded is None else base64.b64decode(encoded))
+    value = duplicate(NEAR, body)
+    try:
+        assert value["body"] == body.decode()
+    except KeyError:
+        assert base64.b64decode(value["body_base64"]) == body
+    assert not {"body", "body_base64"} <= value.keys()
+
+
+def test_a_duplicate_has_no_body_unless_it_is_wanted_and_there_is_one() -> None:
+    without = json.loads(output_of(pending(raw(b"text"), NEAR)).value or b"")
+    assert not {"body", "body_base64"} & (without.keys() | duplicate(NEAR, None).keys())
+    assert duplicate(NEAR, b"text")["body"] == "text"
 
 
 @pytest.mark.parametrize("filler", [b"\x00", b"\n", b'"', b"\\", b"\xff", b"x"])
-def test_the_size_of_a_duplicate_is_bounded(filler: bytes) -> None:
+def test_the_size_of_an_output_is_bounded(filler: bytes) -> None:
     record = raw(filler * 100_000, b"k" * 1_000, (("content-type", b""),) * 100)
     long_id = "\x01" * ID_BYTES_MAX
     decided = pending(record, msgspec.structs.replace(NEAR, original_id=long_id), long_id)
@@ -219,38 +151,9 @@ def test_the_size_of_a_duplicate_is_bounded(filler: bytes) -> None:
 
 @pytest.mark.parametrize("block", [3, None])
 def test_an_exact_duplicate_of_a_document_from_before_1970(block: int | None) -> None:
-    verdict = DuplicateOf("a", HERE, -1, distance=0, block=block, method=Method.EXACT)
-    value = value_of(duplicate(raw(b""), verdict))
+    value = duplicate(DuplicateOf("a", HERE, -1, distance=0, block=block, method=Method.EXACT))
     assert value["original"]["timestamp"] == "1969-12-31T23:59:59.999Z"
     assert (value["block"], value["method"], value["similarity"]) == (block, "exact", 1.0)
-
-
-# ---- dead letters
-
-
-@given(any_records, st.sampled_from(RejectionReason))
-def test_a_dead_letter_is_its_raw_record_with_the_reason_last(
-    record: RawRecord, reason: RejectionReason
-) -> None:
-    letter = dead_letter_record(Rejection(HERE, record, reason, "detail"), RULES)
-    own = tuple(
-        pair
-        for pair in record.headers
-        if pair[0] == "firstseen-redeliveries"
-        or not pair[0].startswith(("firstseen-", "__connect.errors."))
-    )
-    assert letter.topic == RULES.topics.dead_letters
-    assert (letter.key, letter.timestamp_ms) == (record.key, record.timestamp_ms)
-    assert letter.value == record.value
-    assert letter.headers[: len(own)] == own
-    assert letter.headers[-1] == ("firstseen-reason", reason.encode())
-    assert len(letter.headers) == len(own) + 8
-
-
-def refused(record: RawRecord) -> Rejection:
-    rejection = read(record)
-    assert isinstance(rejection, Rejection)
-    return rejection
 
 
 def test_each_reason_has_a_class_name_of_its_own() -> None:
@@ -271,12 +174,6 @@ def test_a_dead_letter_of_a_dead_letter_is_no_longer_than_the_first() -> None:
     resent = raw(b"{", headers=(*first.headers, again))
     second = dead_letter_record(msgspec.structs.replace(rejection, record=resent), RULES)
     assert second.headers == (again, *first.headers)
-
-
-@pytest.mark.parametrize("value", [b"{", b'{"text": 1}', b"\xff"])
-def test_the_size_of_a_dead_letter_is_bounded(value: bytes) -> None:
-    letter = dead_letter_record(refused(raw(value)), RULES)
-    assert letter.size <= record_bytes(raw(value)) + 8_192
 
 
 # ---- the outputs of shards become one batch
@@ -315,7 +212,9 @@ async def test_a_commit_has_the_offset_of_each_shard_even_without_outputs() -> N
     idle = await output_batch(shards[1:], RULES, changes)
     assert batch.offsets == {0: 8, 1: 41, 2: 300}
     assert idle.offsets == {1: 41, 2: 300}
-    assert [record.partition for record in idle.records] == [1, 2]
+    assert [record.partition for record in batch.records] == [None, 0, 1, 2]
+    assert batch.changelog_bytes == sum(record.size for record in batch.records[1:])
+    assert all(record.key and not record.about for record in idle.records)
     assert (idle.removed, idle.counts()) == (1, {})
 
 
@@ -345,9 +244,7 @@ async def test_the_document_of_a_record_is_what_its_packet_says() -> None:
 
 
 async def test_an_output_has_the_fingerprint_without_the_mask_of_its_scope() -> None:
-    plain = packet(Made(masked(FINGERPRINT, "tenant")))
-    scopes = BytesColumn.of([b"tenant"])
-    scoped = replace(plain, columns=replace(plain.columns, scopes=scopes))
+    scoped = packet(Made(FINGERPRINT, scope="tenant"))
     (record,) = await committed(Output(arrived(7), Verdict(scoped, 0, None)))
     assert dict(record.headers)["firstseen-fingerprint"] == FINGERPRINT.hex().encode()
 
@@ -404,55 +301,34 @@ async def test_records_without_a_verdict_become_dead_letters_but_tombstones() ->
     assert batch.outputs == []
 
 
-async def test_changelog_records_come_last_and_are_counted() -> None:
-    rows = packet(Made(FINGERPRINT), Made(FINGERPRINT))
-    shards = [
-        ready([Output(arrived(7), Verdict(rows, 0, None))], 8, partition=3),
-        ready([Output(arrived(8), Verdict(rows, 1, None))], 9, partition=1),
-    ]
-    batch = await output_batch(shards, RULES, {3: NO_CHANGE, 1: NO_CHANGE})
-    assert [record.partition for record in batch.records] == [None, None, 3, 1]
-    assert batch.changelog_bytes == sum(record.size for record in batch.records[2:])
-    assert all(record.key and not record.about for record in batch.records[2:])
-
-
 # ---- outputs that are older than the retention of their topic
-
-DAY_MS = 86_400_000
-
-
-def keeping(retention_ms: int) -> OutputRules:
-    return replace(RULES, retention_ms={RULES.topics.unique: retention_ms})
-
-
-def aged(topic: str, age_ms: int, offset: int = 0) -> ProducerRecord:
-    about = (SourcePosition("raw", 3, offset),)
-    return ProducerRecord(topic, b"k", b"v", None, NOW_MS - age_ms, (), about)
-
-
-def counted(metrics: Metrics) -> dict[str, float]:
-    value = metrics.registry.get_sample_value
-    name = "firstseen_expired_outputs_total"
-    return {kind: value(name, {"output": kind}) or 0.0 for kind in OutputKind}
 
 
 def test_old_outputs_are_counted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    metrics = Metrics(CollectorRegistry())
-    expired = ExpiredOutputs(keeping(7 * DAY_MS), metrics)
     caplog.set_level(logging.WARNING)
-
-    expired.note([aged("unique", 365 * DAY_MS, offset=42), aged("duplicate-of", 9**15)], NOW_MS)
-    expired.note([aged("unique", 365 * DAY_MS)] * 2, NOW_MS)
-
-    assert counted(metrics) == dict.fromkeys(OutputKind, 0) | {OutputKind.UNIQUE: 3}
-    (line,) = caplog.messages
-    for part in ("unique", f"{7 * DAY_MS // 1000} s", "raw/3@42", "retention.ms", "topics check"):
-        assert part in line
-
-
-@pytest.mark.parametrize(("age_ms", "expired"), [(DAY_MS + 1, 1), (DAY_MS, 0), (0, 0), (-5, 0)])
-def test_the_limit_itself_is_kept(age_ms: int, expired: int) -> None:
+    day_ms = 86_400_000
     metrics = Metrics(CollectorRegistry())
-    noticed = ExpiredOutputs(keeping(DAY_MS), metrics)
-    noticed.note([aged("unique", age_ms), ProducerRecord("unique", b"k", b"v")], NOW_MS)
-    assert counted(metrics)["unique"] == expired
+    expired = ExpiredOutputs(replace(RULES, retention_ms={"unique": day_ms}), metrics)
+
+    def note(topic: str, *ages_ms: int) -> None:
+        about = (SourcePosition("raw", 3, 42),)
+        records = [
+            ProducerRecord(topic, b"k", b"v", None, NOW_MS - age_ms, (), about)
+            for age_ms in ages_ms
+        ]
+        expired.note(records, NOW_MS)
+
+    note("unique", -5, 0, day_ms)  # the limit itself is kept
+    note("duplicate-of", 1000 * day_ms)
+    expired.note([ProducerRecord("unique", b"k", b"v")], NOW_MS)
+    assert caplog.messages == []
+    note("unique", day_ms + 1, 365 * day_ms)
+    note("unique", 365 * day_ms)
+    value = metrics.registry.get_sample_value
+    counted = {
+        kind: value("firstseen_expired_outputs_total", {"output": kind}) for kind in OutputKind
+    }
+    assert counted == dict.fromkeys(OutputKind, 0) | {OutputKind.UNIQUE: 3}
+    (line,) = caplog.messages
+    for part in ("unique", "86400 s", "raw/3@42", "retention.ms", "topics check"):
+        assert part in line
