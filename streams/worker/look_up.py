@@ -35,13 +35,7 @@ _MILLISECONDS: Final = 1000
 
 
 _UndecodedRecord = tuple[int, bytes, int]  # as in ``LogRecords``
-
-
-class _ReadRecord(NamedTuple):
-    offset: int
-    record: DecodedRecord
-    version: int
-    timestamp_ms: int
+_DecodedRecord = tuple[int, DecodedRecord, int, int]  # offset, record, version, timestamp
 
 
 class LookUpEvents(NamedTuple):
@@ -154,7 +148,7 @@ class LogLookUp:
         slice_end = time.monotonic() + _SLICE_SECONDS
         for read in self._decoded(records):
             with self._metrics.stage("lookup"):
-                self._read(read)
+                self._read(*read)
             if time.monotonic() > slice_end:
                 await asyncio.sleep(0)
                 if session != self._session:
@@ -166,7 +160,7 @@ class LogLookUp:
         self._metrics.control_refused(controls)
         self._out_of_chain.note(participant.replica.position, packets + controls)
 
-    def _decoded(self, read: Sequence[_UndecodedRecord]) -> Iterator[_ReadRecord]:
+    def _decoded(self, read: Sequence[_UndecodedRecord]) -> Iterator[_DecodedRecord]:
         """Yield records; several are decoded together."""
         records = iter(read)
         while some := [*islice(records, _DECODED_TOGETHER)]:
@@ -174,11 +168,10 @@ class LogLookUp:
             with self._metrics.stage("lookup"):
                 decoded = self._codec.decode_many([value for _, value, _ in some], where)
             for (offset, value, timestamp_ms), record in zip(some, decoded, strict=True):
-                yield _ReadRecord(offset, record, version_of(value), timestamp_ms)
+                yield offset, record, version_of(value), timestamp_ms
 
-    def _read(self, read: _ReadRecord) -> None:
+    def _read(self, offset: int, record: DecodedRecord, version: int, timestamp_ms: int) -> None:
         participant = self._participant
-        offset, record, version, timestamp_ms = read
         is_accepted = participant.replica.accepts(offset, version)
         if isinstance(record, UnreadableVersionError) and is_accepted:
             raise record  # other workers apply this record, so skipping it could change verdicts

@@ -12,7 +12,6 @@ import random
 import threading
 from collections import Counter, defaultdict, deque
 from collections.abc import (
-    AsyncIterator,
     Awaitable,
     Callable,
     Iterable,
@@ -20,10 +19,9 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager
 from dataclasses import fields
-from itertools import product
 from pathlib import Path
+from string import ascii_lowercase
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -50,7 +48,6 @@ from streams.store.recovery import Recovery, catch_up
 from streams.store.row_codec import StoreIdentity
 from streams.store.shard_directory import open_shard
 from streams.store.shard_store import ShardStore
-from streams.worker import assignment, clients, commit, look_up
 from streams.worker.clients import ChangelogClient, Deliver, WorkerClients
 from streams.worker.context import Observers, WorkerContext
 from streams.worker.fingerprint import PendingRecord
@@ -75,37 +72,18 @@ RULES = OutputRules(
     FINGERPRINTER.identity, "the rules", WRITER, 64, TOPICS, include_body=False, application="app"
 )
 START_MS = 1_700_000_000_000
-_WORDS = tuple(map("".join, product("bdfgklmnprstvz", "aeiou", "lmnrst", "aeiou")))
 
 
 def text(number: int) -> str:
     """Return a text that is not near to any other."""
-    return " ".join(random.Random(number).choices(_WORDS, k=40))
+    rng = random.Random(number)
+    return " ".join("".join(rng.choices(ascii_lowercase, k=6)) for _ in range(40))
 
 
 async def turns(count: int = 50) -> None:
     """Give the event loop ``count`` turns, so that tasks run until they wait for the test."""
     for _ in range(count):
         await asyncio.sleep(0)
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten waits of seconds to milliseconds."""
-    for module, name in (
-        (assignment, "_RETRY_SECONDS"),
-        (assignment, "_UNSTABLE_SECONDS"),
-        (assignment, "_TOGETHER_SECONDS"),
-        (assignment, "_LOOK_SECONDS"),
-        (commit, "_ABORTED_WAIT_SECONDS"),
-        (commit, "_STALE_WAIT_SECONDS"),
-        (commit, "_MARKERS_SECONDS"),
-        (clients, "_AGAIN_SECONDS"),
-        (clients, "_LOWER_END_SECONDS"),
-        (look_up, "_SILENT_SECONDS"),
-    ):
-        assert name in vars(module)
-        monkeypatch.setattr(module, name, 0.002)
 
 
 class Broker:
@@ -259,8 +237,8 @@ class Member:
 
     def put(self, *runs: RawRecords, ended: Iterable[int] = ()) -> None:
         self._fetched.append(Fetched(list(runs), frozenset(ended)))
-        assert self._events is not None
-        self._events.fetched()
+        if self._events is not None:
+            self._events.fetched()
 
     def take(self) -> Fetched | None:
         return self._fetched.popleft() if self._fetched else None
@@ -527,6 +505,18 @@ class HandDriven:
         self.sent[partition] += len(texts)
         self.fetch(partition, first, texts)
 
+    async def output(self, partition: int, *texts: str) -> None:
+        """Produce documents, and wait until each document that was sent is output once."""
+        self.send(partition, *texts)
+        await until(lambda: len(self.outputs) == sum(self.sent.values()))
+
+    async def failure(self) -> BaseException:
+        """Wait for the only failure of the worker, and take it."""
+        await until(lambda: self.failures)
+        (failure,) = self.failures
+        self.failures.clear()
+        return failure
+
     def fetch(self, partition: int, first: int, texts: Sequence[str]) -> None:
         self.member.put(self.records(partition, first, texts), ended=[partition])
 
@@ -569,25 +559,23 @@ class HandDriven:
                 self.failures.append(error)
                 return
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[HandDriven]:
-        """Run the worker; it must not have failed in the end, unless the test took its failures."""
+    async def start(self) -> None:
         pipeline = self.pipeline
         stages = (pipeline.fingerprint, pipeline.look_up, pipeline.decide, pipeline.commit)
-        tasks = [
+        self._tasks = [
             asyncio.ensure_future(self._run(channel, stage))
             for channel, stage in zip(self._channels, stages, strict=True)
         ]
         await pipeline.open()
-        try:
-            yield self
-        finally:
-            for gate in self.stores.gates.values():
-                gate.set()
-            for step in self.committer.script:
-                step.go.set()
-            await asyncio.wait_for(pipeline.close(), WAIT_SECONDS)
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+
+    async def stop(self) -> None:
+        """End the worker; it must not have failed, unless the test took its failures."""
+        for gate in self.stores.gates.values():
+            gate.set()
+        for step in self.committer.script:
+            step.go.set()
+        await asyncio.wait_for(self.pipeline.close(), WAIT_SECONDS)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
         assert self.failures == []

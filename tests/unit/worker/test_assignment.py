@@ -18,47 +18,26 @@ from tests.rigs.async_tests import until
 from tests.unit.worker.hand_driven import HandDriven, text, turns
 
 AWAY = BrokerUnavailableError("the broker is away")
-OPENING, OPEN, CLOSING, CLOSED = AssignmentState
+_, OPEN, CLOSING, CLOSED = AssignmentState
 
 # ---- the states of a shard
 
 
-def states_after(*steps: str) -> list[AssignmentState]:
+async def test_a_shard_has_each_state_once_in_order() -> None:
     shard = Shard(3, 1)
+    owned = cast(Any, object())
+    shard.opened(owned)
     states = [shard.state]
-    for step in steps:
-        if step == "open":
-            shard.opened(cast(Any, object()))
-        else:
-            getattr(shard, step)()
-        states.append(shard.state)
-    return states
-
-
-def test_a_shard_has_each_state_once_in_order() -> None:
-    assert states_after("open", "close", "release") == [OPENING, OPEN, CLOSING, CLOSED]
-    again = states_after("close", "close", "release", "close")
-    assert again == [OPENING, CLOSING, CLOSING, CLOSED, CLOSED]
-
-
-@pytest.mark.parametrize(
-    "steps", [("close",), ("close", "release"), ("open",), ("open", "close"), ("release",)]
-)
-def test_only_an_opening_shard_can_become_open(steps: tuple[str, ...]) -> None:
-    with pytest.raises(ProtocolError, match="shard 3 is"):
-        states_after(*steps, "open")
-
-
-async def test_closing_interrupts_the_opening_and_release_ends_the_wait_for_the_store() -> None:
-    shard = Shard(3, 1)
-    assert not shard.interrupted.is_set()
     released = asyncio.ensure_future(shard.released())
-    shard.close()
-    assert shard.interrupted.is_set()
-    await asyncio.sleep(0)
-    assert not released.done()
-    shard.release()
-    await released
+    for step in (shard.close, shard.close, shard.release, shard.close):
+        step()
+        states.append(shard.state)
+        assert shard.interrupted.is_set()
+        with pytest.raises(ProtocolError, match="shard 3 is"):
+            shard.opened(owned)
+        await asyncio.sleep(0)
+        assert released.done() == (shard.state is CLOSED)
+    assert states == [OPEN, CLOSING, CLOSING, CLOSED, CLOSED]
 
 
 # ---- revoked during other work
@@ -87,8 +66,7 @@ async def test_a_revocation_does_not_wait_for_an_opening(worker: HandDriven, is_
     assert old.state is CLOSED
     assert (old.store is None) or old.store.closed
     assert worker.member.reads[-1] == (1, 0, new.number)
-    worker.send(1, text(1))
-    await until(lambda: worker.outputs == [("unique", "1@0")])
+    await worker.output(1, text(1))
 
 
 async def test_a_revocation_waits_for_the_commit_of_its_shard_and_no_other(
@@ -239,8 +217,7 @@ async def test_a_shard_can_be_revoked_in_every_step_of_its_opening(worker: HandD
         assert shard.store is None or shard.store.closed
         assert len(index._counts) == slots
     await worker.open(1)
-    worker.send(1, text(1))
-    await until(lambda: worker.outputs == [("unique", "1@0")])
+    await worker.output(1, text(1))
 
 
 async def test_other_shards_wait_until_shard_0_has_begun_a_new_index(
@@ -251,10 +228,8 @@ async def test_other_shards_wait_until_shard_0_has_begun_a_new_index(
     worker.assign(1)
     await until(lambda: worker.shards[1].is_filled)
     await asyncio.sleep(0.01)
-    assert (
-        caplog.text.count("shards wait until the owner of shard 0 has started the new index: 1")
-        == 1
-    )
+    line = "shards wait until the owner of shard 0 has started the new index: 1"
+    assert caplog.text.count(line) == 1
     assert not worker.committer.calls
     worker.assign(0)
     await until(lambda: worker.is_open(0) and worker.is_open(1))
@@ -267,8 +242,7 @@ async def test_an_opening_writes_progress_again_that_a_late_record_may_replace(
     """Compaction may leave only the late record, and an idle shard would write no other."""
     await worker.open(0, 1)
     (new,) = worker.broker.logged(1)
-    worker.send(1, text(1))
-    await until(lambda: len(worker.outputs) == 1)
+    await worker.output(1, text(1))
     await worker.revoke(1)
     late = encode_progress(new.progress, new.identity, new.reading, "a paused worker")
     worker.broker.changelog[1].append((late.key, late.value))
@@ -280,8 +254,7 @@ async def test_an_opening_writes_progress_again_that_a_late_record_may_replace(
     assert len(worker.broker.logged(1)) == before + 1
     assert again.progress.next == 1
     assert again.progress.position >= new.progress.position
-    worker.send(1, text(2))
-    await until(lambda: len(worker.outputs) == 2)
+    await worker.output(1, text(2))
     await worker.revoke(1)
     await worker.open(1)
     assert worker.broker.logged(1)[-1].progress.next == 2

@@ -7,7 +7,6 @@ import logging
 import pytest
 from confluent_kafka import Message
 
-from streams.kafka.clients import Producer
 from streams.kafka.raw_consumer import RawRecords
 from streams.settings.settings import BatchSettings, InFlightSettings, IntakeSettings, Settings
 from streams.worker import consume
@@ -21,9 +20,7 @@ from streams.worker.consume import (
 )
 from streams.worker.shard import Shard
 from tests.rigs.async_tests import until
-from tests.rigs.brokers.broker import Broker as RealBroker
 from tests.rigs.manual_clock import ManualClock
-from tests.unit.kafka.recording_owner import RecordingOwner, settings_for
 from tests.unit.worker.hand_driven import (
     START_MS,
     TOPICS,
@@ -42,16 +39,11 @@ SETTINGS = Settings(
 )
 
 
-class _Events:
-    def fetched(self) -> None: ...
-
-
 class Scene:
     """An intake with some shards, whose group member the test drives."""
 
     def __init__(self, *partitions: int) -> None:
         self.member = Member(Broker())
-        self.member._events = _Events()  # type: ignore[assignment]
         context = context_of(settings=SETTINGS, member=self.member)
         self.shards = context.shards
         self.shards |= {each: Shard(each, number) for number, each in enumerate(partitions, 1)}
@@ -87,24 +79,16 @@ def offsets_of(run: RawRecords) -> list[int]:
     return [each.offset() or 0 for each in run.messages]
 
 
-def test_a_shard_is_read_from_its_offset_with_its_number() -> None:
-    assert Scene(3, 5).member.reads == [(3, 0, 1), (5, 0, 2)]
-
-
-def test_records_of_an_earlier_reading_are_dropped() -> None:
-    scene = Scene(3)
-    scene.put(3, range(4), reading=7)
-    assert scene.take() == []
-    scene.put(3, range(4))
-    assert scene.take() == [(3, [0, 1, 2, 3])]
-
-
-def test_what_a_closed_shard_had_is_dropped() -> None:
+def test_records_of_an_earlier_reading_and_of_a_closed_shard_are_dropped() -> None:
     scene = Scene(3, 5)
+    assert scene.member.reads == [(3, 0, 1), (5, 0, 2)]
     scene.put(3, range(4))
+    scene.put(5, range(4), reading=7)
     scene.put(5, range(2))
     scene.intake.end(scene.shards.pop(3))
+    scene.put(3, range(4, 6), reading=1)
     assert scene.take() == [(5, [0, 1])]
+    assert scene.take() == []
 
 
 def test_a_batch_has_bounded_records_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +104,7 @@ def test_a_batch_has_bounded_records_and_bytes(monkeypatch: pytest.MonkeyPatch) 
     assert sizes == [[10], [10], [7], [3], [1], [2]]
 
 
-def test_nothing_is_taken_while_too_much_is_in_flight() -> None:
+def test_nothing_is_taken_while_too_much_is_in_flight_or_after_the_end() -> None:
     scene = Scene(0)
     scene.intake.taken_in(20, 100)
     scene.put(0, range(4))
@@ -134,11 +118,7 @@ def test_nothing_is_taken_while_too_much_is_in_flight() -> None:
     scene.intake.committed(1, 0)
     assert scene.wakes == wakes + 1
     assert scene.take() == [(0, [0, 1, 2, 3])]
-
-
-def test_nothing_is_taken_after_the_end() -> None:
-    scene = Scene(0)
-    scene.put(0, range(4))
+    scene.put(0, range(4, 6))
     scene.intake.stop()
     assert scene.take() == []
 
@@ -204,66 +184,20 @@ async def test_a_gap_before_the_start_of_a_partition_is_counted_as_deleted_unrea
     assert ("offsets 2 to 4 were deleted" in caplog.text) == bool(lost)
 
 
-async def test_a_backlog_of_a_broker_comes_by_timestamps(broker: RealBroker) -> None:
-    topic = broker.new_topic("raw", 3)
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 20})
-    for partition in range(3):
-        for number in range(600):
-            time_ms = START_MS + (2 - partition) * 10_000 + number
-            producer.produce(topic, b"x" * 100, partition=partition, timestamp=time_ms)
-    assert producer.flush(30) == 0
-    settings = Settings(
-        application_id=topic,
-        batch=BatchSettings(documents=100),
-        intake=IntakeSettings(idle_ms=10_000),
-    )
-    runs: list[tuple[int, list[int]]] = []
-    owner = RecordingOwner(is_eager=False)
-    owner.is_held = True
-    member = owner.open(settings_for(broker, topic), topic)
-    await until(lambda: owner.owned == {0, 1, 2})
-    context = context_of(settings=settings, member=member)
-    context.shards.update({each: Shard(each, each + 1) for each in range(3)})
-    intake = Intake(context, lambda: None)
-    for shard in context.shards.values():
-        intake.begin(shard, 0)
-
-    def is_read() -> bool:
-        runs.extend((run.partition, offsets_of(run)) for run in intake.batch())
-        return sum(len(offsets) for _, offsets in runs) == 1800
-
-    await until(is_read)
-    await member.close()
-    partitions = [partition for partition, _ in runs]
-    assert partitions == sorted(partitions, reverse=True)
-    for wanted in range(3):
-        read = [offset for partition, offsets in runs if partition == wanted for offset in offsets]
-        assert read == list(range(600))
-
-
 # ---- the pace of batches
-
-
-def test_the_first_batch_begins_at_once() -> None:
-    assert BatchPace().seconds() == 0.0
 
 
 @pytest.mark.parametrize(
     ("records", "every_seconds", "partitions", "fast", "is_full", "expected"),
     [
-        pytest.param(1, 0.01, 1, 300.0, False, 0.0, id="slow"),
         pytest.param(2, 0.01, 1, 300.0, False, 0.0, id="slow"),
-        pytest.param(10, 0.05, 1, 300.0, False, 0.0, id="slow"),
+        pytest.param(10, 0.05, 1, 300.0, False, 0.0, id="slow, in batches"),
         pytest.param(1, 0.01, 64, 300.0, False, 0.0, id="slow, many partitions"),
         pytest.param(1, 0.001, 1, 300.0, False, GATHER_SECONDS, id="fast"),
-        pytest.param(5, 0.005, 1, 300.0, False, GATHER_SECONDS, id="fast"),
-        pytest.param(50, 0.02, 1, 300.0, False, GATHER_SECONDS, id="fast"),
-        pytest.param(40, 0.02, 2, 300.0, False, GATHER_SECONDS, id="fast, two partitions"),
+        pytest.param(50, 0.02, 2, 300.0, False, GATHER_SECONDS, id="fast, in batches"),
         pytest.param(40, 0.02, 4, 300.0, False, 4 * PARTITION_SECONDS, id="fast, four partitions"),
-        pytest.param(40, 0.02, 16, 300.0, False, GATHER_SECONDS_MAX, id="fast, many partitions"),
         pytest.param(40, 0.02, 64, 300.0, False, GATHER_SECONDS_MAX, id="fast, many partitions"),
         pytest.param(1, 0.01, 1, 50.0, False, GATHER_SECONDS, id="what is fast is chosen"),
-        pytest.param(1, 0.05, 1, 50.0, False, 0.0, id="what is fast is chosen"),
         pytest.param(250, 0.05, 1, 300.0, True, 0.0, id="full batches"),
     ],
 )
@@ -286,6 +220,7 @@ def test_a_fast_stream_is_gathered_unless_its_batches_are_full(
 def test_the_wait_ends() -> None:
     clock = ManualClock()
     pace = BatchPace(clock)
+    assert pace.seconds() == 0.0, "the first batch begins at once"
     pace.began(500)
     clock.now += GATHER_SECONDS / 2
     assert pace.seconds() == pytest.approx(GATHER_SECONDS / 2)

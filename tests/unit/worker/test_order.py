@@ -34,42 +34,25 @@ class Paced(BundlePace):
         self.read("own", documents // (others + 1))
 
 
-def test_a_lone_bundle_leaves_at_once() -> None:
-    pace = Paced()
-    assert pace.wait_seconds() == 0
-    pace.read_in_turn(2, 3_000)
-    assert pace.wait_seconds() == 0
-    pace.sent()
-    pace.ended()
-    assert pace.waits_after(0.02) == 0, "that was long ago"
-
-
 def test_the_next_bundle_waits_until_all_before_it_are_read_back() -> None:
     pace = Paced()
+    pace.read_in_turn(2, 3_000)
+    assert pace.wait_seconds() == 0, "nothing was sent before it"
     pace.sent()
     pace.sent()
     assert pace.waits_after(0.1) == math.inf
     pace.ended()
     assert pace.waits_after(0.1) == math.inf
-    pace.ended()
-    assert pace.waits_after(0.1) == 0
-
-
-def test_a_bundle_that_was_not_appended_and_those_before_a_session_are_not_awaited() -> None:
-    pace = Paced()
-    pace.sent()
     pace.ended()
     assert pace.wait_seconds() == 0
+
+
+def test_bundles_before_a_session_are_not_awaited_and_none_for_over_a_second() -> None:
+    pace = Paced()
     pace.sent()
     pace.begin()
     assert pace.wait_seconds() == 0
     pace.ended()  # of the session before
-    pace.sent()
-    assert pace.wait_seconds() == math.inf
-
-
-def test_a_bundle_without_answer_is_awaited_for_a_second() -> None:
-    pace = Paced()
     pace.sent()
     assert pace.waits_after(UNANSWERED_SECONDS * 0.99) == math.inf
     assert pace.waits_after(UNANSWERED_SECONDS * 0.02) == 0

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FrameType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pytest
 from confluent_kafka import Message
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.kafka.raw_consumer import RawRecords
@@ -21,19 +21,17 @@ from tests.rigs.manual_clock import ManualClock
 IDLE_SECONDS = 0.2
 ALL = 1_000_000
 TURN_SECONDS = timestamp_merge._TURN_SECONDS
-TURNS_PASSED = timestamp_merge._TURNS_PASSED
 
 
-class Record:
+class Record(NamedTuple):
     """The fields of a message on which its order depends."""
 
-    def __init__(self, offset: int, time_ms: int, size: int = 10) -> None:
-        self.place = offset
-        self.time_ms = time_ms
-        self.size = size
+    at: int
+    time_ms: int
+    size: int
 
     def offset(self) -> int:
-        return self.place
+        return self.at
 
     def timestamp(self) -> tuple[int, int]:
         return 1, self.time_ms
@@ -81,6 +79,7 @@ def test_the_partition_with_the_earliest_record_goes_first() -> None:
 
 def test_a_partition_without_records_is_waited_for_up_to_a_time() -> None:
     merged = Merged(2)
+    assert (merged.merge.wait_seconds(), merged.take()) == (0.0, [])
     merged.put(0, 10)
     assert merged.merge.wait_seconds() == pytest.approx(IDLE_SECONDS)
     merged.clock.now += IDLE_SECONDS / 2
@@ -100,13 +99,6 @@ def test_a_partition_at_its_end_is_not_waited_for_until_it_has_records_again() -
     merged.end(1)
     assert merged.merge.wait_seconds() == 0.0
     assert merged.take(10) == [(0, [10])]
-
-
-def test_nothing_to_take_is_not_waited_for() -> None:
-    merged = Merged(2)
-    assert not merged.merge
-    assert merged.merge.wait_seconds() == 0.0
-    assert merged.take() == []
 
 
 def test_a_removed_queue_is_not_waited_for_and_what_is_fetched_for_it_is_dropped() -> None:
@@ -168,41 +160,6 @@ def test_a_partition_with_later_timestamps_has_its_turn_beside_a_backlog() -> No
 
 
 @given(
-    backlog=st.lists(st.lists(st.integers(0, 1000), min_size=1, max_size=12), min_size=1),
-    others=st.lists(st.lists(st.integers(0, 9000), min_size=1, max_size=12), min_size=1),
-    records=st.integers(1, 5),
-    seconds=st.floats(TURN_SECONDS / 20, TURN_SECONDS),
-)
-@settings(max_examples=50)
-def test_no_partition_is_passed_over_for_longer_than_the_bound(
-    backlog: list[list[int]], others: list[list[int]], records: int, seconds: float
-) -> None:
-    merged = Merged(len(backlog) + len(others))
-    count = len(merged.queues)
-    merged.end(*range(count))
-    for partition, times_ms in enumerate([*backlog, *others]):
-        merged.put(partition, *times_ms)
-    stands = dict.fromkeys(range(count), (0, merged.clock.now))
-    bounds: dict[int, int] = {}
-    cuts = 0
-    for _ in range(30 * count):
-        for partition, times_ms in enumerate(backlog):
-            if not merged.queues[partition].messages:
-                merged.put(partition, *times_ms)
-                stands[partition] = cuts, merged.clock.now
-        merged.end(*range(count))
-        for partition, _ in merged.take(records):
-            cuts += 1
-            stands[partition] = cuts, merged.clock.now
-            bounds.pop(partition, None)
-        merged.clock.now += seconds
-        for partition, (since_cut, since) in stands.items():
-            if merged.queues[partition].messages and merged.clock.now - since >= TURN_SECONDS:
-                bounds.setdefault(partition, max(cuts, since_cut + TURNS_PASSED * count) + count)
-        assert all(cuts <= bound for bound in bounds.values())
-
-
-@given(
     partitions=st.lists(st.lists(st.integers(0, 50), max_size=20), min_size=1, max_size=5),
     records=st.integers(1, 10),
     size=st.integers(1, 200),
@@ -254,37 +211,34 @@ def bytecodes(work: Callable[[], object]) -> int:
     return count
 
 
-def assert_costs_the_same(turn: Callable[[Merged], None], *, backlogs: bool) -> None:
-    """Compare turns with 10 and 1,000 partitions, with backlogs in all of them or in none."""
+def turn_of_a_backlog(merged: Merged) -> None:
+    ((partition, _times),) = merged.take(1)
+    merged.put(partition, 10_000)
+    merged.merge.wait_seconds()
+    merged.merge.changed_pauses()
+
+
+def turn_without_backlogs(merged: Merged) -> None:
+    merged.put(7, 5)
+    merged.end(7)
+    assert merged.take() == [(7, [5])]
+    assert merged.take() == []
+
+
+@pytest.mark.parametrize(
+    ("turn", "records"), [(turn_of_a_backlog, 100), (turn_without_backlogs, 0)]
+)
+def test_a_turn_costs_the_same_among_ten_partitions_and_a_thousand(
+    turn: Callable[[Merged], None], records: int
+) -> None:
+    """Only the work of the heap grows, with the logarithm of its size."""
     costs = []
     for count in (10, 1000):
         merged = Merged(count)
-        for partition in range(count if backlogs else 0):
-            merged.put(partition, *range(partition, partition + 100))
+        for partition in range(count if records else 0):
+            merged.put(partition, *range(partition, partition + records))
         merged.end(*range(count))
         merged.merge.changed_pauses()
         costs.append(bytecodes(partial(turn, merged)))
     ten, thousand = costs
     assert 1000 < thousand <= ten * 1.1
-
-
-def test_a_turn_costs_the_same_among_ten_backlogs_and_a_thousand() -> None:
-    """Only the work of the heap grows, with the logarithm of its size."""
-
-    def turn(merged: Merged) -> None:
-        ((partition, _times),) = merged.take(1)
-        merged.put(partition, 10_000)
-        merged.merge.wait_seconds()
-        merged.merge.changed_pauses()
-
-    assert_costs_the_same(turn, backlogs=True)
-
-
-def test_a_record_costs_the_same_among_ten_idle_partitions_and_a_thousand() -> None:
-    def turn(merged: Merged) -> None:
-        merged.put(7, 5)
-        merged.end(7)
-        assert merged.take() == [(7, [5])]
-        assert merged.take() == []
-
-    assert_costs_the_same(turn, backlogs=False)
