@@ -136,6 +136,7 @@ class Intake:
 
     @property
     def is_empty(self) -> bool:
+        """Whether no document waits for anything."""
         return not self._documents
 
     def _check_limits(self) -> None:

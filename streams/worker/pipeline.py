@@ -122,7 +122,7 @@ class Pipeline:
         self._wakes = [Wake(channel) for channel in channels]
         self._wake_intake, self._wake_look_up, self._wake_decide, self._wake_commit = self._wakes
         self.schemas = SchemaPrefetch(settings, self.metrics)
-        self._intake = Intake(context, self._wake_intake)
+        self.intake = Intake(context, self._wake_intake)
         batches = RawBatches(
             self._topic,
             self.schemas.reader,
@@ -131,7 +131,7 @@ class Pipeline:
             self.metrics,
             observers.traces,
         )
-        self.sender = BundleSender(context, batches, self._intake)
+        self.sender = BundleSender(context, batches, self.intake)
         self._leader = Leader(context)
         self._look_up = LogLookUp(
             context,
@@ -140,10 +140,10 @@ class Pipeline:
             self._stores,
         )
         self._acquisitions = Acquisitions(context)
-        self._standbys = Standbys(context, self._watch_leader)
+        self.standbys = Standbys(context, self._watch_leader)
         self._commits = OutputCommits(
             context,
-            self._intake,
+            self.intake,
             CommitEvents(
                 lambda: self.assignment.begun(),  # noqa: PLW0108 - it is made below
                 self._acquisitions.rebalance_began,
@@ -152,7 +152,7 @@ class Pipeline:
         )
         self.assignment = Assignment(
             context,
-            self._standbys,
+            self.standbys,
             self._acquisitions,
             AssignmentEvents(
                 self._leader.prepare,
@@ -168,20 +168,6 @@ class Pipeline:
         self._partitions = 0
         self._looked_at = self._stores_measured_next = self._segments_next = -math.inf
 
-    @property
-    def is_full(self) -> bool:
-        return self._intake.is_held
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no document waits for anything."""
-        return self._intake.is_empty
-
-    @property
-    def without_standby(self) -> Sequence[int]:
-        """The shards of this worker without an open standby, if they should have one."""
-        return self._standbys.missing
-
     # ---- start and stop
 
     async def open(self) -> None:
@@ -194,7 +180,7 @@ class Pipeline:
             self.assignment.open()
             self._acquisitions.rebalance_began()  # the group rebalances for the new member
             clients.member.open(self)
-            self._standbys.open(self.assignment.join)
+            self.standbys.open(self.assignment.join)
         except FirstseenError as error:
             self.fail(error)
 
@@ -215,7 +201,7 @@ class Pipeline:
     def interrupt(self) -> None:
         """Stop reading and committing, and make running recoveries end soon."""
         self._is_stopping = True
-        self._intake.stop()
+        self.intake.stop()
         self._commits.stop()
         self.assignment.interrupt()
 
@@ -230,7 +216,7 @@ class Pipeline:
     async def fingerprint(self) -> None:
         self._wake_intake.awake()
         with self._guarded("fingerprint"):
-            while batch := self._intake.batch():
+            while batch := self.intake.batch():
                 await self.schemas.ready(batch)  # shards may close while this waits
                 await self.sender.take_in(batch)
                 self._wake_commit()  # records without a document need no verdict
@@ -260,13 +246,13 @@ class Pipeline:
     async def tick(self) -> None:
         """Update metrics and do periodic work; called every second."""
         with self._guarded("output"):
-            self._intake.measure()
+            self.intake.measure()
             if time.monotonic() >= self._stores_measured_next:
                 wait = max(_STORES_SECONDS, len(self.assignment.shards) / _STORES_A_SECOND)
                 self._stores_measured_next = time.monotonic() + wait
                 self._clients.stores.measure()
                 self._commits.measure()
-            self._standbys.measure()
+            self.standbys.measure()
             self._look_up.measure()
             self._leader.measure()
             if time.monotonic() >= self._segments_next:
@@ -334,10 +320,10 @@ class Pipeline:
 
     def _shard_opened(self, shard: Shard) -> None:
         assert shard.progress is not None
-        self._intake.begin(shard, shard.progress.next)
+        self.intake.begin(shard, shard.progress.next)
 
     def _shard_closed(self, shard: Shard) -> None:
-        self._intake.end(shard)
+        self.intake.end(shard)
         if (traces := self.context.observers.traces) is not None:
             traces.drop(shard.partition)
 
@@ -367,7 +353,7 @@ class Pipeline:
 
     def _stores(self) -> list[ShardStore]:
         owned = (store for _, _, store in self._open_shards())
-        return [*owned, *self._standbys.stores.open_stores()]
+        return [*owned, *self.standbys.stores.open_stores()]
 
     def rebuild(self, damage: StoreCorruptError) -> bool:
         """Refill the shard or standby whose store is damaged; return False if there is none."""
@@ -378,7 +364,7 @@ class Pipeline:
                 self.assignment.reopen([shard], damage)
                 break
         else:
-            if not self._standbys.stores.drop_damaged(damage):
+            if not self.standbys.stores.drop_damaged(damage):
                 return False
         self.participant.look_up_again()  # the error may have interrupted a look-up
         self._wake_all()
@@ -390,7 +376,7 @@ class Pipeline:
             for _, owned, store in self._open_shards()
             if (segments := store.segments) is not None
         ]
-        return [*kept, *self._standbys.stores.kept()]
+        return [*kept, *self.standbys.stores.kept()]
 
     async def _look_at_topic(self) -> None:
         """Reopen shards of a recreated topic; ``StateMismatchError`` if it has fewer partitions."""

@@ -62,7 +62,7 @@ class PipelineView:
 
     @property
     def without_standby(self) -> Sequence[int]:
-        return self._pipeline.without_standby
+        return self._pipeline.standbys.missing
 
     @property
     def log_position(self) -> int | None:
@@ -92,11 +92,11 @@ class PipelineView:
     def note_waits(self) -> None:
         """Determine once a second what documents wait for."""
         shards = self._participant.shards
-        if self._pipeline.is_idle:
+        if self._pipeline.intake.is_empty:
             steps = dict.fromkeys(shards, NextStep.READ)
         else:
             steps = {partition: self._next_step(shard) for partition, shard in shards.items()}
-        self._waits = Waits(self._participant.waits_for(), self._pipeline.is_full, steps)
+        self._waits = Waits(self._participant.waits_for(), self._pipeline.intake.is_held, steps)
 
     def shards(self) -> Mapping[int, ShardState]:
         recoveries = self._stores.recoveries()

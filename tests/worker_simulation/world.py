@@ -394,7 +394,7 @@ class World:
         return {
             worker.name: list(lacking)
             for worker in self.workers
-            if (lacking := worker.pipeline.without_standby)
+            if (lacking := worker.pipeline.standbys.missing)
         }
 
     def _with_undecided(self) -> dict[str, int]:

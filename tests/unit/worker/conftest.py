@@ -25,6 +25,7 @@ def worker(runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         (look_up, "_SILENT_SECONDS"),
     ):
         monkeypatch.setattr(module, name, 0.002)
+    monkeypatch.setattr(look_up, "_NEWS_SECONDS", 3600.0)  # a slow test has no more reports
     worker = HandDriven()
     runner.run(worker.start())
     yield worker

@@ -436,7 +436,7 @@ def context_of(
         Observers(Metrics(CollectorRegistry()), _Observer(), lambda _: None),
         participant or Participant(WRITER, Nearness.of(FINGERPRINTER.profile)),
         LogCodec(FINGERPRINTER.identity),
-        pytest.fail,
+        lambda error: pytest.fail(str(error)),
     )
 
 
