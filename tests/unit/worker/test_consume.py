@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+import msgspec
 import pytest
 from confluent_kafka import Message
 
@@ -34,7 +35,6 @@ from tests.unit.worker.hand_driven import (
 
 SETTINGS = Settings(
     batch=BatchSettings(documents=10),
-    intake=IntakeSettings(idle_ms=0),
     in_flight=InFlightSettings(documents=20),
 )
 
@@ -42,9 +42,11 @@ SETTINGS = Settings(
 class Scene:
     """An intake with some shards, whose group member the test drives."""
 
-    def __init__(self, *partitions: int) -> None:
+    def __init__(self, *partitions: int, idle_ms: int = 0) -> None:
         self.member = Member(Broker())
-        context = context_of(settings=SETTINGS, member=self.member)
+        intake = IntakeSettings(idle_ms=idle_ms)
+        settings = msgspec.structs.replace(SETTINGS, intake=intake)
+        context = context_of(settings=settings, member=self.member)
         self.shards = context.shards
         self.shards |= {each: Shard(each, number) for number, each in enumerate(partitions, 1)}
         self.wakes = 0
@@ -102,6 +104,14 @@ def test_a_batch_has_bounded_records_and_bytes(monkeypatch: pytest.MonkeyPatch) 
     while batch := scene.take():
         sizes.append([len(offsets) for _, offsets in batch])
     assert sizes == [[10], [10], [7], [3], [1], [2]]
+
+
+async def test_a_batch_waits_for_a_partition_that_may_have_earlier_records() -> None:
+    scene = Scene(0, 1, idle_ms=50)
+    scene.put(0, range(2))
+    assert scene.take() == scene.take() == []
+    await until(lambda: scene.wakes)
+    assert scene.take() == [(0, [0, 1])]
 
 
 def test_nothing_is_taken_while_too_much_is_in_flight_or_after_the_end() -> None:
