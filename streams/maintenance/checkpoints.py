@@ -26,13 +26,7 @@ from streams.maintenance import Report
 from streams.store.rocksdb_store import CACHE_BYTES_MIN, RocksStore, block_cache
 from streams.store.row_codec import ENTRIES
 from streams.store.row_store import StoreCorruptError, StoreLockedError
-from streams.store.shard_directory import (
-    LocalShard,
-    ShardView,
-    discard_store,
-    holds_a_store,
-    shard_view,
-)
+from streams.store.shard_directory import LocalShard, RocksDisk, ShardView, shard_view
 
 CHECKPOINT_SCHEMA: Final = "firstseen.index-checkpoint/1"
 
@@ -172,7 +166,7 @@ def restore_checkpoint(
             f"the checkpoint is of shard {owner.partition} of application "
             f"{owner.application_id!r}, not of {shard.path}"
         )
-    discard_store(shard.path)
+    RocksDisk.discard(shard.path)
     partial.rename(shard.path)
 
 
@@ -199,7 +193,7 @@ def _copy_files(shard: LocalShard, target: Path) -> bool:
 
 
 def _opened(shard: LocalShard) -> RocksStore:
-    if not holds_a_store(shard.path):
+    if not RocksDisk.holds(shard.path):
         raise CheckpointError(f"there is no store in {shard.path}")
     return RocksStore(shard.path, block_cache(CACHE_BYTES_MIN))
 

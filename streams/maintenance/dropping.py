@@ -16,7 +16,7 @@ from streams.maintenance import Report
 from streams.maintenance.checkpoints import refuse_open
 from streams.maintenance.index_topics import refuse_running_workers
 from streams.settings.settings import Settings
-from streams.store.shard_directory import LocalShard, discard_store
+from streams.store.shard_directory import LocalShard, RocksDisk
 from streams.store.shard_segments import DIRECTORY
 from streams.topics.admin import TopicsError, create, partitions_of
 from streams.topics.plans import topic_plans
@@ -45,7 +45,7 @@ def drop_stores(settings: Settings, shards: Sequence[LocalShard]) -> Dropped:
 
 def _dropped(settings: Settings, shards: Sequence[LocalShard], topics: list[str]) -> Dropped:
     for shard in shards:
-        discard_store(shard.path)
+        RocksDisk.discard(shard.path)
     if not any(settings.state_path().glob("shard-*")):
         shutil.rmtree(settings.state_path() / DIRECTORY, ignore_errors=True)
     return Dropped(

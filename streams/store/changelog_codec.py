@@ -29,7 +29,7 @@ refuses the index before it joins the group.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -207,22 +207,6 @@ class Decoded(NamedTuple):
     late: list[bytes]
 
 
-class _Runs:
-    """Records of entries, joined if they fit in one block."""
-
-    def __init__(self) -> None:
-        self.runs: list[list[_Entries]] = []
-        self._documents = 0
-
-    def add(self, entries: _Entries) -> None:
-        is_full = self._documents > _JOINED_ENTRIES
-        if not self.runs or is_full or not entries.follows(self.runs[-1][-1]):
-            self.runs.append([])
-            self._documents = 0
-        self.runs[-1].append(entries)
-        self._documents += entries.columns.documents
-
-
 _VERSION: Final = bytes((versions.OLDEST,))  # until ``written_in``
 _encode = msgspec.msgpack.Encoder().encode
 _deletions_decoder = msgspec.msgpack.Decoder(_Deletions)
@@ -251,16 +235,24 @@ def goes_back(read: LoggedProgress, known: Progress) -> bool:
 
 
 def furthest(
-    known: LoggedProgress | None, records: Iterable[LoggedProgress]
+    known: LoggedProgress | None,
+    records: Iterable[LoggedProgress],
+    refused: Callable[[LoggedProgress, LoggedProgress], object] | None = None,
 ) -> LoggedProgress | None:
-    """Return the last progress after ``known`` that does not go back; None if there is none."""
+    """Return the last progress after ``known`` that does not go back; None if there is none.
+
+    ``refused`` is called with each record that goes back, and the progress that counts instead.
+    """
     for read in records:
         if known is None:
             known = read
             continue
-        last = known if goes_back(read, known.progress) else read
         expired = max(known.expired_before, read.expired_before)
-        known = last if last.expired_before == expired else replace(last, expired_before=expired)
+        if not goes_back(read, known.progress):
+            known = read
+        elif refused is not None:
+            refused(read, known)
+        known = replace(known, expired_before=expired)
     return known
 
 
@@ -367,14 +359,14 @@ def decode_records(
     count.
     """
     decoded = Decoded([], [], [], [], [], [])
-    runs = _Runs()
+    entries: list[_Entries] = []
     ended = {key for key, value in zip(keys, values, strict=True) if value is None}
     for index, (key, value, offset) in enumerate(zip(keys, values, offsets, strict=True)):
         if value is None or key not in ended:
             opened = _opened(key, value, partial(where, index))
-            _note(decoded, runs, key or b"", opened, offset)
+            _note(decoded, entries, key or b"", opened, offset)
     try:
-        return decoded._replace(blocks=[_block(run) for run in runs.runs])
+        return decoded._replace(blocks=[*map(_block, _runs_of(entries))])
     except ColumnsError:
         for index, (key, value) in enumerate(zip(keys, values, strict=True)):
             # This raises for one of them, and names its record.
@@ -384,13 +376,12 @@ def decode_records(
 
 def _note(
     decoded: Decoded,
-    runs: _Runs,
+    entries: list[_Entries],
     key: bytes,
     opened: _PlacedEntries | _ProgressRecord | LoggedDeletions | LoggedEnd,
     offset: int,
 ) -> None:
-    """Add the record at an offset to ``decoded``, or its entries to ``runs``, if it counts."""
-    written = _written(key)
+    """Add the record at an offset to ``decoded`` or to ``entries``, if it counts."""
     match opened:
         case _ProgressRecord():
             if (progress := opened.at(offset)) is not None:
@@ -400,12 +391,26 @@ def _note(
         case _PlacedEntries() if not counts(opened.offset, offset):
             decoded.late.append(key)
         case _:
-            if written.writer:
+            if (written := _written(key)).writer:
                 decoded.written.append(written)
             if isinstance(opened, LoggedDeletions):
                 decoded.deletions.append(opened)
             else:
-                runs.add(opened)
+                entries.append(opened)
+
+
+def _runs_of(entries: Iterable[_Entries]) -> Iterator[list[_Entries]]:
+    """Yield entries together that fit in one block."""
+    run: list[_Entries] = []
+    documents = 0
+    for each in entries:
+        if run and (documents > _JOINED_ENTRIES or not each.follows(run[-1])):
+            yield run
+            run, documents = [], 0
+        run.append(each)
+        documents += each.columns.documents
+    if run:
+        yield run
 
 
 def _opened(

@@ -30,18 +30,7 @@ from streams.store.changelog_codec import (
     encode_end,
 )
 from streams.store.lineage import UNKNOWN, Lineage
-from streams.store.row_codec import (
-    DELETED_ENTRIES,
-    DELETIONS,
-    ENTRIES,
-    NUMBER_BYTES,
-    WRITTEN,
-    EntryBlock,
-    SourceName,
-    decode_entry,
-    encode_entry_rows,
-    is_undecidable,
-)
+from streams.store.row_codec import DELETED_ENTRIES, DELETIONS, ENTRIES, WRITTEN, EntryBlock
 from streams.store.row_store import SCANNED_ROWS, RowBatch, Rows, RowStore, each_row
 
 # ---- Rows that lead to entries, by content and by id.
@@ -131,7 +120,7 @@ def deletions_between(store: RowStore, low: int, high: int) -> dict[int, list[in
     ``StateDecodeError``.
     """
     deletions: dict[int, list[int]] = {}
-    for key, value in each_row(store, (DELETIONS.key(low), DELETIONS.key(high))):
+    for key, value in each_row(store, DELETIONS.between(low, high)):
         first = DELETIONS.number(key)
         deletions[first] = [first + each for each in codec.decode_deletions(value)]
     return deletions
@@ -149,7 +138,7 @@ def _written_key(written: Written) -> bytes:
 
 def _written_of(key: bytes) -> Written:
     WRITTEN.number(key)
-    at = len(WRITTEN.tag) + NUMBER_BYTES
+    at = len(WRITTEN.tag) + codec.NUMBER_BYTES
     return Written(codec.decode_number(key[len(WRITTEN.tag) : at]), key[at:-1], key[-1:])
 
 
@@ -165,7 +154,7 @@ def removal_of(store: RowStore, sequences: Iterable[int], more: Container[int] =
         removed = set(group)
         low, high = packet_range(min(removed))
         records = deletions_between(store, low, high)
-        scan = store.scan(ENTRIES.key(low), ENTRIES.key(high), len(removed) + 1)
+        scan = store.scan(*ENTRIES.between(low, high), len(removed) + 1)
         keys, _ = next(scan, ([], []))
         left = [ENTRIES.number(key) for key in keys]
         # A first record without deletions is the only one that has no row.
@@ -184,7 +173,7 @@ def removal_of(store: RowStore, sequences: Iterable[int], more: Container[int] =
 
 def expiry_of(store: RowStore, after: int, before: int) -> Expiry:
     """Return what expires next among the entries from ``after`` to before ``before``."""
-    scan = store.scan(ENTRIES.key(after), ENTRIES.key(before), EXPIRED_ROWS)
+    scan = store.scan(*ENTRIES.between(after, before), EXPIRED_ROWS)
     keys, values = next(scan, ([], []))
     whole = next(scan, None) is None
     if not whole:
@@ -192,8 +181,8 @@ def expiry_of(store: RowStore, after: int, before: int) -> Expiry:
         before = packet_range(ENTRIES.number(keys[-1]))[0]
         if before <= ENTRIES.number(keys[0]):  # the rows are of one large packet
             low, before = packet_range(ENTRIES.number(keys[-1]))
-            bounds = ENTRIES.key(low), ENTRIES.key(before)
-            keys, values = next(store.scan(*bounds, BUNDLE_DOCUMENTS_LIMIT), ([], []))
+            scan = store.scan(*ENTRIES.between(low, before), BUNDLE_DOCUMENTS_LIMIT)
+            keys, values = next(scan, ([], []))
         else:
             kept = sum(ENTRIES.number(key) < before for key in keys)
             keys, values = keys[:kept], values[:kept]
@@ -272,7 +261,7 @@ class StoreState(NamedTuple):
     highest: int  # -1: no entries
     expired_before: int  # there is no entry below it
     ids_before: int  # ids below it have rows
-    source_numbers: Mapping[SourceName, int]  # of raw partitions
+    source_numbers: Mapping[codec.SourceName, int]  # of raw partitions
 
 
 class EntryBatch:
@@ -315,7 +304,7 @@ class EntryBatch:
                 block = self._new(block, [other.sequences for other in written])
             if not len(block):
                 continue
-            name = SourceName(block.chain.topic, block.chain.partition)
+            name = codec.SourceName(block.chain.topic, block.chain.partition)
             number = named.setdefault(name, len(named))
             if name not in self._named_before:
                 self.batch.put(codec.SOURCES.key(number), codec.encode_source(name))
@@ -325,7 +314,7 @@ class EntryBatch:
                 deleted = deletions_between(self._store, record, record + 1).get(record, [])
                 added = [sequence - record for sequence in deleted]
                 self.batch.put(DELETIONS.key(record), codec.encode_deletions(added))
-            self.batch.put_entries(*encode_entry_rows(block, number))
+            self.batch.put_entries(*codec.encode_entry_rows(block, number))
             for row in np.flatnonzero(block.columns.undecidable).tolist():
                 key = codec.content_key(block.columns.digest(row))
                 self.references.add([key], [int(block.sequences[row])])
@@ -362,7 +351,7 @@ class EntryBatch:
         for low, high in self._ended(removal.ends, written):
             for first in deletions_between(self._store, low, high):
                 self.batch.delete(DELETIONS.key(first))
-            rows = each_row(self._store, (ENTRIES.key(low), ENTRIES.key(high)))
+            rows = each_row(self._store, ENTRIES.between(low, high))
             deleted.update(ENTRIES.number(key) for key, _ in rows)
         count = 0
         for sequence in deleted:
@@ -404,30 +393,31 @@ class EntryBatch:
 
     def expire(self, expiry: Expiry | None, before: int) -> int:
         """Delete expired entries; return how many. Without ``expiry``, it is computed here."""
-        after, upper = ENTRIES.key(self._state.expired_before), ENTRIES.key(before)
+        after = self._state.expired_before
+        expired = ENTRIES.between(after, before)
         parts: Iterable[Rows]
-        parts = [expiry.rows] if expiry else self._store.scan(after, upper, SCANNED_ROWS)
+        parts = [expiry.rows] if expiry else self._store.scan(*expired, SCANNED_ROWS)
         count = 0
         for keys, values in parts:
             count += len(keys) - sum(key in self._deleted for key in keys)
             for key, value in zip(keys, values, strict=True):
                 sequence = ENTRIES.number(key)
-                if sequence < self._state.ids_before or is_undecidable(value):
+                if sequence < self._state.ids_before or codec.is_undecidable(value):
                     self._remove_references(sequence, value)
-        for first in deletions_between(self._store, self._state.expired_before, before):
+        for first in deletions_between(self._store, after, before):
             self.batch.delete(DELETIONS.key(first))
-        for each in written_between(self._store, self._state.expired_before, before):
+        for each in written_between(self._store, after, before):
             self.batch.delete(_written_key(each))
-        for key, _ in each_row(self._store, (DELETED_ENTRIES.key(0), DELETED_ENTRIES.key(before))):
+        for key, _ in each_row(self._store, DELETED_ENTRIES.between(0, before)):
             self.batch.delete(key)
         if expiry is None or expiry.whole:
             # One range delete covers all of them, because many range deletes would slow down
             # reading.
-            self.batch.delete_entries(ENTRIES.key(0), upper)
+            self.batch.delete_entries(*ENTRIES.between(0, before))
         return count
 
     def _remove_references(self, sequence: int, value: bytes) -> None:
-        entry = decode_entry(value, self._sources)
+        entry = codec.decode_entry(value, self._sources)
         if not entry.fingerprint:
             self.references.remove(codec.content_key(entry.content_digest), sequence)
         if sequence < self._state.ids_before:

@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from pathlib import Path
 from secrets import token_bytes
 from typing import Any, Final, NamedTuple
 
@@ -37,12 +38,7 @@ from simhash_core.window import UNITS_MS
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog import Changelog, ChangelogLostError, LoggedBatch, Report
-from streams.store.changelog_codec import (
-    WRITER_BYTES,
-    Decoded,
-    LoggedProgress,
-    goes_back,
-)
+from streams.store.changelog_codec import WRITER_BYTES, Decoded, LoggedProgress, furthest
 from streams.store.entry_batch import Removal
 from streams.store.lineage import Lineage
 from streams.store.rocksdb_store import block_cache, statistics_of
@@ -211,33 +207,29 @@ def is_ahead(before: Lineage, last: Lineage | None) -> bool:
 
 def load_batch(store: ShardStore, batch: LoggedBatch, decoded: Decoded, identity: str) -> Removal:
     """Write changelog records to the store; return what they remove. Raises as ``catch_up``."""
-    removal = Removal(decoded.deletions, decoded.ends)
-    stored = store.progress()
-    logged = None
-    if stored is not None:
-        logged = LoggedProgress(
-            stored.progress, stored.identity, stored.reading, lineage=stored.lineage
-        )
     for read in decoded.progress:
         if read.identity != identity:
             raise IndexMismatchError(f"the changelog {batch.log}", read.identity, identity)
-        expired = max(read.expired_before, 0 if logged is None else logged.expired_before)
-        if logged is not None and goes_back(read, logged.progress):
-            store.progress_refused += 1
-            if store.progress_refused == 1:
-                logger.warning(
-                    "the changelog %s: %s has written progress that goes back, raw offset %d after "
-                    "%d. This worker was paused, and lost the shard meanwhile. The later progress "
-                    "counts",
-                    batch.log,
-                    read.writer,
-                    read.progress.next,
-                    logged.progress.next,
-                )
-            read = logged  # noqa: PLW2901 - it takes the place of what was read
-        logged = replace(read, expired_before=expired)
+
+    def refused(read: LoggedProgress, known: LoggedProgress) -> None:
+        store.progress_refused += 1
+        if store.progress_refused == 1:
+            logger.warning(
+                "the changelog %s: %s has written progress that goes back, raw offset %d after %d. "
+                "This worker was paused, and lost the shard meanwhile. The later progress counts",
+                batch.log,
+                read.writer,
+                read.progress.next,
+                known.progress.next,
+            )
+
+    stored = store.progress()
+    known = None
+    if stored is not None:
+        lineage = stored.lineage
+        known = LoggedProgress(stored.progress, stored.identity, stored.reading, lineage=lineage)
     row = ProgressRow(None, batch.next_offset, batch.time_ms)
-    if logged is not None:
+    if (logged := furthest(known, decoded.progress, refused)) is not None:
         row = replace(
             row,
             progress=logged.progress,
@@ -246,6 +238,7 @@ def load_batch(store: ShardStore, batch: LoggedBatch, decoded: Decoded, identity
             expired_before=logged.expired_before,
             lineage=logged.lineage,
         )
+    removal = Removal(decoded.deletions, decoded.ends)
     store.load(decoded.blocks, row, removal, decoded.written)
     ended = {key for key, value in zip(batch.keys, batch.values, strict=True) if value is None}
     store.late = [each for each in (*store.late, *decoded.late) if each not in ended]
@@ -319,10 +312,9 @@ class ShardStores:
 
     @cached_property
     def _segments(self) -> WorkerSegments:
-        settings = self._settings
         return WorkerSegments(
-            segments_directory(shard_directory(settings.state_dir, settings.application_id, 0)),
-            SegmentOwner(self._identity, settings.application_id),
+            segments_directory(self._path(0)),
+            SegmentOwner(self._identity, self._settings.application_id),
             self._profile.scheme(),
             with_times=self._profile.window is not None,
         )
@@ -381,17 +373,16 @@ class ShardStores:
         """Return an empty store, which will be filled from the changelog."""
         logger.warning("shard %d is rebuilt from its changelog: %s", partition, error)
         self._metrics.error("recover", error.reason)
-        path = shard_directory(self._settings.state_dir, self._settings.application_id, partition)
-        self._disk.discard(path)
+        self._disk.discard(self._path(partition))
         return self._opened(partition)
 
     def _opened(self, partition: int) -> ShardStore:
-        settings = self._settings
-        path = shard_directory(settings.state_dir, settings.application_id, partition)
-        owner = StoreIdentity(
-            self._identity, settings.application_id, partition, self._changelog_id
-        )
-        return open_shard(path, owner, self._profile.bits, self._disk)
+        application = self._settings.application_id
+        owner = StoreIdentity(self._identity, application, partition, self._changelog_id)
+        return open_shard(self._path(partition), owner, self._profile.bits, self._disk)
+
+    def _path(self, partition: int) -> Path:
+        return shard_directory(self._settings.state_dir, self._settings.application_id, partition)
 
     def _not_too_old(self, store: ShardStore, partition: int, log: Changelog) -> ShardStore:
         """Return the store; an empty one if tombstones that it has not read may be gone."""
@@ -430,13 +421,15 @@ class ShardStores:
     ) -> None:
         started = time.monotonic()
         report = self._report_of(partition)
+        has_transactions = self._settings.delivery is Delivery.EXACTLY_ONCE
         try:
-            end = self._end_of(log, store)
+            # Without transactions, the writer must know before which offset all was read.
+            end = 0 if has_transactions else log.ends(store.changelog_offset)[1]
             records = catch_up(store, log, self._identity, committed_next, report)
         except BaseException:
             self._recoveries.pop(partition, None)  # nothing reads this changelog any more
             raise
-        if self._settings.delivery is Delivery.AT_LEAST_ONCE:
+        if not has_transactions:
             store.write_at(token_bytes(WRITER_BYTES), end)
         seconds = time.monotonic() - started
         for _ in range(store.progress_refused):
@@ -449,12 +442,6 @@ class ShardStores:
                 seconds,
                 len(store),
             )
-
-    def _end_of(self, log: Changelog, store: ShardStore) -> int:
-        """Return the offset before which all will be read; 0 with transactions, which need none."""
-        if self._settings.delivery is Delivery.EXACTLY_ONCE:
-            return 0
-        return log.ends(store.changelog_offset)[1]
 
     def _report_of(self, partition: int) -> Callable[[int], None]:
         """Return a callback that sets the metric of remaining records and sometimes logs it."""

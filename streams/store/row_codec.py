@@ -88,6 +88,9 @@ class NumberKeys(NamedTuple):
     def key(self, number: int) -> bytes:
         return self.tag + number.to_bytes(self.number_bytes, "big")
 
+    def between(self, first: int, end: int) -> tuple[bytes, bytes]:
+        return self.key(first), self.key(end)
+
     def number(self, key: bytes) -> int:
         """Return the number in a key; raise ``StateDecodeError``."""
         if len(key) != 1 + self.number_bytes or key[:1] != self.tag:

@@ -101,8 +101,24 @@ class RocksDisk:
         self._cache = cache
         self._write_buffer_bytes = write_buffer_bytes
 
-    def holds(self, path: Path) -> bool:
-        return holds_a_store(path)
+    @staticmethod
+    def holds(path: Path) -> bool:
+        """Return whether there is a store; raise ``StoreCorruptError`` for a damaged one."""
+        try:
+            if (path / DAMAGE_MARK).exists():
+                raise StoreCorruptError(
+                    path, f"it was marked as damaged: see {DAMAGE_MARK} there for the reason"
+                )
+            if (path / _CURRENT).exists():
+                return True
+            ruins = sorted(file.name for each in _DATA_FILES for file in path.glob(each))
+        except OSError as error:
+            raise StoreAccessError(path, f"cannot be listed: {error}") from error
+        if ruins:
+            # RocksDB would start with an empty database here, and delete the files that it does not
+            # know.
+            raise StoreCorruptError(path, f"{_CURRENT} is missing, but {ruins[0]} exists")
+        return False
 
     def open(self, path: Path, *, create: bool) -> RocksStore:
         if create:
@@ -113,8 +129,21 @@ class RocksDisk:
         buffer = self._write_buffer_bytes
         return RocksStore(path, self._cache, create=create, write_buffer_bytes=buffer)
 
-    def discard(self, path: Path) -> None:
-        discard_store(path)
+    @staticmethod
+    def discard(path: Path) -> None:
+        """Delete the closed store in the directory ``path``; raise ``StoreAccessError``.
+
+        The directory is renamed first, so that a crash never leaves a store without some files.
+        """
+        aside = path.with_name(path.name + _DISCARDED)
+        try:
+            if aside.exists():
+                shutil.rmtree(aside)
+            if path.exists():
+                path.rename(aside)
+                shutil.rmtree(aside)
+        except OSError as error:
+            raise StoreAccessError(path, f"cannot be deleted: {error}") from error
 
 
 def open_shard(
@@ -135,41 +164,6 @@ def open_shard(
     except BaseException:
         store.close()
         raise
-
-
-def discard_store(path: Path) -> None:
-    """Delete the closed store in the directory ``path``; raise ``StoreAccessError``.
-
-    The directory is renamed first, so that a crash never leaves a store with some files missing.
-    """
-    aside = path.with_name(path.name + _DISCARDED)
-    try:
-        if aside.exists():
-            shutil.rmtree(aside)
-        if path.exists():
-            path.rename(aside)
-            shutil.rmtree(aside)
-    except OSError as error:
-        raise StoreAccessError(path, f"cannot be deleted: {error}") from error
-
-
-def holds_a_store(path: Path) -> bool:
-    """Return whether there is a store; raise ``StoreCorruptError`` for a damaged one."""
-    try:
-        if (path / DAMAGE_MARK).exists():
-            raise StoreCorruptError(
-                path, f"it was marked as damaged: see {DAMAGE_MARK} there for the reason"
-            )
-        if (path / _CURRENT).exists():
-            return True
-        ruins = sorted(file.name for each in _DATA_FILES for file in path.glob(each))
-    except OSError as error:
-        raise StoreAccessError(path, f"cannot be listed: {error}") from error
-    if ruins:
-        # RocksDB would start with an empty database here, and delete the files that it does not
-        # know.
-        raise StoreCorruptError(path, f"{_CURRENT} is missing, but {ruins[0]} exists")
-    return False
 
 
 def _check_identity(store: RowStore, ours: StoreIdentity, *, may_be_new: bool) -> None:
@@ -247,7 +241,7 @@ def shard_view(path: Path) -> Iterator[ShardView]:
     and shows what was written until it was opened. Raises ``StoreMissingError`` if there is no
     store, ``StoreCorruptError`` if it is marked as damaged, and other ``StoreError``s.
     """
-    if not holds_a_store(path):
+    if not RocksDisk.holds(path):
         raise StoreMissingError(path, "there is no store here")
     with tempfile.TemporaryDirectory(prefix="firstseen-view-") as directory:
         view = _opened(path, Path(directory))

@@ -49,13 +49,7 @@ from streams.store.row_codec import (
     EntryBlock,
     EntryPrints,
     ProgressRow,
-    SourceName,
     StoredProgress,
-    decode_entry,
-    entry_block,
-    ids_in,
-    read_prints,
-    sequences_in,
 )
 from streams.store.row_store import (
     SCANNED_ROWS,
@@ -92,7 +86,7 @@ class ShardStore:
         self._end = 0
         self._store = store
         self._words = bits // (8 * WORD_BYTES)
-        self._sources: dict[int, SourceName] = {
+        self._sources: dict[int, codec.SourceName] = {
             self._decoded(codec.SOURCES.number, key): self._decoded(codec.decode_source, value)
             for key, value in each_row(store, codec.SOURCES.bounds)
         }
@@ -165,8 +159,8 @@ class ShardStore:
         after = ENTRIES.key(max(self._ids_before, self._row.expired_before))
         keys, values = next(self._store.scan(after, _END, limit), ([], []))
         references = ReferenceChanges(self._numbers)
-        sequences = [] if not keys else sequences_in(keys).tolist()
-        references.add(map(codec.id_key, ids_in(values, self._words)), sequences)
+        sequences = [] if not keys else codec.sequences_in(keys).tolist()
+        references.add(map(codec.id_key, codec.ids_in(values, self._words)), sequences)
         batch = self._store.batch()
         references.put(batch)
         self._note(references)
@@ -294,7 +288,7 @@ class ShardStore:
         parts: list[EntryPrints] = []
         first = max(after + 1, self._row.expired_before)
         for keys, values in self._store.scan(ENTRIES.key(first), _END, SCANNED_ROWS):
-            parts.append(self._decoded(read_prints, keys, values, self._words, bands))
+            parts.append(self._decoded(codec.read_prints, keys, values, self._words, bands))
             if len(parts) == _JOINED_SCANS:
                 yield EntryPrints.joined(parts)
                 parts.clear()
@@ -322,7 +316,7 @@ class ShardStore:
 
         Entries below ``expired_before`` expire; each commit deletes a few thousand of them.
         """
-        blocks = [entry_block(each) for each in entries]
+        blocks = [codec.entry_block(each) for each in entries]
         try:
             known = {each for each in removed if each >= self.expired_before}
             there = [each for each in known if self.has(each)]
@@ -451,7 +445,7 @@ class ShardStore:
         return rows
 
     def _decoded_entry(self, value: bytes) -> Entry:
-        return self._decoded(decode_entry, value, self._sources)
+        return self._decoded(codec.decode_entry, value, self._sources)
 
     def _decoded(
         self, decode: Callable[_Raw, _Result], *raw: _Raw.args, **named: _Raw.kwargs

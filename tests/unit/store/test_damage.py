@@ -23,7 +23,7 @@ from streams.store.row_codec import (
     entry_block,
 )
 from streams.store.row_store import MissingEntryError, StoreCorruptError
-from streams.store.shard_directory import discard_store, open_shard
+from streams.store.shard_directory import RocksDisk, open_shard
 from streams.store.shard_store import ShardStore
 from tests.rigs.memory_rows import MemoryDisk
 from tests.unit.store.samples import (
@@ -100,7 +100,7 @@ def test_opening_names_damaged_store_and_fix(path: Path, damage: Callable[[Path]
             open_store(path)
         assert str(caught.value).startswith(f"{path}: ")
         assert StoreCorruptError.fix in str(caught.value)
-    discard_store(path)
+    RocksDisk.discard(path)
     with closing(open_store(path)) as store:
         assert len(store) == 0
 
@@ -143,7 +143,7 @@ def test_each_way_of_reading_finds_damage_that_opening_misses(
     assert (worn / DAMAGE_MARK).exists()
     with pytest.raises(StoreCorruptError, match="damaged"):
         open_store(worn)
-    discard_store(worn)
+    RocksDisk.discard(worn)
     with closing(open_store(worn)) as store:
         store.commit([new_entries(0, [sample(0)])], progress_at(1))
         assert len(store) == 1

@@ -35,7 +35,7 @@ from streams.store.row_store import (
     StoreMissingError,
     StoreVersionError,
 )
-from streams.store.shard_directory import discard_store, make_state_directory, shard_directory
+from streams.store.shard_directory import RocksDisk, make_state_directory, shard_directory
 from tests.repository.source_tree import ROOT
 from tests.unit.store.samples import (
     IDENTITY,
@@ -201,7 +201,7 @@ def test_discarded_store_is_gone_even_after_an_interruption(path: Path) -> None:
     with closing(open_store(path)) as store:
         assert len(store) == 0
     for _ in range(2):
-        discard_store(path)
+        RocksDisk.discard(path)
         assert list(path.parent.iterdir()) == []
 
 
