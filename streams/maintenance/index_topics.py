@@ -20,7 +20,7 @@ from streams.kafka.clients import AdminClient, Consumer, committed_offsets
 from streams.kafka.errors import becomes_true, is_of_client, retrying
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog import Changelog, steps_back
-from streams.store.changelog_codec import ENTRIES_TAG, LoggedProgress, furthest
+from streams.store.changelog_codec import ENTRIES_TAG, LoggedProgress, first_sequence, furthest
 from streams.topics.admin import (
     RawTopic,
     TopicsError,
@@ -201,12 +201,8 @@ def _head(log: Changelog) -> ShardHead:
         progress, latest = None, NOTHING
         for batch in log.read(first, lambda _left: None):
             progress = furthest(progress, batch.decoded().progress)
-            offsets = [
-                log_offset_of(int.from_bytes(key[1:], "big"))
-                for key in batch.keys
-                if key is not None and key[:1] == ENTRIES_TAG
-            ]
-            latest = max(offsets, default=latest)
+            keys = [key for key in batch.keys if key is not None and key[:1] == ENTRIES_TAG]
+            latest = max([latest, *(log_offset_of(first_sequence(key)) for key in keys)])
         if progress is not None and latest != NOTHING:
             break
     return ShardHead(log.partition, progress, latest)

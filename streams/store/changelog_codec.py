@@ -320,8 +320,13 @@ def _key(tag: bytes, first: int, writer: bytes = NO_WRITER) -> bytes:
     return tag + first.to_bytes(NUMBER_BYTES, "big") + writer
 
 
+def first_sequence(key: bytes) -> int:
+    """Return the sequence number in a key of entries or deletions, which may name a writer."""
+    return int.from_bytes(key[1:_KEY_BYTES], "big")
+
+
 def _written(key: bytes) -> Written:
-    return Written(int.from_bytes(key[1:_KEY_BYTES], "big"), key[_KEY_BYTES:], key[:1])
+    return Written(first_sequence(key), key[_KEY_BYTES:], key[:1])
 
 
 def decode_record(
