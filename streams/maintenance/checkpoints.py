@@ -83,9 +83,8 @@ def make_checkpoint(shard: LocalShard, directory: Path, report: Report) -> Check
             log_position=None if stored is None else stored.progress.position,
             next_raw=None if stored is None else stored.progress.next,
             changelog_offset=copied.store.changelog_offset,
-            files=[],
+            files=_files(partial, report),
         )
-    checkpoint = msgspec.structs.replace(checkpoint, files=_files(partial, report))
     _manifest(directory, shard.partition).write_bytes(
         msgspec.json.format(msgspec.json.encode(checkpoint), indent=1) + b"\n"
     )

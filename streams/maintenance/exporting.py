@@ -138,15 +138,9 @@ class EntryLines:
 
     def _fingerprints(self, lines: Sequence[EntryLine]) -> NDArray[np.uint64]:
         """Return fingerprints as in the index, uint64 (n, words); zero if there is none."""
-        none = "00" * self._bytes
-        prints = [
-            masked(bytes.fromhex(line.fingerprint), line.scope).hex()
-            if line.scope and line.fingerprint
-            else line.fingerprint or none
-            for line in lines
-        ]
-        joined = np.frombuffer(bytes.fromhex("".join(prints)), np.uint64)
-        return joined.reshape(len(lines), self._words)
+        none = bytes(self._bytes)
+        prints = [masked(bytes.fromhex(line.fingerprint), line.scope) or none for line in lines]
+        return np.frombuffer(b"".join(prints), np.uint64).reshape(len(lines), self._words)
 
     def _decoded(
         self, first: int, content: bytes, name: str
@@ -235,8 +229,6 @@ def _sources(lines: Sequence[EntryLine], name: str) -> list[TopicPartition]:
         for line in lines
     ]
     named = {each: TopicPartition(*each) for each in set(sources)}
-    if len(named) == 1:
-        return [*named.values()] * len(sources)
     return [named[each] for each in sources]
 
 

@@ -1,11 +1,4 @@
-"""A shard's entries and progress as records of the changelog (docs/formats.md, "Changelog").
-
-::
-
-    key                                    value
-    e, first sequence number (8), writer   version (1), MessagePack: new entries of one packet
-    d, first sequence number (8), writer   version (1), MessagePack: which of them are deleted
-    p                                      version (1), MessagePack: progress, identity, rules
+"""A shard's entries and progress as records of the changelog (docs/formats.md, "The changelog").
 
 Entries are columns, so that a document adds only its own bytes. Log compaction keeps all records of
 entries, because their keys differ. It keeps the last deletions of each record of entries, which

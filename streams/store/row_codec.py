@@ -24,41 +24,18 @@ from streams.store.lineage import UNKNOWN, Lineage
 
 # ---- Keys and values.
 #
-# A key is a tag byte and the name of a thing; numbers in brackets are sizes in bytes::
-#
-#     tag  rest of the key        value
-#     e    sequence number (8)    an entry (``encode_entry_rows``)
-#     c    content digest (16)    sequence numbers (8 each) of undecidable documents of this content
-#     i    digest of an id (4)    sequence numbers (8 each) of entries whose id has this digest
-#     r    sequence number (8)    deletions in the changelog record that begins here,
-#                                 as offsets (2 each) from this number
-#     k    sequence number (8),   empty: a record of the changelog, e or d, by a writer without
-#          writer (8), e or d     transactions, begins with this entry
-#     g    sequence number (8)    empty: the entry was deleted; a segment file may still have it
-#     f    sequence number (8)    a segment file has all entries from this one to a last one: the
-#                                 last (8), and the checksum of the file's head (8)
-#     s    number (4)             MessagePack of SourceName: a raw partition that entries name
-#     x                           version (1), MessagePack of ProgressRow
-#     n                           number of entries (8)
-#     I                           empty: each id has an ``i`` row; from the first deletion on
-#     J                           while ``i`` rows are made: the sequence number (8) below which
-#                                 each id has one
-#     w    number of a commit (8) empty: the last commit; it deletes the row of the one before
-#     M                           format version (2), MessagePack of StoreIdentity
-#
-# Numbers in keys are unsigned and big-endian, so RocksDB, which sorts keys as bytes, sorts by
-# number.
-#
-# Do not change tags or forms: bump ``FORMAT_VERSION``, and say how the old one is read.
+# docs/formats.md has their table, under "State on disk". A key is a tag byte and the name of a
+# thing. Numbers in keys are unsigned and big-endian, so RocksDB, which sorts keys as bytes, sorts
+# by number. Do not change tags or forms: bump ``FORMAT_VERSION``, and say how the old one is read.
 
 FORMAT_VERSION: Final = 4
 
 CONTENT_TAG: Final = b"c"
 ID_TAG: Final = b"i"
 PROGRESS_KEY: Final = b"x"
-COUNT_KEY: Final = b"n"
-IDS_KEY: Final = b"I"
-IDS_BEFORE_KEY: Final = b"J"
+COUNT_KEY: Final = b"n"  # of entries
+IDS_KEY: Final = b"I"  # each id has a row
+IDS_BEFORE_KEY: Final = b"J"  # entries before a sequence number have rows by id
 IDENTITY_KEY: Final = b"M"
 """The key is the same in all formats, so that each version recognises stores of the others."""
 
@@ -281,18 +258,7 @@ def entry_block(new: NewEntries) -> EntryBlock:
     return EntryBlock(new.packet.chain, new.sequences, columns)
 
 
-# ---- Rows of entries.
-#
-# The value of an entry begins with fields of fixed size; sizes in bytes::
-#
-#     version (1)  words (1)  undecidable (1)  fingerprint (8 × words)  content digest (16)
-#     source (2)  offset (8)  event time (8)  bytes of the id (2)
-#     id  sketch
-#     scope  bytes of the scope (2)
-#
-# Numbers are little-endian. ``undecidable`` is 0 or one of ``REASON_CODES``; an undecidable entry
-# has the fingerprint zero. The highest bit of ``undecidable`` says that the last line, the scope,
-# is there. ``source`` is the number of the raw partition in this store.
+# ---- Rows of entries: fields of fixed size, id, sketch, and a scope with its length if it has one.
 
 _KEY: Final = np.dtype([("tag", "S1"), ("sequence", ">u8")])
 _HEAD_BYTES: Final = 3

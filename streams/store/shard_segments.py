@@ -44,16 +44,10 @@ from streams.store.row_codec import EntryPrints
 
 # ---- A segment of the index in a file (docs/formats.md, "Segment files").
 #
-# ::
-#
-#     magic (8)  bytes of the head (4)  XXH3-64 of the head (8)  head (MessagePack)
-#     columns, each from a multiple of 64 on
-#
-# Numbers are little-endian. A file never changes: it is written under another name, then renamed.
-# Columns are mapped into memory, so the operating system reads and caches what look-ups touch.
-# The checksum of the head, which has those of the columns, is the name of the file: a store that
-# names a file never gets another one. A file is derived from the rows of the stores, so one that is
-# damaged, of another version or of another index is deleted and made again.
+# A file never changes: it is written under another name, then renamed. Columns are mapped into
+# memory, so the operating system reads and caches what look-ups touch. The checksum of the head,
+# which has those of the columns, is the name of the file: a store that names a file never gets
+# another one.
 
 MAGIC: Final = b"fsseg\x00\x00\x03"  # the last byte is the version of the format
 

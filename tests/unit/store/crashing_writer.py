@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from streams.store.row_store import StoreFullError
-from streams.store.shard_store import ShardStore
-from tests.unit.store.samples import ENTRIES_PER_COMMIT, open_store, progress_of, write
+from tests.unit.store.samples import check_holds, open_store, write
 
 # Enough to open a store again, which writes its log to new files.
 BALLAST_BYTES: Final = 4 * 1024 * 1024
@@ -32,50 +31,37 @@ def hold(path: Path) -> None:
 
 
 @contextmanager
-def ballast(path: Path) -> Iterator[None]:
-    """Fill the disk of ``path`` until the end of the block."""
-    file = path.with_name("ballast")
-    file.write_bytes(b"\xff" * BALLAST_BYTES)
+def little_room(path: Path, mode: str) -> Iterator[None]:
+    """Fill the disk of ``path``, or limit this process's files, until the end of the block."""
+    ballast = path.with_name("ballast")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if mode == "disk":
+        ballast.write_bytes(b"\xff" * BALLAST_BYTES)
+    else:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, limits[1]))
     yield
-    file.unlink()
+    ballast.unlink(missing_ok=True)
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-@contextmanager
-def short_files() -> Iterator[None]:
-    """Limit the size of this process's files until the end of the block."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-def check(store: ShardStore, commits: int) -> None:
-    assert len(store) == commits * ENTRIES_PER_COMMIT
-    assert store.progress() == progress_of(commits - 1)
-
-
-def write_until_full(path: Path, what: str) -> None:
+def write_until_full(path: Path, mode: str) -> None:
     commits, message = 0, ""
-    with short_files() if what == "limit" else ballast(path), closing(open_store(path)) as store:
+    with little_room(path, mode), closing(open_store(path)) as store:
         while not message:
             try:
                 write(store, commits)
                 commits += 1
             except StoreFullError as error:
                 message = str(error)
-        check(store, commits)
+        check_holds(store, commits)
     with closing(open_store(path, must_exist=True)) as store:
-        check(store, commits)
+        check_holds(store, commits)
     sys.stdout.write(f"{commits} {message}")
 
 
-def main() -> None:
-    path, what = Path(sys.argv[1]), sys.argv[2]
-    if what == "hold":
-        hold(path)
-    else:
-        write_until_full(path, what)
-
-
 if __name__ == "__main__":
-    main()
+    directory, how = Path(sys.argv[1]), sys.argv[2]
+    if how == "hold":
+        hold(directory)
+    else:
+        write_until_full(directory, how)

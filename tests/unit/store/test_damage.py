@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -22,9 +24,10 @@ from streams.store.row_codec import (
     content_key,
     entry_block,
 )
-from streams.store.row_store import MissingEntryError, StoreCorruptError
+from streams.store.row_store import MissingEntryError, StoreCorruptError, StoreFullError
 from streams.store.shard_directory import RocksDisk, open_shard
 from streams.store.shard_store import ShardStore
+from tests.repository.source_tree import ROOT
 from tests.rigs.memory_rows import MemoryDisk
 from tests.unit.store.samples import (
     BITS,
@@ -347,3 +350,28 @@ def test_a_store_with_a_cut_manifest_is_whole_or_damaged(tmp_path: Path) -> None
         except StoreCorruptError:
             outcomes.add("damaged")
     assert outcomes == {"whole", "damaged"}
+
+
+@pytest.mark.parametrize("mode", ["limit", "disk"])
+def test_commit_without_room_fails_whole(tmp_path: Path, mode: str) -> None:
+    """A file reaches the limit of its size, or the disk is full."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = [sys.executable, "-m", "tests.unit.store.crashing_writer", disk / "shard-3", mode]
+    if mode == "disk":
+        mounted = ["unshare", "-rm", "bash", "-c"]
+        if (
+            not shutil.which("unshare")
+            or subprocess.run([*mounted, "true"], check=False).returncode
+        ):
+            pytest.skip("no mount namespace for this user")
+        command = [*mounted, f'mount -t tmpfs -o size=8m tmpfs {disk} && "$@"', "bash", *command]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    commits, _, message = done.stdout.partition(" ")
+    assert int(commits) > 3
+    assert message.startswith(f"{disk / 'shard-3'}: ")
+    assert StoreFullError.fix in message
+    assert mode == "limit" or "No space left on device" in message

@@ -28,7 +28,7 @@ from streams.store.changelog_codec import encode_entries, encode_progress
 from streams.store.lineage import UNKNOWN
 from streams.store.recovery import ShardStores, catch_up
 from streams.store.rocksdb_store import DAMAGE_MARK
-from streams.store.row_codec import FORMAT_VERSION, IDENTITY_KEY, StoredProgress
+from streams.store.row_codec import FORMAT_VERSION, IDENTITY_KEY
 from streams.store.shard_directory import shard_directory
 from streams.store.shard_store import ShardStore
 from tests.rigs.brokers.broker import Broker
@@ -339,17 +339,9 @@ def test_a_store_with_commits_that_brokers_have_lost_is_rebuilt(
     with closing(opened(stores)) as store:
         offset = store.changelog_offset + lost_records
         lineage, now_ms = UNKNOWN.next("lost"), int(time.time() * 1000)
-        store.commit(
-            entries_of(lost_progress),
-            StoredProgress(
-                progress_of(lost_progress).progress,
-                offset,
-                now_ms,
-                INDEX,
-                READING,
-                lineage=lineage,
-            ),
-        )
+        lost = progress_of(lost_progress)
+        lost = replace(lost, changelog_offset=offset, changelog_time_ms=now_ms, lineage=lineage)
+        store.commit(entries_of(lost_progress), lost)
     lineage = UNKNOWN
     for commit in range(COMMITS, COMMITS + others):
         lineage = lineage.next("other")
