@@ -133,6 +133,7 @@ class _Entries(msgspec.Struct, frozen=True, array_like=True):
     log_offset: int
     rows: EncodedNumbers
     columns: EncodedColumns
+    offset: int = ANYWHERE  # in the changelog: the only one at which they count
 
     def follows(self, other: _Entries) -> bool:
         """Return whether both fit in one block: the same raw partition, and later in the log."""
@@ -141,12 +142,6 @@ class _Entries(msgspec.Struct, frozen=True, array_like=True):
             and self.columns.words == other.columns.words
             and self.chain == other.chain
         )
-
-
-class _PlacedEntries(_Entries, frozen=True, array_like=True):
-    """Entries that count at one offset only."""
-
-    offset: int = ANYWHERE
 
 
 class _Deletions(msgspec.Struct, frozen=True, array_like=True):
@@ -203,7 +198,7 @@ class Decoded(NamedTuple):
 _VERSION: Final = bytes((versions.OLDEST,))  # until ``written_in``
 _encode = msgspec.msgpack.Encoder().encode
 _deletions_decoder = msgspec.msgpack.Decoder(_Deletions)
-_entries_decoder = msgspec.msgpack.Decoder(_PlacedEntries)
+_entries_decoder = msgspec.msgpack.Decoder(_Entries)
 _progress_decoder = msgspec.msgpack.Decoder(_ProgressRecord)
 
 
@@ -263,8 +258,9 @@ def encode_block(
         log_offset_of(int(block.sequences[0])),
         encode_numbers(rows),
         encode_columns(block.columns),
+        offset,
     )
-    encoded = _Entries(*fields) if offset == ANYWHERE else _PlacedEntries(*fields, offset)
+    encoded = fields[:-1] if offset == ANYWHERE else fields
     key = _key(ENTRIES_TAG, int(block.sequences[0]), writer)
     return ChangelogRecord(key, _VERSION + _encode(encoded))
 
@@ -376,7 +372,7 @@ def _note(
     decoded: Decoded,
     entries: list[_Entries],
     key: bytes,
-    opened: _PlacedEntries | _ProgressRecord | LoggedDeletions | LoggedEnd,
+    opened: _Entries | _ProgressRecord | LoggedDeletions | LoggedEnd,
     offset: int,
 ) -> None:
     """Add the record at an offset to ``decoded`` or to ``entries``, if it counts."""
@@ -386,7 +382,7 @@ def _note(
                 decoded.progress.append(progress)
         case LoggedEnd():
             decoded.ends.append(opened)
-        case _PlacedEntries() if not counts(opened.offset, offset):
+        case _Entries() if not counts(opened.offset, offset):
             decoded.late.append(key)
         case _:
             if (written := _written(key)).writer:
@@ -413,7 +409,7 @@ def _runs_of(entries: Iterable[_Entries]) -> Iterator[list[_Entries]]:
 
 def _opened(
     key: bytes | None, value: bytes | None, where: Callable[[], str]
-) -> _PlacedEntries | _ProgressRecord | LoggedDeletions | LoggedEnd:
+) -> _Entries | _ProgressRecord | LoggedDeletions | LoggedEnd:
     is_entry = key is not None and len(key) in _KEYS_BYTES and key[:1] in _ENTRY_TAGS
     if key is not None and value is None and is_entry:
         return _written(key).end

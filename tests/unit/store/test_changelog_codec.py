@@ -53,7 +53,6 @@ from tests.unit.store.samples import (
 from tests.unit.store.strategies import (
     chains,
     columns,
-    int64,
     names,
     offsets,
     packets,
@@ -117,11 +116,6 @@ VALUE = progress_record(1).value
 def test_unknown_keys_are_refused(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(ChangelogFormatError, match=HERE):
         decode_record(key, value, HERE)
-
-
-def test_another_version_is_refused_in_one_line_with_the_fix() -> None:
-    with pytest.raises(UnreadableVersionError, match=r"^[^\n]*version 2, [^\n]*Upgrade first"):
-        decode_record(b"x", b"\x02\x90", HERE)
 
 
 @pytest.mark.parametrize(
@@ -231,12 +225,6 @@ def test_any_columns_come_back_with_their_types(documents: DocumentColumns) -> N
     assert same_columns(found, documents)
 
 
-@given(st.lists(int64))
-def test_numbers_come_back(values: list[int]) -> None:
-    encoded = encode_numbers(np.array(values, dtype=np.int64))
-    assert decode_numbers([encoded], [len(values)]).tolist() == values
-
-
 @pytest.mark.parametrize(
     ("values", "width"),
     [
@@ -248,6 +236,7 @@ def test_numbers_take_as_few_bytes_as_they_need(values: list[int], width: int) -
     encoded = encode_numbers(np.array(values, dtype=np.int64))
     assert (encoded.base, encoded.width) == (min(values), width)
     assert len(encoded.added) == width * len(values)
+    assert decode_numbers([encoded], [len(values)]).tolist() == values
 
 
 def test_document_adds_little_beside_its_own_bytes() -> None:

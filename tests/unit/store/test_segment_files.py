@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final, Self
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -231,16 +232,15 @@ def test_damaged_file_is_noticed_and_made_again(store: ShardStore, at: float) ->
     first = files_of(store)[0]
     whole = first.read_bytes()
     place = at if isinstance(at, int) else int(at * len(whole))
-    columns = read_head(first).columns
-    sizes = [int(np.prod(each.shape)) * np.dtype(each.dtype).itemsize for each in columns]
-    starts = [(each.start, each.start + size) for each, size in zip(columns, sizes, strict=True)]
-    head_end = 20 + int.from_bytes(whole[8:12], "little")
-    in_gap = place >= head_end and not any(start <= place < stop for start, stop in starts)
+    head = read_head(first)
+    is_used = place < 20 + len(msgspec.msgpack.encode(head)) or any(
+        each.start <= place < each.end for each in head.columns
+    )
     flipped = bytearray(whole)
     flipped[place] ^= 0x10
     for damaged in (bytes(flipped), whole[: int(len(whole) * 0.7)]):
         first.write_bytes(damaged)
-        if len(damaged) < len(whole) or not in_gap:
+        if len(damaged) < len(whole) or is_used:
             with pytest.raises(SegmentDamagedError):
                 check_columns(first, read_head(first))
         check(Opened(store).index, store)
