@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from hashlib import blake2b
 from itertools import islice, repeat
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import numpy as np
@@ -48,10 +48,13 @@ class ExportHeader(msgspec.Struct, frozen=True, kw_only=True):
     shards: list[int]
 
 
+_Natural = Annotated[int, msgspec.Meta(ge=0)]
+
+
 class SourceFields(msgspec.Struct, frozen=True, gc=False):
     topic: str
-    partition: int
-    offset: int
+    partition: _Natural
+    offset: _Natural
 
 
 class EntryLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -164,14 +167,11 @@ class EntryLines:
 
     def _are_usual(self, lines: Sequence[EntryLine]) -> bool:
         """Return whether all lines have a fingerprint and are valid."""
-        sources = [line.source for line in lines if line.source is not None]
         return (
             {len(line.fingerprint) for line in lines} <= {2 * self._bytes}
             and {len(line.content) for line in lines} <= {0, 2 * _DIGEST_BYTES}
             and {line.undecidable for line in lines} <= {""}
             and (not self._needs_sketches or all(line.sketch for line in lines))
-            and min([each.offset for each in sources], default=0) >= 0
-            and min([each.partition for each in sources], default=0) >= 0
         )
 
     def _line(self, number: int, line: bytes, name: str) -> EntryLine:
@@ -185,11 +185,9 @@ class EntryLines:
         return decoded
 
     def _checks(self, line: EntryLine) -> Iterator[tuple[bool, str]]:
-        content, source, digits = line.content, line.source, 2 * self._bytes
+        content, digits = line.content, 2 * self._bytes
         what = f"content is {content[:40]!r}: it must have 32 hexadecimal digits"
         yield len(content) not in {0, 2 * _DIGEST_BYTES}, what
-        is_negative = source is not None and min(source.partition, source.offset) < 0
-        yield is_negative, "its source has a number below 0"
         if line.undecidable:
             what = f"undecidable is {line.undecidable!r}: one of {', '.join(_REASONS)}"
             yield line.undecidable not in _REASONS, what

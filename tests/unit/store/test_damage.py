@@ -13,16 +13,13 @@ from typing import Final
 
 import pytest
 
-from simhash_core.log.shard_stream import NewEntries
 from streams.store.rocksdb_store import DAMAGE_MARK
 from streams.store.row_codec import (
     COUNT_KEY,
     ENTRIES,
     PROGRESS_KEY,
     SOURCES,
-    ProgressRow,
     content_key,
-    entry_block,
 )
 from streams.store.row_store import MissingEntryError, StoreCorruptError, StoreFullError
 from streams.store.shard_directory import RocksDisk, open_shard
@@ -32,9 +29,7 @@ from tests.rigs.memory_rows import MemoryDisk
 from tests.unit.store.samples import (
     BITS,
     IDENTITY,
-    await_written,
     check_holds,
-    expected,
     fingerprints_in,
     new_entries,
     open_store,
@@ -195,48 +190,6 @@ def test_a_log_is_its_last_commit_or_an_earlier_one(
         lasting = [COMMITS] if damage is unharmed else range(1, COMMITS)
         assert store.changelog_offset in lasting
         check_holds(store, store.changelog_offset)
-
-
-def fat_packet(number: int) -> NewEntries:
-    """Return a packet so large that a few fill a write buffer; half of it is undecidable."""
-    first = 4 * number
-    return new_entries(
-        number,
-        [sample(n, undecidable=n % 2 == 0, sketch=bytes(60_000)) for n in range(first, first + 4)],
-    )
-
-
-def test_without_its_logs_a_store_is_an_earlier_one(tmp_path: Path) -> None:
-    """Once the shard has read its changelog again, no entry is missing or repeated."""
-    commits = 30
-    packets = [fat_packet(number) for number in range(commits)]
-    expired = [max(0, commit - 8) << 16 for commit in range(commits)]
-    path, left = tmp_path / "shard-3", tmp_path / "left"
-    store = open_store(path)
-    for commit in range(commits):
-        progress = progress_at(commit + 1, commit + 1)
-        store.commit([packets[commit]], progress, (), expired[commit])
-        if commit == 1:
-            store.close()
-            store = open_store(path)
-    await_written(store)
-    shutil.copytree(path, left)
-    store.close()
-    for log in files(left, "*.log"):
-        log.unlink()
-    with closing(open_store(left)) as store:
-        begin = store.changelog_offset
-        assert 2 <= begin < commits
-        for end in (begin, commits):
-            for commit in range(begin, end):
-                row = ProgressRow(None, commit + 1, expired_before=expired[commit])
-                store.load([entry_block(packets[commit])], row)
-            wanted = expected(packets[expired[end - 1] >> 16 : end])
-            assert dict(store.all_entries()) == wanted
-            assert len(store) == len(wanted)
-            for sequence, entry in expected(packets).items():
-                is_there = not entry.fingerprint and sequence in wanted
-                assert store.by_content(entry.content_digest) == [sequence] * is_there
 
 
 @pytest.mark.parametrize("lost", [1, 2])
