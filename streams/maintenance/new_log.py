@@ -89,24 +89,16 @@ def begin_new_log(
             reservations.fill(filled, show)
             reservations.begin_at(max(first, end))
             control = reservations.take()
-            nexts: dict[int, int] = {}
-            for each in shards:
-                if each.progress is None:
-                    continue
-                was = each.progress
-                nexts[each.partition] = was.progress.next
-                progress = Progress(
-                    was.progress.chain, was.progress.next, control + 1, control, _clock(shards)
-                )
+            begun = {each.partition: each.progress for each in shards if each.progress is not None}
+            nexts = {partition: was.progress.next for partition, was in begun.items()}
+            for partition, was in begun.items():
+                chain, following = was.progress.chain, was.progress.next
+                progress = Progress(chain, following, control + 1, control, _clock(shards))
+                lineage = was.lineage.next("")
                 record = encode_progress(
-                    progress,
-                    was.identity,
-                    was.reading,
-                    "",
-                    was.expired_before,
-                    lineage=was.lineage.next(""),
+                    progress, was.identity, was.reading, "", was.expired_before, lineage=lineage
                 )
-                transaction.change(each.partition, record)
+                transaction.change(partition, record)
             offsets = {p: committed.get(p, next_raw) for p, next_raw in nexts.items()}
             transaction.commit(offsets, member.metadata())
     marks = raw_watermarks(settings, topics.raw)

@@ -240,7 +240,9 @@ def _joined(parts: Sequence[Entries]) -> Entries:
 
 def _what(error: FirstseenError) -> str:
     """Return what is wrong, without the fix: a finding has its own."""
-    return f"{error.path}: {error.what}" if isinstance(error, StoreError) else str(error)
+    if isinstance(error, StoreError):
+        return f"{error.path}: {error.what}"
+    return error.what if isinstance(error, LogGapError) else str(error)
 
 
 _REBUILD: Final = (
@@ -303,10 +305,8 @@ def verify_index(
     state: LogState | None = None
     try:
         state = read_log(settings, identity, topics.shards)
-    except LogGapError as error:
-        findings.append(Finding("log", None, error.what, _NEW_LOG))
     except FirstseenError as error:
-        findings.append(Finding("log", None, str(error), _NEW_LOG))
+        findings.append(Finding("log", None, _what(error), _NEW_LOG))
     else:
         findings += _of_log(state, topics)
     findings += _offsets(settings, topics)
