@@ -80,14 +80,8 @@ class LoadedRun(NamedTuple):
     columns: DocumentColumns
 
 
-class _Run(msgspec.Struct, frozen=True, array_like=True):
-    topic: str
-    partition: int
-    columns: EncodedColumns
-
-
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Run).decode
+_decode = msgspec.msgpack.Decoder(tuple[str, int, EncodedColumns]).decode
 
 
 class LoadSpool:
@@ -104,7 +98,7 @@ class LoadSpool:
         self._file.close()
 
     def write(self, run: LoadedRun) -> None:
-        value = _encode(_Run(run.topic, run.partition, encode_columns(run.columns)))
+        value = _encode((run.topic, run.partition, encode_columns(run.columns)))
         self._file.write(len(value).to_bytes(_LENGTH_BYTES, "big"))
         self._file.write(value)
         self.documents += len(run.columns)
@@ -112,8 +106,8 @@ class LoadSpool:
     def read(self) -> Iterator[LoadedRun]:
         self._file.seek(0)
         while head := self._file.read(_LENGTH_BYTES):
-            run = _decode(self._file.read(int.from_bytes(head, "big")))
-            yield LoadedRun(run.topic, run.partition, decode_columns([run.columns]))
+            topic, partition, columns = _decode(self._file.read(int.from_bytes(head, "big")))
+            yield LoadedRun(topic, partition, decode_columns([columns]))
 
 
 # ---- Documents of any sources as runs. A run has one source; this is the form of the index.

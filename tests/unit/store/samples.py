@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -15,6 +15,8 @@ from simhash_core.documents import Entry
 from simhash_core.log.records import Chain, Packet, Progress, Sender, entry_of
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.verdicts import UndecidableReason
+from streams.store.changelog import LoggedBatch
+from streams.store.changelog_codec import ChangelogRecord
 from streams.store.rocksdb_store import MIB, RocksStore, block_cache
 from streams.store.row_codec import ENTRIES, StoredProgress, StoreIdentity
 from streams.store.row_store import each_row
@@ -27,6 +29,7 @@ INDEX: Final = "firstseen-index/1 bits=64 blocks=4x16 distance=3"
 READING: Final = "reader=1\nfields.text=text"
 IDENTITY: Final = StoreIdentity(INDEX, "tests", 3)
 BITS: Final = 64
+TIME_MS: Final = 1_700_000_000_000
 ENTRIES_PER_COMMIT: Final = 40
 
 
@@ -47,7 +50,7 @@ def sample(offset: int, *, undecidable: bool = False, sketch: bytes = b"") -> Sa
         (offset * 0x9E3779B97F4A7C15 % 2**64).to_bytes(8, "big"),
         offset.to_bytes(16, "big"),
         sketch,
-        1_700_000_000_000 + offset,
+        TIME_MS + offset,
         UndecidableReason.TOO_FEW_FEATURES if undecidable else None,
     )
 
@@ -90,9 +93,15 @@ def expected(entries: Sequence[NewEntries]) -> dict[int, Entry]:
     }
 
 
+def batch_of(records: Sequence[ChangelogRecord], offsets: Iterable[int]) -> LoggedBatch:
+    """Return records of a changelog as they are read."""
+    keys, values = [each.key for each in records], [each.value for each in records]
+    return LoggedBatch([*keys], values, [*offsets], TIME_MS, "changelog/3")
+
+
 def progress_at(next_offset: int, changelog_offset: int = 0) -> StoredProgress:
     progress = Progress(CHAIN, next_offset, next_offset * 2, next_offset * 2 - 1)
-    return StoredProgress(progress, changelog_offset, 1_700_000_000_000, INDEX, READING)
+    return StoredProgress(progress, changelog_offset, TIME_MS, INDEX, READING)
 
 
 def entries_of(commit: int) -> list[NewEntries]:

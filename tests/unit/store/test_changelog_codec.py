@@ -25,7 +25,6 @@ from streams.store.changelog_codec import (
     LoggedEnd,
     LoggedProgress,
     decode_record,
-    decode_records,
     encode_deletions,
     encode_end,
     encode_entries,
@@ -44,6 +43,7 @@ from streams.store.row_codec import EntryBlock
 from tests.unit.store.samples import (
     INDEX,
     READING,
+    batch_of,
     columns_of,
     new_entries,
     packet_of,
@@ -67,8 +67,7 @@ def progress_record(following: int) -> ChangelogRecord:
 
 
 def decoded(records: Sequence[ChangelogRecord]) -> Decoded:
-    keys, values = [each.key for each in records], [each.value for each in records]
-    return decode_records(keys, values, range(len(records)), str)
+    return batch_of(records, range(len(records))).decoded()
 
 
 @given(packets, st.integers(0, 2**48 - 1), st.data())
@@ -199,10 +198,10 @@ RIGHT = encode_entries(new_entries(7, [sample(7)])).value or b""
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (RIGHT[:-1], "record 7 "),
-        (RIGHT[:-8], "record 7 "),
-        (RIGHT[:1] + b"\x90", "record 7 "),
-        (negative_offset(), "record 7 is damaged: offsets or rows"),
+        (RIGHT[:-1], HERE),
+        (RIGHT[:-8], HERE),
+        (RIGHT[:1] + b"\x90", HERE),
+        (negative_offset(), f"record {HERE} is damaged: offsets or rows"),
     ],
     ids=["cut a little", "cut", "without fields", "negative offset"],
 )

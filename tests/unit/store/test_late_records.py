@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from simhash_core.log.records import Progress, sequence_number
 from simhash_core.log.shard_stream import NewEntries
 from streams.store import changelog_codec
-from streams.store.changelog import LoggedBatch
 from streams.store.changelog_codec import (
     WRITER_BYTES,
     ChangelogRecord,
@@ -24,7 +23,6 @@ from streams.store.changelog_codec import (
     LoggedEnd,
     LoggedProgress,
     Written,
-    decode_records,
     encode_block,
     encode_deletions,
     encode_end,
@@ -36,7 +34,16 @@ from streams.store.row_codec import StoredProgress, entry_block
 from streams.store.shard_directory import open_shard
 from streams.store.shard_store import ShardStore
 from tests.rigs.memory_rows import MemoryDisk
-from tests.unit.store.samples import BITS, CHAIN, IDENTITY, INDEX, READING, new_entries, sample
+from tests.unit.store.samples import (
+    BITS,
+    CHAIN,
+    IDENTITY,
+    INDEX,
+    READING,
+    batch_of,
+    new_entries,
+    sample,
+)
 
 WRITER: Final = b"writer-1"
 OTHER: Final = b"writer-2"
@@ -45,8 +52,7 @@ FIRST: Final = sequence_number(7, 0)
 
 
 def decoded_at(offset: int, *records: ChangelogRecord) -> Decoded:
-    offsets = range(offset, offset + len(records))
-    return decode_records([r.key for r in records], [r.value for r in records], offsets, str)
+    return batch_of(records, range(offset, offset + len(records))).decoded()
 
 
 # ---- one record
@@ -150,13 +156,7 @@ class Partition:
         unread = [each for each in self.records if each.offset >= store.changelog_offset]
         for first in range(0, len(unread), size):
             part = unread[first : first + size]
-            batch = LoggedBatch(
-                [each.record.key for each in part],
-                [each.record.value for each in part],
-                [each.offset for each in part],
-                1,
-                "changelog/3",
-            )
+            batch = batch_of([each.record for each in part], [each.offset for each in part])
             load_batch(store, batch, batch.decoded(), INDEX)
         store.read_to(self.end)
 

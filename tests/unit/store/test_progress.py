@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from simhash_core.log.records import Chain, Progress
-from streams.store.changelog import LoggedBatch
 from streams.store.changelog_codec import (
     ChangelogRecord,
     LoggedProgress,
@@ -28,13 +27,7 @@ from streams.store.row_store import StoreAheadError
 from streams.store.shard_directory import open_shard
 from streams.store.shard_store import ShardStore
 from tests.rigs.memory_rows import MemoryDisk
-from tests.unit.store.samples import (
-    BITS,
-    CHAIN,
-    IDENTITY,
-    INDEX,
-    READING,
-)
+from tests.unit.store.samples import BITS, CHAIN, IDENTITY, INDEX, READING, batch_of
 
 CREATED_AGAIN = Chain(CHAIN.topic, "another topic id", CHAIN.partition)
 COMMAND = ""
@@ -61,16 +54,6 @@ def opened() -> ShardStore:
     return open_shard(Path("shard-3"), IDENTITY, BITS, MemoryDisk())
 
 
-def batch_of(first: int, records: list[ChangelogRecord]) -> LoggedBatch:
-    return LoggedBatch(
-        [each.key for each in records],
-        [each.value for each in records],
-        list(range(first, first + len(records))),
-        1_700_000_000_000,
-        "changelog/3",
-    )
-
-
 def encoded(progress: LoggedProgress) -> ChangelogRecord:
     of = progress
     return encode_progress(
@@ -79,7 +62,7 @@ def encoded(progress: LoggedProgress) -> ChangelogRecord:
 
 
 def load(store: ShardStore, records: list[ChangelogRecord]) -> None:
-    batch = batch_of(store.changelog_offset, records)
+    batch = batch_of(records, range(store.changelog_offset, store.changelog_offset + len(records)))
     load_batch(store, batch, batch.decoded(), INDEX)
 
 
@@ -144,7 +127,7 @@ def test_a_store_refuses_what_does_not_follow_its_last_commit(
     """Otherwise it would have entries of a commit that brokers have lost, and lack others."""
     with closing(opened()) as store:
         load(store, [logged_by("aab")])
-        following = batch_of(store.changelog_offset - 1, [logged_by(made_by)])
+        following = batch_of([logged_by(made_by)], [store.changelog_offset - 1])
         if follows:
             load_next(store, following, INDEX)
             return

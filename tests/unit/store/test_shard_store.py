@@ -14,12 +14,13 @@ from simhash_core.documents import Entry
 from simhash_core.log.records import Chain
 from simhash_core.log.shard_stream import NewEntries
 from streams.store import shard_store
-from streams.store.changelog_codec import ENTRIES_TAG, ChangelogRecord, decode_records
+from streams.store.changelog_codec import ENTRIES_TAG, ChangelogRecord
 from streams.store.entry_batch import Removal, records_of
 from streams.store.row_codec import ProgressRow
 from streams.store.row_store import SCANNED_ROWS
 from streams.store.shard_store import ShardStore
 from tests.unit.store.samples import (
+    batch_of,
     expected,
     fingerprints_in,
     fingerprints_of,
@@ -143,8 +144,7 @@ def test_all_records_of_a_packet_end_with_its_entries(store: ShardStore, tmp_pat
         change = store.change(parts, removed)
         store.write(change, progress_at(1))
         records += records_of(change)
-    keys, values = [each.key for each in records], [each.value for each in records]
-    decoded = decode_records(keys, values, range(len(records)), str)
+    decoded = batch_of(records, range(len(records))).decoded()
     with closing(open_store(tmp_path / "again")) as again:
         removal = Removal(decoded.deletions, decoded.ends)
         again.load(decoded.blocks, ProgressRow(None, 9), removal)

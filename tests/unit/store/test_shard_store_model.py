@@ -25,7 +25,6 @@ from simhash_core.index.key_filter import KeyFilter
 from simhash_core.log.shard_stream import NewEntries
 from streams.store import entry_batch
 from streams.store import row_codec as codec
-from streams.store.changelog import LoggedBatch
 from streams.store.changelog_codec import ChangelogRecord, encode_progress
 from streams.store.entry_batch import records_of
 from streams.store.recovery import load_batch
@@ -41,6 +40,7 @@ from tests.unit.store.samples import (
     READING,
     Sample,
     await_written,
+    batch_of,
     expected,
     fingerprints_in,
     fingerprints_of,
@@ -364,9 +364,7 @@ class StoreModel(RuleBasedStateMachine):
             for offset in range(first, len(self.records))
             if not is_compacted or last[self.records[offset].key] == offset
         ][:size]
-        keys: list[bytes | None] = [self.records[each].key for each in offsets]
-        values = [self.records[each].value for each in offsets]
-        batch = LoggedBatch(keys, values, offsets, 0, "changelog/3")
+        batch = batch_of([self.records[each] for each in offsets], offsets)
         load_batch(store, batch, batch.decoded(), INDEX)
 
 
