@@ -310,7 +310,8 @@ def test_commit_without_room_fails_whole(tmp_path: Path, mode: str) -> None:
     """A file reaches the limit of its size, or the disk is full."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    command = [sys.executable, "-m", "tests.unit.store.crashing_writer", disk / "shard-3", mode]
+    path = str(disk / "shard-3")
+    command = [sys.executable, "-m", "tests.unit.store.crashing_writer", path, mode]
     if mode == "disk":
         mounted = ["unshare", "-rm", "bash", "-c"]
         if (
@@ -325,6 +326,6 @@ def test_commit_without_room_fails_whole(tmp_path: Path, mode: str) -> None:
     assert done.returncode == 0, done.stderr
     commits, _, message = done.stdout.partition(" ")
     assert int(commits) > 3
-    assert message.startswith(f"{disk / 'shard-3'}: ")
+    assert message.startswith(f"{path}: ")
     assert StoreFullError.fix in message
     assert mode == "limit" or "No space left on device" in message
