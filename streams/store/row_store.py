@@ -12,24 +12,6 @@ from typing import Final, Protocol
 from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import StateMismatchError
 
-# ::
-#
-#     FirstseenError
-#     ├── StoreError                 any of these; ``path`` is the directory of the shard
-#     │   ├── StoreMissingError      there is no store, and there must be one
-#     │   ├── StoreLockedError       another process, or this one, has it open
-#     │   ├── StoreMismatchError     it belongs to another application or shard
-#     │   ├── StoreVersionError      its format is of another version of Firstseen
-#     │   ├── StoreCorruptError      its files are damaged
-#     │   │   └── MissingEntryError  an entry is missing; damage, where it must be there
-#     │   ├── StoreFullError         there is no room to write
-#     │   ├── StoreAccessError       the file system refused: permissions, input or output error
-#     │   └── StoreClosedError       the caller's mistake: used after ``close``
-#     └── IndexMismatchError         (core) it was made under another index identity
-#
-# A worker can always rebuild its store from the changelog: stop it, delete the directory, start
-# again. The state of a command without a broker has no changelog, and is lost then.
-
 _REBUILD: Final = (
     "delete the directory and start again: a worker rebuilds it from the changelog; a state "
     "without a broker begins empty"
