@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from typing import Final, NamedTuple, Self
@@ -185,7 +184,7 @@ def _reader(
     may_be_cut |= settings.delivery is Delivery.AT_LEAST_ONCE
     config = {**consumer_config(settings, group_id=changelog_group(settings)), "check.crcs": True}
     seconds = settings.send_timeout_seconds
-    return Changelog(topic, partition, config, seconds, threading.Event(), may_be_cut=may_be_cut)
+    return Changelog(topic, partition, config, seconds, may_be_cut=may_be_cut)
 
 
 def shard_heads(settings: Settings, partitions: Sequence[int]) -> list[ShardHead]:
@@ -194,10 +193,9 @@ def shard_heads(settings: Settings, partitions: Sequence[int]) -> list[ShardHead
 
 
 def _head(log: Changelog) -> ShardHead:
-    low, high = log.ends()
     progress: LoggedProgress | None = None
     latest = NOTHING
-    for first in steps_back(low, high):
+    for first in steps_back(*log.ends()):
         progress, latest = None, NOTHING
         for batch in log.read(first, lambda _left: None):
             progress = furthest(progress, batch.decoded().progress)

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import methodcaller
 from types import MappingProxyType
@@ -98,7 +98,7 @@ class Changelog:
     partition: int
     config: Mapping[str, Any]  # with a group.id, although the store keeps the offsets
     silence_seconds: float  # bounds each wait for the broker
-    interrupted: threading.Event  # ends a reading early
+    interrupted: threading.Event = field(default_factory=threading.Event)  # ends a reading early
     # The broker may delete the beginning, like the embedded one, which keeps a few megabytes.
     may_be_cut: bool = False
 
@@ -302,10 +302,9 @@ def last_progress(
     ``config`` is librdkafka's, with a ``group.id``; ``timeout_seconds`` bounds each wait. Blocking.
     Raises ``RecoveryError``, ``ChangelogFormatError`` and ``UnansweredError``.
     """
-    log = Changelog(topic, partition, config, timeout_seconds, threading.Event(), may_be_cut=True)
-    low, high = log.ends()
+    log = Changelog(topic, partition, config, timeout_seconds, may_be_cut=True)
     progress: LoggedProgress | None = None
-    for first in steps_back(low, high):
+    for first in steps_back(*log.ends()):
         for batch in log.read(first, lambda _left: None):
             progress = furthest(progress, batch.decoded().progress)
         if progress is not None:
