@@ -1,8 +1,8 @@
 """Configurations of all Kafka clients, from the settings.
 
-Every client of workers and commands gets the user's properties, except those for another kind of
-client, because librdkafka would warn about them. Properties that Firstseen's guarantees need
-override the user's; ``kafka_properties.RESERVED`` refuses those earlier, with a reason.
+Every client of workers and commands gets all of the user's properties: librdkafka ignores those for
+another kind of client. Properties that Firstseen's guarantees need override the user's;
+``kafka_properties.RESERVED`` refuses those earlier, with a reason.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ LIBRDKAFKA: Final = "firstseen.librdkafka"  # the logger of the library's log li
 logger = logging.getLogger(LIBRDKAFKA)
 # A command without logging reports errors itself; Python would print them again.
 logger.addHandler(logging.NullHandler())
+# Properties for producers are ignored by consumers, and the reverse, as they should be.
+logger.addFilter(lambda record: "and will be ignored by this" not in record.getMessage())
 
 _NO_PROPERTIES: Final = frozenset({"logger", "on_commit", "on_delivery"})
 """Constructor arguments that are not properties; the names of other callbacks end in ``_cb``."""
@@ -45,88 +47,33 @@ _REQUEST_MIN_MS: Final = 2000
 _HEARTBEAT_MS: Final = 500
 """How soon a member learns of a rebalance; at most a third of the session."""
 
-# The properties with C (consumer) in column C/P of librdkafka's CONFIGURATION.md.
-_OF_CONSUMERS: Final = frozenset(
-    {
-        "auto.offset.reset",
-        "check.crcs",
-        "coordinator.query.interval.ms",
-        "enable.auto.commit",
-        "enable.auto.offset.store",
-        "enable.partition.eof",
-        "fetch.error.backoff.ms",
-        "fetch.max.bytes",
-        "fetch.message.max.bytes",
-        "fetch.min.bytes",
-        "fetch.queue.backoff.ms",
-        "fetch.wait.max.ms",
-        "group.id",
-        "group.instance.id",
-        "group.protocol",
-        "group.protocol.type",
-        "group.remote.assignor",
-        "heartbeat.interval.ms",
-        "isolation.level",
-        "max.partition.fetch.bytes",
-        "max.poll.interval.ms",
-        "partition.assignment.strategy",
-        "queued.max.messages.kbytes",
-        "queued.min.messages",
-        "session.timeout.ms",
-    }
-)
-_OF_PRODUCERS: Final = frozenset(
-    {
-        "acks",
-        "batch.num.messages",
-        "batch.size",
-        "compression.codec",
-        "compression.level",
-        "compression.type",
-        "delivery.timeout.ms",
-        "enable.gapless.guarantee",
-        "enable.idempotence",
-        "linger.ms",
-        "message.send.max.retries",
-        "message.timeout.ms",
-        "partitioner",
-        "queue.buffering.backpressure.threshold",
-        "queue.buffering.max.kbytes",
-        "queue.buffering.max.messages",
-        "queue.buffering.max.ms",
-        "queuing.strategy",
-        "request.required.acks",
-        "request.timeout.ms",
-        "retries",
-        "sticky.partitioning.linger.ms",
-        "transaction.timeout.ms",
-        "transactional.id",
-    }
-)
 # Aliases of properties that are set here: only one of the two names may remain.
 _SAME: Final[Mapping[str, str]] = MappingProxyType(
     {"queue.buffering.max.ms": "linger.ms", "compression.codec": "compression.type"}
 )
 
 
-def admin_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: ANN401 - as below
-    """Return the configuration of an admin client.
+def client_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: ANN401 - numbers, texts, callbacks
+    """Return the configuration of a client of any kind.
 
     ``extra`` overrides the user's properties; its underscores stand for dots (``group_id="x"``),
     except in names of callbacks. When the client polls, the library logs to
     ``firstseen.librdkafka``.
     """
-    return _config(settings, _OF_CONSUMERS | _OF_PRODUCERS, extra)
+    config = {
+        "client.id": settings.application_id,
+        "message.max.bytes": settings.largest_message_bytes,
+        "logger": logger,
+        "reconnect.backoff.max.ms": _reconnect_max_ms(settings),
+        **settings.kafka,
+        "bootstrap.servers": settings.brokers,
+        **{_property(name): value for name, value in extra.items()},
+    }
+    return {_SAME.get(name, name): value for name, value in config.items()}
 
 
-def consumer_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: ANN401 - numbers, texts, callbacks
-    """See ``admin_config`` for ``extra``."""
-    return _config(settings, _OF_PRODUCERS, extra)
-
-
-def producer_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: ANN401 - numbers, texts, callbacks
-    """See ``admin_config`` for ``extra``."""
-    return _config(settings, _OF_CONSUMERS, extra)
+# Callers name the kind of their client.
+admin_config = consumer_config = producer_config = client_config
 
 
 def changelog_group(settings: Settings) -> str:
@@ -230,21 +177,6 @@ def output_config(settings: Settings) -> dict[str, Any]:
         "linger.ms": 100,
         **producer_config(settings, acks="all"),
     }
-
-
-def _config(
-    settings: Settings, foreign: frozenset[str], extra: Mapping[str, Any]
-) -> dict[str, Any]:
-    config = {
-        "client.id": settings.application_id,
-        "message.max.bytes": settings.largest_message_bytes,
-        "logger": logger,
-        "reconnect.backoff.max.ms": _reconnect_max_ms(settings),
-        **settings.kafka,
-        "bootstrap.servers": settings.brokers,
-        **{_property(name): value for name, value in extra.items()},
-    }
-    return {_SAME.get(name, name): value for name, value in config.items() if name not in foreign}
 
 
 def _reconnect_max_ms(settings: Settings) -> int:
