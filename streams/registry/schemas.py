@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC
 from enum import StrEnum
+from functools import cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -272,24 +273,22 @@ def _add(
 
 
 def _well_known(name: str) -> FileDescriptorProto:
-    # Importing them adds them to the default pool.
-    from confluent_kafka.schema_registry.confluent import meta_pb2
-    from google.protobuf import (
-        any_pb2,
-        descriptor_pb2,
-        descriptor_pool,
-        duration_pb2,
-        struct_pb2,
-        timestamp_pb2,
-        wrappers_pb2,
-    )
-    from google.type import date_pb2, datetime_pb2
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-    _ = (any_pb2, duration_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)
-    _ = (date_pb2, datetime_pb2, meta_pb2)
-    file = descriptor_pb2.FileDescriptorProto()
-    descriptor_pool.Default().FindFileByName(name).CopyToProto(file)
+    file = FileDescriptorProto()
+    _importable().FindFileByName(name).CopyToProto(file)
     return file
+
+
+@cache
+def _importable() -> DescriptorPool:
+    """Return a pool with the types of Google and Confluent that any schema may import."""
+    from confluent_kafka.schema_registry.common.protobuf import _init_pool
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+    pool = DescriptorPool()
+    _init_pool(pool)
+    return pool
 
 
 def _indexes(content: bytes) -> tuple[tuple[int, ...], int]:
