@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 import re
 import time
+import tomllib
 from collections.abc import Callable
+from importlib.resources import files
 from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
@@ -21,29 +23,9 @@ from streams.settings.settings import Settings
 
 # ---- Why a broker refuses a client: the library's message, and the setting to change.
 #
-# Some reasons are certain: a wrong password stays wrong. Others are likely: a broker that closes
-# the connection at once may need TLS, or may be starting or stopping.
+# The reasons in ``refusals.toml`` are certain: a wrong password stays wrong. Another is likely: a
+# broker that closes the connection at once may need TLS, or may be starting or stopping.
 
-_CA: Final = (
-    "the broker's certificate is not signed by a trusted authority, or is not for the name in "
-    "brokers. Set kafka.ssl.ca.location to the authority that signed it, and brokers to a name "
-    "that is in it"
-)
-_CERTIFICATE: Final = (
-    "the broker needs a client certificate that it trusts. Set kafka.ssl.certificate.location and "
-    "kafka.ssl.key.location to one that its authority signed, and that has not expired"
-)
-_NO_LOGIN: Final = (
-    "this listener of the broker accepts no password: set SSL or PLAINTEXT, or another port in "
-    "brokers"
-)
-_LOGIN: Final = (
-    "the broker refuses kafka.sasl.username with this password: correct one of them. The password "
-    "can be in a file, which kafka.sasl.password.file names"
-)
-_TLS: Final = (
-    "the broker and this client do not agree on TLS: compare protocols and certificates of both"
-)
 _WANTS_MORE: Final = (
     "the broker closed the connection. If it answers other clients, set another "
     "kafka.security.protocol than {protocol}: {others}"
@@ -58,30 +40,7 @@ class ConnectionRefusal(NamedTuple):
     is_certain: bool
 
 
-# The first pattern that matches the library's message counts.
-_REASONS: Final[tuple[tuple[re.Pattern[str], ConnectionRefusal], ...]] = tuple(
-    (re.compile(pattern, re.IGNORECASE), ConnectionRefusal(setting, fix, is_certain=True))
-    for pattern, setting, fix in (
-        (
-            "unsupported sasl mechanism",
-            "kafka.sasl.mechanism",
-            "the broker does not offer this mechanism: use one that it offers",
-        ),
-        ("not valid in current sasl state", "kafka.security.protocol", _NO_LOGIN),
-        (
-            "sasl authentication error: (?!saslauthenticaterequest failed)|authentication failed",
-            "kafka.sasl.password",
-            _LOGIN,
-        ),
-        ("certificate verify failed", "kafka.ssl.ca.location", _CA),
-        (
-            "alert (bad )?certificate|alert unknown ca",
-            "kafka.ssl.certificate.location",
-            _CERTIFICATE,
-        ),
-        ("ssl alert number|unsupported protocol|no shared cipher", "kafka.security.protocol", _TLS),
-    )
-)
+_REFUSALS: Final = tomllib.loads((files(__package__) / "refusals.toml").read_text("utf-8"))
 _HANGS_UP: Final = re.compile(
     r"disconnected\b.*in state (apiversion_query|ssl_handshake|up)", re.IGNORECASE
 )
@@ -95,9 +54,9 @@ _OTHERS: Final = {
 
 def refusal_of(message: str, protocol: str) -> ConnectionRefusal | None:
     """Return what the library's message means; None if there is just no broker."""
-    for pattern, refused in _REASONS:
-        if pattern.search(message):
-            return refused
+    for each in _REFUSALS["refusal"]:
+        if re.search(each["message"], message, re.IGNORECASE):
+            return ConnectionRefusal(each["setting"], each["fix"], is_certain=True)
     if _HANGS_UP.search(message):
         fix = _WANTS_MORE.format(
             protocol=protocol, others=_OTHERS.get(protocol, "see its listeners")

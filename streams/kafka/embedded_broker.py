@@ -29,7 +29,6 @@ Its limits (librdkafka 2.16):
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import ctypes
 import json
@@ -39,7 +38,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Self
 
 from confluent_kafka import cimpl
@@ -68,21 +67,16 @@ class EmbeddedBrokerError(RuntimeError):
 
 
 class MockCluster:
-    """One mock broker inside this process; methods raise ``EmbeddedBrokerError``.
+    """One mock broker inside this process; methods raise ``EmbeddedBrokerError``."""
 
-    ``first_join_delay_ms`` is how long a consumer group's first member waits for others.
-    """
-
-    def __init__(self, *, first_join_delay_ms: int = 0) -> None:
+    def __init__(self) -> None:
         self._library = _library()
         # The mock cluster needs a client, which is not used otherwise.
         client = self._new_client()
         self._cluster = self._library.rd_kafka_handle_mock_cluster(client)
         if not self._cluster:
             raise EmbeddedBrokerError("librdkafka started a client without its mock cluster")
-        self._library.rd_kafka_mock_group_initial_rebalance_delay_ms(
-            self._cluster, first_join_delay_ms
-        )
+        self._library.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, 0)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -162,14 +156,9 @@ _STOP_SECONDS_MAX = 5.0
 
 
 class EmbeddedBroker:
-    """The embedded broker as a context manager; methods raise ``EmbeddedBrokerError``.
+    """The embedded broker as a context manager; methods raise ``EmbeddedBrokerError``."""
 
-    ``first_join_delay_ms`` is how long a consumer group's first member waits for others. With more
-    than one member, a second saves ``session.timeout.ms`` − 1 s.
-    """
-
-    def __init__(self, *, first_join_delay_ms: int = 0) -> None:
-        self._first_join_delay_ms = first_join_delay_ms
+    def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._bootstrap_servers = ""
 
@@ -198,13 +187,8 @@ class EmbeddedBroker:
             raise EmbeddedBrokerError("the embedded broker is already running")
         # The process gets its own session, because Ctrl-C must stop the workers while their broker
         # is still running.
-        self._process = subprocess.Popen(  # noqa: S603 - our own module
-            [
-                sys.executable,
-                "-m",
-                "streams.kafka.embedded_broker",
-                f"--first-join-delay-ms={self._first_join_delay_ms}",
-            ],
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "streams.kafka.embedded_broker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
@@ -326,19 +310,16 @@ def _serve(cluster: MockCluster) -> None:
             return
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m streams.kafka.embedded_broker")
-    parser.add_argument("--first-join-delay-ms", type=int, default=0, metavar="MILLISECONDS")
-    options = parser.parse_args(arguments)
+def main() -> int:
     try:
-        cluster = MockCluster(first_join_delay_ms=options.first_join_delay_ms)
+        cluster = MockCluster()
         _respond({"bootstrap_servers": cluster.bootstrap_servers})
         _serve(cluster)
     except EmbeddedBrokerError as error:
         _respond({"error": str(error)})
         return 1
     except (KeyboardInterrupt, BrokenPipeError):
-        return 0
+        pass
     return 0
 
 

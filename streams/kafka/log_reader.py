@@ -192,19 +192,12 @@ class LogCutError(FirstseenError):
 class LogReader(ReaderThread[LogRecords]):
     """A ``PartitionReader`` of partition 0; ``seek`` restarts it after a cut or deleted topic."""
 
-    def __init__(
-        self,
-        config: Mapping[str, Any],
-        topic: str,
-        *,
-        batch_records: int = 500,
-        queued_batches: int = 4,
-    ) -> None:
+    def __init__(self, config: Mapping[str, Any], topic: str, *, batch_records: int = 500) -> None:
         super().__init__(
             {**config, "error_cb": self._on_error},
             topic,
             batch_records=batch_records,
-            queued_batches=queued_batches,
+            queued_batches=4,
         )
         self._epoch = 0
         # Only the thread uses these.

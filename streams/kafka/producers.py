@@ -82,6 +82,7 @@ _NOT_KNOWN_YET: Final = frozenset(
 
 
 _NO_OFFSET: Final = "the broker has the record already, and no longer knows its offset"
+_Report = Callable[[KafkaError | None, Message], None] | None
 
 
 def _offset_of(message: Message) -> int | None:
@@ -143,12 +144,7 @@ class Deliveries:
             self.failures.append(f"{record.topic}: {error.str()}")
 
 
-def _produce(
-    producer: Producer,
-    record: ProducerRecord,
-    report: Callable[[KafkaError | None, Message], None] | None,
-    deadline: float,
-) -> None:
+def _produce(producer: Producer, record: ProducerRecord, report: _Report, deadline: float) -> None:
     try:
         _send(producer, record, report)
     except (BufferError, KafkaException) as error:
@@ -156,11 +152,7 @@ def _produce(
         _send_again(producer, record, report, deadline, error)
 
 
-def _send(
-    producer: Producer,
-    record: ProducerRecord,
-    report: Callable[[KafkaError | None, Message], None] | None,
-) -> None:
+def _send(producer: Producer, record: ProducerRecord, report: _Report) -> None:
     topic, key, value, partition, timestamp_ms, headers, _ = record
     producer.produce(
         topic,
@@ -176,7 +168,7 @@ def _send(
 def _send_again(
     producer: Producer,
     record: ProducerRecord,
-    report: Callable[[KafkaError | None, Message], None] | None,
+    report: _Report,
     deadline: float,
     reason: BufferError | KafkaException,
 ) -> None:

@@ -82,6 +82,9 @@ _FENCED: Final = frozenset(
 )
 
 
+_Check = Callable[[Mapping[int, int], bool], None]  # see ``TransactionalProducer.commit``
+
+
 class _ConnectionLog:
     """A producer's logger, which notes whether a connection failed.
 
@@ -182,7 +185,7 @@ class TransactionalProducer:
         records: Sequence[ProducerRecord],
         offsets: Sequence[TopicPartition],
         group_metadata: bytes,
-        check: Callable[[Mapping[int, int], bool], None] = lambda _, __: None,
+        check: _Check = lambda _, __: None,
         failures: int | None = None,
     ) -> dict[int, int]:
         """Commit records and a group's offsets atomically.
@@ -245,7 +248,7 @@ class TransactionalProducer:
         self,
         producer: Producer,
         deliveries: Deliveries,
-        check: Callable[[Mapping[int, int], bool], None],
+        check: _Check,
         *,
         ignores_failures: bool,
     ) -> None:
