@@ -68,13 +68,24 @@ def test_a_member_has_its_session_and_its_name() -> None:
     assert "group.instance.id" not in short
 
 
-def test_a_silent_broker_is_given_up_before_the_session_ends() -> None:
-    of = settings(session_timeout_seconds=9)
-    for config in (raw_consumer_config(of, "w"), appender_config(of)):
-        assert config["socket.timeout.ms"] == 6000
-        assert config["socket.connection.setup.timeout.ms"] == 4500
-    patient = Settings(brokers="b:1", kafka={"socket.timeout.ms": "50000"})
-    assert appender_config(patient)["socket.timeout.ms"] == "50000"
+@pytest.mark.parametrize(
+    ("session_seconds", "setup_ms", "request_ms"),
+    [(9, 4500, 6000), (6, 3000, 4000), (1, 1000, 2000)],
+)
+def test_a_silent_broker_is_given_up_before_the_session_ends(
+    session_seconds: float, setup_ms: int, request_ms: int
+) -> None:
+    """Otherwise a member could not try another broker in time."""
+    of = settings(session_timeout_seconds=session_seconds)
+    patient = Settings(kafka={"socket.timeout.ms": "50000"})
+    for config_of in (partial(raw_consumer_config, worker="w"), appender_config):
+        config = config_of(of)
+        assert config["socket.connection.setup.timeout.ms"] == setup_ms
+        assert config["socket.timeout.ms"] == request_ms
+        assert config_of(patient)["socket.timeout.ms"] == "50000"
+    # Requests of these clients may take the whole time; the library limits those of transactions.
+    for config in (log_reader_config(of), output_config(of)):
+        assert "socket.timeout.ms" not in config
 
 
 EVERY_CLIENT = [
@@ -111,21 +122,6 @@ def test_every_client_is_back_before_a_session_ends(
     config = config_of(chosen)
     assert config["reconnect.backoff.max.ms"] == longest_ms
     AdminClient({**admin_config(chosen), "log_level": 0}).close()  # raises if it contradicts itself
-
-
-def test_a_member_waits_for_no_broker_as_long_as_its_session() -> None:
-    """Otherwise it could not try another broker in time."""
-    six = raw_consumer_config(Settings(session_timeout_seconds=6), "w")
-    assert six["socket.connection.setup.timeout.ms"] == 3000
-    assert six["socket.timeout.ms"] == 4000
-    short = raw_consumer_config(Settings(session_timeout_seconds=1), "w")
-    assert short["socket.connection.setup.timeout.ms"] == 1000
-    assert short["socket.timeout.ms"] == 2000
-    own = Settings(kafka={"socket.timeout.ms": "5000"})
-    assert raw_consumer_config(own, "w")["socket.timeout.ms"] == "5000"
-    # Requests of these clients may take the whole time; the library limits those of transactions.
-    for config in (log_reader_config(Settings()), output_config(Settings())):
-        assert "socket.timeout.ms" not in config
 
 
 def test_librdkafka_accepts_every_configuration_without_a_warning(

@@ -14,15 +14,11 @@ from tests.unit.kafka.recording_owner import RecordingOwner, settings_for
 from tests.unit.kafka.test_raw_consumer import produce
 
 
-def fresh(broker: Broker, partitions: int) -> tuple[str, Settings]:
-    topic = broker.new_topic("group", partitions)
-    return topic, settings_for(broker, topic)
-
-
 async def test_a_revocation_waits_no_longer_than_it_may(
     kafka_broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    topic, settings = fresh(kafka_broker, 2)
+    topic = kafka_broker.new_topic("group", 2)
+    settings = settings_for(kafka_broker, topic)
     first, second = RecordingOwner(), RecordingOwner()
     committed = asyncio.Event()
 
@@ -79,7 +75,8 @@ async def test_a_second_worker_of_the_same_instance_id_ends_the_first(kafka_brok
 
 
 async def test_partitions_that_were_lost_while_paused_are_read_again(kafka_broker: Broker) -> None:
-    topic, settings = fresh(kafka_broker, 4)
+    topic = kafka_broker.new_topic("group", 4)
+    settings = settings_for(kafka_broker, topic)
     produce(kafka_broker, topic, dict.fromkeys(range(4), 1))
     first, second = RecordingOwner(), RecordingOwner(is_eager=False)
     one = first.open(settings, topic)

@@ -22,19 +22,6 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
-def test_a_client_gets_its_own_properties_before_those_passed_on() -> None:
-    def error_cb(error: object) -> None:
-        raise AssertionError(error)
-
-    settings = settings_of("brokers=a:1", "kafka.linger.ms=7", "kafka.socket.timeout.ms=999")
-    config = producer_config(settings, batch_size=5, socket_timeout_ms=10, error_cb=error_cb)
-    assert config["bootstrap.servers"] == "a:1"
-    assert config["client.id"] == "firstseen"
-    assert config["batch.size"] == 5
-    assert (config["linger.ms"], config["socket.timeout.ms"]) == ("7", 10)
-    assert config["error_cb"] is error_cb
-
-
 @pytest.mark.parametrize(
     "assignments",
     [

@@ -9,8 +9,7 @@ import pytest
 from simhash_core.text.profiles import PROFILES
 from streams.settings import registry
 from streams.settings.reference import rows, text_rows
-from streams.settings.rules import violations
-from streams.settings.settings import Settings, is_loopback
+from streams.settings.settings import is_loopback
 from tests.unit.settings.sources import load, problems_of, settings_of, value_of
 
 DAY_MS = 86_400_000
@@ -131,10 +130,6 @@ def test_what_does_not_fit_is_refused_with_the_reason(case: tuple[str, ...]) -> 
 def test_what_fits_is_taken(assignments: list[str]) -> None:
     name, _, value = assignments[0].partition("=")
     assert str(value_of(settings_of(*assignments), name)) == value
-
-
-def test_the_defaults_keep_every_rule() -> None:
-    assert list(violations(Settings())) == []
 
 
 def test_the_longest_application_id_leaves_room_for_topics() -> None:
