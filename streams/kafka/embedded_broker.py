@@ -37,7 +37,6 @@ import re
 import select
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from typing import Self
 
@@ -234,20 +233,12 @@ class EmbeddedBroker:
     def _reply(self, seconds_max: float) -> Mapping[str, object]:
         process = self._running()
         assert process.stdout is not None
-        deadline = time.monotonic() + seconds_max
-        line = b""
-        while not line.endswith(b"\n"):
-            remaining = deadline - time.monotonic()
-            ready, _, _ = select.select([process.stdout], [], [], max(remaining, 0.0))
-            if not ready:
-                raise EmbeddedBrokerError(
-                    f"the embedded broker did not answer within {seconds_max} s"
-                )
-            # Each request gets exactly one line, so no later line can be lost here.
-            chunk = process.stdout.read(_LINE_BYTES_MAX)
-            if not chunk:
-                raise EmbeddedBrokerError(_how_it_ended(process))
-            line += chunk
+        ready, _, _ = select.select([process.stdout], [], [], seconds_max)
+        if not ready:
+            raise EmbeddedBrokerError(f"the embedded broker did not answer within {seconds_max} s")
+        line = process.stdout.readline()  # which is written at once
+        if not line:
+            raise EmbeddedBrokerError(_how_it_ended(process))
         reply = json.loads(line)
         if "error" in reply:
             raise EmbeddedBrokerError(reply["error"])
@@ -292,22 +283,20 @@ def _respond(message: Mapping[str, object]) -> None:
 def _serve(cluster: MockCluster) -> None:
     """Serve requests until standard input closes or the parent process ends."""
     parent = os.getppid()
-    requests = sys.stdin.fileno()
-    pending = b""
-    # A child process of the parent may keep the pipe open, so check the parent too.
-    while os.getppid() == parent:
-        ready, _, _ = select.select([requests], [], [], _PARENT_CHECK_SECONDS)
-        if not ready:
-            continue
-        chunk = os.read(requests, _LINE_BYTES_MAX)
-        if not chunk:
-            return
-        *lines, pending = (pending + chunk).split(b"\n")
-        for line in lines:
+    # Without a buffer, in which ``select`` would not see a second line.
+    with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as requests:
+        # A child process of the parent may keep the pipe open, so check the parent too.
+        while os.getppid() == parent:
+            ready, _, _ = select.select([requests], [], [], _PARENT_CHECK_SECONDS)
+            if not ready:
+                continue
+            line = requests.readline(_LINE_BYTES_MAX + 1)
+            if not line:
+                return
+            if len(line) > _LINE_BYTES_MAX:
+                _respond({"error": f"a request of more than {_LINE_BYTES_MAX} bytes"})
+                return
             _respond(_answer(cluster, line))
-        if len(pending) > _LINE_BYTES_MAX:
-            _respond({"error": f"a request of more than {_LINE_BYTES_MAX} bytes"})
-            return
 
 
 def main() -> int:
