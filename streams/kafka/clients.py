@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar, cast
@@ -33,7 +34,7 @@ from simhash_core.documents import Headers, SourcePosition
 _LOOK_SECONDS: Final = 0.5
 
 _Result = TypeVar("_Result")
-_Work = tuple[Callable[[], Any], "asyncio.Future[Any]"]
+_Work = tuple[Callable[[], Any], "Future[Any]"]
 
 
 class ClientThread:
@@ -54,18 +55,19 @@ class ClientThread:
             # The thread is a daemon, because the interpreter waits at its end for an executor's
             # threads.
             threading.Thread(
-                target=_serve,
-                args=(self._queue, asyncio.get_running_loop()),
-                name=self._name,
-                daemon=True,
+                target=_serve, args=(self._queue,), name=self._name, daemon=True
             ).start()
-        future: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
+        future: Future[_Result] = Future()
         self._queue.put((work, future))
-        while not (await asyncio.wait([future], timeout=_LOOK_SECONDS))[0]:
-            if hangs():
-                self.end()
-                raise TimeoutError
-        return future.result()
+        result = asyncio.wrap_future(future)
+        try:
+            while not (await asyncio.wait([result], timeout=_LOOK_SECONDS))[0]:
+                if hangs():
+                    self.end()
+                    raise TimeoutError
+            return result.result()
+        finally:
+            result.cancel()  # nobody waits for it any more
 
     def end(self) -> None:
         if self._queue is not None:
@@ -73,29 +75,19 @@ class ClientThread:
             self._queue = None
 
 
-def _serve(queue: SimpleQueue[_Work | None], loop: asyncio.AbstractEventLoop) -> None:
+def _serve(queue: SimpleQueue[_Work | None]) -> None:
     while (item := queue.get()) is not None:
         work, future = item
-        result, error = None, None
-        try:
-            result = work()
-        except Exception as raised:  # noqa: BLE001 - it belongs to the caller
-            error = raised
-        try:
-            loop.call_soon_threadsafe(_resolve, future, result, error)
-        except RuntimeError:
-            return  # the loop has ended
-        del work, future, item, result, error
+        if future.set_running_or_notify_cancel():
+            _resolve(future, work)
+        del work, future, item  # they may have the last reference to a client
 
 
-def _resolve(future: asyncio.Future[Any], result: object, error: Exception | None) -> None:
-    if future.done():
-        return
-    if error is not None:
+def _resolve(future: Future[Any], work: Callable[[], object]) -> None:
+    try:
+        future.set_result(work())
+    except BaseException as error:  # noqa: BLE001 - it belongs to the caller
         future.set_exception(error)
-        future.exception()  # nothing may wait for the result any more
-    else:
-        future.set_result(result)
 
 
 logger = logging.getLogger(__name__)
@@ -224,24 +216,14 @@ class _Client:
 
     def _close(self, close: Callable[[], object], seconds: float) -> None:
         """Call a blocking ``close`` of the library; raise its error if it occurs in time."""
-        outcome: SimpleQueue[BaseException | None] = SimpleQueue()
-
-        def run() -> None:
-            try:
-                close()
-            except BaseException as error:  # noqa: BLE001 - it belongs to the caller
-                outcome.put(error)
-            else:
-                outcome.put(None)
-
-        threading.Thread(target=run, name=f"close of {self._name}", daemon=True).start()
-        try:
-            error = outcome.get(timeout=seconds)
-        except Empty:
+        future: Future[object] = Future()
+        threading.Thread(
+            target=_resolve, args=(future, close), name=f"close of {self._name}", daemon=True
+        ).start()
+        if wait([future], seconds).done:
+            future.result()
+        else:
             _log_late(self._name, seconds)
-            return
-        if error is not None:
-            raise error
 
     # This is called once per object, when its last reference is dropped; the queue revives the
     # object. While the interpreter shuts down, the object stays there, because the watcher's frame
