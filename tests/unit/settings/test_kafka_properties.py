@@ -195,6 +195,7 @@ def test_a_password_is_what_its_file_holds_less_one_end_of_line(tmp_path: Path, 
         assert "sasl.password.file" not in loaded.settings.kafka
         assert "kafka.sasl.password.file" in loaded.origin_of("kafka.sasl.password")
         assert "hush" not in repr(text_rows(loaded)) + repr(loaded.settings)
+        assert "sasl.password" in repr(loaded.settings)
 
 
 def test_a_file_goes_by_its_source_and_one_source_cannot_have_both(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from streams.settings.loader import (
     environment_name,
     load_settings,
 )
-from tests.unit.settings.sources import load, problems_of, settings_of
+from tests.unit.settings.sources import load, problems_of
 
 SOURCES = ("--set", "environment", "kafka-config", "config")
 
@@ -102,7 +102,7 @@ def test_flags_with_names_of_their_own() -> None:
 
 
 def test_bootstrap_servers_of_a_properties_file_are_the_brokers(tmp_path: Path) -> None:
-    (path := tmp_path / "client.properties").write_text("bootstrap.servers=k-1:1, k-2:2\n")
+    (path := tmp_path / "client.properties").write_text("bootstrap.servers= k-1:1, k-2:2,\n")
     loaded = load(kafka_config=path)
     assert loaded.settings.brokers == "k-1:1,k-2:2"
     assert loaded.origin_of("brokers") == f"the file {path}"
@@ -211,7 +211,3 @@ def test_one_error_tells_setting_value_place_and_fix_of_all_problems() -> None:
 def test_state_is_where_the_given_environment_says() -> None:
     settings = load("application_id=news", environ={"XDG_DATA_HOME": "/data"}).settings
     assert str(settings.state_path()) == "/data/firstseen/news"
-
-
-def test_blanks_and_a_last_comma_are_no_part_of_brokers() -> None:
-    assert settings_of("brokers= a:1, b:2,").brokers == "a:1,b:2"

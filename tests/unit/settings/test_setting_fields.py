@@ -148,12 +148,6 @@ def test_internal_topics_keep_their_names_when_settings_are_copied() -> None:
     assert msgspec.structs.replace(settings, application_id="x").topics.log == "news.log"
 
 
-def test_a_representation_has_the_name_of_a_secret_alone() -> None:
-    text = repr(Settings(kafka={"sasl.password": "hush"}))
-    assert "sasl.password" in text
-    assert "hush" not in text
-
-
 def test_each_mode_has_its_own_output_topics_and_the_same_internal_ones() -> None:
     names = Settings().topics
     split, tag = Settings(), Settings(mode=Mode.TAG)
