@@ -1,4 +1,8 @@
-"""A schema as the registry gave it, and values decoded by it: Avro, JSON, Protobuf."""
+"""A schema as the registry gave it, and values decoded by it: Avro, JSON, Protobuf.
+
+confluent-kafka's deserialisers (2.16) do not replace this. They request a schema in the middle of a
+batch, and keep all schemas. Theirs for Protobuf needs a generated class. None has the limits below.
+"""
 
 from __future__ import annotations
 
