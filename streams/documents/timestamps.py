@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import numpy as np
@@ -23,16 +23,16 @@ TIME_MS_MIN: Final = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z
 TIME_MS_MAX: Final = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _MS: Final = timedelta(milliseconds=1)
+_SECOND_MS: Final = 1000
 
 # RFC 3339, section 5.6, and its notes: a blank for the T, and lower case. The standard library's
-# parser accepts all of ISO 8601, with week numbers and dates without a time.
+# parser accepts all of ISO 8601, with week numbers and dates without a time, but no leap second.
 _RFC3339: Final = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,64}))?"
-    r"(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ](?:[01][0-9]|2[0-3]):[0-5][0-9]):([0-5][0-9]|60)"
+    r"((?:\.[0-9]{1,64})?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9]))"
 )
-_HOUR_MAX, _MINUTE_MAX, _LEAP_SECOND = 23, 59, 60
+_LEAP_SECOND: Final = "60"
 
 
 class TimestampError(ValueError):
@@ -67,23 +67,17 @@ def parse_rfc3339(text: str) -> int:
     """
     match = _RFC3339.fullmatch(text)
     if match is None:
-        raise TimestampError("not RFC 3339: write it like 2024-05-01T12:00:00Z, with the offset")
-    year, month, day, hour, minute, second, fraction, sign, off_hour, off_minute = match.groups()
+        raise TimestampError(
+            "not RFC 3339: write it like 2024-05-01T12:00:00Z, with the offset; hours go to 23, "
+            "minutes to 59, seconds to 59 (60 in a leap second)"
+        )
+    before, second, after = match.groups()
+    is_leap = second == _LEAP_SECOND
     try:
-        days = date(int(year), int(month), int(day)).toordinal() - _EPOCH_DAY
+        moment = datetime.fromisoformat(f"{before}:{'59' if is_leap else second}{after}".upper())
     except ValueError:
         raise TimestampError("not a valid date") from None
-    clock = (int(hour), int(minute), int(second))
-    offset = (int(off_hour or 0), int(off_minute or 0))
-    if (
-        max(clock[0], offset[0]) > _HOUR_MAX
-        or max(clock[1], offset[1]) > _MINUTE_MAX
-        or clock[2] > _LEAP_SECOND
-    ):
-        raise TimestampError("hours go to 23, minutes to 59, seconds to 59 (60 in a leap second)")
-    east = -1 if sign == "-" else 1
-    minutes = days * 1440 + clock[0] * 60 + clock[1] - east * (offset[0] * 60 + offset[1])
-    time_ms = (minutes * 60 + clock[2]) * 1000 + int(f"{fraction or ''}000"[:3])
+    time_ms = (moment - _EPOCH) // _MS + is_leap * _SECOND_MS
     if not TIME_MS_MIN <= time_ms <= TIME_MS_MAX:
         raise TimestampError("outside the years 1 to 9999, in UTC")
     return time_ms
