@@ -146,24 +146,8 @@ class LazyCommands(click.Group):
             formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
 
 
-def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's signature
-    if not wanted or ctx.resilient_parsing:
-        return
-    from importlib.metadata import version
-
-    click.echo(f"firstseen {version('firstseen')}")
-    ctx.exit()
-
-
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_version,
-    help="Show the version and exit.",
-)
+@click.version_option(package_name="firstseen", message="firstseen %(version)s")
 @click.option("--debug", is_flag=True, help="On an error, show the Python traceback as well.")
 def cli(*, debug: bool) -> None:
     """A streaming near-duplicate filter for Kafka.

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias, TypeVar, cast
 
@@ -279,17 +279,12 @@ class ProfileCommand(click.Command):
         return [*own[:-1], *_index_options(own), *own[-1:]]
 
 
-def with_planned_settings(function: _Command) -> _Command:
-    """Add the options of ``with_profile_settings`` to a command that plans an index.
-
-    If the user gives widths and no profile, the other values are those of ``classic``: no verifier,
-    one cut, and blocks that divide the fingerprint evenly.
-    """
-    return with_profile_settings(function, planned=True)
-
-
 def with_profile_settings(function: _Command, *, planned: bool = False) -> _Command:
-    """Add the local options and those of the index; the command gets ``settings: Settings``."""
+    """Add the local options and those of the index; the command gets ``settings: Settings``.
+
+    If an index is ``planned``, with widths and no profile, the other values are those of
+    ``classic``: no verifier, one cut, and blocks that divide the fingerprint evenly.
+    """
     inner = with_local_settings(function)
 
     def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever the command takes and returns
@@ -305,6 +300,9 @@ def with_profile_settings(function: _Command, *, planned: bool = False) -> _Comm
 
     result: _Command = update_wrapper(call, inner)  # type: ignore[assignment] # the same signature
     return result
+
+
+with_planned_settings: Final = partial(with_profile_settings, planned=True)
 
 
 def _index_options(own: list[click.Parameter]) -> list[click.Option]:
