@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
@@ -190,8 +191,7 @@ def replay(
     try:
         opened = (Redeliveries if dry_run else redeliveries_of)(settings, topics)
         with closing(opened) as redeliveries:
-            done = redeliveries.begin()
-            Replay(topics, selection, done, redeliveries, account).run(records, whole=not at)
+            Replay(topics, selection, redeliveries, account).run(records, whole=not at)
         is_complete = True
     finally:  # after an error or Ctrl-C too, report what was sent
         content, view = _account_shown(
@@ -227,10 +227,10 @@ def _summary_shown(topic: str, summary: Summary) -> _Shown:
     reasons, partitions = sorted(summary.by_reason.items()), sorted(summary.by_partition.items())
     content = {
         "topic": topic,
-        **total._asdict(),
+        **asdict(total),
         "no_dead_letter": summary.no_dead_letter,
-        "reasons": {name: count._asdict() for name, count in reasons},
-        "partitions": {str(number): count._asdict() for number, count in partitions},
+        "reasons": {name: asdict(count) for name, count in reasons},
+        "partitions": {str(number): asdict(count) for number, count in partitions},
         "newest": [_listed(each) for each in newest],
     }
     counted_letters = counted(total.records, "dead letter")
@@ -239,7 +239,7 @@ def _summary_shown(topic: str, summary: Summary) -> _Shown:
         view.append(f"  and {counted(summary.no_dead_letter, 'record')} in another format")
     if total.records:
         counts = [*reasons, *((f"partition {number}", count) for number, count in partitions)]
-        rows = [(name, f"{records:,}", f"{replay:,}") for name, (records, replay) in counts]
+        rows = [(name, f"{each.records:,}", f"{each.to_replay:,}") for name, each in counts]
         view += ["", table([("", "dead letters", "to replay"), *rows], "<>>", "  ")]
     if newest:
         head = ("position", "time", "reason", "sent again", "state", "source", "key", "what")

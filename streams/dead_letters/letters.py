@@ -6,8 +6,9 @@ The header ``firstseen-redeliveries`` is raised by one, and other headers of the
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -29,8 +30,6 @@ from streams.kafka.producers import ProducerRecord
 from streams.kafka.topic_follower import ReadRecord, TopicFollower, read_at
 from streams.settings.settings import Settings
 from streams.topics.admin import TopicsError, partitions_of, topic_id
-
-REDELIVERIES_MAX: Final = 3
 
 _COUNT_DIGITS_MAX: Final = 9
 
@@ -122,8 +121,12 @@ def dead_letter_of(record: ReadRecord) -> DeadLetter | None:
     )
 
 
-def why_not_sent(letter: DeadLetter, raw_topic: str, redeliveries_max: int) -> ReplayOutcome | None:
-    """Return why a dead letter cannot be sent again, or None if it can."""
+def why_not_sent(
+    letter: DeadLetter, raw_topic: str, redeliveries_max: int, *, replayed_before: bool = False
+) -> ReplayOutcome | None:
+    """Return why a dead letter is not sent again, or None if it is."""
+    if replayed_before:
+        return ReplayOutcome.REPLAYED_BEFORE
     if letter.source.topic != raw_topic:
         return ReplayOutcome.OF_ANOTHER_TOPIC
     if letter.reason == RejectionReason.TOO_LARGE and not _is_whole(letter.record.headers):
@@ -176,19 +179,17 @@ class Listed(NamedTuple):
     state: ReplayOutcome | None
 
 
-class Count(NamedTuple):
+@dataclass
+class Count:
     records: int = 0
     to_replay: int = 0
-
-    def and_one(self, *, to_replay: bool) -> Count:
-        return Count(self.records + 1, self.to_replay + to_replay)
 
 
 class Summary:
     def __init__(self) -> None:
         self.total = Count()
-        self.by_reason: dict[str, Count] = {}
-        self.by_partition: dict[int, Count] = {}
+        self.by_reason: defaultdict[str, Count] = defaultdict(Count)
+        self.by_partition: defaultdict[int, Count] = defaultdict(Count)
         self.no_dead_letter = 0
         self.newest: list[Listed] = []
 
@@ -216,16 +217,12 @@ def summarise(
         if reasons and letter.reason not in reasons:
             continue
         partition, offset = record.position.partition, record.position.offset
-        if offset in done.get(partition, ()):
-            state: ReplayOutcome | None = ReplayOutcome.REPLAYED_BEFORE
-        else:
-            state = why_not_sent(letter, raw_topic, redeliveries_max)
-        waits = state is None
-        summary.total = summary.total.and_one(to_replay=waits)
-        of_reason = summary.by_reason.get(letter.reason, Count())
-        summary.by_reason[letter.reason] = of_reason.and_one(to_replay=waits)
-        of_partition = summary.by_partition.get(partition, Count())
-        summary.by_partition[partition] = of_partition.and_one(to_replay=waits)
+        replayed = offset in done.get(partition, ())
+        state = why_not_sent(letter, raw_topic, redeliveries_max, replayed_before=replayed)
+        of_reason, of_partition = summary.by_reason[letter.reason], summary.by_partition[partition]
+        for count in (summary.total, of_reason, of_partition):
+            count.records += 1
+            count.to_replay += state is None
         bodiless = letter._replace(record=record._replace(value=None, headers=()))
         newest.setdefault(partition, deque(maxlen=limit)).append(Listed(bodiless, state))
     # Offsets of different partitions do not compare: use the times.

@@ -23,9 +23,8 @@ from typing import Final, NamedTuple, Self, cast
 from confluent_kafka import KafkaException, TopicPartition
 
 from streams.dead_letters.letters import (
-    REDELIVERIES_MAX,
-    DeadLetter,
     DeadLetterTopics,
+    Listed,
     ReplayOutcome,
     dead_letter_of,
     redelivery,
@@ -70,11 +69,6 @@ class OffsetRanges:
         at = bisect_right(self._starts, offset) - 1
         return at >= 0 and offset < self._stops[at]
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, OffsetRanges) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]  # it changes
-
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return iter(zip(self._starts, self._stops, strict=True))
 
@@ -93,11 +87,6 @@ class OffsetRanges:
             stop = max(stop, self._stops[behind - 1])
         self._starts[first:behind] = [start]
         self._stops[first:behind] = [stop]
-
-    def copy(self) -> OffsetRanges:
-        other = OffsetRanges()
-        other._starts, other._stops = self._starts.copy(), self._stops.copy()
-        return other
 
     def text(self, tag: str) -> str | None:
         """Return the set as text, or None if it is too long; ``tag`` has no colon."""
@@ -294,15 +283,10 @@ _NAMED_MAX: Final = 20
 class Selection(NamedTuple):
     """Which dead letters to replay. Empty ``reasons``: any. ``again``: replayed ones too."""
 
-    reasons: frozenset[str] = frozenset()
-    limit: int | None = None
-    redeliveries_max: int = REDELIVERIES_MAX
-    again: bool = False
-
-
-class NotSent(NamedTuple):
-    letter: DeadLetter
-    why: ReplayOutcome
+    reasons: frozenset[str]
+    limit: int | None
+    redeliveries_max: int
+    again: bool
 
 
 class Account:
@@ -317,12 +301,7 @@ class Account:
         self.not_selected = 0
         self.no_dead_letter = 0
         self.under_way = 0
-        self.left: list[NotSent] = []
-
-    def note_left(self, letter: DeadLetter, why: ReplayOutcome) -> None:
-        self.outcomes[why] += 1
-        if why is not ReplayOutcome.REPLAYED_BEFORE and len(self.left) < _NAMED_MAX:
-            self.left.append(NotSent(letter, why))
+        self.left: list[Listed] = []
 
     @property
     def sent(self) -> int:
@@ -336,15 +315,13 @@ class Replay:
         self,
         topics: DeadLetterTopics,
         selection: Selection,
-        done: Mapping[int, OffsetRanges],
         redeliveries: Redeliveries,
         account: Account,
     ) -> None:
-        """``done`` has the offsets that were replayed before."""
         self.account = account
         self._topics = topics
         self._selection = selection
-        self._done = {partition: ranges.copy() for partition, ranges in done.items()}
+        self._done = redeliveries.begin()
         self._redeliveries = redeliveries
         self._read_to: dict[int, int] = {}
         self._batch: list[ProducerRecord] = []
@@ -376,12 +353,17 @@ class Replay:
         if self._selection.reasons and letter.reason not in self._selection.reasons:
             self.account.not_selected += 1
             return
-        if was_done and not self._selection.again:
-            self.account.note_left(letter, ReplayOutcome.REPLAYED_BEFORE)
-            return
-        why = why_not_sent(letter, self._topics.raw, self._selection.redeliveries_max)
+        why = why_not_sent(
+            letter,
+            self._topics.raw,
+            self._selection.redeliveries_max,
+            replayed_before=was_done and not self._selection.again,
+        )
         if why is not None:
-            self.account.note_left(letter, why)
+            self.account.outcomes[why] += 1
+            left = self.account.left
+            if why is not ReplayOutcome.REPLAYED_BEFORE and len(left) < _NAMED_MAX:
+                left.append(Listed(letter, why))
             return
         replayed = redelivery(letter, self._topics.raw_partitions)
         done.add(offset, offset + 1)

@@ -119,14 +119,14 @@ def test_ranges_are_a_set_that_survives_being_written(added: list[tuple[int, int
     assert all(left[1] < right[0] for left, right in pairwise(pairs)), pairs
     text = ranges.text("topic-id")
     assert text is not None
-    assert OffsetRanges.of_text(text, "topic-id") == ranges
+    assert list(OffsetRanges.of_text(text, "topic-id")) == pairs
 
 
 def test_offsets_of_another_topic_do_not_count() -> None:
     """The offsets of a topic that was created again start from 0."""
     text = ranges_of((0, 9)).text("first")
     assert text is not None
-    assert OffsetRanges.of_text(text, "second") == OffsetRanges()
+    assert list(OffsetRanges.of_text(text, "second")) == []
 
 
 def test_text_of_a_long_replay_is_short_or_refused_but_never_cut() -> None:
