@@ -1,20 +1,18 @@
-"""A file of generated documents for `firstseen dedup`, and the expected outputs."""
+"""A file of generated documents for `firstseen dedup`, and its outputs read back."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
-from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinter
 from streams.corpus.corpus import generate
 from streams.documents.fields import FieldSettings
 from streams.documents.raw_documents import DocumentReader
-from tests.rigs.invariants import Known, Nearness, Repeat
+from tests.rigs.invariants import Known, Repeat
 
 TEXT = (
     "北京今天下雪了，地铁照常运行，早高峰时各条线路都有人扫雪，公交车慢一些，出租车少一些，"
@@ -47,39 +45,6 @@ def known_documents(lines: Sequence[bytes], fingerprinter: Fingerprinter) -> dic
         if isinstance(read, Document):
             known[str(number)] = Known.of(read.id, fingerprinter.fingerprint(read.content))
     return known
-
-
-def expected_verdicts(known: dict[str, Known], near: Nearness) -> tuple[list[str], list[Repeat]]:
-    """Return the expected verdicts, by comparing each document with every earlier unique one.
-
-    The original is the nearest one that shares a bucket and that the verifier accepts; of equally
-    near ones, the earliest.
-    """
-    uniques: dict[str, Known] = {}
-    by_content: dict[bytes, str] = {}
-    repeats: list[Repeat] = []
-    for source, document in known.items():
-        if document.fingerprint is None:
-            original = by_content.setdefault(document.content_digest, source)
-            found = [] if original == source else [Repeat(source, original, 0)]
-        else:
-            distances = (
-                (distance_bits(document.fingerprint, other.fingerprint), original, other)
-                for original, other in uniques.items()
-                if other.fingerprint is not None
-            )
-            found = [
-                Repeat(source, original, distance)
-                for distance, original, other in distances
-                if distance <= near.scheme.distance
-                and near.share_a_bucket(document, other)
-                and near.confirms(distance, document, other)
-            ]
-        if found:
-            repeats.append(min(found, key=attrgetter("distance")))
-        else:
-            uniques[source] = document
-    return list(uniques), repeats
 
 
 def read_output(directory: Path, stem: str) -> DedupOutput:
