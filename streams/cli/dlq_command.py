@@ -229,8 +229,8 @@ def _summary_shown(topic: str, summary: Summary) -> _Shown:
         "topic": topic,
         **asdict(total),
         "no_dead_letter": summary.no_dead_letter,
-        "reasons": {name: asdict(count) for name, count in reasons},
-        "partitions": {str(number): asdict(count) for number, count in partitions},
+        "reasons": dict(reasons),
+        "partitions": dict(partitions),
         "newest": [_listed(each) for each in newest],
     }
     counted_letters = counted(total.records, "dead letter")
@@ -266,15 +266,12 @@ def _listed(listed: Listed) -> dict[str, object]:
 
 
 def _row(listed: Listed) -> tuple[str, ...]:
-    letter, state = listed
+    letter = listed.letter
     position = letter.record.position
+    shown = _listed(listed)
     return (
         f"{position.partition}@{position.offset}",
-        _time_text(letter.record.timestamp_ms),
-        letter.reason,
-        str(letter.redeliveries),
-        _state_name(state),
-        str(letter.source),
+        *(str(shown[name]) for name in ("timestamp", "reason", "redeliveries", "state", "source")),
         one_line((letter.record.key or b"").decode(errors="replace"), _KEY_CELLS),
         one_line(letter.detail, _DETAIL_CELLS),
     )

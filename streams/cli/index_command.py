@@ -223,6 +223,8 @@ def load(
       firstseen index load seen.export.jsonl.gz --set index.distance=48
       firstseen index load --topic unique --application-id second --begin firstseen
     """
+    import msgspec
+
     from simhash_core.text.fingerprinter import Fingerprinter
     from simhash_core.text.profiles import index_digest
     from streams.maintenance.loading import FileSource, Loading, LoadSource, TopicSource
@@ -243,12 +245,7 @@ def load(
     content = {
         "application": settings.application_id,
         "index": index_digest(fingerprinter.identity),
-        "documents": account.documents,
-        "refused": dict(account.refused),
-        "shards": {str(partition): count for partition, count in account.shards.items()},
-        "begins": {str(partition): offset for partition, offset in account.begins.items()},
-        "log_offset": account.log_offset,
-        "seconds": account.seconds,
+        **msgspec.to_builtins(account),
     }
     options.write_answer("index-load", content, _load_view(account))
 
