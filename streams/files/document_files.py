@@ -215,13 +215,10 @@ class InputDocuments:
         self._done_bytes = 0
         self._lines: InputLines | None = None
         _check_standard_input(paths)
-        self._sources: list[str | tuple[Path, list[Path]]] = [
-            (Path(path), _texts_in(Path(path))) if Path(path).is_dir() else path for path in paths
-        ]
+        self._paths = paths
+        self._texts = {path: _texts_in(Path(path)) for path in paths if Path(path).is_dir()}
         self.total_bytes = total_size(
-            path
-            for source in self._sources
-            for path in ([Path(source)] if isinstance(source, str) else source[1])
+            file for path in paths for file in self._texts.get(path, [Path(path)])
         )
 
     @property
@@ -229,13 +226,11 @@ class InputDocuments:
         return self._done_bytes + (self._lines.bytes_read if self._lines else 0)
 
     def __iter__(self) -> Iterator[InputRecord]:
-        for source in self._sources:
-            if isinstance(source, str):
-                yield from self._of_lines(source)
+        for path in self._paths:
+            if path in self._texts:
+                yield from (self._of_file(Path(path), file) for file in self._texts[path])
             else:
-                folder, files = source
-                for file in files:
-                    yield self._of_file(folder, file)
+                yield from self._of_lines(path)
 
     def _of_lines(self, file: str) -> Iterator[InputRecord]:
         shown = "standard input" if file == STANDARD_INPUT else file
@@ -265,12 +260,13 @@ class InputDocuments:
         return None
 
     def _of_file(self, folder: Path, file: Path) -> InputRecord:
-        shown = os.fsencode(file.relative_to(folder).as_posix()).decode(errors="replace")
+        document_id = _encodable(file.relative_to(folder).as_posix())
         content, size = _read_start(file, self._longest_bytes + 1)
         self._done_bytes += size
         if len(content) > self._longest_bytes:
             return InputRecord(str(file), size, None, None)
-        return InputRecord(str(file), size, shown.encode(), self._as_value(shown, content))
+        value = self._as_value(document_id, content)
+        return InputRecord(str(file), size, document_id.encode(), value)
 
     def _as_value(self, document_id: str, content: bytes) -> bytes:
         """Return a file's content as a value; the filter refuses one that is not UTF-8."""
