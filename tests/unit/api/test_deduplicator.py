@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +25,6 @@ from firstseen import (
     Method,
     Undecidable,
     Unique,
-    Verdict,
 )
 from simhash_core.errors import UsageError
 from tests.repository.source_tree import ROOT
@@ -238,25 +237,6 @@ def test_plain_loop_passes_each_line_once(tmp_path: Path) -> None:
         assert done.stdout.splitlines() == expected
         told += done.stderr
     assert "repeats number 0" in told
-
-
-def test_plain_loop_decides_many_lines_in_one_call() -> None:
-    class Counting(Deduplicator):
-        calls = 0
-
-        def add_batch(
-            self,
-            texts: Iterable[str],
-            ids: Iterable[str] | None = None,
-            times: Iterable[datetime | int] | None = None,
-        ) -> list[Verdict]:
-            self.calls += 1
-            return super().add_batch(texts, ids, times)
-
-    lines = [article(number % 3) for number in range(1_200)]
-    with Counting("quick") as counting:
-        assert list(example("plain_loop").first_of_their_kind(lines, counting)) == lines[:3]
-        assert counting.calls == 3
 
 
 def test_arrow_batches_name_the_original_of_a_repeat(seen: Deduplicator) -> None:

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,6 +58,13 @@ def wait_for_uniques(size: int, process: subprocess.Popen[str]) -> None:
         assert process.poll() is None, "it ended by itself"
         assert time.monotonic() < until, f"{UNIQUES} has not grown to {size} bytes"
         time.sleep(0.002)
+
+
+def uniques_of(*documents: dict[str, Any], options: Sequence[str]) -> list[str]:
+    """Run `dedup` on the state for these documents; return the ids of the uniques."""
+    write("f.jsonl", [json.dumps(each).encode() for each in documents])
+    report_of(*F, *options, "--set", "index.same_id=replace", "--unique", "u", "--force")
+    return [each["id"] for each in json_lines(Path("u"))]
 
 
 def interrupted_run() -> None:
@@ -221,39 +229,29 @@ def test_a_second_process_on_a_state_does_not_disturb_the_first(lines: list[byte
 def test_windows_replaced_ids_and_scopes_hold_across_runs() -> None:
     text = "北京今天下雪了，地铁照常运行，早高峰时各条线路都有人扫雪，公交车慢一些，出租车少一些。"
     other = "今年春茶的产量比去年高出两成，茶农忙着采摘，收购价却比往年低了不少，合作社正在想办法。"
-    forget = ("--set", "index.same_id=replace", "--set", "fields.scope=tenant")
+    options = ("--set", "index.window=10d", "--set", "fields.scope=tenant")
 
-    def line(name: str, text: str, day: int, tenant: str = "x") -> bytes:
+    def document(name: str, text: str, day: int, tenant: str = "x") -> dict[str, Any]:
         time_ms = 1_714_536_000_000 + day * 86_400_000
-        fields = {"id": name, "text": text, "timestamp": time_ms, "tenant": tenant}
-        return json.dumps(fields).encode()
+        return {"id": name, "text": text, "timestamp": time_ms, "tenant": tenant}
 
-    def uniques(*lines: bytes) -> list[str]:
-        write("f.jsonl", list(lines))
-        report_of(*F, "--set", "index.window=10d", *forget, "--unique", "u", "--force")
-        return [each["id"] for each in json_lines(Path("u"))]
-
-    first = uniques(line("a", text, 0), line("b", text, 1), line("c", text, 1, "y"))
-    assert first == ["a", "c"]
-    second = uniques(line("d", text, 9), line("a", other, 9), line("e", text, 9))
-    assert second == ["a", "e"]
-    third = uniques(line("f", text, 20), line("g", text, 30), line("h", other, 15))
-    assert third == ["f", "h"]
-    other_index = message_of(ExitCode.CONFIGURATION, *F, *forget)
-    assert "window" in other_index
+    for days, uniques in (
+        ((("a", text, 0), ("b", text, 1), ("c", text, 1, "y")), ["a", "c"]),
+        ((("d", text, 9), ("a", other, 9), ("e", text, 9)), ["a", "e"]),
+        ((("f", text, 20), ("g", text, 30), ("h", other, 15)), ["f", "h"]),
+    ):
+        assert uniques_of(*(document(*each) for each in days), options=options) == uniques
+    assert "window" in message_of(ExitCode.CONFIGURATION, *F, "--set", "index.same_id=replace")
 
 
 def test_a_replaced_entry_is_not_in_the_state_of_later_runs() -> None:
-    def uniques(*documents: tuple[str, str]) -> list[str]:
-        write(
-            "f.jsonl", [json.dumps({"id": id_, "text": text}).encode() for id_, text in documents]
-        )
-        report_of(*F, "--set", "index.same_id=replace", "--unique", "u", "--force")
-        return [each["id"] for each in json_lines(Path("u"))]
-
-    assert uniques(("a", TEXT)) == ["a"]
-    assert uniques(("a", OTHER)) == ["a"]
-    assert uniques(("b", TEXT), ("c", OTHER)) == ["b"]
+    for documents, uniques in (
+        ({"a": TEXT}, "a"),
+        ({"a": OTHER}, "a"),
+        ({"b": TEXT, "c": OTHER}, "b"),
+    ):
+        given = [{"id": name, "text": text} for name, text in documents.items()]
+        assert uniques_of(*given, options=()) == [uniques]
 
 
 def test_the_names_of_a_stored_run_are_fixed() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from simhash_core.documents import Document, Headers, RawRecord, SourcePosition
 from simhash_core.verdicts import DuplicateOf, Method, Rejection, Undecidable, Unique, Verdict
 from streams.documents.fields import FieldSettings
+from streams.documents.output_records import record_view
 from streams.documents.raw_documents import DocumentReader, Tombstone
 from streams.kafka.producers import ProducerRecord
 from streams.settings.settings import Mode, Settings
@@ -103,6 +104,11 @@ def pending(
 def output_of(decided: PendingRecord, rules: OutputRules = RULES) -> ProducerRecord:
     (output,) = document_records(decided, rules)
     return output
+
+
+def view(output: ProducerRecord) -> dict[str, Any]:
+    assert output.timestamp_ms is not None
+    return record_view(output.key, output.value, output.timestamp_ms, tuple(output.headers))
 
 
 header_names = st.one_of(

@@ -14,7 +14,6 @@ from simhash_core.documents import RawRecord, SourcePosition
 from simhash_core.verdicts import Rejection, RejectionReason, Undecidable, UndecidableReason
 from streams.documents.fields import ID_BYTES_MAX, FieldSettings
 from streams.documents.json_values import NESTING_MAX
-from streams.documents.output_records import record_view
 from streams.kafka.producers import ProducerRecord
 from streams.worker.outputs import (
     TombstoneReason,
@@ -36,6 +35,7 @@ from tests.unit.documents.samples import (
     raw,
     read,
     read_document,
+    view,
 )
 
 PAGE = (ROOT / "docs" / "formats.md").read_text("utf-8")
@@ -55,11 +55,6 @@ def section(title: str) -> str:
     )
     assert found, title
     return found[1]
-
-
-def view(output: ProducerRecord) -> dict[str, object]:
-    assert output.timestamp_ms is not None
-    return record_view(output.key, output.value, output.timestamp_ms, tuple(output.headers))
 
 
 def dead_letter() -> ProducerRecord:
