@@ -10,18 +10,18 @@ import sys
 from pathlib import Path
 from typing import Final
 
-import jsonschema
 import pyarrow as pa
 import pytest
 import zstandard
+from jsonschema import Draft202012Validator
 from pyarrow import parquet
 
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
+from streams import schemas
 from streams.cli.main import main
 from streams.corpus.corpus import generate
 from streams.errors import ExitCode
-from tests.repository.source_tree import ROOT
 from tests.rigs.invariants import Nearness, check_grounding, check_separation
 from tests.unit.cli.dedup_corpus import (
     OTHER,
@@ -89,22 +89,21 @@ def test_outputs_satisfy_the_invariants_of_the_stream(
 
 def test_records_keep_to_their_schemas_and_hold_the_line(source_file: Path) -> None:
     dedup(str(source_file), *OUTPUTS, "--set", "include_body=true")
+    duplicate, unreadable = (
+        Draft202012Validator(schemas.load(name))
+        for name in ("duplicate-of.v2", "unreadable-line.v1")
+    )
     lines = source_file.read_bytes().split(b"\n")
     dead = json_lines(Path("x"))
     for record in json_lines(Path("d")):
-        _validator("duplicate-of.v2").validate(record)
+        duplicate.validate(record)
         assert record["body"].encode() == lines[record["source"]["offset"]]
     for record in dead:
-        _validator("unreadable-line.v1").validate(record)
+        unreadable.validate(record)
         assert record["line"] == record["source"]["offset"] + 1
     assert {record["reason"] for record in dead} >= {"not_json", "missing_text", "not_utf8"}
     readable = next(record for record in dead if isinstance(record["value"], str))
     assert readable["value"].encode() == lines[readable["line"] - 1]
-
-
-def _validator(name: str) -> jsonschema.Draft202012Validator:
-    schema = json.loads((ROOT / "streams" / "schemas" / f"{name}.json").read_text("utf-8"))
-    return jsonschema.Draft202012Validator(schema)
 
 
 def test_default_outputs_are_beside_the_file(tmp_path: Path) -> None:

@@ -81,10 +81,6 @@ def read_document(record: RawRecord, fields: FieldSettings = DEFAULT_FIELDS) -> 
     return document
 
 
-def read_fields(**content: object) -> Document:
-    return read_document(raw(as_json({"text": "雪", **content})))
-
-
 UNIQUE = Unique()
 NEAR = DuplicateOf("weather", HERE, NOW_MS, distance=2, block=1, method=Method.NEAR)
 EXACT = DuplicateOf("weather", HERE, NOW_MS, distance=0, block=0, method=Method.EXACT)

@@ -33,7 +33,6 @@ from tests.unit.documents.samples import (
     raw,
     read,
     read_document,
-    read_fields,
 )
 
 TEXT = as_json({"text": "雪"})
@@ -224,7 +223,7 @@ def test_all_fields_but_unknown_ones_are_read(path: str) -> None:
 
 @given(any_text)
 def test_lone_surrogates_are_dropped_and_keep_the_content_digest(text: str) -> None:
-    document = read_fields(text=text, title=text, keywords=text, tags=[text])
+    document = read_document(fields_of(text=text, title=text, keywords=text, tags=[text]))
     assert msgspec.json.encode(document)
     assert content_digest(normalize(document.text)) == content_digest(normalize(text))
 
