@@ -98,10 +98,7 @@ def dedup(
         report, view = _shown(run, files, seconds, settings.profile, state)
     options.write_answer("dedup", report, view, stderr="-" in outputs.values())
     if report["dead_letters"] and not report["documents"]:
-        click.echo(
-            "firstseen: no line could be read as a document: see the reasons in the dead letters",
-            err=True,
-        )
+        options.announce("no line could be read as a document: see the reasons in the dead letters")
         return ExitCode.RUNTIME
     return ExitCode.OK
 
@@ -113,10 +110,9 @@ def _resume_hint(dedup: LocalDedup, state: Path | None) -> Iterator[None]:
         yield
     except (KeyboardInterrupt, SystemExit):
         if state is not None:
-            click.echo(
-                f"firstseen: interrupted after line {dedup.progress.all_lines:,}: repeat the "
-                "command to continue from there",
-                err=True,
+            options.announce(
+                f"interrupted after line {dedup.progress.all_lines:,}: repeat the command to "
+                "continue from there"
             )
         raise
 

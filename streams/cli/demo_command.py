@@ -109,7 +109,7 @@ def _run(request: DemoRequest, page: Path | None, *, plain: bool) -> int:
             page.write_text(demo_page(report, demo.examples), "utf-8")
             click.echo(f"Report: {page}", err=as_json)
         if demo.error:
-            click.echo(f"firstseen: {demo.error}", err=True)
+            options.announce(demo.error)
         if not request.keep_running:
             print_next(console)
         if as_json:

@@ -99,9 +99,7 @@ def train(
     data = encode_idf(trained.header, trained.table)
     write_model(output, data)
     if corpus.unreadable:
-        click.echo(
-            f"firstseen: {corpus.unreadable:,} lines could not be read as documents", err=True
-        )
+        options.announce(f"{corpus.unreadable:,} lines could not be read as documents")
     text = f"{output}: {header_text(data)}"
     options.write_answer("idf", model_object(data), text)
 

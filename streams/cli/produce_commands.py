@@ -92,7 +92,7 @@ def produce(
     options.write_answer("produce", summary, text)
     if too_large:
         shown = "\n  ".join(too_large[:_SHOWN_MAX])
-        click.echo(f"firstseen: not sent, too large: {len(too_large):,}\n  {shown}", err=True)
+        options.announce(f"not sent, too large: {len(too_large):,}\n  {shown}")
         click.get_current_context().exit(1)
 
 

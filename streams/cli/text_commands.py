@@ -136,7 +136,7 @@ def _show_documents(file: str, settings: options.Settings, fingerprinter: Finger
 
     for line, item in documents_in(file, settings):
         if isinstance(item, Refused):
-            click.echo(f"firstseen: line {line.number + 1}: {item.reason}: {item.detail}", err=True)
+            options.announce(f"line {line.number + 1}: {item.reason}: {item.detail}")
             continue
         fingerprinted = fingerprinter.fingerprint(item.text)
         if options.is_json():
