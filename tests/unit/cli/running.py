@@ -25,14 +25,18 @@ class Run(NamedTuple):
 
 
 def firstseen(
-    *arguments: str, environ: Mapping[str, str] | None = None, stdin: str = ""
+    *arguments: str,
+    environ: Mapping[str, str] | None = None,
+    stdin: str = "",
+    stdout: int = subprocess.PIPE,
 ) -> subprocess.CompletedProcess[str]:
     """Run `firstseen` from any directory; FIRSTSEEN_ variables come only from `environ`."""
     return subprocess.run(
         [sys.executable, "-m", "streams.cli.main", *arguments],
         env=clean_environment() | {"PYTHONPATH": str(ROOT)} | dict(environ or {}),
         input=stdin,
-        capture_output=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         timeout=SECONDS_MAX,
         check=False,

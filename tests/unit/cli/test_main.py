@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import subprocess
 import sys
 import time
 from importlib.metadata import version
@@ -26,15 +25,7 @@ from streams.errors import (
     exit_code_of,
     report,
 )
-from tests.repository.source_tree import ROOT
-from tests.unit.cli.running import (
-    SECONDS_MAX,
-    clean_environment,
-    firstseen,
-    report_of,
-    run_here,
-    started_as,
-)
+from tests.unit.cli.running import SECONDS_MAX, firstseen, report_of, run_here, started_as
 
 COMMANDS = cli.list_commands(click.Context(cli))
 
@@ -130,23 +121,13 @@ def test_debug_shows_the_traceback_before_the_message(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("command", ["config show", "dedup f.jsonl --unique -"])
+@pytest.mark.usefixtures("empty_directory")
 def test_a_pipe_that_nobody_reads_ends_a_command_in_silence(command: str, tmp_path: Path) -> None:
-    (tmp_path / "f.jsonl").write_text('{"text": "x"}\n')
+    Path("f.jsonl").write_text('{"text": "x"}\n')
     read_end, write_end = os.pipe()
     os.close(read_end)
-    try:
-        result = subprocess.run(
-            [sys.executable, "-m", "streams.cli.main", *command.split()],
-            cwd=tmp_path,
-            env=clean_environment() | {"PYTHONPATH": str(ROOT)},
-            stdout=write_end,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=SECONDS_MAX,
-            check=False,
-        )
-    finally:
-        os.close(write_end)
+    with os.fdopen(write_end, "wb") as pipe:
+        result = firstseen(*command.split(), stdout=pipe.fileno())
 
     assert (result.returncode, result.stderr) == (ExitCode.RUNTIME, "")
     assert [path.name for path in tmp_path.iterdir()] == ["f.jsonl"]
