@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -237,6 +238,13 @@ def test_plain_loop_passes_each_line_once(tmp_path: Path) -> None:
         assert done.stdout.splitlines() == expected
         told += done.stderr
     assert "repeats number 0" in told
+
+
+def test_plain_loop_decides_many_lines_in_one_call(seen: Deduplicator) -> None:
+    lines = [article(number % 3) for number in range(1_200)]
+    with mock.patch.object(seen, "add_batch", wraps=seen.add_batch) as add_batch:
+        assert list(example("plain_loop").first_of_their_kind(lines, seen)) == lines[:3]
+    assert add_batch.call_count == 3
 
 
 def test_arrow_batches_name_the_original_of_a_repeat(seen: Deduplicator) -> None:
