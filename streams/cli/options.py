@@ -123,7 +123,6 @@ def _note(ctx: click.Context, parameter: click.Parameter, value: object) -> None
 
 
 def is_json() -> bool:
-    """Return whether the command was called with ``--json``."""
     return bool(click.get_current_context().meta[f"{__name__}.as_json"])
 
 
@@ -214,28 +213,8 @@ def top_option(shown: str) -> Callable[[_Command], _Command]:
     return number_option("--top", click.IntRange(0, 10_000), shown, default=10)
 
 
-def with_settings(function: _Command) -> _Command:
-    """Add the common options; the command gets ``settings: Settings``."""
-    return _with_options(function, _KAFKA_OPTIONS)
-
-
-def with_broker(function: _Command) -> _Command:
-    """Add the common options, ``--timeout`` and ``--json``; it gets ``settings: Settings``."""
-    return with_settings(timeout_option(json_option(function)))
-
-
-def with_local_settings(function: _Command) -> _Command:
-    """Add the options of a command without a broker; it gets ``settings: Settings``."""
-    return _with_options(function, _LOCAL_OPTIONS)
-
-
-def with_loaded_settings(function: _Command) -> _Command:
-    """Add the common options; the command gets ``loaded: LoadedSettings``."""
-    return _with_options(function, _KAFKA_OPTIONS, with_origins=True)
-
-
 def _with_options(
-    function: _Command, options: Sequence[Callable[..., Any]], *, with_origins: bool = False
+    function: _Command, *, options: Sequence[Callable[..., Any]], with_origins: bool = False
 ) -> _Command:
     def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever the command takes and returns
         loaded = _load(kwargs)
@@ -260,6 +239,19 @@ def _load(kwargs: dict[str, Any]) -> LoadedSettings:
         flags={flag: value for flag, value in flags.items() if value is not None},
         assignments=kwargs.pop("assignments"),
     )
+
+
+with_settings: Final = partial(_with_options, options=_KAFKA_OPTIONS)
+"""Adds the common options; the command gets ``settings: Settings``."""
+with_local_settings: Final = partial(_with_options, options=_LOCAL_OPTIONS)
+"""Adds the options of a command without a broker; it gets ``settings: Settings``."""
+with_loaded_settings: Final = partial(_with_options, options=_KAFKA_OPTIONS, with_origins=True)
+"""Adds the common options; the command gets ``loaded: LoadedSettings``."""
+
+
+def with_broker(function: _Command) -> _Command:
+    """Add the common options, ``--timeout`` and ``--json``; it gets ``settings: Settings``."""
+    return with_settings(timeout_option(json_option(function)))
 
 
 # ---- An option for every setting of the index: ``--distance 40`` for ``index.distance``.

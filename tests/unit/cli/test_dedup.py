@@ -252,6 +252,7 @@ def test_rows_of_csv_are_objects_and_a_bad_one_is_a_dead_letter() -> None:
                 ("1", 'He said "no",\nand left.', "en"),
                 ("2", "地铁照常运行，公交车慢一些。", "zh"),
                 ("3", "地铁照常运行，公交车慢一些。", "zh"),
+                ("long", "x" * 200_000, ""),  # longer than the standard library's default limit
             ]
         )
     with Path("t.csv").open("ab") as raw:
@@ -259,7 +260,7 @@ def test_rows_of_csv_are_objects_and_a_bad_one_is_a_dead_letter() -> None:
 
     report = report_of("dedup", "t.csv", "--set", "fields.text=body")
 
-    assert (report["unique"], report["duplicates"]) == (2, 1)
+    assert (report["unique"], report["duplicates"]) == (3, 1)
     assert report["dead_letters_by_reason"] == {"not_utf8": 1}
     first = json.loads(Path("t.unique.jsonl").read_text("utf-8").splitlines()[0])
     assert first == {"id": "1", "body": 'He said "no",\nand left.', "lang": "en"}

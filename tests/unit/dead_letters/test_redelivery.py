@@ -18,8 +18,6 @@ from streams.dead_letters.letters import (
     why_not_sent,
 )
 from streams.dead_letters.replay import OffsetRanges
-from streams.documents.fields import FieldSettings
-from streams.documents.raw_documents import DocumentReader
 from streams.kafka.topic_follower import ReadRecord
 from streams.worker.outputs import dead_letter_record
 from tests.unit.documents.samples import RULES
@@ -29,23 +27,14 @@ RAW = RawRecord(b"weather", b'{"text":', 1_714_536_000_000, (("trace", b"7f"), (
 
 
 def letter_of(
-    raw: RawRecord = RAW, reason: RejectionReason = RejectionReason.NOT_JSON
+    raw: RawRecord = RAW, reason: RejectionReason = RejectionReason.NOT_JSON, *sizes: int
 ) -> DeadLetter:
-    return letter_from(Rejection(SOURCE, raw, reason, "broken: mend it"))
-
-
-def letter_of_large(kept_bytes: int) -> DeadLetter:
-    reader = DocumentReader(FieldSettings(), 4, kept_bytes=kept_bytes)
-    rejection = reader.read(SOURCE, RawRecord(None, b"large", RAW.timestamp_ms, ()))
-    assert isinstance(rejection, Rejection)
-    return letter_from(rejection)
-
-
-def letter_from(rejection: Rejection) -> DeadLetter:
-    output, time_ms = dead_letter_record(rejection, RULES), rejection.record.timestamp_ms
-    position = SourcePosition("dlq", 0, 7)
-    record = ReadRecord(position, time_ms, output.key, output.value, tuple(output.headers))
-    letter = dead_letter_of(record)
+    """Return a dead letter as a worker writes it; ``sizes`` are its kept bytes, and all bytes."""
+    output = dead_letter_record(Rejection(SOURCE, raw, reason, "broken: mend it", *sizes), RULES)
+    position, headers = SourcePosition("dlq", 0, 7), tuple(output.headers)
+    letter = dead_letter_of(
+        ReadRecord(position, raw.timestamp_ms, output.key, output.value, headers)
+    )
     assert letter is not None
     return letter
 
@@ -75,15 +64,16 @@ def test_redeliveries_are_counted_in_any_headers(counts: list[bytes | None], cou
 
 def test_records_that_are_not_sent_have_a_reason() -> None:
     twice = counted(b"2")
-    too_large = letter_of(reason=RejectionReason.TOO_LARGE)
-    cut, whole = (letter_of_large(kept_bytes) for kept_bytes in (4, 5))
+    too_large, cut, whole = (
+        letter_of(RAW, RejectionReason.TOO_LARGE, *sizes) for sizes in ((), (4, 5), (5, 5))
+    )
     assert why_not_sent(letter_of(), "raw-documents", 1) is None
     assert why_not_sent(twice, "raw-documents", 3) is None
     assert why_not_sent(twice, "raw-documents", 2) is ReplayOutcome.AT_CAP
     assert why_not_sent(too_large, "raw-documents", 3) is ReplayOutcome.WITHOUT_BODY
     assert why_not_sent(cut, "raw-documents", 3) is ReplayOutcome.WITHOUT_BODY
     assert why_not_sent(whole, "raw-documents", 3) is None
-    assert redelivery(whole, 4).value == b"large"
+    assert redelivery(whole, 4).value == RAW.value
     assert why_not_sent(letter_of(), "other", 3) is ReplayOutcome.OF_ANOTHER_TOPIC
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import example, given
@@ -76,16 +75,6 @@ def test_numbers_in_range_are_milliseconds_and_other_values_are_no_time() -> Non
 @given(st.integers(TIME_MS_MIN, TIME_MS_MAX))
 def test_written_times_are_read_back(time_ms: int) -> None:
     assert parse_rfc3339(format_rfc3339(time_ms)) == time_ms
-
-
-@given(
-    st.datetimes(datetime(2, 1, 1), datetime(9998, 12, 31)),  # noqa: DTZ001 -- the zone is drawn
-    st.integers(-23 * 60 - 59, 23 * 60 + 59),
-)
-def test_times_of_the_standard_library_are_read(local: datetime, offset_minutes: int) -> None:
-    moment = local.replace(tzinfo=timezone(timedelta(minutes=offset_minutes)))
-    since_epoch = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    assert parse_rfc3339(moment.isoformat()) == since_epoch // timedelta(milliseconds=1)
 
 
 def test_times_in_range_are_written_in_utc_with_milliseconds() -> None:
