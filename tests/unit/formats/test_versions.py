@@ -59,23 +59,39 @@ LOG: Final[dict[str, LogRecord]] = {
     "decided": DECIDED,
     "deleted": DELETED,
 }
-CHANGELOG: Final = {
-    "entries": encode_entries(ENTRIES),
-    "progress": encode_progress(PROGRESS, INDEX, READING),
-    "deletions": encode_deletions(DELETIONS),
-    **dict(zip(("end of entries", "end of deletions"), encode_end(DELETIONS.first), strict=True)),
-    "progress with a window": encode_progress(WINDOWED, INDEX, READING, "w-1", 18 << 16),
-    "progress with a lineage": encode_progress(PROGRESS, INDEX, READING, "w-1", lineage=LINEAGE),
-}
-OF_A_WRITER: Final = {
-    "entries": encode_block(entry_block(ENTRIES), WRITER, 30),
-    "progress": encode_progress(PROGRESS, INDEX, READING, "w-1", 0, 31, BEFORE),
-    "deletions": encode_deletions(DELETIONS, WRITER),
-    **dict(
-        zip(
-            ("end of entries", "end of deletions"), encode_end(DELETIONS.first, WRITER), strict=True
-        )
+ENDS: Final = encode_end(DELETIONS.first)
+ENDS_OF_A_WRITER: Final = encode_end(DELETIONS.first, WRITER)
+# Each record with what is read from it.
+CHANGELOG: Final[dict[str, tuple[ChangelogRecord, object]]] = {
+    "entries": (encode_entries(ENTRIES), ENTRIES),
+    "progress": (
+        encode_progress(PROGRESS, INDEX, READING),
+        LoggedProgress(PROGRESS, INDEX, READING),
     ),
+    "deletions": (encode_deletions(DELETIONS), DELETIONS),
+    "end of entries": (ENDS[0], LoggedEnd(DELETIONS.first)),
+    "end of deletions": (ENDS[1], LoggedEnd(DELETIONS.first)),
+    "progress with a window": (
+        encode_progress(WINDOWED, INDEX, READING, "w-1", 18 << 16),
+        LoggedProgress(WINDOWED, INDEX, READING, "w-1", 18 << 16),
+    ),
+    "progress with a lineage": (
+        encode_progress(PROGRESS, INDEX, READING, "w-1", lineage=LINEAGE),
+        LoggedProgress(PROGRESS, INDEX, READING, "w-1", 0, LINEAGE),
+    ),
+}
+OF_A_WRITER: Final[dict[str, tuple[ChangelogRecord, object]]] = {
+    "entries": (encode_block(entry_block(ENTRIES), WRITER, 30), ENTRIES),
+    "progress": (
+        encode_progress(PROGRESS, INDEX, READING, "w-1", 0, 31, BEFORE),
+        LoggedProgress(PROGRESS, INDEX, READING, "w-1"),
+    ),
+    "deletions": (encode_deletions(DELETIONS, WRITER), DELETIONS),
+    "end of entries": (ENDS_OF_A_WRITER[0], LoggedEnd(DELETIONS.first, WRITER)),
+    "end of deletions": (ENDS_OF_A_WRITER[1], LoggedEnd(DELETIONS.first, WRITER)),
+}
+CHANGELOGS: Final = {f"changelog {name}": row for name, row in CHANGELOG.items()} | {
+    f"changelog {name} of a writer": row for name, row in OF_A_WRITER.items()
 }
 EXAMPLES: Final = {
     "bundle": ["bundle"],
@@ -127,36 +143,18 @@ def test_reports_of_each_version_are_read(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_changelog_records_of_each_version_are_read(version: int) -> None:
-    values = {
-        name.removeprefix("changelog "): value
-        for name, value in fixtures(version).items()
-        if name.startswith("changelog ")
-    }
-    read = {}
-    for name, pair in values.items():
+    for name, pair in fixtures(version).items():
+        if name not in CHANGELOGS:
+            continue
         key, _, value = pair.partition("=")
-        read[name] = decode_record(bytes.fromhex(key), bytes.fromhex(value) or None, "here")
-    for name in [name for name in read if name.startswith("entries")]:
-        entries = read.pop(name)
-        assert isinstance(entries, EntryBlock)
-        assert entries.sequences.tolist() == ENTRIES.sequences.tolist()
-        assert same_columns(entries.columns, ENTRIES.packet.columns)
-    end = LoggedEnd(DELETIONS.first)
-    end_of_writer = LoggedEnd(DELETIONS.first, WRITER)
-    since_5 = {
-        "progress with a lineage": LoggedProgress(PROGRESS, INDEX, READING, "w-1", 0, LINEAGE),
-        "progress of a writer": LoggedProgress(PROGRESS, INDEX, READING, "w-1"),
-        "deletions of a writer": DELETIONS,
-        "end of entries of a writer": end_of_writer,
-        "end of deletions of a writer": end_of_writer,
-    }
-    assert read == (since_5 if version == NEWEST else {}) | {
-        "progress": LoggedProgress(PROGRESS, INDEX, READING),
-        "deletions": DELETIONS,
-        "end of entries": end,
-        "end of deletions": end,
-        "progress with a window": LoggedProgress(WINDOWED, INDEX, READING, "w-1", 18 << 16),
-    }
+        found = decode_record(bytes.fromhex(key), bytes.fromhex(value) or None, "here")
+        expected = CHANGELOGS[name][1]
+        if expected is ENTRIES:
+            assert isinstance(found, EntryBlock)
+            assert found.sequences.tolist() == ENTRIES.sequences.tolist()
+            assert same_columns(found.columns, ENTRIES.packet.columns)
+        else:
+            assert found == expected
 
 
 def test_what_is_written_now_is_of_the_newest_version() -> None:
@@ -164,10 +162,9 @@ def test_what_is_written_now_is_of_the_newest_version() -> None:
     written = {name: CODEC.encode(record, NEWEST).hex() for name, record in LOG.items()}
     written["raised, in version 4"] = CODEC.encode(RAISED, OLDEST).hex()
     written["report"] = CODEC.encode_report(REPORT, NEWEST).hex()
-    of_a_writer = {f"{name} of a writer": record for name, record in OF_A_WRITER.items()}
-    for name, record in (CHANGELOG | of_a_writer).items():
+    for name, (record, _) in CHANGELOGS.items():
         key, value = written_in(record, NEWEST)
-        written[f"changelog {name}"] = f"{key.hex()}={(value or b'').hex()}"
+        written[name] = f"{key.hex()}={(value or b'').hex()}"
     assert written == fixtures(NEWEST)
 
 
