@@ -321,8 +321,8 @@ class Replay:
         self.account = account
         self._topics = topics
         self._selection = selection
-        self._done = redeliveries.begin()
         self._redeliveries = redeliveries
+        self._done: dict[int, OffsetRanges] = {}
         self._read_to: dict[int, int] = {}
         self._batch: list[ProducerRecord] = []
         self._batch_bytes = 0
@@ -330,6 +330,7 @@ class Replay:
 
     def run(self, records: Iterable[ReadRecord], *, whole: bool) -> None:
         """With ``whole``, ``records`` are the whole topic: offsets between them count as done."""
+        self._done = self._redeliveries.begin()
         limit = self._selection.limit
         for record in records:
             if limit is not None and self.account.sent + len(self._batch) >= limit:
