@@ -5,13 +5,13 @@ The examples work; one whose library is not installed is skipped with that reaso
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -212,13 +212,8 @@ def test_short_texts_pass_every_time_with_the_setting(tmp_path: Path, texts: lis
         assert isinstance(seen.add_batch(["好的", "好的"])[1], DuplicateOf)
 
 
-def example(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def example(name: str) -> SimpleNamespace:
+    return SimpleNamespace(**runpy.run_path(str(EXAMPLES / f"{name}.py")))
 
 
 def test_plain_loop_passes_each_line_once(tmp_path: Path) -> None:
