@@ -117,6 +117,7 @@ def test_list_counts_and_show_shows_without_drawing_on_the_terminal(letters: Let
     assert all(map(draws_nothing, (listed.stdout, shown.stdout, binary.stdout)))
     for part in ("4 dead letters, 2 to replay", "cut", "at cap"):
         assert part in listed.stdout
+    assert "1 dead letter, 1 to replay" in letters.run("list", "--reason", "not_utf8").stdout
     assert (content["records"], content["to_replay"]) == (4, 2)
     assert content["reasons"]["not_json"] == {"records": 2, "to_replay": 1}
     assert content["partitions"] == {"0": {"records": 4, "to_replay": 2}}
