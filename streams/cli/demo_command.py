@@ -83,15 +83,10 @@ def demo(*, page: Path | None, plain: bool, **request: Any) -> int:  # noqa: ANN
 
 
 def _run(request: DemoRequest, page: Path | None, *, plain: bool) -> int:
+    from streams.demo.examples import demo_page, print_examples
     from streams.demo.live_view import shown
     from streams.demo.run import running_demo
-    from streams.demo.summary import (
-        demo_page,
-        print_addresses,
-        print_examples,
-        print_next,
-        print_summary,
-    )
+    from streams.demo.summary import print_addresses, print_next, print_summary
     from streams.errors import ExitCode
     from streams.terminal.layout import output_console
 

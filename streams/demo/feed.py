@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from simhash_core.documents import SourcePosition
 from simhash_core.errors import FirstseenError
+from streams.corpus.generated import GeneratedRecord
 from streams.documents.output_records import (
     DeadLetterOutput,
     DuplicateOutput,
@@ -87,11 +88,11 @@ _A_TURN: Final = 200
 
 
 class FeedRecord(NamedTuple):
-    """A record to send: ``place`` is its index in a generated stream, ``where`` a file's line."""
+    """A record to send: ``generated`` has its truth, or ``where`` the line of its file."""
 
     key: bytes | None
     value: bytes | None
-    place: int | None = None
+    generated: GeneratedRecord | None = None
     where: str = ""
 
     @property
@@ -184,7 +185,7 @@ class Feed:
 
 # ---- The observer of the outputs.
 
-LATEST: Final = 24  # number of duplicates that are kept for display
+LATEST: Final = 8  # number of duplicates that are kept for display
 _POLL_SECONDS: Final = 0.05
 _END_SECONDS: Final = 20.0
 
@@ -198,14 +199,6 @@ class Counts:
         self.by_method: Counter[str] = Counter()
         self.by_reason: Counter[str] = Counter()
         self.latest: deque[DuplicateOutput] = deque(maxlen=LATEST)
-
-    @property
-    def duplicates(self) -> int:
-        return self.by_method.total()
-
-    @property
-    def dead_letters(self) -> int:
-        return self.by_reason.total()
 
 
 class ObserverError(FirstseenError):

@@ -11,19 +11,21 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import msgspec
+from msgspec.structs import replace
 
 from simhash_core.documents import SourcePosition
 from simhash_core.errors import FirstseenError, UsageError
 from streams.corpus.corpus import generate
+from streams.demo.examples import Examples
 from streams.demo.feed import LONGEST_BYTES, Feed, FeedRecord, Ledger, Observer
 from streams.demo.live_view import Progress, View
 from streams.demo.scoring import Truth
-from streams.demo.summary import DemoReport, Examples, StageTime, describe_change, worker_times
+from streams.demo.summary import DemoReport, worker_times
 from streams.demo.worker_process import WorkerProcess
-from streams.documents.output_records import DuplicateOutput, ReceivedOutput
+from streams.documents.output_records import ReceivedOutput
 from streams.documents.raw_documents import DocumentReader
 from streams.files.document_files import InputDocuments
 from streams.kafka.client_config import producer_config
@@ -97,10 +99,9 @@ def _settings_of(request: DemoRequest, brokers: str, state_dir: Path) -> tuple[S
 
 
 class _StreamSource:
-    """The records, which can be iterated once; ``truth`` is None for the user's files."""
+    """The records, which can be iterated once."""
 
     def __init__(self, request: DemoRequest, settings: Settings) -> None:
-        self.truth = Truth() if request.input is None else None
         self.too_long = 0
         self._request = request
         self._input = (
@@ -113,9 +114,8 @@ class _StreamSource:
         if self._input is not None:
             yield from self._read(self._input)
             return
-        assert self.truth is not None
         for record in generate(self._request.seed, self._request.generated()):
-            yield FeedRecord(record.key, record.value, self.truth.add(record))
+            yield FeedRecord(record.key, record.value, record)
 
     def share(self, sent: int, decided: int) -> float | None:
         """Return the share of the stream that is done, 0 to 1; None if its length is unknown."""
@@ -209,6 +209,7 @@ class Demo:
         self.error = ""  # why the worker did not end cleanly, "" if it did
         self._broker = broker
         self._source = source
+        self._truth = Truth()
         self._ledger = Ledger()
         self.examples = Examples(DocumentReader(settings.fields, settings.max_record_bytes))
         self._observer = Observer(settings, outputs, self._ledger, self._note_output)
@@ -238,13 +239,22 @@ class Demo:
                 break
             if now - shown_at >= _SHOW_SECONDS:
                 self._check()
-                view.show(self._progress(now), self._change)
+                view.show(self._progress(now), self.examples.change)
                 shown_at = now
         self._ended = self._observer.last_output_at
-        view.show(self._progress(time.monotonic()), self._change)
+        view.show(self._progress(time.monotonic()), self.examples.change)
         stages, cpu_seconds = worker_times(self.worker.metrics())
         self._read_the_rest()
-        return self._report(stages, cpu_seconds - cpu_seconds_before)
+        report = replace(
+            self._report(self._ended - self._began),
+            worker_cpu_seconds=round(cpu_seconds - cpu_seconds_before, 3),
+            stages=stages,
+        )
+        if self.request.input is not None:
+            return report
+        score = self._truth.score()
+        recall, precision = score.overall.recall, score.overall.precision
+        return replace(report, recall=recall, precision=precision, by_kind=score.by_kind)
 
     def stay(self) -> NoReturn:
         """Keep everything running until Ctrl-C; raise if the worker or the broker dies."""
@@ -255,14 +265,6 @@ class Demo:
     def close(self) -> None:
         self._feed.close()
         self._observer.close()
-
-    def _change(self, duplicate: DuplicateOutput) -> str:
-        """Return how a duplicate differs, or its text; "" if the texts are not kept any more."""
-        pair = self.examples.pair(duplicate)
-        if pair is None:
-            return ""
-        old, new = pair.original.text, pair.copy.text
-        return f"“{new}”" if new == old else describe_change(old, new)
 
     def _check(self) -> None:
         self.worker.check()
@@ -281,13 +283,13 @@ class Demo:
 
     def _note_sent(self, record: FeedRecord, source: SourcePosition) -> None:
         self.examples.note_sent(record.key, record.value, source, record.where)
-        if self._source.truth is not None and record.place is not None:
-            self._source.truth.note_sent(record.place, source)
+        if record.generated is not None:
+            self._truth.note_sent(record.generated, source)
 
     def _note_output(self, output: ReceivedOutput) -> None:
         self.examples.note_output(output)
-        if self._source.truth is not None:
-            self._source.truth.note_output(output)
+        if self.request.input is None:
+            self._truth.note_output(output)
 
     def _progress(self, now: float) -> Progress:
         decided = self._ledger.decided
@@ -296,45 +298,33 @@ class Demo:
             self._recent.popleft()
         since, decided_then = self._recent[0]
         return Progress(
-            counts=self._observer.counts,
-            decided=decided,
-            share=self._source.share(self._feed.produced, decided),
-            seconds=now - self._began,
-            per_second=(decided - decided_then) / max(now - since, _SHOW_SECONDS),
+            self._report(now - self._began),
+            self._observer.counts.latest,
+            self._source.share(self._feed.produced, decided),
+            (decided - decided_then) / max(now - since, _SHOW_SECONDS),
         )
 
-    def _report(self, stages: tuple[StageTime, ...], cpu_seconds: float) -> DemoReport:
-        counts, ledger, truth = self._observer.counts, self._ledger, self._source.truth
-        seconds = max(self._ended - self._began, 1e-3)
-        scored: dict[str, Any] = {}
-        if truth is not None:
-            score = truth.score()
-            scored = {
-                "precision": score.precision,
-                "recall": score.recall,
-                "swapped": score.swapped,
-                "by_kind": {str(kind): each.to_dict() for kind, each in score.kinds.items()},
-            }
+    def _report(self, seconds: float) -> DemoReport:
+        """Return the figures so far, without the score and the times of the worker."""
+        counts, ledger = self._observer.counts, self._ledger
+        seconds = max(seconds, 1e-3)
         return DemoReport(
             input=self.request.input,
-            seed=None if truth is None else self.request.seed,
+            seed=self.request.seed if self.request.input is None else None,
             profile=self.settings.profile,
             documents=ledger.sent,
             unique=counts.unique,
             undecidable=counts.undecidable,
-            duplicates=counts.duplicates,
+            duplicates=counts.by_method.total(),
             exact_duplicates=counts.by_method["exact"],
             near_duplicates=counts.by_method["near"],
-            dead_letters=counts.dead_letters,
+            dead_letters=counts.by_reason.total(),
             dead_letters_by_reason=dict(counts.by_reason.most_common()),
             tombstones=ledger.tombstones,
             too_long=self._source.too_long,
             lost=ledger.lost,
             repeated=ledger.repeated,
-            **scored,
             seconds=round(seconds, 3),
             documents_per_second=round(ledger.decided / seconds, 1),
             shards=RAW_PARTITIONS,
-            worker_cpu_seconds=round(cpu_seconds, 3),
-            stages=stages,
         )

@@ -47,6 +47,13 @@ def side_by_side(left: str, right: str) -> SideBySide:
     )
 
 
+def differences(left: str, right: str) -> Iterator[tuple[str, str]]:
+    """Yield the passages in which two texts differ, in order."""
+    for row in _aligned(left[:TEXT_MAX], right[:TEXT_MAX]):
+        if not row.alike:
+            yield row.left, row.right
+
+
 class _Row(NamedTuple):
     left: str
     right: str
