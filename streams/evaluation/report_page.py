@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from markupsafe import Markup
-
-from simhash_core.documents import Document
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import Profile
 from streams.evaluation.dedup_pass import RememberedFingerprints
@@ -40,87 +38,20 @@ from streams.evaluation.tuning import (
     sweep,
     threshold_of,
 )
-from streams.offline.pages import ShownText, page, part, text_pair
+from streams.offline.pages import ShownText, page, text_pair
 from streams.settings.settings import Settings
 
-# ---- Charts: histogram, lines, bars.
-
-_CHARTS: Final = "charts.html"
-
-
-class Series(NamedTuple):
-    """Named values, None where one is missing. ``colour`` is the number of a CSS variable."""
-
-    name: str
-    values: Sequence[float | None]
-    colour: int
-
-
-class Chart(NamedTuple):
-    """``key`` is unique on the page; ``x`` and ``y`` name the axes."""
-
-    key: str
-    title: str
-    description: str
-    x: str
-    y: str
-
-
-def histogram(
-    chart: Chart, labels: Sequence[str], series: Sequence[Series], mark: float | None = None
-) -> Markup:
-    """Draw shares by bin, series side by side, and a line at ``mark``, which is in bins."""
-    largest = max((value for row in series for value in row.values if value), default=0.0)
-    steps = (0.04, 0.08, 0.12, 0.2, 0.4, 0.6, 0.8, 1.0)
-    top = next((step for step in steps if largest <= step), 1.0)
-    return part(_CHARTS, "histogram", chart, labels, series, top, mark)
-
-
-def lines(
-    chart: Chart, xs: Sequence[float], series: Sequence[Series], mark: float | None = None
-) -> Markup:
-    """Draw values up to 1 over ascending ``xs``, and a line at x = ``mark``."""
-    values = [value for row in series for value in row.values if value is not None]
-    lowest = min(values, default=0.0)
-    low = next((step for step in (0.9, 0.8, 0.6, 0.5) if lowest >= step), 0.0)
-    return part(_CHARTS, "lines", chart, xs, series, low, mark)
-
-
-def bars(chart: Chart, labels: Sequence[str], row: Series) -> Markup:
-    """Draw a bar for each label, with its value; the axis is from 0 to 1."""
-    return part(_CHARTS, "bars", chart, labels, row)
-
-
-def legend(series: Sequence[Series]) -> Markup:
-    return part(_CHARTS, "legend", series)
-
-
 CASES_MAX: Final = 8  # the most misses, and the most false joins, that are shown with their texts
-
-
-class CaseGroup(NamedTuple):
-    """The worst of ``total`` cases of one kind: the facts, and two documents judged wrongly.
-
-    ``key`` is unique on the page.
-    """
-
-    title: str
-    key: str
-    text: str
-    total: int
-    cases: Sequence[tuple[str, ShownText, ShownText]]
-
-    @property
-    def shown(self) -> str:
-        some = f"{len(self.cases)} of " if self.total > len(self.cases) else ""
-        return f"{some}{self.total:,}"
-
-
-class _Wrong(NamedTuple):
-    first: int
-    second: int
-    jaccard: float | None
-    why: str
+_MISSES: Final = (
+    "Worst misses",
+    "miss",
+    "Labelled positives with two different originals, most similar first.",
+)
+_FALSE_JOINS: Final = (
+    "Worst false joins",
+    "join",
+    "Duplicates that differ from their original, least similar first.",
+)
 
 
 def report_page(
@@ -138,36 +69,32 @@ def report_page(
     evaluated = evaluate(labelled, settings, fingerprinter_of, watch)
     misses, false_joins = _misses(evaluated), _false_joins(evaluated)
     shown = [*misses[:CASES_MAX], *false_joins[:CASES_MAX]]
-    ends = [(case.first, case.second) for case in shown]
     distances = pair_distances(
         labelled,
         settings,
         remembered.fingerprinter(profile),
-        ends,
+        [(case.first, case.second) for case in shown],
         lambda done: watch("comparing pairs", done, count),
     )
-    curves: list[_Figure] = []
+    by_threshold: list[Figure] = []
     if is_swept:
-        curves = _threshold_figures(evaluated, settings, fingerprinter_of, watch)
-    documents = texts_of(names[0], settings, {number for pair in ends for number in pair})
-    cases = [_case(wrong, evaluated, documents, distances.of) for wrong in shown]
-    kept = min(CASES_MAX, len(misses))
-    groups = [
-        CaseGroup(
-            "Worst misses",
-            "miss",
-            "Labelled positives with two different originals, most similar first.",
-            len(misses),
-            cases[:kept],
-        ),
-        CaseGroup(
-            "Worst false joins",
-            "join",
-            "Duplicates that differ from their original, least similar first.",
-            len(false_joins),
-            cases[kept:],
-        ),
-    ]
+        by_threshold = _threshold_figures(evaluated, settings, fingerprinter_of, watch)
+    documents = texts_of(
+        names[0], settings, {number for case in shown for number in (case.first, case.second)}
+    )
+
+    def case_of(wrong: _Wrong) -> tuple[str, ShownText, ShownText]:
+        ends = (wrong.first, wrong.second)
+        facts = [
+            f"distance {distances.of[ends]}" if ends in distances.of else "no fingerprint",
+            f"Jaccard {wrong.jaccard:.3f}" if wrong.jaccard is not None else "",
+            wrong.why,
+        ]
+        groups = (labelled.documents.groups[number] for number in ends)
+        first, second = (None if group is None else f"group {group}" for group in groups)
+        pair = text_pair(documents[wrong.first], documents[wrong.second], (first, second))
+        return " · ".join(filter(None, facts)), *pair
+
     values = {
         "pairs": Path(names[1]).name,
         "quality": evaluated.quality,
@@ -176,12 +103,22 @@ def report_page(
             _distance_figure(distances, profile.distance, profile.bits),
             *_band_figures(evaluated.quality),
         ],
-        "threshold_figures": curves,
+        "threshold_figures": by_threshold,
         "documents_max": f"{DOCUMENTS_MAX:,}",
-        "groups": groups,
+        "groups": [
+            (*about, f"{len(wrong):,}", [case_of(each) for each in wrong[:CASES_MAX]])
+            for about, wrong in ((_MISSES, misses), (_FALSE_JOINS, false_joins))
+        ],
     }
     title = f"Evaluation of {Path(names[0]).name}"
     return page("evaluation.html", title, values), evaluated.quality
+
+
+class _Wrong(NamedTuple):
+    first: int
+    second: int
+    jaccard: float | None
+    why: str
 
 
 def _misses(evaluated: Evaluated) -> list[_Wrong]:
@@ -226,33 +163,25 @@ def _false_joins(evaluated: Evaluated) -> list[_Wrong]:
     return sorted(wrong, key=lambda case: (case.jaccard or 0.0, case.first, case.second))
 
 
-def _case(
-    wrong: _Wrong,
-    evaluated: Evaluated,
-    documents: Mapping[int, Document],
-    distances: Mapping[tuple[int, int], int],
-) -> tuple[str, ShownText, ShownText]:
-    ends = (wrong.first, wrong.second)
-    facts = [
-        f"distance {distances[ends]}" if ends in distances else "no fingerprint",
-        f"Jaccard {wrong.jaccard:.3f}" if wrong.jaccard is not None else "",
-        wrong.why,
-    ]
-    groups = (evaluated.labelled.documents.groups[number] for number in ends)
-    first, second = (None if group is None else f"group {group}" for group in groups)
-    pair = text_pair(documents[wrong.first], documents[wrong.second], (first, second))
-    return " · ".join(filter(None, facts)), *pair
-
-
 _BINS: Final = 24
 
 
-class _Figure(NamedTuple):
+class Figure(NamedTuple):
+    """A table of shares, with a bar behind each; a row has its name and its shares.
+
+    ``marked`` is the name of the row of the threshold in use.
+    """
+
     title: str
     note: str
-    picture: Markup
     head: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[tuple[str, Sequence[float | None]]]
+    marked: str = ""
+
+    @property
+    def largest(self) -> float:
+        """The largest share, whose bar fills its cell."""
+        return max((share for _, shares in self.rows for share in shares if share), default=1.0)
 
 
 def _tiles(quality: Quality) -> list[tuple[str, str, str]]:
@@ -272,42 +201,27 @@ def _tiles(quality: Quality) -> list[tuple[str, str, str]]:
     ]
 
 
-def _distance_figure(distances: PairDistances, in_force: int, of_bits: int) -> _Figure:
-    largest = max([*distances.positives, *distances.negatives, *distances.unrelated, 1])
-    width = max(1, -(-(largest + 1) // _BINS))
-    bins = -(-(largest + 1) // width)
-    rows = [
-        ("labelled positives", distances.positives, 1),
-        ("labelled negatives", distances.negatives, 2),
-        ("random pairs of different groups", distances.unrelated, 3),
-    ]
-    series = [
-        Series(f"{name} ({len(values):,})", _shares(values, width, bins), colour)
-        for name, values, colour in rows
-        if values
-    ]
-    labels = [str(number * width) for number in range(bins)]
-    chart = Chart(
-        "distances",
-        "Distances of labelled pairs",
-        f"Share of pairs by distance in bits. Pairs up to {in_force} bits apart can be near.",
-        f"distance in bits, of {of_bits}",
-        "share of pairs",
-    )
-    picture = histogram(chart, labels, series, (in_force + 1) / width)
-    return _Figure(
+def _distance_figure(distances: PairDistances, in_force: int, of_bits: int) -> Figure:
+    by_name = {
+        "labelled positives": distances.positives,
+        "labelled negatives": distances.negatives,
+        "random pairs of different groups": distances.unrelated,
+    }
+    kinds = {name: values for name, values in by_name.items() if values}
+    largest = max((max(values) for values in kinds.values()), default=0)
+    width = 1 + largest // _BINS
+    counts = [Counter(value // width for value in values) for values in kinds.values()]
+    names = [f"{low} to {low + width - 1}" for low in range(0, largest + 1, width)]
+    return Figure(
         "Distances",
-        f"Compared directly, pair by pair. The dashed line is the distance in use, {in_force}: "
-        "pairs beyond it are not near duplicates.",
-        legend(series) + picture,
-        ["distance", *(row.name for row in series)],
+        f"Share of pairs by distance in bits, of {of_bits}, compared pair by pair. Pairs beyond "
+        f"the distance in use, {in_force}, are not near duplicates.",
+        ["distance", *(f"{name} ({len(values):,})" for name, values in kinds.items())],
         [
-            [
-                f"{number * width} to {number * width + width - 1}",
-                *(f"{row.values[number] or 0:.2%}" for row in series),
-            ]
-            for number in range(bins)
+            (name, [count[number] / count.total() for count in counts])
+            for number, name in enumerate(names)
         ],
+        names[min(in_force // width, len(names) - 1)],
     )
 
 
@@ -316,92 +230,52 @@ def _threshold_figures(
     settings: Settings,
     fingerprinter_of: Callable[[Profile], Fingerprinter],
     watch: Watch,
-) -> list[_Figure]:
-    """Evaluate other thresholds too; draw the figures over each kind."""
+) -> list[Figure]:
+    """Evaluate other thresholds too; return the figures over each kind."""
     in_force = threshold_of(settings)
-    distances, confirmations = distances_around(settings), confirmations_around(settings)
-    means = means_around(settings)
-    others = [at for at in (*distances, *confirmations, *means) if at != in_force]
+    kinds = [
+        ("By distance threshold", "distance", distances_around(settings)),
+        ("By similarity threshold", "verify_at", confirmations_around(settings)),
+        ("By mean of both similarities", "mean_at", means_around(settings)),
+    ]
+    others = [at for _, _, thresholds in kinds for at in thresholds if at != in_force]
     points = sweep(evaluated.labelled, settings, others, fingerprinter_of, watch)
     points[in_force] = SweepPoint(in_force, evaluated.quality, evaluated.decided)
-    title, x = "Figures by distance threshold", "distance threshold in bits"
-    by_distance = [points[at] for at in distances]
-    xs: list[float] = [at.distance for at in distances]
-    figures = [_curve("by-distance", title, x, by_distance, xs, in_force.distance)]
-    if confirmations:
-        title, x = "Figures by similarity threshold", "minimum similarity (verify_at)"
-        points_of = [points[at] for at in confirmations]
-        xs = [at.verify_at for at in confirmations]
-        figures.append(_curve("by-confirmation", title, x, points_of, xs, in_force.verify_at))
-    if means:
-        title, x = "Figures by mean", "minimum mean of both similarities (mean_at)"
-        points_of, xs = [points[at] for at in means], [at.mean_at for at in means]
-        figures.append(_curve("by-mean", title, x, points_of, xs, in_force.mean_at))
-    return figures
-
-
-def _curve(
-    key: str, title: str, x: str, points: Sequence[SweepPoint], xs: Sequence[float], mark: float
-) -> _Figure:
-    recall, precision, f1, *_ = zip(*map(_figures_of, points), strict=True)
-    series = [Series("recall", recall, 1), Series("precision", precision, 2), Series("F1", f1, 3)]
-    best = max(
-        (value, left)
-        for value, left in zip(series[2].values, xs, strict=True)
-        for value in [value or 0.0]
-    )
-    description = (
-        f"Recall, precision and F1 over the threshold, from {xs[0]:g} to {xs[-1]:g}; {mark:g} is "
-        f"in use. F1 is highest at {best[1]:g}, {best[0]:.1%}."
-    )
-    picture = lines(Chart(key, title, description, x, ""), xs, series, mark)
-    rows = [
-        [f"{left:g}{' (in use)' if left == mark else ''}", *map(_percent, _figures_of(point))]
-        for left, point in zip(xs, points, strict=True)
+    return [
+        Figure(
+            title,
+            f"The setting {name} is {getattr(in_force, name):g}.",
+            [name, "recall", "precision", "F1", "caught", "false duplicates"],
+            [(f"{getattr(at, name):g}", _shares_of(points[at].quality)) for at in thresholds],
+            f"{getattr(in_force, name):g}",
+        )
+        for title, name, thresholds in kinds
+        if thresholds
     ]
-    note = f"In use: {mark:g}, the dashed line. F1 is highest at {best[1]:g}."
-    head = ["threshold", "recall", "precision", "F1", "caught", "false duplicates"]
-    return _Figure(title, note, legend(series) + picture, head, rows)
 
 
-def _figures_of(point: SweepPoint) -> tuple[float | None, ...]:
-    quality = point.quality
+def _shares_of(quality: Quality) -> list[float | None]:
     shares = (quality.recall, quality.precision, quality.f1)
-    return *shares, quality.caught, quality.false_duplicates
+    return [*shares, quality.caught, quality.false_duplicates]
 
 
-def _band_figures(quality: Quality) -> list[_Figure]:
+def _band_figures(quality: Quality) -> list[Figure]:
     if not any(quality.positives_by_jaccard.values()):
         return []
-    ends = [*BANDS[1:], "1.0"]
-    labels = [f"{low}–{high}" for low, high in zip(BANDS, ends, strict=True)]
-    row = Series("recall", [quality.recall_by_jaccard[band] for band in BANDS], 1)
-    known = (
-        f"{label}: {value:.1%}"
-        for label, value in zip(labels, row.values, strict=True)
-        if value is not None
-    )
-    chart = Chart(
-        "bands", "Recall by Jaccard band", "; ".join(known), "Jaccard of the pair", "recall"
-    )
-    drawn = _Figure(
-        "Recall by similarity",
-        "Labelled positives that are joined, by the Jaccard similarity in the file of pairs.",
-        bars(chart, labels, row),
-        ["Jaccard", "pairs", "recall"],
-        [
-            [label, f"{quality.positives_by_jaccard[band]:,}", _percent(value)]
-            for label, band, value in zip(labels, BANDS, row.values, strict=True)
-        ],
-    )
-    return [drawn]
-
-
-def _shares(values: Sequence[int], width: int, bins: int) -> list[float | None]:
-    counts = [0] * bins
-    for value in values:
-        counts[value // width] += 1
-    return [count / len(values) for count in counts]
+    return [
+        Figure(
+            "Recall by similarity",
+            "Labelled positives that are joined, by the Jaccard similarity in the file of pairs.",
+            ["Jaccard", "recall"],
+            [
+                (
+                    f"{low} to {high} ({quality.positives_by_jaccard[low]:,} pairs)",
+                    [quality.recall_by_jaccard[low]],
+                )
+                for low, high in zip(BANDS, [*BANDS[1:], "1.0"], strict=True)
+            ],
+        )
+    ]
 
 
 def _percent(value: float | None) -> str:

@@ -24,15 +24,9 @@ class ShownText(NamedTuple):
 
 
 def page(template: str, title: str, values: Mapping[str, object]) -> str:
-    """Return a page; all values are escaped except ``Markup`` (our own pictures)."""
+    """Return a page; all values are escaped."""
     style = Markup((files(__package__) / _STYLE).read_text("utf-8"))  # noqa: S704 - our own
     return _environment().get_template(template).render(title=title, style=style, **values)
-
-
-def part(template: str, name: str, *values: object) -> Markup:
-    """Return the output of a template's macro for ``values``."""
-    made: Markup = getattr(_environment().get_template(template).module, name)(*values)
-    return made
 
 
 def text_pair(

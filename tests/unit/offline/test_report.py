@@ -1,4 +1,4 @@
-"""The report of an evaluation: one complete and safe page, with texts side by side and charts.
+"""The report of an evaluation: one complete and safe page, with bars and texts side by side.
 
 In a real browser it fits a desktop and a phone, and can be read in light and dark mode.
 """
@@ -26,15 +26,8 @@ from simhash_core.text.profiles import profile_named
 from streams.cli.main import main
 from streams.errors import ExitCode
 from streams.evaluation.dedup_pass import RememberedFingerprints
-from streams.evaluation.figures import BANDS
-from streams.evaluation.report_page import (
-    Chart,
-    Series,
-    bars,
-    histogram,
-    lines,
-    report_page,
-)
+from streams.evaluation.evaluation import PairDistances
+from streams.evaluation.report_page import _distance_figure, report_page
 from streams.evaluation.tuning import (
     Threshold,
     confirmations_around,
@@ -57,11 +50,7 @@ HOSTILE = "</div><script>alert(1)</script><img src=x onerror=alert(2)> &amp; \"'
 TEXT = "今天下雪了，地铁照常运行，公交停了，学校放假一天，市民注意出行安全。"
 SAME, ONLY, FOLDED = PieceKind.SAME, PieceKind.ONLY, PieceKind.FOLDED
 
-# The smallest text of a chart, in pixels of the screen, and the lowest contrast of any text.
-_SMALLEST_TEXT = """() => Math.min(...[...document.querySelectorAll('svg text')].map(e => {
-  const drawn = e.getScreenCTM();
-  return Math.hypot(drawn.a, drawn.b) * parseFloat(getComputedStyle(e).fontSize);
-}))"""
+# The lowest contrast of any text.
 _WEAKEST = """() => {
   const light = colour => {
     const [r, g, b] = colour.match(/[0-9.]+/g).map(Number).map(v => v / 255)
@@ -75,7 +64,7 @@ _WEAKEST = """() => {
     }
     return 'rgb(255, 255, 255)';
   };
-  const texts = [...document.querySelectorAll('h1,h2,h3,h4,p,span,b,mark,figcaption,code,summary')];
+  const texts = [...document.querySelectorAll('h1,h2,h3,h4,p,span,b,mark,figcaption,code,th')];
   return Math.min(...texts.filter(e => e.textContent.trim()).map(e => {
     const [a, b] = [light(getComputedStyle(e).color), light(ground(e))];
     return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
@@ -104,61 +93,61 @@ class Outline(HTMLParser):
         super().__init__()
         self.counts: Counter[str] = Counter()
         self.attributes: list[tuple[str, str | None]] = []
-        self.text: list[str] = []
+        self.text = ""
         self._open: list[str] = []
         self.feed(page)
         self.close()
         assert self._open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_startendtag(tag, attrs)
-        if tag not in {"meta", "br", "img"}:
-            self._open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.counts[tag] += 1
         self.attributes += attrs
+        if tag not in {"meta", "br", "img"}:
+            self._open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.text.append(data)
+        self.text += data
 
 
-def test_page_is_whole_and_loads_nothing(page: str) -> None:
+def test_page_is_whole_and_loads_nothing_and_texts_are_never_markup(page: str) -> None:
     outline = Outline(page)
     assert outline.counts["html"] == outline.counts["main"] == 1
     assert outline.counts["script"] == outline.counts["img"] == outline.counts["link"] == 0
     names = {name for name, _ in outline.attributes}
     assert names.isdisjoint({"src", "href", "onerror", "onclick"})
-    assert "url(" not in page
-    assert "@import" not in page
-
-
-def test_texts_are_never_markup(page: str) -> None:
-    text = "".join(Outline(page).text)
-    assert "<script>alert(1)</script>" in text
-    assert "<script" not in page
-    assert "<img" not in page
-
-
-def test_report_has_charts_tables_and_cases(page: str) -> None:
-    outline = Outline(page)
-    text = "".join(outline.text)
-    for heading in ("Thresholds", "Recall by similarity", "Worst misses", "Worst false joins"):
-        assert heading in text
-    charts = outline.counts["svg"]
-    assert charts >= 3
-    assert outline.attributes.count(("role", "img")) == charts
-    assert page.count("<desc ") == charts == outline.counts["table"]
-    assert outline.counts["mark"] > 0
-    assert "(in use)" in text
-    assert "of different groups" in text
+    assert not re.search(r"url\(|@import|<script|<img", page)
+    assert "<script>alert(1)</script>" in outline.text
     ids = [value for name, value in outline.attributes if name == "id"]
     assert len(ids) == len(set(ids))
     named = " ".join(value or "" for name, value in outline.attributes if "labelledby" in name)
     assert set(named.split()) <= set(ids)
+
+
+def test_report_has_figures_and_cases(page: str) -> None:
+    outline = Outline(page)
+    for said in (
+        *("By distance threshold", "By similarity threshold", "By mean of both similarities"),
+        *("Distances", "Recall by similarity", "Worst misses", "Worst false joins"),
+        *("labelled positives (", "random pairs", "14 (in use)", "of different groups"),
+    ):
+        assert said in outline.text
+    assert outline.counts["table"] == outline.counts["figure"] == 5
+    assert outline.counts["mark"] > 0
+
+
+def test_distances_are_shares_of_each_kind_in_bins() -> None:
+    made = _distance_figure(PairDistances([0, 1, 48, 49], [60], [], {}), 47, 256)
+    assert made.head == ["distance", "labelled positives (4)", "labelled negatives (1)"]
+    assert [row for row in made.rows if any(row[1])] == [
+        ("0 to 2", [0.5, 0.0]),
+        ("48 to 50", [0.5, 0.0]),
+        ("60 to 62", [0.0, 1.0]),
+    ]
+    assert (made.marked, made.largest) == ("45 to 47", 1.0)
+    assert _distance_figure(PairDistances([], [], [], {}), 47, 256).marked == "0 to 0"
 
 
 def test_option_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,23 +194,6 @@ def test_fingerprints_are_made_once_unless_they_differ() -> None:
     assert len(made([TEXT], bits=128)[0].fingerprint) == 2 * len(first[0].fingerprint)
     trained = made([TEXT], idf=IdfModel("mine", {"地铁": 9.0}, 1.0))
     assert trained[0].fingerprint != first[0].fingerprint
-
-
-def test_charts_draw_the_values() -> None:
-    chart = Chart("k", "T & t", "D", "x", "y")
-    drawn = bars(chart, list(BANDS), Series("recall", [0.5, 1.0, None, 0.25, 0.0], 1))
-    heights = [float(found) for found in re.findall(r'height="([\d.]+)" fill', drawn)]
-    assert heights[0] * 2 == pytest.approx(heights[1])
-    assert heights[2] * 4 == pytest.approx(heights[1], abs=0.3)
-    assert "T &amp; t" in drawn
-    assert "none" in drawn
-    assert "<title>0.5: 50.00%</title>" in drawn
-    curve = lines(chart, [0, 5, 10], [Series("recall", [0.2, None, 0.8], 1)], mark=5)
-    assert curve.count("<circle") == 2
-    assert "in use" in curve
-    binned = histogram(chart, ["0", "8"], [Series("a", [0.25, 0.75], 1)], mark=1.0)
-    assert binned.count("<rect") == 2
-    Outline(drawn + curve + binned)
 
 
 @pytest.mark.parametrize(
@@ -302,7 +274,6 @@ def test_report_fits_and_can_be_read(
     watched = Watched(context.new_page())
     watched.page.set_content(page)
     assert watched.page.evaluate("document.documentElement.scrollWidth") <= width
-    assert watched.page.evaluate(_SMALLEST_TEXT) >= 9
     assert watched.page.evaluate(_WEAKEST) >= 4.5
     sides = watched.page.locator(".case").first.locator(".side")
     first, second = sides.nth(0).bounding_box(), sides.nth(1).bounding_box()
