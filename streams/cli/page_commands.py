@@ -9,8 +9,9 @@ import click
 from streams.cli import options
 
 if TYPE_CHECKING:
+    from streams.documents.output_records import PositionValue
     from streams.errors import ExitCode
-    from streams.ops_page.text_check import CheckAnswer, NearDocument, Position
+    from streams.ops_page.text_check import CheckAnswer, NearDocument
     from streams.terminal.layout import Block
 
 _ID_CELLS = 28
@@ -76,7 +77,7 @@ def exit_code_of_answer(answer: CheckAnswer) -> ExitCode:
 def check_view(answer: CheckAnswer) -> list[Block]:
     from streams.terminal.layout import hex_lines, one_line, table
 
-    def position(source: Position) -> str:
+    def position(source: PositionValue) -> str:
         return f"{source.topic}/{source.partition}@{source.offset}"
 
     def row(each: NearDocument) -> tuple[str, ...]:

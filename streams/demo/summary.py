@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from streams.corpus.generated import EditKind
@@ -155,7 +156,7 @@ def print_section(console: Console, title: str, blocks: Iterable[Block]) -> None
     show(["", Text(title, style="bold"), *blocks], console=console)
 
 
-def outputs(report: DemoReport) -> Block:
+def outputs(report: DemoReport) -> Table:
     """Return how many records went to each output, also while the demo runs."""
     near = f"{report.exact_duplicates:,} of the same content, {report.near_duplicates:,} near"
     rows = [

@@ -5,17 +5,17 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.verdicts import DuplicateOf, Method, Rejection, RejectionReason
+from streams.documents.output_records import PositionValue
 from streams.documents.raw_documents import DocumentReader, record_bytes
 from streams.documents.timestamps import format_rfc3339
-from streams.offline.pages.text_differences import Piece, side_by_side
-from streams.ops_page.text_check import Position, position_of
+from streams.offline.pages.text_differences import side_by_side
 from streams.worker.fingerprint import PendingRecord
 
 # ---- A memory of the latest duplicates, dead letters and unique documents.
@@ -48,7 +48,7 @@ class DeadLetterView(msgspec.Struct, frozen=True):
     """A dead letter, as it is shown; ``excerpt`` is of the record's value."""
 
     decided: str
-    source: Position
+    source: PositionValue
     reason: RejectionReason
     detail: str
     excerpt: str
@@ -93,7 +93,7 @@ class RecentDocuments:
         with self._lock:
             for each in rejections:
                 kept = self._rejections.setdefault(each.reason, deque(maxlen=REJECTIONS_LIMIT))
-                source, excerpt = position_of(each.source), self._excerpt(each.record)
+                source, excerpt = PositionValue.of(each.source), self._excerpt(each.record)
                 kept.append(DeadLetterView(decided, source, each.reason, each.detail, excerpt))
                 self._rejections_count += 1
 
@@ -173,43 +173,7 @@ DEAD_LETTERS_SCHEMA: Final = "firstseen.recent-dead-letters/1"
 _EXCERPT_CHARACTERS: Final = 120
 
 
-class DuplicateView(msgspec.Struct, frozen=True):
-    """A duplicate and its reason; ``number`` counts this worker's, ``excerpt`` is of its text."""
-
-    number: int
-    decided: str
-    id: str
-    source: Position
-    original_id: str
-    original: Position
-    distance: int
-    bits: int
-    block: int | None
-    agreement: float | None
-    method: Method
-    reason: str
-    excerpt: str
-
-
-class DuplicateList(msgspec.Struct, frozen=True):
-    duplicates: list[DuplicateView]
-    schema: str = DUPLICATES_SCHEMA
-
-
-class DeadLetterList(msgspec.Struct, frozen=True):
-    dead_letters: list[DeadLetterView]
-    schema: str = DEAD_LETTERS_SCHEMA
-
-
-class DuplicateTexts(msgspec.Struct, frozen=True):
-    """A duplicate with both texts; ``missing`` says which text is not kept, and why."""
-
-    duplicate: DuplicateView
-    title: str
-    original_title: str
-    original_text: list[Piece]
-    text: list[Piece]
-    missing: str | None
+JsonObject: TypeAlias = dict[str, object]
 
 
 class DuplicateViews:
@@ -221,29 +185,29 @@ class DuplicateViews:
         self._reader = reader
         self._scheme = scheme
 
-    def latest(self) -> DuplicateList:
-        return DuplicateList([self._view(each) for each in self._recent.duplicates()])
+    def latest(self) -> JsonObject:
+        views = [self._view(each) for each in self._recent.duplicates()]
+        return {"duplicates": views, "schema": DUPLICATES_SCHEMA}
 
-    def dead_letters(self) -> DeadLetterList:
-        return DeadLetterList(self._recent.rejections())
+    def dead_letters(self) -> JsonObject:
+        return {"dead_letters": self._recent.rejections(), "schema": DEAD_LETTERS_SCHEMA}
 
-    def texts(self, number: int) -> DuplicateTexts | None:
+    def texts(self, number: int) -> JsonObject | None:
         """Return a duplicate with its texts, or None if it is not kept any more."""
         recent = self._recent.duplicate(number)
         if recent is None:
             return None
-        view = self._view(recent)
         original = self._document(recent.verdict.original, recent.original)
         document = self._document(recent.source, recent.record)
         shown = side_by_side(original.text if original else "", document.text if document else "")
-        return DuplicateTexts(
-            duplicate=view,
-            title=document.title if document else "",
-            original_title=original.title if original else "",
-            original_text=shown.left if original else [],
-            text=shown.right if document else [],
-            missing=_missing(original, document),
-        )
+        return {
+            "duplicate": self._view(recent),
+            "title": document.title if document else "",
+            "original_title": original.title if original else "",
+            "original_text": shown.left if original else [],
+            "text": shown.right if document else [],
+            "missing": _missing(original, document),
+        }
 
     def text_of(self, source: SourcePosition) -> str | None:
         """Return the text of a recent unique document, or None."""
@@ -254,23 +218,23 @@ class DuplicateViews:
         read = None if record is None else self._reader.read(source, record)
         return read if isinstance(read, Document) else None
 
-    def _view(self, recent: RecentDuplicate) -> DuplicateView:
+    def _view(self, recent: RecentDuplicate) -> JsonObject:
         verdict = recent.verdict
-        return DuplicateView(
-            number=recent.number,
-            decided=format_rfc3339(recent.decided_ms),
-            id=recent.document_id,
-            source=position_of(recent.source),
-            original_id=verdict.original_id,
-            original=position_of(verdict.original),
-            distance=verdict.distance,
-            bits=self._scheme.bits,
-            block=verdict.block,
-            agreement=None if verdict.agreement is None else round(verdict.agreement, 6),
-            method=verdict.method,
-            reason=self._reason(recent),
-            excerpt=self._excerpt(recent),
-        )
+        return {
+            "number": recent.number,  # counts this worker's duplicates
+            "decided": format_rfc3339(recent.decided_ms),
+            "id": recent.document_id,
+            "source": PositionValue.of(recent.source),
+            "original_id": verdict.original_id,
+            "original": PositionValue.of(verdict.original),
+            "distance": verdict.distance,
+            "bits": self._scheme.bits,
+            "block": verdict.block,
+            "agreement": None if verdict.agreement is None else round(verdict.agreement, 6),
+            "method": verdict.method,
+            "reason": self._reason(recent),
+            "excerpt": self._excerpt(recent),
+        }
 
     def _excerpt(self, recent: RecentDuplicate) -> str:
         document = self._document(recent.source, recent.record)
@@ -293,15 +257,12 @@ class DuplicateViews:
 
 
 def _missing(original: Document | None, document: Document | None) -> str | None:
-    match original, document:
-        case None, None:
-            which = "neither text is"
-        case None, _:
-            which = "the original's text is not"
-        case _, None:
-            which = "this text is not"
-        case _:
-            return None
+    """Return which text is not kept, and why."""
+    if original and document:
+        return None
+    which = "the original's text is not" if document else "this text is not"
+    if not (original or document):
+        which = "neither text is"
     return (
         f"{which} held by this worker: it keeps only the texts of its latest outputs, within "
         "web.recent_bytes. The source position shows where the record is"

@@ -10,9 +10,9 @@ import math
 import re
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
@@ -44,6 +44,11 @@ _ENVELOPE_BYTES: Final = 64 * 1024
 _ESCAPED: Final = 2  # allowance for escapes in the JSON of a text
 
 
+def longest_body(settings: Settings) -> int:
+    """Return the limit of bytes of a request, with a text of the longest size."""
+    return _ESCAPED * settings.max_record_bytes + _ENVELOPE_BYTES
+
+
 def refused(refusal: Refusal, headers: Mapping[str, str] | None = None) -> web.Response:
     error = {"error": {"reason": refusal.reason, "message": refusal.message}}
     return _response(refusal.status, msgspec.json.encode(error), JSON, headers)
@@ -68,8 +73,7 @@ class OpsPage:
         self._budget = WorkBudget(
             limit=2 * max(self._text_bytes, _BYTES_A_SECOND), per_second=_BYTES_A_SECOND
         )
-        self.body_bytes = _ESCAPED * self._text_bytes + _ENVELOPE_BYTES
-        """The longest body of a request."""
+        self.body_bytes = longest_body(settings)
 
     def tick(self) -> None:
         """Take a sample if it is due; call it often, from one thread."""
@@ -187,27 +191,6 @@ _MONITORING: Final = frozenset({"/metrics", "/healthz", "/readyz", "/targets"})
 _CHECK: Final = "/api/check"
 
 
-def create_application(page: OpsPage, access: Access, data: Executor) -> web.Application:
-    application = guarded_application(access, page_files(), page.body_bytes)
-    add_get, health, view = application.router.add_get, page.parts.health, page.parts.view
-    add_get("/metrics", partial(_metrics, page))
-    add_get("/healthz", partial(probe, health.why_dead, health.why_waiting, "ok"))
-    add_get("/readyz", partial(probe, view.why_not_ready, partial(_remarks, page.parts), "ready"))
-    add_get("/api/{path:(?!check$).+}", partial(_data, page, data))
-    application.router.add_post(_CHECK, partial(_check, page, data))
-    return application
-
-
-def starting_application(access: Access) -> web.Application:
-    """Return what a worker serves until it has reached its broker: it is alive, but not ready."""
-    application = guarded_application(access, page_files(), 0)
-    starting, nothing = (lambda: _STARTING.message), (lambda: None)
-    application.router.add_get("/healthz", partial(probe, nothing, starting, "ok"))
-    application.router.add_get("/readyz", partial(probe, starting, nothing, "ready"))
-    application.router.add_route("*", "/{path:.+}", _not_yet)
-    return application
-
-
 def guarded_application(
     access: Access, files: dict[str, PageFile], body_bytes: int
 ) -> web.Application:
@@ -254,10 +237,6 @@ async def _file(file: PageFile, _request: web.Request) -> web.Response:
     return _response(HTTPStatus.OK, file.body, file.content_type)
 
 
-async def _metrics(page: OpsPage, _request: web.Request) -> web.Response:
-    return _response(HTTPStatus.OK, page.parts.metrics.exposition(), CONTENT_TYPE)
-
-
 async def probe(
     trouble: Callable[[], str | None],
     waiting: Callable[[], str | None],
@@ -280,16 +259,16 @@ def _remarks(parts: Monitored) -> str | None:
     return "; ".join(filter(None, (parts.health.why_waiting(), standbys))) or None
 
 
-async def _not_yet(_request: web.Request) -> web.Response:
-    return _refuse(_STARTING)
+async def _metrics(page: OpsPage, _request: web.Request) -> web.Response:
+    return _response(HTTPStatus.OK, page.parts.metrics.exposition(), CONTENT_TYPE)
 
 
-async def _data(page: OpsPage, data: Executor, request: web.Request) -> web.Response:
-    loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(data, page.get, request.raw_path.partition("?")[0])
+async def _data(threads: Executor, page: OpsPage, request: web.Request) -> web.Response:
+    path = request.raw_path.partition("?")[0]
+    return await asyncio.get_running_loop().run_in_executor(threads, page.get, path)
 
 
-async def _check(page: OpsPage, data: Executor, request: web.Request) -> web.Response:
+async def _check(threads: Executor, page: OpsPage, request: web.Request) -> web.Response:
     limit = page.body_bytes
     if request.content_type != JSON:
         return _refuse(_NOT_JSON)
@@ -303,7 +282,7 @@ async def _check(page: OpsPage, data: Executor, request: web.Request) -> web.Res
             body = await request.read()
     except TimeoutError:
         return _refuse(_SLOW)
-    return await page.check(body, data)
+    return await page.check(body, threads)
 
 
 def _refuse(refusal: Refusal) -> web.Response:
@@ -369,8 +348,6 @@ class OpsServer:
     Does nothing if ``web`` is off.
     """
 
-    _runner: web.AppRunner  # serves the current application; used only on the server's loop
-
     def __init__(self, settings: Settings) -> None:
         """Listen now, to notice a port in use before anything else starts.
 
@@ -380,13 +357,13 @@ class OpsServer:
         self._socket: socket.socket | None = None
         if not settings.web.enabled:
             return
-        self._access = Access(settings.web)
+        access = Access(settings.web)
         self._socket = listen(settings.web)
         self._loop = asyncio.new_event_loop()
-        self._serving = asyncio.Event()
         self._stop = asyncio.Event()
         self._data = ThreadPoolExecutor(_DATA_THREADS, thread_name_prefix="ops-data")
-        serve = partial(self._run, self._socket)
+        application = self._application(access, longest_body(settings))
+        serve = partial(self._run, application, self._socket)
         self._thread = threading.Thread(target=serve, daemon=True, name="ops")
 
     @property
@@ -408,32 +385,55 @@ class OpsServer:
     def open(self, page: OpsPage) -> None:
         """Serve the pages from now on; call it inside the block, once."""
         self._page = page
-        if self._socket is not None:
-            asyncio.run_coroutine_threadsafe(self._open(page), self._loop).result()
 
-    async def _open(self, page: OpsPage) -> None:
-        await self._serving.wait()
-        starting = self._runner
-        self._runner = await _set_up(create_application(page, self._access, self._data))
-        await starting.cleanup()
+    def _application(self, access: Access, body_bytes: int) -> web.Application:
+        application = guarded_application(access, page_files(), body_bytes)
+        add_get = application.router.add_get
+        add_get("/healthz", partial(probe, self._why_dead, self._remarks, "ok"))
+        add_get("/readyz", partial(probe, self._why_not_ready, self._remarks_if_ready, "ready"))
+        add_get("/metrics", self._when_open(_metrics))
+        add_get("/api/{path:(?!check$).+}", self._when_open(partial(_data, self._data)))
+        application.router.add_post(_CHECK, self._when_open(partial(_check, self._data)))
+        return application
 
-    def _run(self, listening: socket.socket) -> None:
-        self._loop.run_until_complete(self._serve(listening))
+    def _when_open(
+        self, handler: Callable[[OpsPage, web.Request], Awaitable[web.Response]]
+    ) -> Handler:
+        """Return a handler that refuses all requests until the pages are open."""
 
-    async def _serve(self, listening: socket.socket) -> None:
-        self._runner = await _set_up(starting_application(self._access))
-        server = await _listen_with(listening, lambda: self._runner)
-        self._serving.set()
-        while not self._stop.is_set():
-            if self._page is not None:
-                self._page.tick()
-            try:
-                async with asyncio.timeout(_TICK_SECONDS):
-                    await self._stop.wait()
-            except TimeoutError:
-                continue
-        server.close()
-        await self._runner.cleanup()
+        async def handle(request: web.Request) -> web.Response:
+            return _refuse(_STARTING) if self._page is None else await handler(self._page, request)
+
+        return handle
+
+    def _why_dead(self) -> str | None:
+        return None if self._page is None else self._page.parts.health.why_dead()
+
+    def _why_not_ready(self) -> str | None:
+        return _STARTING.message if self._page is None else self._page.parts.view.why_not_ready()
+
+    def _remarks(self) -> str | None:
+        return _STARTING.message if self._page is None else self._page.parts.health.why_waiting()
+
+    def _remarks_if_ready(self) -> str | None:
+        """Return the remarks of /readyz for a ready worker; outputs do not need standbys."""
+        if self._page is None:
+            return None
+        shards = " ".join(map(str, self._page.parts.view.without_standby))
+        standbys = f"shards without an open standby: {shards}" if shards else None
+        return "; ".join(filter(None, (self._remarks(), standbys))) or None
+
+    def _run(self, application: web.Application, listening: socket.socket) -> None:
+        self._loop.run_until_complete(self._serve(application, listening))
+
+    async def _serve(self, application: web.Application, listening: socket.socket) -> None:
+        async with served(application, listening):
+            while not self._stop.is_set():
+                if self._page is not None:
+                    self._page.tick()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_TICK_SECONDS):
+                        await self._stop.wait()
         self._data.shutdown(wait=False, cancel_futures=True)
 
 
@@ -460,16 +460,6 @@ def url_of(listening: socket.socket) -> str:
 @asynccontextmanager
 async def served(application: web.Application, listening: socket.socket) -> AsyncIterator[None]:
     """Serve an application on the running loop inside the block."""
-    runner = await _set_up(application)
-    server = await _listen_with(listening, lambda: runner)
-    try:
-        yield
-    finally:
-        server.close()
-        await runner.cleanup()
-
-
-async def _set_up(application: web.Application) -> web.AppRunner:
     runner = web.AppRunner(
         application,
         access_log=None,  # frequent probes would bury what matters
@@ -479,21 +469,16 @@ async def _set_up(application: web.Application) -> web.AppRunner:
         shutdown_timeout=_STOP_SECONDS,
     )
     await runner.setup()
-    return runner
-
-
-async def _listen_with(
-    listening: socket.socket, runner: Callable[[], web.AppRunner]
-) -> asyncio.Server:
-    """Accept connections; ``runner`` returns, for each new one, what serves it."""
-
-    def door() -> _Door:
-        requests = runner().server
-        assert requests is not None
-        return _Door(requests)
-
-    loop = asyncio.get_running_loop()
-    return await loop.create_server(door, sock=listening, backlog=_CONNECTIONS_LIMIT)
+    requests = runner.server
+    assert requests is not None
+    server = await asyncio.get_running_loop().create_server(
+        lambda: _Door(requests), sock=listening, backlog=_CONNECTIONS_LIMIT
+    )
+    try:
+        yield
+    finally:
+        server.close()
+        await runner.cleanup()
 
 
 class _Door(asyncio.Protocol):

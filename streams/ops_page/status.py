@@ -14,8 +14,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import msgspec
-
 from simhash_core.text.profiles import Profile
 from streams.documents.timestamps import format_rfc3339
 from streams.monitoring.group_watch import GroupWatch
@@ -31,9 +29,9 @@ from streams.monitoring.metric_history import (
     rates,
     since,
 )
-from streams.monitoring.metrics import IndexInfo, Metrics
+from streams.monitoring.metrics import PREFIX, IndexInfo, Metrics
 from streams.monitoring.worker_state import ShardState, WorkerView
-from streams.ops_page.duplicates import Held, RecentDocuments
+from streams.ops_page.duplicates import JsonObject, RecentDocuments
 from streams.settings.settings import Settings
 from streams.store.shard_directory import shard_directory
 
@@ -64,142 +62,6 @@ class FullestBuckets:
 # ---- ``GET /api/status``; docs/operations.md describes each field, which a test checks.
 
 STATUS_SCHEMA: Final = "firstseen.status/3"
-
-
-class Lag(msgspec.Struct, frozen=True):
-    topic: str
-    partition: int
-    messages: int
-
-
-class ShardStatus(msgspec.Struct, frozen=True):
-    partition: int
-    state: str
-    entries: int
-    waiting: int
-    next_offset: int
-    log_position: int
-    store_bytes: int
-    remaining: int
-    recovered: float | None
-
-
-class Ordering(msgspec.Struct, frozen=True):
-    leads: bool
-    leader: str | None
-    format_version: int | None
-    log_position: int
-    log_end: int
-    undecided_documents: int
-    undecided_oldest_seconds: float
-    reports_missing: list[int]
-    packets_skipped: int
-    control_records_refused: int
-    foreign_records: int
-
-
-class InFlight(msgspec.Struct, frozen=True):
-    documents: int
-    bytes: int
-
-
-class Throughput(msgspec.Struct, frozen=True):
-    sample_seconds: float
-    documents: list[float]
-    duplicates: list[float]
-
-
-class Latency(msgspec.Struct, frozen=True):
-    over_seconds: float
-    documents: int
-    p50: float | None
-    p95: float | None
-    p99: float | None
-
-
-class Distances(msgspec.Struct, frozen=True):
-    bits: int
-    near: int
-    counts: list[int]
-    beyond: int
-
-
-class Candidates(msgspec.Struct, frozen=True):
-    per_lookup: float | None
-    fullest_bucket: int | None
-    alert_above: int
-
-
-class Process(msgspec.Struct, frozen=True):
-    cpu_cores: float | None
-    memory_bytes: int
-
-
-class Troubles(msgspec.Struct, frozen=True):
-    errors: dict[str, int]
-    dead_letters: dict[str, int]
-    skipped: int
-    rebalances: int
-    transactions: dict[str, int]
-
-
-class GroupWorker(msgspec.Struct, frozen=True):
-    name: str
-    host: str
-    page: str | None
-    is_this: bool
-    leads: bool
-    partitions: list[int]
-    documents: dict[str, int] | None
-    since: str | None
-    reported: str | None
-
-
-class Group(msgspec.Struct, frozen=True):
-    age_seconds: float
-    described: bool
-    partitions: int
-    lag: int | None
-    documents: dict[str, int]
-    workers: list[GroupWorker]
-
-
-class ThisWorker(msgspec.Struct, frozen=True):
-    name: str
-    host: str
-    started: str
-
-
-class Status(msgspec.Struct, frozen=True):
-    worker: ThisWorker
-    version: str
-    application_id: str
-    index: str
-    profile: str
-    delivery: str
-    uptime_seconds: float
-    why_dead: str | None
-    why_not_ready: str | None
-    why_waiting: str | None
-    broker_up: bool
-    disk_free_bytes: int
-    disk_size_bytes: int
-    documents: dict[str, int]
-    throughput: Throughput
-    latency: Latency
-    lag: list[Lag]
-    ordering: Ordering
-    in_flight: InFlight
-    shards: list[ShardStatus]
-    candidates: Candidates
-    distances: Distances
-    process: Process
-    troubles: Troubles
-    group: Group | None
-    recent: Held
-    schema: str = STATUS_SCHEMA
-
-
 CANDIDATES_ALERT: Final = 1000  # as in the alert CandidateExplosion, which a test compares
 _MILLISECONDS: Final = 1000
 _LATELY_SECONDS: Final = 60.0
@@ -236,95 +98,136 @@ class StatusReport:
     def tick(self) -> None:
         self._history.take()
 
-    def status(self) -> Status:
+    def status(self) -> JsonObject:
         parts, samples = self._parts, self._history.samples()
+        view, health, profile = parts.view, parts.health, parts.profile
         last, of_partitions = samples[-1], self._history.of_partitions()
-        documents = _by_label(last, "firstseen_documents_total")
-        return Status(
-            worker=ThisWorker(parts.name, socket.gethostname(), format_rfc3339(self._started_ms)),
-            version=version("firstseen"),
-            application_id=parts.index_info.application_id,
-            index=parts.index_info.identity,
-            profile=parts.index_info.profile,
-            delivery=parts.index_info.delivery,
-            uptime_seconds=round(time.monotonic() - self._started, 1),
-            why_dead=parts.health.why_dead(),
-            why_not_ready=parts.view.why_not_ready(),
-            why_waiting=parts.health.why_waiting(),
-            broker_up=bool(last.total("firstseen_broker_up")),
-            disk_free_bytes=int(last.total("firstseen_state_disk_free_bytes")),
-            disk_size_bytes=int(last.total("firstseen_state_disk_size_bytes")),
-            documents=documents,
-            throughput=_throughput(samples),
-            latency=_latency(samples),
-            lag=[
-                Lag(topic, int(partition), int(messages))
+        documents = _by_label(last, "documents_total")
+        by_distance = list(parts.metrics.distance_counts)
+        split = profile.distance + 1
+        return {
+            "worker": {
+                "name": parts.name,
+                "host": socket.gethostname(),
+                "started": format_rfc3339(self._started_ms),
+            },
+            "version": version("firstseen"),
+            "application_id": parts.index_info.application_id,
+            "index": parts.index_info.identity,
+            "profile": parts.index_info.profile,
+            "delivery": parts.index_info.delivery,
+            "uptime_seconds": round(time.monotonic() - self._started, 1),
+            "why_dead": health.why_dead(),
+            "why_not_ready": view.why_not_ready(),
+            "why_waiting": health.why_waiting(),
+            "broker_up": bool(_total(last, "broker_up")),
+            "disk_free_bytes": _total(last, "state_disk_free_bytes"),
+            "disk_size_bytes": _total(last, "state_disk_size_bytes"),
+            "documents": documents,
+            "throughput": _throughput(samples),
+            "latency": _latency(samples),
+            "lag": [
+                {"topic": topic, "partition": int(partition), "messages": int(messages)}
                 for (topic, partition), messages in sorted(
-                    of_partitions.by_label("firstseen_consumer_lag_messages").items()
+                    of_partitions.by_label(PREFIX + "consumer_lag_messages").items()
                 )
             ],
-            ordering=_ordering(last, parts.view),
-            in_flight=InFlight(
-                documents=int(last.total("firstseen_in_flight_documents")),
-                bytes=int(last.total("firstseen_in_flight_bytes")),
-            ),
-            shards=self._shards(),
-            candidates=_candidates(samples, parts.fullest.fullest()),
-            distances=_distances(parts.metrics, parts.profile),
-            process=_process(samples),
-            troubles=_troubles(last, of_partitions),
-            group=self._group(documents),
-            recent=parts.recent.held(),
-        )
+            "ordering": {
+                "leads": view.leads,
+                "leader": view.leader,
+                "format_version": view.format_version,
+                "log_position": _total(last, "log_position_offset"),
+                "log_end": _total(last, "log_end_offset"),
+                "undecided_documents": _total(last, "undecided_documents"),
+                "undecided_oldest_seconds": round(
+                    last.total(PREFIX + "undecided_oldest_seconds"), 3
+                ),
+                "reports_missing": sorted(map(int, _by_label(last, "report_missing"))),
+                "packets_skipped": _total(last, "packets_skipped_total"),
+                "control_records_refused": _total(last, "control_records_refused_total"),
+                "foreign_records": _total(last, "foreign_records_total"),
+            },
+            "in_flight": {
+                "documents": _total(last, "in_flight_documents"),
+                "bytes": _total(last, "in_flight_bytes"),
+            },
+            "shards": self._shards(),
+            "candidates": _candidates(samples) | {"fullest_bucket": parts.fullest.fullest()},
+            "distances": {
+                "bits": profile.bits,
+                "near": profile.distance,
+                "counts": by_distance[:split],
+                "beyond": sum(by_distance[split:]),
+            },
+            "process": _process(samples),
+            "troubles": {
+                "errors": {
+                    "/".join(labels): int(count)
+                    for labels, count in last.by_label(PREFIX + "errors_total").items()
+                    if count
+                },
+                "dead_letters": {
+                    reason: count
+                    for reason, count in _by_label(last, "dead_letters_total").items()
+                    if count
+                },
+                "skipped": _total(of_partitions, "skipped_messages_total"),
+                "rebalances": _total(last, "rebalances_total"),
+                "transactions": _by_label(last, "transactions_total"),
+            },
+            "group": self._group(documents),
+            "recent": parts.recent.held(),
+            "schema": STATUS_SCHEMA,
+        }
 
-    def _group(self, own_documents: dict[str, int]) -> Group | None:
+    def _group(self, own_documents: dict[str, int]) -> JsonObject | None:
         """Return the group; this worker's own figures are current."""
         known, leader = self._parts.group.group(), self._parts.view.leader or ""
         if known is None:
             return None
         documents = Counter(own_documents)
-        workers: list[GroupWorker] = []
+        workers: list[JsonObject] = []
         for name, host, partitions, note in known.workers:
             is_this = name == self._parts.name
             noted = note.documents if note else None
             documents.update({} if is_this else noted or {})
             workers.append(
-                GroupWorker(
-                    name=name,
-                    host=host,
-                    page=(note.page or None) if note else None,
-                    is_this=is_this,
-                    leads=leader.startswith(f"{name}."),
-                    partitions=list(partitions),
-                    documents=own_documents if is_this else noted,
-                    since=format_rfc3339(note.since_ms) if note else None,
-                    reported=format_rfc3339(note.at_ms) if note else None,
-                )
+                {
+                    "name": name,
+                    "host": host,
+                    "page": (note.page or None) if note else None,
+                    "is_this": is_this,
+                    "leads": leader.startswith(f"{name}."),
+                    "partitions": partitions,
+                    "documents": own_documents if is_this else noted,
+                    "since": format_rfc3339(note.since_ms) if note else None,
+                    "reported": format_rfc3339(note.at_ms) if note else None,
+                }
             )
-        return Group(
-            age_seconds=round(known.age_seconds, 1),
-            described=known.described,
-            partitions=known.partitions,
-            lag=known.lag,
-            documents=dict(documents),
-            workers=workers,
-        )
+        return {
+            "age_seconds": round(known.age_seconds, 1),
+            "described": known.described,
+            "partitions": known.partitions,
+            "lag": known.lag,
+            "documents": documents,
+            "workers": workers,
+        }
 
-    def _shards(self) -> list[ShardStatus]:
+    def _shards(self) -> list[JsonObject]:
         shards = self._parts.view.shards()
         sizes = self._sizes(shards)
         return [
-            ShardStatus(
-                partition=partition,
-                state=_state_name(shard),
-                entries=shard.entries,
-                waiting=shard.waiting,
-                next_offset=shard.next_offset,
-                log_position=shard.log_position,
-                store_bytes=sizes.get(partition, 0),
-                remaining=shard.recovery_remaining,
-                recovered=self._recovered(partition, shard),
-            )
+            {
+                "partition": partition,
+                "state": _state_name(shard),
+                "entries": shard.entries,
+                "waiting": shard.waiting,
+                "next_offset": shard.next_offset,
+                "log_position": shard.log_position,
+                "store_bytes": sizes.get(partition, 0),
+                "remaining": shard.recovery_remaining,
+                "recovered": self._recovered(partition, shard),
+            }
             for partition, shard in sorted(shards.items())
         ]
 
@@ -355,86 +258,53 @@ def _state_name(shard: ShardState) -> str:
     return "recovering" if shard.recovery_remaining else "opening"
 
 
-def _ordering(last: Sample, view: WorkerView) -> Ordering:
-    return Ordering(
-        leads=view.leads,
-        leader=view.leader,
-        format_version=view.format_version,
-        log_position=int(last.total("firstseen_log_position_offset")),
-        log_end=int(last.total("firstseen_log_end_offset")),
-        undecided_documents=int(last.total("firstseen_undecided_documents")),
-        undecided_oldest_seconds=round(last.total("firstseen_undecided_oldest_seconds"), 3),
-        reports_missing=sorted(int(p) for (p,) in last.by_label("firstseen_report_missing")),
-        packets_skipped=int(last.total("firstseen_packets_skipped_total")),
-        control_records_refused=int(last.total("firstseen_control_records_refused_total")),
-        foreign_records=int(last.total("firstseen_foreign_records_total")),
-    )
-
-
-def _throughput(samples: Sequence[Sample]) -> Throughput:
-    name = "firstseen_documents_total"
+def _throughput(samples: Sequence[Sample]) -> JsonObject:
+    name = PREFIX + "documents_total"
     documents = rates(samples, name, lambda _: True)
     duplicates = rates(samples, name, lambda labels: labels[0] in _DUPLICATES)
-    return Throughput(
-        EVERY_SECONDS, [round(x, 2) for x in documents], [round(x, 2) for x in duplicates]
-    )
+    return {
+        "sample_seconds": EVERY_SECONDS,
+        "documents": [round(each, 2) for each in documents],
+        "duplicates": [round(each, 2) for each in duplicates],
+    }
 
 
-def _latency(samples: Sequence[Sample]) -> Latency:
+def _latency(samples: Sequence[Sample]) -> JsonObject:
     last, first = samples[-1], since(samples, _LATELY_SECONDS)
-    buckets = counts("firstseen_end_to_end_latency_seconds", last, first)
+    buckets = counts(PREFIX + "end_to_end_latency_seconds", last, first)
     quantiles = {name: quantile(buckets, share) for name, share in _QUANTILES.items()}
-    return Latency(
-        over_seconds=round(last.at - first.at, 1),
-        documents=int(sum(count for _, count in buckets)),
+    return {
+        "over_seconds": round(last.at - first.at, 1),
+        "documents": int(sum(count for _, count in buckets)),
         **{name: None if value is None else round(value, 4) for name, value in quantiles.items()},
+    }
+
+
+def _candidates(samples: Sequence[Sample]) -> JsonObject:
+    lookups, candidates = (
+        samples[-1].total(name) - samples[0].total(name)
+        for name in (f"{PREFIX}candidates_per_lookup_{each}" for each in ("count", "sum"))
     )
-
-
-def _distances(metrics: Metrics, profile: Profile) -> Distances:
-    counts_by_bit = list(metrics.distance_counts)
-    split = profile.distance + 1
-    return Distances(
-        bits=profile.bits,
-        near=profile.distance,
-        counts=counts_by_bit[:split],
-        beyond=sum(counts_by_bit[split:]),
-    )
-
-
-def _candidates(samples: Sequence[Sample], fullest: int | None) -> Candidates:
-    last, first = samples[-1], samples[0]
-    name = "firstseen_candidates_per_lookup"
-    lookups = last.total(f"{name}_count") - first.total(f"{name}_count")
-    candidates = last.total(f"{name}_sum") - first.total(f"{name}_sum")
     mean = round(candidates / lookups, 2) if lookups else None
-    return Candidates(per_lookup=mean, fullest_bucket=fullest, alert_above=CANDIDATES_ALERT)
+    return {"per_lookup": mean, "alert_above": CANDIDATES_ALERT}
 
 
-def _process(samples: Sequence[Sample]) -> Process:
+def _process(samples: Sequence[Sample]) -> JsonObject:
     last, first = samples[-1], since(samples, _LATELY_SECONDS)
     seconds = last.at - first.at
     used = last.total(PROCESS_CPU) - first.total(PROCESS_CPU)
-    return Process(
-        cpu_cores=round(used / seconds, 3) if seconds else None,
-        memory_bytes=int(last.total(PROCESS_MEMORY)),
-    )
+    return {
+        "cpu_cores": round(used / seconds, 3) if seconds else None,
+        "memory_bytes": int(last.total(PROCESS_MEMORY)),
+    }
 
 
-def _troubles(last: Sample, of_partitions: Sample) -> Troubles:
-    errors = last.by_label("firstseen_errors_total")
-    dead_letters = _by_label(last, "firstseen_dead_letters_total")
-    return Troubles(
-        errors={"/".join(labels): int(count) for labels, count in errors.items() if count},
-        dead_letters={reason: count for reason, count in dead_letters.items() if count},
-        skipped=int(of_partitions.total("firstseen_skipped_messages_total")),
-        rebalances=int(last.total("firstseen_rebalances_total")),
-        transactions=_by_label(last, "firstseen_transactions_total"),
-    )
+def _total(sample: Sample, name: str) -> int:
+    return int(sample.total(PREFIX + name))
 
 
 def _by_label(sample: Sample, name: str) -> dict[str, int]:
-    return {labels[0]: int(value) for labels, value in sample.by_label(name).items()}
+    return {labels[0]: int(value) for labels, value in sample.by_label(PREFIX + name).items()}
 
 
 def _bytes_under(directory: Path) -> int:

@@ -25,6 +25,7 @@ from simhash_core.errors import FirstseenError, UsageError
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.profiles import Profile, index_digest
 from simhash_core.verdicts import Answer, Match, Method, UndecidableReason
+from streams.documents.output_records import PositionValue
 from streams.documents.timestamps import format_rfc3339
 from streams.errors import Problem, SettingsError, WorkerUnavailableError
 from streams.monitoring.worker_state import CheckUnavailableError, WorkerView
@@ -49,17 +50,11 @@ class CheckRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     differences: bool = False
 
 
-class Position(msgspec.Struct, frozen=True, order=True):
-    topic: str
-    partition: int
-    offset: int
-
-
 class NearDocument(msgspec.Struct, frozen=True):
     """``similarity``: 1 − distance / bits, 1 for equal content."""
 
     id: str
-    source: Position
+    source: PositionValue
     timestamp: str
     distance: int
     similarity: float
@@ -70,7 +65,7 @@ class NearDocument(msgspec.Struct, frozen=True):
 
 
 class Differences(msgspec.Struct, frozen=True):
-    source: Position
+    source: PositionValue
     document: list[Piece]
     text: list[Piece]
 
@@ -292,16 +287,12 @@ class TextCheck:
         within = self._profile.distance
         ranked = [each for each in answer.nearest if each.distance <= within]
         for each in [answer.original] if answer.original else ranked:
-            document_text = self._text_of(SourcePosition(*msgspec.structs.astuple(each.source)))
+            document_text = self._text_of(each.source.position())
             if document_text is not None:
                 document, passages = side_by_side(document_text, text)
                 shown = Differences(each.source, document, passages)
                 return msgspec.structs.replace(answer, differences=shown)
         return answer
-
-
-def position_of(source: SourcePosition) -> Position:
-    return Position(source.topic, source.partition, source.offset)
 
 
 def _verdict_name(match: Match | None, printed: Fingerprinted) -> str:
@@ -314,7 +305,7 @@ def _near_document(match: Match, bits: int, *, near: bool) -> NearDocument:
     agreement = match.similarity
     return NearDocument(
         id=match.original_id,
-        source=position_of(match.source),
+        source=PositionValue.of(match.source),
         timestamp=format_rfc3339(match.event_time_ms),
         distance=match.distance,
         similarity=1.0 if match.exact else round(1 - match.distance / bits, _DIGITS),
