@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -112,32 +113,26 @@ class _StreamSource:
 
     def __iter__(self) -> Iterator[FeedRecord]:
         if self._input is not None:
-            yield from self._read(self._input)
+            yield from islice(self._read(self._input), self._request.documents)
             return
         for record in generate(self._request.seed, self._request.generated()):
             yield FeedRecord(record.key, record.value, record)
 
     def share(self, sent: int, decided: int) -> float | None:
         """Return the share of the stream that is done, 0 to 1; None if its length is unknown."""
-        if self._input is None:
+        if self._input is None or self._request.documents is not None:
             return decided / max(1, self._request.generated())
-        if self._request.documents is not None:
-            return decided / self._request.documents
         if self._input.total_bytes is None:
             return None
         read = self._input.bytes_read / max(1, self._input.total_bytes)
         return read * decided / max(1, sent)
 
     def _read(self, documents: InputDocuments) -> Iterator[FeedRecord]:
-        left = self._request.documents
         for record in documents:
-            if left == 0:
-                return
             if record.value is None:
                 self.too_long += 1
-                continue
-            yield FeedRecord(record.key, record.value, where=record.where)
-            left = None if left is None else left - 1
+            else:
+                yield FeedRecord(record.key, record.value, where=record.where)
 
 
 # ---- The demo itself.

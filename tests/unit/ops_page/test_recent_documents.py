@@ -48,7 +48,7 @@ def views(recent: RecentDocuments, fields: FieldSettings = TEXT_FIELDS) -> Dupli
 
 
 def texts_of(recent: RecentDocuments, fields: FieldSettings = TEXT_FIELDS) -> Any:  # noqa: ANN401 - JSON
-    return msgspec.to_builtins(views(recent, fields).texts(1))
+    return msgspec.json.decode(msgspec.json.encode(views(recent, fields).texts(1)))
 
 
 def listed(recent: RecentDocuments) -> list[Any]:
