@@ -99,7 +99,9 @@ class _Stream:
             if kind in BROKEN:
                 yield self._broken(doc_id, kind)
             elif kind is EditKind.ORIGINAL:
-                yield self._original(doc_id)
+                article = self._article(doc_id)
+                self._remember(article)
+                yield self._record(kind, article)
             elif kind in COPIES:
                 yield self._copy(doc_id, kind)
             else:
@@ -113,11 +115,6 @@ class _Stream:
 
     def _language(self) -> Language:
         return LANGUAGES["zh" if chance(self._rng, self._chinese) else "en"]
-
-    def _original(self, doc_id: str) -> GeneratedRecord:
-        article = self._article(doc_id)
-        self._remember(article)
-        return self._record(EditKind.ORIGINAL, article, None, Outcome.UNIQUE)
 
     def _article(self, doc_id: str) -> _Published:
         language = self._language()
@@ -139,7 +136,7 @@ class _Stream:
             copy = copy._replace(title=TITLE_MARKS[parent.language.code] + copy.title, keywords=())
         if kind in _COPIED_AGAIN and copy.depth < DEEPEST:
             self._remember(copy)
-        return self._record(kind, copy, parent.id, Outcome.DUPLICATE)
+        return self._record(kind, copy, parent.id)
 
     def _copied_text(self, kind: EditKind, parent: _Published) -> str:
         rng, language, text = self._rng, parent.language, parent.text
@@ -170,8 +167,7 @@ class _Stream:
     def _post(self, doc_id: str, kind: EditKind) -> GeneratedRecord:
         text, root = self._posts.post(doc_id, kind, self._language())
         value = self._encoded(self._fields(doc_id, "", text))
-        expected = Outcome.UNIQUE if root is None else Outcome.DUPLICATE
-        return self._generated(kind, doc_id, value, expected, root, root)
+        return self._generated(kind, doc_id, value, root, root)
 
     def _broken(self, doc_id: str, kind: EditKind) -> GeneratedRecord:
         if kind is EditKind.NULL_RECORD:
@@ -181,25 +177,26 @@ class _Stream:
         return self._generated(kind, doc_id, value)
 
     def _record(
-        self, kind: EditKind, article: _Published, parent: str | None, expected: Outcome
+        self, kind: EditKind, article: _Published, parent: str | None = None
     ) -> GeneratedRecord:
         fields = self._fields(article.id, article.title, article.text)
         if article.keywords and chance(self._rng, 0.6):
             fields["keywords"] = list(article.keywords)
         if chance(self._rng, 0.5):
             fields["lang"] = article.language.code
-        value = self._encoded(fields)
-        return self._generated(kind, article.id, value, expected, article.root, parent)
+        return self._generated(kind, article.id, self._encoded(fields), article.root, parent)
 
     def _generated(
         self,
         kind: EditKind,
         doc_id: str | None,
         value: bytes | None,
-        expected: Outcome = Outcome.DEAD_LETTER,
         root: str | None = None,
         parent: str | None = None,
     ) -> GeneratedRecord:
+        expected = Outcome.UNIQUE if root is None else Outcome.DUPLICATE
+        if kind in BROKEN:
+            expected = Outcome.DEAD_LETTER
         key = None if doc_id is None else doc_id.encode()
         return GeneratedRecord(key, value, doc_id, kind, root, parent, expected, self._time_ms)
 
