@@ -67,3 +67,33 @@ class Watched:
     def _asked(self, url: str) -> None:
         if not url.startswith(("http://127.0.0.1:", "data:,")):
             self.elsewhere.append(url)
+
+
+FAINT = """() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = (colour) => {
+    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    return canvas.getImageData(0, 0, 1, 1).data;
+  };
+  const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
+    .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, c, at) => sum + c * [0.2126, 0.7152, 0.0722][at], 0);
+  const ground = (each) => {
+    for (let at = each; at; at = at.parentElement) {
+      const colour = rgba(getComputedStyle(at).backgroundColor);
+      if (colour[3] > 250) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walker.nextNode());) {
+    const each = node.parentElement;
+    if (!node.data.trim() || !each.offsetParent) continue;
+    const a = light(rgba(getComputedStyle(each).color)), b = light(ground(each));
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (contrast < 4.5) found.push(`${contrast.toFixed(2)}: ${node.data.trim().slice(0, 40)}`);
+  }
+  return found;
+}"""
+"""Finds texts whose contrast with their background is below 4.5 to 1."""

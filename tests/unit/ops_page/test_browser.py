@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.stream_harness import Stream
-from tests.unit.ops_page.browser import Watched, chromium, skip_module_without_browser
+from tests.unit.ops_page.browser import FAINT, Watched, chromium, skip_module_without_browser
 from tests.unit.ops_page.live_worker import EDITED, HOSTILE_ID, Live
 from tests.unit.ops_page.served_page import LEADER, at_work, served_page
 
@@ -184,12 +184,8 @@ def test_text_is_checked_by_keyboard_alone(page: Page) -> None:
 
 
 def test_parts_of_the_page_have_accessible_names(page: Page) -> None:
-    for role, name in (
-        ("main", None),
-        ("navigation", "Parts of this page"),
-        ("region", "Latest duplicates"),
-        ("textbox", "Text"),
-    ):
+    expect(page.get_by_role("main")).to_have_count(1)
+    for role, name in (("navigation", "Parts of this page"), ("region", "Latest duplicates")):
         expect(page.get_by_role(role, name=name)).to_have_count(1)  # type: ignore[arg-type]
     assert page.evaluate(NAMELESS) == []
     assert page.locator("#state").get_attribute("role") == "status"
@@ -261,32 +257,3 @@ NAMELESS = """() => [...document.querySelectorAll(
     each.labels?.length || each.textContent.trim()))
   .map((each) => each.outerHTML.slice(0, 100))"""
 """Finds visible elements without a name for screen readers."""
-
-FAINT = """() => {
-  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const rgba = (colour) => {
-    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
-    return canvas.getImageData(0, 0, 1, 1).data;
-  };
-  const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
-    .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
-    .reduce((sum, c, at) => sum + c * [0.2126, 0.7152, 0.0722][at], 0);
-  const ground = (each) => {
-    for (let at = each; at; at = at.parentElement) {
-      const colour = rgba(getComputedStyle(at).backgroundColor);
-      if (colour[3] > 250) return colour;
-    }
-    return [255, 255, 255];
-  };
-  const found = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let node; (node = walker.nextNode());) {
-    const each = node.parentElement;
-    if (!node.data.trim() || !each.offsetParent) continue;
-    const a = light(rgba(getComputedStyle(each).color)), b = light(ground(each));
-    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (contrast < 4.5) found.push(`${contrast.toFixed(2)}: ${node.data.trim().slice(0, 40)}`);
-  }
-  return found;
-}"""
-"""Finds texts whose contrast with their background is below 4.5 to 1."""

@@ -26,7 +26,7 @@ from tests.rigs.waiting import await_that
 from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.rigs.workers.stream_outputs import Raw
 from tests.unit.cli.running import firstseen
-from tests.unit.ops_page.live_worker import EDITED, ORIGINAL, STRANGER, Live, ask, ask_about, now_ms
+from tests.unit.ops_page.live_worker import EDITED, ORIGINAL, STRANGER, ask, ask_about, now_ms
 from tests.unit.ops_page.served_page import Served, at_work, near_answer, served_page
 
 NONE = Answer(None, [], 0, 0)
@@ -114,7 +114,8 @@ def test_check_command_shows_the_answer(served: Served, tmp_path: Path) -> None:
     served.view.answer = near_answer()
     (file := tmp_path / "edited.txt").write_text(EDITED, "utf-8")
     shown = firstseen("check", str(file), "--url", served.url, "--exit-code")
-    as_json = firstseen("check", "--text", EDITED, "--url", served.url, "--json")
+    port = ("--set", f"web.port={served.port}")
+    as_json = firstseen("check", "-", "--json", "--nearest", "1", *port, stdin=EDITED)
     assert shown.returncode == ExitCode.DUPLICATE, shown.stderr
     lines = shown.stdout.splitlines()
     assert lines[0].startswith("verdict ")
@@ -123,16 +124,9 @@ def test_check_command_shows_the_answer(served: Served, tmp_path: Path) -> None:
     assert any(re.fullmatch("candidates +41, 12 .*", line) for line in lines)
     assert any(line.startswith("bakers") for line in lines)
     assert max(map(len, lines)) <= 110
-    assert json.loads(as_json.stdout)["schema"] == "firstseen.check/2"
-
-
-def test_check_reads_standard_input_and_prints_json(live: Live) -> None:
-    port = f"web.port={live.worker.port}"
-    result = firstseen("check", "-", "--json", "--nearest", "1", "--set", port, stdin=ORIGINAL)
-    assert result.returncode == ExitCode.OK, result.stderr
-    answer = json.loads(result.stdout)
-    assert answer["verdict"] == "exact_duplicate"
-    assert len(answer["nearest"]) == 1
+    answer = json.loads(as_json.stdout)
+    assert (answer["schema"], len(answer["nearest"])) == ("firstseen.check/2", 1)
+    assert served.view.asked[-1][0].text == EDITED
 
 
 @pytest.mark.parametrize(
@@ -153,12 +147,6 @@ def test_invalid_arguments(
     assert says in capsys.readouterr().err
 
 
-def test_check_without_a_worker_names_the_address(capsys: pytest.CaptureFixture[str]) -> None:
-    url = f"http://127.0.0.1:{free_port()}"
-    assert main(["check", "--text", "b", "--url", url]) == ExitCode.BROKER_UNAVAILABLE
-    assert url in capsys.readouterr().err
-
-
 class OtherServer(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.send_response(200 if self.path == "/worker-1/api/check" else 404)
@@ -169,14 +157,16 @@ class OtherServer(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-def test_check_of_another_server_names_its_port(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_without_a_worker_names_the_address(capsys: pytest.CaptureFixture[str]) -> None:
     with HTTPServer(("127.0.0.1", 0), OtherServer) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/worker-1/"
-        code = main(["check", "--text", "b", "--url", url])
+        other = f"http://127.0.0.1:{server.server_port}/worker-1/"
+        assert main(["check", "--text", "b", "--url", other]) == ExitCode.RUNTIME
         server.shutdown()
-    assert code == ExitCode.RUNTIME
-    assert f"{url} is not a worker of this version" in capsys.readouterr().err
+    assert f"{other} is not a worker of this version" in capsys.readouterr().err
+    url = f"http://127.0.0.1:{free_port()}"
+    assert main(["check", "--text", "b", "--url", url]) == ExitCode.BROKER_UNAVAILABLE
+    assert url in capsys.readouterr().err
 
 
 def test_health_of_a_worker_that_opens_a_shard_and_then_fails(tmp_path: Path) -> None:
