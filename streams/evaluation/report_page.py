@@ -31,7 +31,6 @@ from streams.evaluation.figures import (
 )
 from streams.evaluation.tuning import (
     DOCUMENTS_MAX,
-    SweepPoint,
     confirmations_around,
     distances_around,
     means_around,
@@ -240,13 +239,13 @@ def _threshold_figures(
     ]
     others = [at for _, _, thresholds in kinds for at in thresholds if at != in_force]
     points = sweep(evaluated.labelled, settings, others, fingerprinter_of, watch)
-    points[in_force] = SweepPoint(in_force, evaluated.quality, evaluated.decided)
+    points[in_force] = evaluated.quality
     return [
         Figure(
             title,
             f"The setting {name} is {getattr(in_force, name):g}.",
             [name, "recall", "precision", "F1", "caught", "false duplicates"],
-            [(f"{getattr(at, name):g}", _shares_of(points[at].quality)) for at in thresholds],
+            [(f"{getattr(at, name):g}", _shares_of(points[at])) for at in thresholds],
             f"{getattr(in_force, name):g}",
         )
         for title, name, thresholds in kinds

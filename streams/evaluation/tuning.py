@@ -49,12 +49,6 @@ class Threshold(NamedTuple):
     mean_at: float = 0.0
 
 
-class SweepPoint(NamedTuple):
-    at: Threshold
-    quality: Quality
-    decided: Decided
-
-
 def threshold_of(settings: Settings) -> Threshold:
     profile = settings.index_profile()
     return Threshold(profile.distance, profile.verify_at, profile.mean_at)
@@ -104,7 +98,7 @@ def sweep(
     thresholds: Sequence[Threshold],
     fingerprinter_of: Callable[[Profile], Fingerprinter],
     watch: Watch = unwatched,
-) -> dict[Threshold, SweepPoint]:
+) -> dict[Threshold, Quality]:
     """Return the figures at each threshold."""
     passes: dict[Threshold, Decided] = {}
     for done, at in enumerate(thresholds):
@@ -115,12 +109,16 @@ def sweep(
             )
     named = {each for decided in passes.values() for each in named_by(decided.originals)}
     jaccards = exact_jaccards(documents_again(labelled.file, settings), named)
-    points = {}
-    for at, decided in passes.items():
-        of_this = of_pass(jaccards, decided.originals)
-        quality = quality_of(labelled.documents, labelled.pairs, decided, of_this, settings.profile)
-        points[at] = SweepPoint(at, quality, decided)
-    return points
+    return {
+        at: quality_of(
+            labelled.documents,
+            labelled.pairs,
+            decided,
+            of_pass(jaccards, decided.originals),
+            settings.profile,
+        )
+        for at, decided in passes.items()
+    }
 
 
 _Z: Final = 1.6449  # the 95 % quantile of the normal distribution
@@ -255,8 +253,7 @@ def _tried(
             lambda step, done, total: watch(f"{name}: {step}", done, total),
         )
         return [
-            _tuned_point(name, swept[at], positives, state_bytes, confirms=confirms)
-            for at in thresholds
+            _tuned_point(name, at, swept[at], state_bytes, confirms=confirms) for at in thresholds
         ]
 
     confirms = profile.verifier() is not None
@@ -275,16 +272,15 @@ def _tried(
 
 
 def _tuned_point(
-    name: str, point: SweepPoint, positives: int, state_bytes: int, *, confirms: bool
+    name: str, at: Threshold, quality: Quality, state_bytes: int, *, confirms: bool
 ) -> TunedPoint:
-    quality = point.quality
     return TunedPoint(
         profile=name,
-        distance=point.at.distance,
-        verify_at=point.at.verify_at if confirms else None,
-        mean_at=point.at.mean_at or None,
+        distance=at.distance,
+        verify_at=at.verify_at if confirms else None,
+        mean_at=at.mean_at or None,
         recall=quality.recall,
-        recall_low=rounded(lower_bound(quality.recall, positives)),
+        recall_low=rounded(lower_bound(quality.recall, quality.positives)),
         precision=quality.precision,
         precision_low=rounded(lower_bound(quality.precision, quality.joined_pairs)),
         f1=quality.f1,
