@@ -76,29 +76,19 @@ def test_unknown_duplicate_number_is_not_found(live: Live, number: str) -> None:
     assert reply.json["error"]["message"]
 
 
-def test_check_of_an_edited_text_gives_the_verdict_of_the_stream(live: Live) -> None:
+def test_check_gives_the_verdict_of_the_stream(live: Live) -> None:
     said = live.stream.outputs.duplicates[live.edited]
     answer = live.check(EDITED, differences=True)
     assert answer["verdict"] == "near_duplicate"
-    assert answer["original"]["id"] == said.original_id
-    assert answer["original"]["distance"] == said.distance
-    assert answer["original"]["agreement"] is not None
-    assert answer["nearest"][0]["id"] == said.original_id
-    assert answer["nearest"][0]["near"] is True
+    original, nearest = answer["original"], answer["nearest"][0]
+    assert (original["id"], original["distance"]) == (said.original_id, said.distance)
+    assert original["agreement"] is not None
+    assert (nearest["id"], nearest["near"]) == (said.original_id, True)
     assert ["only", "Wednesday"] in answer["differences"]["text"]
-
-
-def test_check_of_a_text_in_the_index_or_beyond_a_limit(live: Live) -> None:
     answer = live.check(ORIGINAL)
     assert (answer["verdict"], answer["original"]["distance"]) == ("exact_duplicate", 0)
     assert answer["original"]["source"]["offset"] == live.original.offset
     assert answer["candidates"] >= 1
-    body = json.dumps({"text": "x" * (live.stream.settings.max_record_bytes + 1)}).encode()
-    long = live.ask("POST", "/api/check", body, Content_Type=JSON)
-    assert long.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-    assert "max_record_bytes" in long.json["error"]["message"]
-    endless = live.ask("POST", "/api/check", iter([b"{}"]), Content_Type=JSON)
-    assert endless.status == HTTPStatus.LENGTH_REQUIRED
 
 
 def test_check_changes_neither_index_nor_metrics(live: Live) -> None:
@@ -113,43 +103,44 @@ def test_check_changes_neither_index_nor_metrics(live: Live) -> None:
 
 
 def test_checks_do_not_disturb_the_stream(live: Live) -> None:
-    texts = [f"{STRANGER} {number} {'very ' * number}much" for number in range(30)]
-
-    def checked(_: int) -> str:
-        return str(live.check(ORIGINAL, nearest=3)["verdict"])
-
     with ThreadPoolExecutor(3) as threads:
-        verdicts = threads.map(checked, range(20))
-        for start in range(0, len(texts), 10):
-            live.send(*texts[start : start + 10])
-        assert set(verdicts) == {"exact_duplicate"}
+        answers = threads.map(lambda _: live.check(ORIGINAL, nearest=3), range(20))
+        for start in range(0, 30, 10):
+            live.send(*(f"{STRANGER} {'very ' * n}much" for n in range(start, start + 10)))
+        assert {answer["verdict"] for answer in answers} == {"exact_duplicate"}
     assert live.stream.judge.conserved(live.stream.sent, live.stream.outputs) == 0
 
 
 @pytest.mark.parametrize(
-    ("body", "kind", "status", "reason"),
+    "body",
     [
-        (b"", JSON, HTTPStatus.BAD_REQUEST, "malformed"),
-        (b"{", JSON, HTTPStatus.BAD_REQUEST, "malformed"),
-        (b'{"txt": ""}', JSON, HTTPStatus.BAD_REQUEST, "malformed"),
-        (b'{"text": 1}', JSON, HTTPStatus.BAD_REQUEST, "malformed"),
-        (b'{"text": "\xff"}', JSON, HTTPStatus.BAD_REQUEST, "malformed"),
-        (b'{"text": "\\ud800 half"}', JSON, HTTPStatus.BAD_REQUEST, "malformed"),
-        (b'{"text": "", "nearest": 51}', JSON, HTTPStatus.BAD_REQUEST, "malformed"),
-        (b"[" * 5000, JSON, HTTPStatus.BAD_REQUEST, "malformed"),
-        (b'{"text": ""}', "text/plain", HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "media_type"),
-        (b"x" * 2_300_000, JSON, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large"),
+        b"",
+        b"{",
+        b'{"txt": ""}',
+        b'{"text": 1}',
+        b'{"text": "\xff"}',
+        b'{"text": "\\ud800 half"}',
+        b'{"text": "", "nearest": 51}',
+        b"[" * 5000,
     ],
 )
-def test_invalid_checks_are_refused(
-    live: Live, body: bytes, kind: str, status: HTTPStatus, reason: str
-) -> None:
-    reply = live.ask("POST", "/api/check", body, Content_Type=kind)
-    assert (reply.status, reply.json["error"]["reason"]) == (status, reason)
+def test_malformed_checks_are_refused(live: Live, body: bytes) -> None:
+    reply = live.ask("POST", "/api/check", body, Content_Type=JSON)
+    assert (reply.status, reply.json["error"]["reason"]) == (HTTPStatus.BAD_REQUEST, "malformed")
     assert len(reply.json["error"]["message"]) > 10
 
 
-def test_too_many_checks_are_told_when_to_retry(live: Live) -> None:
+def test_large_and_too_many_checks_are_refused(live: Live) -> None:
+    body = json.dumps({"text": "x" * (live.stream.settings.max_record_bytes + 1)}).encode()
+    long = live.ask("POST", "/api/check", body, Content_Type=JSON)
+    assert long.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    assert "max_record_bytes" in long.json["error"]["message"]
+    longer = live.ask("POST", "/api/check", b"x" * 2_300_000, Content_Type=JSON)
+    assert longer.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    endless = live.ask("POST", "/api/check", iter([b"{}"]), Content_Type=JSON)
+    assert endless.status == HTTPStatus.LENGTH_REQUIRED
+    no_json = live.ask("POST", "/api/check", b'{"text": ""}', Content_Type="text/plain")
+    assert no_json.status == HTTPStatus.UNSUPPORTED_MEDIA_TYPE
     body = json.dumps({"text": " " * live.stream.settings.max_record_bytes}).encode()
     replies = [live.ask("POST", "/api/check", body, Content_Type=JSON) for _ in range(6)]
     assert replies[0].status == HTTPStatus.OK
@@ -172,15 +163,12 @@ def test_every_answer_has_security_headers(live: Live, path: str) -> None:
         assert (reply.body == b"") is (method == "HEAD")
 
 
-def test_other_methods_are_refused(live: Live) -> None:
+def test_other_methods_and_host_names_are_refused(live: Live) -> None:
     assert live.ask("GET", "/api/check").status == HTTPStatus.METHOD_NOT_ALLOWED
     for method, path in (("POST", "/api/status"), ("DELETE", "/api/status"), ("PUT", "/metrics")):
         reply = live.ask(method, path, b"{}")
         assert reply.status == HTTPStatus.METHOD_NOT_ALLOWED
         assert reply.headers["Allow"] == "GET, HEAD"
-
-
-def test_other_host_names_get_no_texts(live: Live) -> None:
     reply = live.ask("GET", "/api/duplicates", Host="evil.example")
     assert reply.status == HTTPStatus.MISDIRECTED_REQUEST
     assert b"ferry" not in reply.body

@@ -170,25 +170,19 @@ def test_check_without_a_worker_names_the_address(capsys: pytest.CaptureFixture[
 
 
 def test_health_of_a_worker_that_opens_a_shard_and_then_fails(tmp_path: Path) -> None:
-    with served_page(tmp_path) as served:
-        well = firstseen("health", "--url", served.url)
-        ready = firstseen("health", "--ready", "--url", served.url)
-        served.view.failure = FirstseenError("no room on the disk")
-        failed = firstseen("health", "--url", served.url)
-    assert (well.returncode, well.stdout) == (ExitCode.OK, "well\n")
-    assert ready.returncode == ExitCode.RUNTIME
-    assert "[2]" in ready.stderr
-    assert failed.returncode == ExitCode.RUNTIME
-    assert "no room on the disk" in failed.stderr
-
-
-def test_health_sends_the_token_of_the_environment(tmp_path: Path) -> None:
     with served_page(tmp_path, f"web.token={TOKEN}") as served:
         environ = {"FIRSTSEEN_WEB__PORT": str(served.port)}
         without = firstseen("health", environ=environ)
-        passed = firstseen("health", environ=environ | {"FIRSTSEEN_WEB__TOKEN": TOKEN})
+        environ["FIRSTSEEN_WEB__TOKEN"] = TOKEN
+        well = firstseen("health", environ=environ)
+        ready = firstseen("health", "--ready", environ=environ)
+        served.view.failure = FirstseenError("no room on the disk")
+        failed = firstseen("health", environ=environ)
     assert without.returncode == ExitCode.CONFIGURATION
-    assert passed.returncode == ExitCode.OK, passed.stderr
+    assert (well.returncode, well.stdout) == (ExitCode.OK, "well\n"), well.stderr
+    assert ready.returncode == failed.returncode == ExitCode.RUNTIME
+    assert "[2]" in ready.stderr
+    assert "no room on the disk" in failed.stderr
 
 
 def status_of(worker: Worker) -> Any:  # noqa: ANN401 - JSON
