@@ -22,7 +22,6 @@ from streams.topics.watermarks import (
 )
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.loopback_ports import free_port
-from tests.rigs.waiting import await_that
 
 SECONDS = 30.0
 RAW, OUTPUT = TopicPartition("raw", 1), TopicPartition("unique", 2)
@@ -138,32 +137,9 @@ def test_transaction_is_logged_once_and_when_it_ends(caplog: pytest.LogCaptureFi
     assert len(caplog.messages) == 4
 
 
-def test_watermarks_keep_a_client_that_has_answers(embedded_broker: Broker) -> None:
-    partition = TopicPartition(embedded_broker.new_topic("watched"), 0)
-    watermarks = watermarks_of(embedded_broker)
-    assert watermarks.of([partition]) == {partition: Watermarks(0, 0, 0)}
-    client = watermarks._admin
-    assert client is not None
-    watermarks.of([partition])
-    assert watermarks._admin is client
-
-
 def test_watermarks_drop_a_client_without_an_answer() -> None:
     address = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
     watermarks = BrokerWatermarks(address, "no-group", 0.2)
     with pytest.raises(BrokerUnavailableError):
         watermarks.of([TopicPartition("raw", 0)])
     assert watermarks._admin is None
-
-
-def test_watermarks_do_not_count_transaction_markers_as_records(kafka_broker: Broker) -> None:
-    partition = TopicPartition(kafka_broker.new_topic("watched"), 0)
-    producer = kafka_broker.transactional_producer()
-    producer.begin_transaction()
-    producer.produce(partition.topic, b"x", partition=0)
-    producer.commit_transaction(SECONDS)
-    watermarks = watermarks_of(kafka_broker)
-    # The broker writes the marker after its answer.
-    await_that(lambda: watermarks.of([partition]) == {partition: Watermarks(0, 2, 2)})
-    assert watermarks.holds_record(partition, 0)
-    assert not watermarks.holds_record(partition, 1)
