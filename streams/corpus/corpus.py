@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from streams.corpus.articles import PostBox, broken_value, write_article
 from streams.corpus.draws import chance, integer, log_uniform, pick
 from streams.corpus.edits import TITLE_MARKS, change_words, reorder, repost, retype, truncate
-from streams.corpus.generated import BROKEN, COPIES, SHARES, EditKind, GeneratedRecord, Outcome
+from streams.corpus.generated import BROKEN, COPIES, SHARES, EditKind, GeneratedRecord
 from streams.corpus.language import LANGUAGES, Language, Topic
 
 DEEPEST: Final = 3
@@ -194,11 +194,8 @@ class _Stream:
         root: str | None = None,
         parent: str | None = None,
     ) -> GeneratedRecord:
-        expected = Outcome.UNIQUE if root is None else Outcome.DUPLICATE
-        if kind in BROKEN:
-            expected = Outcome.DEAD_LETTER
         key = None if doc_id is None else doc_id.encode()
-        return GeneratedRecord(key, value, doc_id, kind, root, parent, expected, self._time_ms)
+        return GeneratedRecord(key, value, doc_id, kind, root, parent, self._time_ms)
 
     def _fields(self, doc_id: str, title: str, text: str) -> dict[str, object]:
         return {"id": doc_id, "title": title, "text": text, "timestamp": self._timestamp()}

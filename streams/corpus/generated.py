@@ -41,12 +41,6 @@ BROKEN = _KINDS[_KINDS.index(EditKind.NOT_JSON) :]
 """Records that cannot be read as documents."""
 
 
-class Outcome(StrEnum):
-    UNIQUE = "unique"
-    DUPLICATE = "duplicate"
-    DEAD_LETTER = "dead_letter"
-
-
 class GeneratedRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
@@ -54,7 +48,6 @@ class GeneratedRecord(NamedTuple):
     kind: EditKind
     root: str | None  # id of the first document with this content; None if this is it
     parent: str | None  # id of the document that it was made from: the root, or a copy of it
-    expected: Outcome
     timestamp_ms: int  # since 1970, as in the record's text; never decreases along the stream
 
 

@@ -8,15 +8,14 @@ import pytest
 
 from simhash_core.documents import SourcePosition
 from streams.corpus.corpus import generate
-from streams.corpus.generated import EditKind, GeneratedRecord, Outcome
+from streams.corpus.generated import EditKind, GeneratedRecord
 from streams.demo.scoring import KindScore, Score, Truth
 from streams.documents.output_records import DuplicateOutput, ReceivedOutput, UniqueOutput
 
 
 def record(doc_id: str, kind: EditKind, root: str | None = None) -> GeneratedRecord:
     """Return a record with the labels that the score uses."""
-    expected = Outcome.UNIQUE if root is None else Outcome.DUPLICATE
-    return GeneratedRecord(doc_id.encode(), b"{}", doc_id, kind, root, root, expected, 0)
+    return GeneratedRecord(doc_id.encode(), b"{}", doc_id, kind, root, root, 0)
 
 
 STREAM = (
