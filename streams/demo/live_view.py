@@ -97,7 +97,7 @@ class LiveView:
         report, share, size = progress.report, progress.share, self._live.console.size
         bar = Table.grid(expand=True, padding=(0, 0, 0, 2))
         bar.add_row(
-            ProgressBar(total=None if share is None else 1.0, completed=share or 0.0, pulse=False),
+            ProgressBar(total=None if share is None else 1.0, completed=share or 0.0),
             Text(f"{report.decided:,} decided in {report.seconds:.1f} s"),
             Text(f"{progress.per_second:,.0f}/s", justify="right"),
         )

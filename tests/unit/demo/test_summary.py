@@ -23,7 +23,7 @@ from streams.demo.live_view import LineView, LiveView, Progress, shown
 from streams.demo.scoring import KindScore
 from streams.demo.summary import DemoReport, StageTime, print_summary
 from streams.documents.fields import FieldSettings
-from streams.documents.output_records import DeadLetterOutput, DuplicateOutput
+from streams.documents.output_records import DeadLetterOutput, DuplicateOutput, UniqueOutput
 from streams.documents.raw_documents import DocumentReader
 from tests.unit.ops_page.browser import Watched, chromium
 
@@ -182,7 +182,8 @@ def examples() -> Examples:
         value = f'{{"id": "d{offset}", "title": "<b>", "text": "{HOSTILE} {offset}"}}'
         found.note_sent(None, value.encode(), source(offset), f"my.jsonl, line {offset + 1}")
     found.note_sent(None, b"<i>no json", source(4), "my.jsonl, line 5")
-    for output in (duplicate(1, 3), duplicate(2, 41), duplicate(3, 0), duplicate(9, 60)):
+    duplicates = (duplicate(1, 3), duplicate(2, 41), duplicate(3, 0), duplicate(9, 60))
+    for output in (UniqueOutput(source(0), "d0", ""), *duplicates):
         found.note_output(output)
     found.note_output(DeadLetterOutput(source(4), "not_json", "not JSON: <i>"))
     return found

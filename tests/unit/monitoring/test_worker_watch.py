@@ -123,21 +123,6 @@ def test_lag_is_from_the_position_of_an_open_shard_or_the_start(watching: Watchi
     assert watching.checked_lag() is None, "the partition has moved away"
 
 
-def test_log_position_and_end_are_measured(embedded_broker: Broker, tmp_path: Path) -> None:
-    log = topic_with_records(embedded_broker)
-    watching = Watching(embedded_broker.bootstrap_servers, tmp_path, log=log)
-    watching.watch.check_lag()
-    assert watching.value("log_end_offset") == 0, "nothing is read yet"
-    watching.view.log_position = 2
-
-    def log_end() -> float | None:
-        watching.watch.check_lag()
-        return watching.value("log_end_offset")
-
-    await_that(lambda: log_end() == RECORDS)
-    assert watching.value("log_position_offset") == 2
-
-
 def test_series_of_shards_come_and_go(tmp_path: Path) -> None:
     watching = Watching(f"127.0.0.1:{free_port()}", tmp_path)
     watching.metrics.shard_state(0, entries=12, waiting=3)
@@ -168,13 +153,19 @@ def test_stall_is_timed_from_when_the_worker_is_ready(watching: Watching) -> Non
     assert watching.value("stalled_partitions") == 1
 
 
-def test_unread_log_is_a_stall_until_it_is_read(embedded_broker: Broker, tmp_path: Path) -> None:
+def test_unread_log_is_measured_and_a_stall_until_it_is_read(
+    embedded_broker: Broker, tmp_path: Path
+) -> None:
     log = topic_with_records(embedded_broker)
     watching = Watching(embedded_broker.bootstrap_servers, tmp_path, log=log)
     watching.view.trouble = "the log is being read"
+    watching.watch.check_lag()
+    assert watching.value("log_end_offset") == 0, "nothing is read yet"
     watching.view.log_position = 2
     watching.check()
     assert f"{log}/0: no progress" in watching.stall_after_the_limit()
+    assert watching.value("log_position_offset") == 2
+    assert watching.value("log_end_offset") == RECORDS
     watching.view.log_position = 3
     assert not watching.stall()
 
@@ -249,22 +240,22 @@ def test_recovery_without_progress_is_a_stall(embedded_broker: Broker, tmp_path:
     assert not why, "it waits for the group's offset, or fills its index"
 
 
-def produce_in_transaction(producer: Producer, topic: str) -> None:
-    producer.begin_transaction()
-    producer.produce(topic, b"x", partition=0)
-    producer.commit_transaction(SECONDS)
-
-
 def test_transaction_markers_are_no_stall_and_no_lag(kafka_broker: Broker, tmp_path: Path) -> None:
     raw = kafka_broker.new_topic("watched")
     producer = kafka_broker.transactional_producer()
-    produce_in_transaction(producer, raw)
+
+    def produce() -> None:
+        producer.begin_transaction()
+        producer.produce(raw, b"x", partition=0)
+        producer.commit_transaction(SECONDS)
+
+    produce()
     watching = Watching(kafka_broker.bootstrap_servers, tmp_path, raw)
     watching.view.states = {0: OPEN._replace(next_offset=1)}
     await_that(lambda: watching.checked_lag() == 1)  # the broker writes markers after its answer
     assert not watching.stall_after_the_limit()
     assert watching.lag() == 0
-    produce_in_transaction(producer, raw)
+    produce()
     await_that(lambda: watching.checked_lag() == 3)
     assert "no progress" in watching.stall_after_the_limit()
     assert watching.lag() == 3
