@@ -31,6 +31,7 @@ from benchmarks.peers.environment import peers_python
 from benchmarks.quality.peer import ALIKE, REPEATS
 from benchmarks.report import Figures, machine, publish
 from streams.corpus.corpus import generate
+from streams.corpus.generated import BROKEN
 from streams.evaluation.dedup_pass import exact_jaccards, named_by
 from streams.evaluation.labelled_files import documents_again
 from streams.settings.settings import Settings
@@ -104,7 +105,7 @@ def write_documents(path: Path, count: int) -> list[int]:
     number_of: dict[str, int] = {}
     with path.open("wb") as file:
         for record in generate(_SEED, 2 * count):
-            if record.value is None or record.id is None or record.expected == "dead_letter":
+            if record.value is None or record.id is None or record.kind in BROKEN:
                 continue
             number_of[record.id] = len(roots)
             roots.append(len(roots) if record.root is None else number_of[record.root])
