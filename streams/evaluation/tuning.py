@@ -241,34 +241,26 @@ def _tried(
 ) -> list[TunedPoint]:
     remembered = RememberedFingerprints()
     profile = settings.index_profile()
+    confirms = profile.verifier() is not None
     state_bytes = state_bytes_per_document(profile.scheme(), sketch_bytes(profile))
-    positives = _positives(labelled)
-
-    def points(settings: Settings, thresholds: Sequence[Threshold]) -> list[TunedPoint]:
+    at, curve = threshold_of(settings), dict[Threshold, TunedPoint]()
+    for around in (means_around, distances_around, confirmations_around):
+        new = [each for each in around(with_threshold(settings, at)) if each not in curve]
         swept = sweep(
             labelled,
             settings,
-            thresholds,
+            new,
             remembered.fingerprinter,
             lambda step, done, total: watch(f"{name}: {step}", done, total),
         )
-        return [
-            _tuned_point(name, at, swept[at], state_bytes, confirms=confirms) for at in thresholds
-        ]
-
-    confirms = profile.verifier() is not None
-    at, tried, curve = threshold_of(settings), set[Threshold](), list[TunedPoint]()
-    for around in (means_around, distances_around, confirmations_around):
-        new = [each for each in around(with_threshold(settings, at)) if each not in tried]
-        curve += points(settings, new)
-        tried.update(new)
-        if not curve:
-            continue
-        chosen = best(curve, precision_wanted, positives) or max(
-            curve, key=lambda point: (point.precision or 0.0, point.recall or 0.0)
-        )
-        at = Threshold(chosen.distance, chosen.verify_at or 0.0, chosen.mean_at or 0.0)
-    return curve
+        for each in new:
+            curve[each] = _tuned_point(name, each, swept[each], state_bytes, confirms=confirms)
+        if curve:
+            chosen = best(curve.values(), precision_wanted, _positives(labelled)) or max(
+                curve.values(), key=lambda point: (point.precision or 0.0, point.recall or 0.0)
+            )
+            at = Threshold(chosen.distance, chosen.verify_at or 0.0, chosen.mean_at or 0.0)
+    return list(curve.values())
 
 
 def _tuned_point(

@@ -156,7 +156,9 @@ def test_the_summary_says_how_well_and_where_the_time_went() -> None:
     ):
         assert row in rows
     changes = {"by_kind": None, "lost": 1, "too_long": 3, "tombstones": 2}
-    of_users = summary_rows(msgspec.structs.replace(REPORT, **changes))
+    report = msgspec.structs.replace(REPORT, **changes)
+    assert report.decided == 99
+    of_users = summary_rows(report)
     assert of_users[0].endswith("1 lost, 0 repeated")
     assert "left out 3 3.0% too long for the embedded broker" in of_users
     assert "tombstones 2 2.0% without an output" in of_users
