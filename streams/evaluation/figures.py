@@ -1,19 +1,7 @@
-"""The figures of an evaluation, from decisions and labels.
+"""The figures of an evaluation, from decisions and labels; docs/evaluate.md defines them.
 
 Documents are numbered in file order. Two documents are *joined* if they have the same original; a
-unique document is its own. So all pairs of an original and its duplicates are joined.
-
-- **recall**: joined labelled positives / all labelled positives.
-- **caught**: labelled positives whose later document is a duplicate of anything / all labelled
-  positives. In dense clusters this matters most: the repeat is removed, whatever original it names.
-- **precision**: right joined pairs / joined pairs. A pair is right if both documents are of one
-  group; pairs labelled −1 are left out. If one has no group, the label decides (1 right, 0 wrong),
-  and pairs without a label are left out.
-- **f1**: the harmonic mean of recall and precision.
-- **false_duplicates**: duplicates whose exact Jaccard with the original that they name is below
-  0.5 / all duplicates.
-
-A figure is None if its denominator is 0.
+unique document is its own. A figure is None if its denominator is 0.
 """
 
 from __future__ import annotations
