@@ -23,6 +23,7 @@ from streams.monitoring.metrics import (
     Stage,
     TransactionOutcome,
 )
+from streams.registry.schemas import FetchOutcome
 from streams.store.row_store import StoreCorruptError, StoreFullError
 from tests.repository.source_tree import ROOT
 
@@ -145,6 +146,17 @@ LEADER = (("leader", True), ("reports_missing", {1, 4}), ("reports_missing", [4]
         ([("control_refused", 2)], {"control_records_refused_total": 2}),
         ([("in_flight", 250, 500)], {"in_flight_documents": 250, "in_flight_bytes": 500}),
         ([("rebalance",)], {"rebalances_total": 1}),
+        ([("expired_output", "unique")], {"expired_outputs_total{unique}": 1}),
+        ([("schema_fetch", FetchOutcome.UNKNOWN)], {"schema_fetches_total{unknown}": 1}),
+        (
+            [("removed", 1, 2, 3), ("window", 5_000, None)],
+            {"deletes_total": 1, "removed_entries_total{deleted}": 2}
+            | {"removed_entries_total{expired}": 3, "oldest_entry_timestamp_seconds": 5},
+        ),
+        (
+            [("standbys", 1, 2, 3)],
+            {"standby_shards": 1, "standby_lag_messages": 2, "shards_without_standby": 3},
+        ),
         ([("transaction", TransactionOutcome.FENCED)], {"transactions_total{fenced}": 1}),
         (
             [("candidates", 7, 500), ("candidates", 3, 0)],
