@@ -38,23 +38,18 @@ class StageTime(msgspec.Struct, frozen=True):
 
 def worker_times(exposition: str) -> tuple[tuple[StageTime, ...], float]:
     """Return the time of each stage, and the seconds of CPU time, from a worker's metrics."""
-    sums: dict[str, float] = {}
-    counts: dict[str, int] = {}
-    cpu_seconds = 0.0
-    for family in text_string_to_metric_families(exposition):
-        for sample in family.samples:
-            if sample.name == f"{_STAGES}_sum":
-                sums[sample.labels["stage"]] = sample.value
-            elif sample.name == f"{_STAGES}_count":
-                counts[sample.labels["stage"]] = int(sample.value)
-            elif sample.name == _PROCESSOR:
-                cpu_seconds = sample.value
+    values = {
+        (sample.name, sample.labels.get("stage", "")): sample.value
+        for family in text_string_to_metric_families(exposition)
+        for sample in family.samples
+    }
     stages = tuple(
-        StageTime(stage, counts[stage], round(seconds, 3))
-        for stage, seconds in sums.items()
-        if counts[stage] and stage != Stage.WATCH  # it runs beside the work
+        StageTime(stage, int(values[f"{_STAGES}_count", stage]), round(seconds, 3))
+        for (name, stage), seconds in values.items()
+        if name == f"{_STAGES}_sum" and values[f"{_STAGES}_count", stage]
+        if stage != Stage.WATCH  # it runs beside the work
     )
-    return stages, cpu_seconds
+    return stages, values.get((_PROCESSOR, ""), 0.0)
 
 
 # ---- The figures, as in the JSON object of ``--json``.
