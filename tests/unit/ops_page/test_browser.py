@@ -71,10 +71,7 @@ def assert_readable(page: Page, name: str, size: tuple[int, int], *, full_page: 
 def test_page_fits_and_has_contrast(browser: Browser, live: Live, size: tuple[int, int]) -> None:
     with opened(browser, live.worker.url, size) as watched:
         page = watched.page
-        page.reload()  # the first load includes the start of a browser process
         page.wait_for_selector("#tiles dt")
-        loaded = page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
-        print(f"{size[0]} px: loaded in {loaded:.0f} ms")  # noqa: T201 - reported, not judged
         page.locator("summary").first.click()
         page.wait_for_selector("details[open] .text")
         page.fill("#text", EDITED)
