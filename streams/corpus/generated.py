@@ -35,8 +35,6 @@ class EditKind(StrEnum):
 _KINDS = tuple(EditKind)
 COPIES = _KINDS[1 : _KINDS.index(EditKind.SHORT_POST)]
 """Copies of an article."""
-POSTS = _KINDS[_KINDS.index(EditKind.SHORT_POST) : _KINDS.index(EditKind.NOT_JSON)]
-"""Texts too short for near duplicates: a repeat has exactly equal content."""
 BROKEN = _KINDS[_KINDS.index(EditKind.NOT_JSON) :]
 """Records that cannot be read as documents."""
 

@@ -29,11 +29,8 @@ REPLACED = frozenset(
 """Words that CONTRIBUTING.md replaces: private dialect, each with a term of the field."""
 
 SHARED_NAMES = {
-    "Candidates": "of a look-up; figures about them on the ops page",
     "Content": "of a document; of a CloudEvent",
     "Decided": "of the log; of a file's documents",
-    "Group": "the worker's membership; the whole group on the ops page",
-    "GroupWorker": "as it is read; as the ops page shows it",
     "Progress": "of a shard; of the demo",
     "Refused": "of a file's line",
     "Removal": "in the log; in the store",
