@@ -204,6 +204,15 @@ def test_the_furthest_pairs_whose_documents_are_at_hand_come_first(examples: Exa
     assert min(distances) >= 25
 
 
+def test_the_oldest_texts_are_dropped_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.demo.examples._BYTES_MAX", 4 * 100)
+    kept = Examples(DocumentReader(FieldSettings(format="text"), 1 << 20))
+    for offset in range(3):
+        kept.note_sent(None, b"x" * 40, source(offset))
+    assert kept.pair(duplicate(2, 1)) is None
+    assert kept.pair(msgspec.structs.replace(duplicate(2, 1), original=source(1))) is not None
+
+
 @pytest.mark.parametrize("width", [120, 50])
 def test_examples_fit_the_terminal_and_cannot_draw_on_it(examples: Examples, width: int) -> None:
     out = io.StringIO()
