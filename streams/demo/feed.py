@@ -32,6 +32,8 @@ from streams.settings.settings import Settings
 
 # ---- Sent records and their outputs: each record must have exactly one.
 
+LATEST: Final = 8  # number of duplicates that are kept for display
+
 
 class Ledger:
     """Counts records and outputs; an output may come before the acknowledgement of its record."""
@@ -39,7 +41,11 @@ class Ledger:
     def __init__(self) -> None:
         self.sent = 0
         self.tombstones = 0
-        self.outputs = 0
+        self.unique = 0
+        self.undecidable = 0  # of the unique ones
+        self.by_method: Counter[str] = Counter()  # duplicates
+        self.by_reason: Counter[str] = Counter()  # dead letters
+        self.latest: deque[DuplicateOutput] = deque(maxlen=LATEST)
         self.open_bytes = 0  # of records without an output
         self._with_output = 0
         self._open: dict[SourcePosition, int] = {}  # size by record
@@ -57,7 +63,8 @@ class Ledger:
     @property
     def repeated(self) -> int:
         """The number of outputs beyond one for each record, and of outputs of unknown records."""
-        return self.outputs - self._with_output
+        outputs = self.unique + self.by_method.total() + self.by_reason.total()
+        return outputs - self._with_output
 
     def note_sent(self, source: SourcePosition, size_bytes: int, *, is_tombstone: bool) -> None:
         self.sent += 1
@@ -70,13 +77,23 @@ class Ledger:
             self._open[source] = size_bytes
             self.open_bytes += size_bytes
 
-    def note_output(self, source: SourcePosition) -> None:
-        self.outputs += 1
-        if source in self._open:
-            self.open_bytes -= self._open.pop(source)
+    def note_output(self, output: ReceivedOutput) -> None:
+        match output:
+            case UniqueOutput(undecidable=reason):
+                self.unique += 1
+                self.undecidable += bool(reason)
+            case DuplicateOutput():
+                self.by_method[output.method] += 1
+                self.latest.append(output)
+            case DeadLetterOutput(reason=reason):
+                self.by_reason[reason] += 1
+            case TombstoneOutput():
+                return
+        if output.source in self._open:
+            self.open_bytes -= self._open.pop(output.source)
             self._with_output += 1
         else:
-            self._without_record.add(source)
+            self._without_record.add(output.source)
 
 
 OPEN_BYTES_MAX: Final = 2 * 1024 * 1024
@@ -185,20 +202,8 @@ class Feed:
 
 # ---- The observer of the outputs.
 
-LATEST: Final = 8  # number of duplicates that are kept for display
 _POLL_SECONDS: Final = 0.05
 _END_SECONDS: Final = 20.0
-
-
-class Counts:
-    """How many outputs of each kind there were, and the latest duplicates."""
-
-    def __init__(self) -> None:
-        self.unique = 0
-        self.undecidable = 0  # of the unique ones
-        self.by_method: Counter[str] = Counter()
-        self.by_reason: Counter[str] = Counter()
-        self.latest: deque[DuplicateOutput] = deque(maxlen=LATEST)
 
 
 class ObserverError(FirstseenError):
@@ -216,12 +221,9 @@ class Observer:
         self,
         settings: Settings,
         partitions: dict[str, int],
-        ledger: Ledger,
         on_output: Callable[[ReceivedOutput], None],
     ) -> None:
-        self.counts = Counts()
         self.last_output_at = time.monotonic()
-        self._ledger = ledger
         self._on_output = on_output
         self._follower = TopicFollower(settings, partitions, from_beginning=True, gaps="error")
 
@@ -235,7 +237,7 @@ class Observer:
             output = received_output(record.value, record.headers)
             if output is None:
                 raise ObserverError(f"{record.position} is not an output of the filter")
-            self._take(output)
+            self._on_output(output)
         if records:
             self.last_output_at = time.monotonic()
         return len(records)
@@ -249,19 +251,3 @@ class Observer:
             raise ObserverError(
                 f"the outputs could not be read to their ends within {_END_SECONDS} s"
             )
-
-    def _take(self, output: ReceivedOutput) -> None:
-        counts = self.counts
-        match output:
-            case UniqueOutput(undecidable=reason):
-                counts.unique += 1
-                counts.undecidable += bool(reason)
-            case DuplicateOutput():
-                counts.by_method[output.method] += 1
-                counts.latest.append(output)
-            case DeadLetterOutput(reason=reason):
-                counts.by_reason[reason] += 1
-            case TombstoneOutput():
-                return
-        self._ledger.note_output(output.source)
-        self._on_output(output)

@@ -207,7 +207,7 @@ class Demo:
         self._truth = Truth()
         self._ledger = Ledger()
         self.examples = Examples(DocumentReader(settings.fields, settings.max_record_bytes))
-        self._observer = Observer(settings, outputs, self._ledger, self._note_output)
+        self._observer = Observer(settings, outputs, self._note_output)
         self._feed = Feed(
             producer_config(settings), settings.topics.raw, source, self._ledger, self._note_sent
         )
@@ -282,6 +282,7 @@ class Demo:
             self._truth.note_sent(record.generated, source)
 
     def _note_output(self, output: ReceivedOutput) -> None:
+        self._ledger.note_output(output)
         self.examples.note_output(output)
         if self.request.input is None:
             self._truth.note_output(output)
@@ -294,27 +295,27 @@ class Demo:
         since, decided_then = self._recent[0]
         return Progress(
             self._report(now - self._began),
-            self._observer.counts.latest,
+            self._ledger.latest,
             self._source.share(self._feed.produced, decided),
             (decided - decided_then) / max(now - since, _SHOW_SECONDS),
         )
 
     def _report(self, seconds: float) -> DemoReport:
         """Return the figures so far, without the score and the times of the worker."""
-        counts, ledger = self._observer.counts, self._ledger
+        ledger = self._ledger
         seconds = max(seconds, 1e-3)
         return DemoReport(
             input=self.request.input,
             seed=self.request.seed if self.request.input is None else None,
             profile=self.settings.profile,
             documents=ledger.sent,
-            unique=counts.unique,
-            undecidable=counts.undecidable,
-            duplicates=counts.by_method.total(),
-            exact_duplicates=counts.by_method["exact"],
-            near_duplicates=counts.by_method["near"],
-            dead_letters=counts.by_reason.total(),
-            dead_letters_by_reason=dict(counts.by_reason.most_common()),
+            unique=ledger.unique,
+            undecidable=ledger.undecidable,
+            duplicates=ledger.by_method.total(),
+            exact_duplicates=ledger.by_method["exact"],
+            near_duplicates=ledger.by_method["near"],
+            dead_letters=ledger.by_reason.total(),
+            dead_letters_by_reason=dict(ledger.by_reason.most_common()),
             tombstones=ledger.tombstones,
             too_long=self._source.too_long,
             lost=ledger.lost,

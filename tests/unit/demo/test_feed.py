@@ -10,9 +10,14 @@ import pytest
 
 from simhash_core.documents import SourcePosition
 from streams.demo.feed import OPEN_BYTES_MAX, OPEN_RECORDS_MAX, Feed, FeedRecord, Ledger
+from streams.documents.output_records import TombstoneOutput, UniqueOutput
 from tests.rigs.brokers.broker import Broker
 
 RECORD_BYTES = 10_000
+
+
+def output_of(source: SourcePosition) -> UniqueOutput:
+    return UniqueOutput(source, "", "")
 
 
 @pytest.fixture
@@ -58,7 +63,7 @@ def test_bytes_stay_below_the_limit_until_outputs_come(embedded_broker: Broker, 
     while not finished:
         assert feeding.places[decided:], "it waits, and nothing is open"
         for place in feeding.places[decided:]:
-            feeding.ledger.note_output(place)
+            feeding.ledger.note_output(output_of(place))
         decided = feeding.ledger.decided
         finished = feeding.until_idle()
         assert feeding.ledger.open_bytes <= OPEN_BYTES_MAX
@@ -81,7 +86,7 @@ def test_a_record_as_long_as_the_limit_goes_alone(embedded_broker: Broker, topic
     for _ in sizes:
         feeding.until_idle()
         given.append(feeding.feed.produced)
-        feeding.ledger.note_output(feeding.places[-1])
+        feeding.ledger.note_output(output_of(feeding.places[-1]))
     feeding.feed.close()
     assert given == [1, 2, 3]
 
@@ -114,10 +119,10 @@ def test_records_and_outputs_may_be_noted_in_any_order(seed: int) -> None:
     ledger = Ledger()
     for source, is_output in notes:
         if is_output:
-            ledger.note_output(source)
+            ledger.note_output(output_of(source))
         else:
             ledger.note_sent(source, 100, is_tombstone=False)
-    assert (ledger.sent, ledger.outputs, ledger.decided) == (150, 150, 150)
+    assert (ledger.sent, ledger.unique, ledger.decided) == (150, 150, 150)
     assert (ledger.lost, ledger.repeated, ledger.open_bytes) == (0, 0, 0)
 
 
@@ -128,7 +133,8 @@ def test_lost_and_repeated_outputs() -> None:
         ledger.note_sent(at(offset), 10, is_tombstone=offset == 2)
     assert (ledger.decided, ledger.lost, ledger.open_bytes) == (1, 2, 20)
     for offset in (1, 1, 1, 99):
-        ledger.note_output(at(offset))
+        ledger.note_output(output_of(at(offset)))
     assert (ledger.lost, ledger.repeated, ledger.open_bytes) == (1, 3, 10)
-    ledger.note_output(at(2))
+    ledger.note_output(output_of(at(2)))
+    ledger.note_output(TombstoneOutput(at(0), "a", "deleted"))
     assert (ledger.lost, ledger.repeated) == (1, 4)
