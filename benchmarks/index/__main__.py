@@ -128,7 +128,7 @@ def of_profile(profile: str, documents: int, state: Path | None) -> Iterator[Mea
             values |= run_step("rebuild", Path(name) / "shard-0", profile, documents)
             values |= run_step("lines", Path(name) / "lines", profile, documents)
     yield Measured(who=profile, documents=documents, values=values)
-    values = run_step("in_memory", Path(), profile, documents, skewed=True)
+    values = run_step("look_up_skewed", Path(), profile, documents)
     yield Measured(who=profile, documents=documents, skewed=True, values=values)
 
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -33,24 +34,21 @@ from benchmarks.command import (
     positive,
     say,
 )
-from benchmarks.index.shard import opened
+from benchmarks.index.shard import FILES, load_blocks, opened_index, random_blocks
 from benchmarks.measures import Stopwatch, disk_bytes, memory_bytes
-from benchmarks.random_documents import CHAIN, PACKET, packet_of, random_columns
+from benchmarks.random_documents import PACKET, packet_of, random_columns
 from benchmarks.report import Figures, machine, publish
 from simhash_core.document_columns import DocumentColumns, joined_columns
-from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import LookUp, Nearness
 from simhash_core.log.local_decider import LocalDecider, MemoryEntries, OneStore
-from simhash_core.log.records import Progress
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import PROFILES, profile_named
 from streams.offline.dedup_files import DedupInputs
 from streams.offline.fingerprint_pool import prepared_by, started_pool
 from streams.settings.settings import Settings
-from streams.store.recovery import fill_index, make_missing_files
 from streams.store.rocksdb_store import MIB
-from streams.store.row_codec import EntryBlock, ProgressRow, entry_block
+from streams.store.row_codec import EntryBlock, entry_block
 
 _SIZES: Final = (100_000, 1_000_000, 3_000_000)
 _PROFILES: Final = ("wide", "quick")
@@ -61,7 +59,6 @@ _WARM_UP: Final = 4
 _LOADED_TOGETHER: Final = 262  # packets, as many as a bulk load writes at once
 _PROBES: Final = 1 << 32
 """The number of the first random document that is looked up."""
-_FILES: Final = "files"
 
 
 def fingerprinted(file: Path, profile: str, documents: int, jobs: int) -> DocumentColumns:
@@ -109,20 +106,20 @@ def decided(
             yield first + PACKET, new, figures
 
 
-def blocks_of(new: Iterable[NewEntries]) -> Iterator[EntryBlock]:
-    return (entry_block(each) for each in new if len(each.rows))
+def loads_of(new: Iterable[NewEntries]) -> Iterator[list[EntryBlock]]:
+    blocks = (entry_block(each) for each in new if len(each.rows))
+    while together := list(islice(blocks, _LOADED_TOGETHER)):
+        yield together
 
 
-def random_blocks(profile: str, documents: int) -> Iterator[EntryBlock]:
-    for number, first in enumerate(range(0, documents, PACKET)):
-        packet = packet_of(random_columns(profile, first, min(PACKET, documents - first)))
-        yield entry_block(NewEntries(number, packet, np.arange(len(packet))))
+def random_loads(profile: str, documents: int) -> Iterator[list[EntryBlock]]:
+    return ([block] for block in random_blocks(profile, documents))
 
 
 def measured(
     path: Path,
     profile: str,
-    blocks: Callable[[], Iterable[EntryBlock]],
+    loads: Callable[[], Iterable[Sequence[EntryBlock]]],
     probes: DocumentColumns,
 ) -> Figures:
     """Write a shard with its segment files, and look ``probes`` up.
@@ -130,47 +127,28 @@ def measured(
     Each step has its own process, because a process keeps the lock of segment files until its end.
     """
     figures: Figures = {}
-    for step in (partial(write, path, profile, blocks), partial(look_up, path, profile, probes)):
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, spawn, max_tasks_per_child=1) as process:
+        for step in (partial(write, path, profile, loads), partial(look_up, path, profile, probes)):
             figures |= process.submit(step).result()
     return figures
 
 
-def write(path: Path, profile: str, blocks: Callable[[], Iterable[EntryBlock]]) -> Figures:
-    documents = 0
-    with opened([path], path / _FILES, profile_named(profile).scheme()) as ((store, segments),):
-        together: list[EntryBlock] = []
-
-        def load() -> None:
-            progress = Progress(CHAIN, documents, documents, documents)
-            store.load(together, ProgressRow(progress, documents))
-            together.clear()
-
-        for block in blocks():
-            together.append(block)
-            documents += len(block)
-            if len(together) == _LOADED_TOGETHER:
-                load()
-        if together:
-            load()
-        make_missing_files(store, segments)
+def write(path: Path, profile: str, loads: Callable[[], Iterable[Sequence[EntryBlock]]]) -> Figures:
+    loaded = load_blocks(path, profile, loads())
+    documents = round(loaded["documents"])
     return {
         "documents": documents,
         "disk_bytes": disk_bytes(path) / documents,
-        "segment_bytes": disk_bytes(path / _FILES) / documents,
+        "segment_bytes": loaded["segment_bytes"],
     }
 
 
 def look_up(path: Path, profile: str, probes: DocumentColumns) -> Figures:
     nearness = Nearness.of(profile_named(profile))
-    index = DocumentIndex(nearness.scheme)
-    slot = index.open_slot()
     before = memory_bytes("RssAnon")
-    with opened([path], path / _FILES, nearness.scheme) as ((store, segments),):
-        make_missing_files(store, segments)
-        for _ in fill_index(index, slot, store):
-            pass
-        look = LookUp(index, nearness, OneStore(store))
+    with opened_index([path], path / FILES, nearness.scheme) as (index, (shard,)):
+        look = LookUp(index, nearness, OneStore(shard.store))
         packets = [probes.part(at, at + PACKET) for at in range(0, len(probes), PACKET)]
         for packet in packets[: len(packets) // _WARM_UP]:
             look.matches(packet)
@@ -193,7 +171,7 @@ def compared(
     file: Path, profile: str, options: argparse.Namespace, sizes: Sequence[int]
 ) -> Iterator[Figures]:
     say(f"{profile}: fingerprints …")
-    looked_up, state = options.looked_up, options.state_dir
+    looked_up = options.looked_up
     columns = fingerprinted(file, profile, sizes[-1] + looked_up, options.jobs)
     if len(columns) < sizes[-1] + looked_up:
         raise MeasurementError(
@@ -203,14 +181,13 @@ def compared(
     random = random_columns(profile, _PROBES, looked_up)
     for size, new, deciding in decided(columns, profile, sizes, looked_up):
         say(f"{profile}, {size:,} …")
-        probes = columns.part(size, size + looked_up)
-        with tempfile.TemporaryDirectory(dir=state, prefix="index-") as name:
-            values = measured(Path(name) / "real", profile, partial(blocks_of, new), probes)
-        yield {"profile": profile, "texts": "real", "read": size, **values, **deciding}
-        documents = int(values["documents"])
-        with tempfile.TemporaryDirectory(dir=state, prefix="index-") as name:
-            blocks = partial(random_blocks, profile, documents)
-            values = measured(Path(name) / "random", profile, blocks, random)
+        texts = partial(loads_of, new), columns.part(size, size + looked_up)
+        with tempfile.TemporaryDirectory(dir=options.state_dir, prefix="index-") as name:
+            values = measured(Path(name) / "real", profile, *texts)
+            yield {"profile": profile, "texts": "real", "read": size, **values, **deciding}
+            documents = int(values["documents"])
+            loads = partial(random_loads, profile, documents)
+            values = measured(Path(name) / "random", profile, loads, random)
         yield {"profile": profile, "texts": "random", "read": documents, **values}
 
 

@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final
@@ -46,6 +46,7 @@ from streams.maintenance.exporting import encode_entry
 from streams.maintenance.loading import FileSource, LoadSpool
 from streams.settings.settings import Settings
 from streams.store.changelog_codec import encode_block
+from streams.store.compaction import KeptShard
 from streams.store.recovery import fill_index, make_missing_files
 from streams.store.rocksdb_store import MIB, block_cache
 from streams.store.row_codec import EntryBlock, ProgressRow, StoreIdentity
@@ -66,18 +67,15 @@ _PROBES: Final = 1 << 30
 """The number of the first block of documents that are looked up."""
 _PACKETS: Final = 40
 _TENTH: Final = 10
-_FILES: Final = "files"
+FILES: Final = "files"
 _FLIPPED_SKETCH_BYTES: Final = 5
 _BANDS_LOST: Final = 3
 
 
-def run_step(
-    step: str, path: Path, profile: str, documents: int, *, skewed: bool = False
-) -> Figures:
+def run_step(step: str, path: Path, profile: str, documents: int) -> Figures:
     """Run a step in its own process; raises ``MeasurementError``."""
     command = [sys.executable, "-m", "benchmarks.index.shard", step, str(path.resolve()), profile]
-    output = output_of([*command, str(documents), *(["--skewed"] if skewed else [])])
-    figures: Figures = json.loads(output.splitlines()[-1])
+    figures: Figures = json.loads(output_of([*command, str(documents)]).splitlines()[-1])
     return figures
 
 
@@ -101,8 +99,25 @@ def opened(
 
 
 @contextmanager
+def opened_index(
+    paths: Sequence[Path], files: Path, scheme: BlockScheme
+) -> Iterator[tuple[DocumentIndex, list[KeptShard]]]:
+    """Open the shards as a worker does, and yield an index of them."""
+    index = DocumentIndex(scheme)
+    with opened(paths, files, scheme) as stores:
+        kept = []
+        for store, segments in stores:
+            make_missing_files(store, segments)
+            slot = index.open_slot()
+            for _ in fill_index(index, slot, store):
+                pass
+            kept.append(KeptShard(slot, store, segments))
+        yield index, kept
+
+
+@contextmanager
 def _opened(path: Path, profile: str) -> Iterator[tuple[ShardStore, ShardSegments]]:
-    with opened([path], path / _FILES, profile_named(profile).scheme()) as (shard,):
+    with opened([path], path / FILES, profile_named(profile).scheme()) as (shard,):
         yield shard
 
 
@@ -119,31 +134,44 @@ def _sequences(log_offset: int, documents: int) -> NDArray[np.uint64]:
     return sequence_numbers(sequence_number(log_offset, 0), np.arange(documents))
 
 
-def _blocks(profile: str, documents: int, *, skewed: bool = False) -> Iterator[EntryBlock]:
-    for number, first in enumerate(range(0, documents, _BLOCK)):
-        count = min(_BLOCK, documents - first)
+def random_blocks(
+    profile: str, documents: int, size: int = _BLOCK, *, skewed: bool = False
+) -> Iterator[EntryBlock]:
+    for number, first in enumerate(range(0, documents, size)):
+        count = min(size, documents - first)
         columns = random_columns(profile, first, count, skewed=skewed)
         yield EntryBlock(CHAIN, _sequences(number, count), columns)
 
 
-def load(path: Path, profile: str, documents: int) -> Figures:
-    """Write documents to a new store, as a bulk load does, and its segment files."""
-    rows, files = Stopwatch(), Stopwatch()
+def load_blocks(path: Path, profile: str, loads: Iterable[Sequence[EntryBlock]]) -> Figures:
+    """Write documents to a new store, as a bulk load does, and its segment files.
+
+    The blocks of each of ``loads`` are written together.
+    """
+    rows, files, documents = Stopwatch(), Stopwatch(), 0
     with _opened(path, profile) as (store, segments):
-        for number, block in enumerate(_blocks(profile, documents), 1):
-            progress = Progress(CHAIN, number * _BLOCK, number, number)
+        for number, blocks in enumerate(loads, 1):
+            documents += sum(map(len, blocks))
+            progress = Progress(CHAIN, documents, number, number)
             with rows:
-                store.load([block], ProgressRow(progress, number))
+                store.load(blocks, ProgressRow(progress, number))
         with files:
             make_missing_files(store, segments)
-        size = disk_bytes(path / _FILES)
+        size = disk_bytes(path / FILES)
     return {
+        "documents": documents,
         "rows_cpu_us": rows.us_each(documents),
         "files_cpu_us": files.us_each(documents),
         "load_per_cpu_second": documents / (rows.seconds + files.seconds),
         "segment_bytes": size / documents,
         "peak_memory_mb": memory_bytes("VmHWM") / MIB,
     }
+
+
+def load(path: Path, profile: str, documents: int) -> Figures:
+    figures = load_blocks(path, profile, ([block] for block in random_blocks(profile, documents)))
+    del figures["documents"]
+    return figures
 
 
 def rebuild(path: Path, profile: str, documents: int) -> Figures:
@@ -158,7 +186,7 @@ def rebuild(path: Path, profile: str, documents: int) -> Figures:
 def lines(path: Path, profile: str, documents: int) -> Figures:
     """Read an export as ``firstseen index load`` does, and make changelog records from it."""
     with path.open("wb") as file:
-        for block in _blocks(profile, documents):
+        for block in random_blocks(profile, documents):
             packet = packet_of(block.columns)
             file.writelines(
                 encode_entry(int(sequence), entry_of(packet, row), "")
@@ -181,18 +209,13 @@ def lines(path: Path, profile: str, documents: int) -> Figures:
 
 def open_and_look_up(path: Path, profile: str, documents: int) -> Figures:
     """Open the shard from its disk, and look new documents up and insert them."""
-    index = DocumentIndex(profile_named(profile).scheme())
-    slot = index.open_slot()
-    before = memory_bytes("RssAnon")
+    scheme, before = profile_named(profile).scheme(), memory_bytes("RssAnon")
     begun, clock = time.process_time(), time.perf_counter()
-    with _opened(path, profile) as (store, segments):
-        make_missing_files(store, segments)
-        for _ in fill_index(index, slot, store):
-            pass
+    with opened_index([path], path / FILES, scheme) as (index, (shard,)):
         cpu, wall = time.process_time() - begun, time.perf_counter() - clock
         assert len(index) == documents
         size = disk_bytes(path)
-        figures = _looked_up(index, slot, profile)
+        figures = _looked_up(index, shard.slot, profile)
     return figures | {
         "open_seconds": wall,
         "open_cpu_seconds": cpu,
@@ -203,14 +226,14 @@ def open_and_look_up(path: Path, profile: str, documents: int) -> Figures:
     }
 
 
-def in_memory(profile: str, documents: int, *, skewed: bool) -> Figures:
-    """Look documents up in segments in memory, as large as segment files, without a store."""
+def look_up_skewed(_: Path, profile: str, documents: int) -> Figures:
+    """Look skewed documents up in segments in memory, as large as segment files."""
     index = DocumentIndex(profile_named(profile).scheme())
     slot = index.open_slot()
     limit = documents_limit(index.scheme)
     parts: list[tuple[NDArray[np.uint64], Prints]] = []
     size = 0
-    for number, block in enumerate(_blocks(profile, documents, skewed=skewed)):
+    for number, block in enumerate(random_blocks(profile, documents, skewed=True)):
         parts.append((block.sequences, prints_of(index.scheme, block.columns)))
         size += len(block)
         if size >= limit or (number + 1) * _BLOCK >= documents:
@@ -221,7 +244,7 @@ def in_memory(profile: str, documents: int, *, skewed: bool) -> Figures:
             ranges = [(int(rows.sequences[0]), int(rows.sequences[-1]))]
             index.claim(segment_of(index.scheme, *columns), 0, slot, ranges)
             parts, size = [], 0
-    return _looked_up(index, slot, profile, skewed=skewed)
+    return _looked_up(index, slot, profile, skewed=True)
 
 
 def packets_of(
@@ -252,7 +275,7 @@ def _looked_up(index: DocumentIndex, slot: int, profile: str, *, skewed: bool = 
     }
 
 
-def flood(profile: str, documents: int) -> Figures:
+def flood(_: Path, profile: str, documents: int) -> Figures:
     """Look up and decide near-identical documents in a row, as a worker without a log does.
 
     All are near the first document, the only one that the index keeps. The last documents must cost
@@ -298,29 +321,25 @@ def _near_copies(profile: str, number: int) -> DocumentColumns:
     return columns_of(random, first, times, fingerprints, sketches)
 
 
-_ON_DISK: Final[Mapping[str, Callable[[Path, str, int], Figures]]] = {
+_STEPS: Final[Mapping[str, Callable[[Path, str, int], Figures]]] = {
     "load": load,
     "rebuild": rebuild,
     "lines": lines,
     "look_up": open_and_look_up,
+    "look_up_skewed": look_up_skewed,
+    "flood": flood,
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("step", choices=[*_ON_DISK, "in_memory", "flood"])
+    parser.add_argument("step", choices=_STEPS)
     parser.add_argument("path", type=Path)
     parser.add_argument("profile")
     parser.add_argument("documents", type=int)
-    parser.add_argument("--skewed", action="store_true")
     options = parser.parse_args()
-    of_what = options.profile, options.documents
-    if options.step in _ON_DISK:
-        print(json.dumps(_ON_DISK[options.step](options.path, *of_what)))
-    elif options.step == "flood":
-        print(json.dumps(flood(*of_what)))
-    else:
-        print(json.dumps(in_memory(*of_what, skewed=options.skewed)))
+    step = _STEPS[options.step]
+    print(json.dumps(step(options.path, options.profile, options.documents)))
 
 
 if __name__ == "__main__":

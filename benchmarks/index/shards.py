@@ -12,27 +12,24 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 from xxhash import xxh3_128_digest
 
 from benchmarks.command import add_number, add_state_dir, new_parser, positive
-from benchmarks.index.shard import look_up, opened, packets_of
+from benchmarks.index.shard import look_up, opened_index, packets_of, random_blocks
 from benchmarks.measures import Stopwatch
 from benchmarks.random_documents import CHAIN, PACKET, random_columns
 from benchmarks.report import Figures, publish
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.prints import prints_of
-from simhash_core.log.records import Progress, sequence_number, sequence_numbers
+from simhash_core.log.records import Progress
 from simhash_core.log.shards import HeldShards
 from simhash_core.text.profiles import PROFILES, profile_named
 from streams.store.compaction import KeptShard, SegmentKeeper
-from streams.store.recovery import fill_index, make_missing_files
-from streams.store.row_codec import EntryBlock, ProgressRow
+from streams.store.row_codec import ProgressRow
 
 _BLOCK: Final = 8192
 _PROBES: Final = 1 << 32
@@ -41,34 +38,21 @@ _SINGLES: Final = 400
 _IDS: Final = 16
 
 
-@contextmanager
 def _opened(
     state: Path, profile: str, shards: int
-) -> Iterator[tuple[DocumentIndex, list[KeptShard]]]:
-    index = DocumentIndex(profile_named(profile).scheme())
+) -> AbstractContextManager[tuple[DocumentIndex, list[KeptShard]]]:
     paths = [state / f"shard-{partition}" for partition in range(shards)]
-    with opened(paths, state / "segments", index.scheme) as stores:
-        kept = []
-        for store, segments in stores:
-            make_missing_files(store, segments)
-            slot = index.open_slot()
-            for _ in fill_index(index, slot, store):
-                pass
-            kept.append(KeptShard(slot, store, segments))
-        yield index, kept
+    return opened_index(paths, state / "segments", profile_named(profile).scheme())
 
 
 def _load(state: Path, profile: str, documents: int, shards: int) -> None:
     with _opened(state, profile, shards) as (index, kept):
-        keeper = SegmentKeeper(index)
-        for number, first in enumerate(range(0, documents, _BLOCK)):
-            columns = random_columns(profile, first, min(_BLOCK, documents - first))
-            shard = kept[number % shards]
-            sequences = sequence_numbers(sequence_number(number, 0), np.arange(len(columns)))
-            progress = Progress(CHAIN, first + len(columns), number, number)
-            block = EntryBlock(CHAIN, sequences, columns)
+        keeper, loaded = SegmentKeeper(index), 0
+        for number, block in enumerate(random_blocks(profile, documents, _BLOCK)):
+            shard, loaded = kept[number % shards], loaded + len(block)
+            progress = Progress(CHAIN, loaded, number, number)
             shard.store.load([block], ProgressRow(progress, number))
-            index.add(shard.slot, sequences, prints_of(index.scheme, columns))
+            index.add(shard.slot, block.sequences, prints_of(index.scheme, block.columns))
             asyncio.run(keeper.step(lambda: kept))
         while asyncio.run(keeper.step(lambda: kept)):
             pass
