@@ -52,9 +52,8 @@ class Worker(WorkerProcess):
     def start(self, fault: str = "") -> None:
         """Fork the worker from a process that has its code, with a fault of ``faulty_worker``."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith(OUR_VARIABLES)}
-        with self.log.open("ab") as log:
-            # It has the methods of ``Popen`` that are used.
-            process: Any = ForkedWorker(self._options, environment, log, self.namespace, fault)
+        # It has the methods of ``Popen`` that are used.
+        process: Any = ForkedWorker(self._options, environment, self.log, self.namespace, fault)
         self._process = process
 
     def start_as(self, command: Sequence[str]) -> None:
