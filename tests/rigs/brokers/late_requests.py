@@ -40,8 +40,14 @@ class KeptEpoch:
         self._producer.init_transactions(SECONDS)
 
     def commit(
-        self, records: list[ProducerRecord], offsets: list[TopicPartition], group: bytes
+        self,
+        records: list[ProducerRecord],
+        offsets: list[TopicPartition],
+        group: bytes,
+        *,
+        failures: int | None = None,
     ) -> None:
+        del failures  # it does not look for them
         producer = self._producer
         producer.begin_transaction()
         producer.send_offsets_to_transaction(offsets, group, SECONDS)
@@ -140,10 +146,7 @@ class Scene:
             # Too large for the topic: the client has a larger limit, and this cannot be compressed.
             records.append(ProducerRecord(LIMITED, None, os.urandom(LARGE_BYTES), 0))
         offsets = [TopicPartition(RAW, 0, offset)]
-        if isinstance(producer, KeptEpoch):
-            producer.commit(records, offsets, self._metadata)
-        else:
-            producer.commit(records, offsets, self._metadata, failures=failures)
+        producer.commit(records, offsets, self._metadata, failures=failures)
 
     def outputs(self) -> list[str]:
         """Return what a committed reader gets."""

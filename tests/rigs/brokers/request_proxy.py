@@ -55,7 +55,7 @@ class RequestProxy:
         self._kept: list[tuple[Address, bytes]] = []
         self._keeps = threading.Event()
         self._to_keep: Request | None = None
-        self._before: tuple[Request, Callable[[], None]] | None = None
+        self._before: Request | None = None
         self._hides_offset = False
         self._to_hide: set[tuple[socket.socket, int]] = set()
         self._connections: set[socket.socket] = set()
@@ -94,7 +94,7 @@ class RequestProxy:
     def deliver_before(self, kind: Request) -> None:
         """When the next request of this kind comes, deliver the one kept back before it."""
         with self._lock:
-            self._before = kind, self.deliver
+            self._before = kind
 
     def deliver(self) -> None:
         """Deliver what was kept back; raises ``OSError`` if a broker does not answer."""
@@ -167,8 +167,8 @@ class RequestProxy:
                     (kind,) = struct.unpack_from(">h", frame, 4)
                     if self._is_kept(kind, address, frame):
                         break
-                    if action := self._action_before(kind):
-                        action()
+                    if self._has_to_deliver_before(kind):
+                        self.deliver()
                     self._note_to_hide(kind, broker, frame)
                     broker.sendall(frame)
             with self._lock:
@@ -185,12 +185,12 @@ class RequestProxy:
             self._keeps.set()
             return True
 
-    def _action_before(self, kind: int) -> Callable[[], None] | None:
+    def _has_to_deliver_before(self, kind: int) -> bool:
         with self._lock:
-            if self._before is None or self._before[0] != kind:
-                return None
-            (_, action), self._before = self._before, None
-            return action
+            if kind != self._before:
+                return False
+            self._before = None
+            return True
 
     def _note_to_hide(self, kind: int, broker: socket.socket, frame: bytes) -> None:
         with self._lock:
