@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 
 from simhash_core.log.versions import NEWEST
 from streams.kafka.clients import Consumer
-from tests.kafka.stream_changes import send_and_settle, start_together, stop_gently
+from tests.kafka.stream_changes import send_and_settle, start_together
 from tests.kafka.test_index_care import answer
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents
@@ -26,31 +26,8 @@ from tests.rigs.workers.worker_metrics import (
 from tests.unit.ops_page.live_worker import ask
 
 PARTITIONS = 4
-TRIES = 3
-"""On a busy machine the sessions of the in-process broker end, and shards move before the kill."""
 LONG_SESSION = "session_timeout_seconds=20"
 """Long enough that a killed worker stays in the group while the test checks the others."""
-
-
-@pytest.mark.slow
-def test_another_worker_leads_when_the_leader_is_killed(
-    kafka_broker: Broker, tmp_path: Path
-) -> None:
-    with Stream(kafka_broker, tmp_path, raw_partitions=PARTITIONS) as stream:
-        workers = start_together(stream)
-        for number in range(2):
-            leader = await_leader(workers)
-            stream.send(keyed_documents(100 + number, 400))
-            leader.kill()
-            stream.send(keyed_documents(110 + number, 200))
-            (other,) = (worker for worker in workers if worker is not leader)
-            assert await_leader([other]) is other
-            stream.judge_all()
-            leader.start()
-            await_shared(workers, PARTITIONS)
-        stream.send(keyed_documents(120, 200))
-        stream.judge_all()
-        stop_gently(workers)
 
 
 def test_the_leader_trims_the_log(kafka_broker: Broker, tmp_path: Path) -> None:
@@ -89,22 +66,6 @@ def log_begins(stream: Stream) -> int:
 # ---- standbys
 
 
-def start_with_standbys(stream: Stream) -> list[Worker]:
-    """Start two workers that share the shards and output documents; each shard has a standby."""
-    workers = start_together(stream)
-    send_and_settle(stream, keyed_documents(200, 400))
-    await_standbys(workers)
-    return workers
-
-
-def await_standbys(workers: list[Worker]) -> None:
-    await_that(
-        "each shard has a standby",
-        lambda: sum(gauge(each, "firstseen_standby_shards") for each in workers) == PARTITIONS,
-        workers[0],
-    )
-
-
 def owned_by(stream: Stream, worker: Worker) -> set[int]:
     return {number for topic, number in lags(worker) if topic == stream.settings.topics.raw}
 
@@ -116,7 +77,13 @@ def test_others_go_on_without_a_killed_leader_while_the_group_counts_on_it(
 ) -> None:
     options = ("standbys=1", LONG_SESSION)
     with Stream(kafka_broker, tmp_path, raw_partitions=PARTITIONS, options=options) as stream:
-        workers = start_with_standbys(stream)
+        workers = start_together(stream)
+        send_and_settle(stream, keyed_documents(200, 400))
+        await_that(
+            "each shard has a standby",
+            lambda: sum(gauge(each, "firstseen_standby_shards") for each in workers) == PARTITIONS,
+            workers[0],
+        )
         leader = await_leader(workers)
         (survivor,) = (worker for worker in workers if worker is not leader)
         left = owned_by(stream, survivor)
@@ -132,33 +99,6 @@ def test_others_go_on_without_a_killed_leader_while_the_group_counts_on_it(
         for number in set(range(PARTITIONS)) - left:
             assert f"the standby of shard {number} becomes the shard" in said
         survivor.stop_gently()
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_a_shard_goes_on_from_its_standby_without_transactions(
-    embedded_broker: Broker, tmp_path: Path
-) -> None:
-    options = ("standbys=1",)
-    with Stream(embedded_broker, tmp_path, raw_partitions=PARTITIONS, options=options) as stream:
-        workers = start_with_standbys(stream)
-        goes_on = False
-        for number in range(TRIES):
-            stream.send(keyed_documents(210 + number, 600))
-            workers[0].kill()
-            send_and_settle(stream, keyed_documents(220 + number, 200))
-            goes_on = "becomes the shard" in workers[1].log_text()
-            workers[0].start()
-            await_shared(workers, PARTITIONS)
-            await_standbys(workers)  # without documents, only repeated progress says who owns what
-            if goes_on:
-                break
-        assert goes_on, workers[1].log_text()
-        stream.send(keyed_documents(205, 200))
-        stream.settle()
-        stream.judge.separated(stream.sent, stream.outputs)
-        stream.judge.grounded(stream.sent, stream.outputs)
-        stop_gently(workers)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The user shortens the raw topic, deletes and recreates it, or adds partitions to it.
+"""The user shortens the raw topic, or deletes and recreates it; ``test_tagged`` adds partitions.
 
 The worker reports what is lost. Nothing else is lost, and no record is taken for an earlier one.
 """
@@ -21,16 +21,12 @@ from tests.kafka.stream_changes import (
     ANSWER_SECONDS,
     admin_of,
     delete_topic,
-    grow,
     send_and_settle,
-    start_together,
-    stop_gently,
 )
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.rigs.workers.stream_outputs import Raw
-from tests.rigs.workers.worker_metrics import await_shared
 
 ALL_SECONDS = 90.0
 SILENT_SECONDS = 1.0
@@ -174,27 +170,3 @@ def test_a_topic_that_is_deleted_while_the_worker_runs(
         check_each_key_once(stream, before + after)
         worker.await_log("was deleted and created again")
         worker.stop_gently()
-
-
-def test_partitions_are_added_while_documents_flow(kafka_broker: Broker, tmp_path: Path) -> None:
-    documents = keyed_documents(61, 1_200)
-    with Stream(kafka_broker, tmp_path, raw_partitions=4) as stream:
-        workers = start_together(stream)
-        for start in range(0, 600, 50):
-            if start == 300:
-                grow(stream, 8)
-            stream.send(documents[start : start + 50])
-        await_shared(workers, 8)
-        stream.send(documents[600:])
-        stream.judge_all()
-        stop_gently(workers)
-        again = stream.started(state="machine-0")
-        stream.send(keyed_documents(62, 100))
-        stream.judge_all()
-        again.stop_gently()
-
-        changelog = stream.settings.topics.changelog
-        admin = admin_of(kafka_broker)
-        described = admin.list_topics(changelog, timeout=ANSWER_SECONDS).topics[changelog]
-        assert len(described.partitions) == 8
-    assert {source.partition for source in stream.sent} == set(range(8))

@@ -106,7 +106,7 @@ def test_a_stream_of_each_format(
             assert output.record.value == stream.sent[source].value
 
 
-def test_a_registry_that_is_away_is_waited_for(
+def test_a_registry_that_is_away_is_waited_for_by_a_worker_that_can_be_ended(
     embedded_broker: Broker, registry: SchemaRegistry, tmp_path: Path
 ) -> None:
     serialize = SERIALIZERS["avro"](registry.client)
@@ -124,6 +124,11 @@ def test_a_registry_that_is_away_is_waited_for(
         registry.close()
         send_and_settle(stream, known)
         stream.send(others)
+        for end in (worker.stop_gently, worker.kill):
+            worker.await_log("the schema registry does not answer")
+            end()
+            worker.log.unlink()
+            worker.start()
         worker.await_log("the schema registry does not answer")
         await_that("it waits", lambda: value(worker, WAITING) == 1, worker)
         registry.broken = 500
@@ -141,26 +146,6 @@ def test_a_registry_that_is_away_is_waited_for(
         worker.await_log("the schema registry answers again")
         assert value(worker, WAITING) == 0
         worker.stop_gently()
-
-
-def test_a_worker_that_waits_for_a_registry_can_be_stopped_and_killed(
-    kafka_broker: Broker, registry: SchemaRegistry, tmp_path: Path
-) -> None:
-    serialize = SERIALIZERS["avro"](registry.client)
-    records = [Raw(None, serialize(each)) for each in articles(20)]
-    registry.close()
-    with Stream(kafka_broker, tmp_path, options=options(registry, "avro")) as stream:
-        worker = stream.started()
-        stream.send(records)
-        worker.await_log("the schema registry does not answer")
-        worker.stop_gently()
-        worker = stream.worker()
-        worker.start()
-        worker.await_log("the schema registry does not answer")
-        worker.kill()
-        registry.open()
-        stream.started()
-        check_all_are_documents(stream)
 
 
 def test_a_registry_that_refuses_the_user_ends_the_worker(

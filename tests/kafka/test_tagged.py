@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from streams.documents.output_records import DeadLetterOutput, UniqueOutput
 from streams.settings.settings import Mode
-from streams.topics.admin import create
+from streams.topics.admin import create, partitions_of
 from streams.topics.plans import topic_plans
 from tests.kafka.stream_changes import admin_of, grow, start_together, stop_gently
 from tests.rigs.brokers.broker import Broker
@@ -36,6 +36,9 @@ def test_tagged_records_outlive_kills_a_growing_topic_and_another_mode(
         stream.send(documents[200:400])
         workers[0] = stream.started(state="machine-0")
         stream.judge_all()
+        admin, changelog = admin_of(kafka_broker), stream.settings.topics.changelog
+        assert partitions_of(admin, [changelog]) == {changelog: 4}
+        assert {source.partition for source in stream.sent} == set(range(4))
         before = set(stream.sent)
         stop_gently(workers)
 
