@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 
 from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.index.prints import BAND_KEY_BYTES
-from simhash_core.log.records import Chain, Packet, Progress, Sender
+from simhash_core.log.records import NO_CONTROL, Chain, Packet, Progress, Sender
 from simhash_core.log.shard_stream import NewEntries
+from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
+from streams.settings.settings import Settings
 from streams.store.changelog_codec import ChangelogRecord, encode_entries, encode_progress
+from streams.worker.index_on_kafka import reading_rules
 
 IDENTITY: Final = "firstseen-index/1 benchmark"
 CHAIN: Final = Chain("raw-documents", "wVzq5XKbQnOXq3kcTtQx2g", 0)
@@ -92,6 +95,20 @@ def packets_of(profile: str, documents: int, chain: Chain = CHAIN) -> Iterator[P
 def entries_record(packet: Packet, offset: int) -> ChangelogRecord:
     """Return the changelog record of a packet at ``offset``; all its documents are new."""
     return encode_entries(NewEntries(offset, packet, np.arange(len(packet))))
+
+
+def changelog_of(
+    settings: Settings, chain: Chain, documents: int, first: int = 0
+) -> Iterator[ChangelogRecord]:
+    """Yield the changelog of a shard that has ``documents``, with its progress at the end.
+
+    The documents are in the log from the offset ``first`` on.
+    """
+    packets = enumerate(packets_of(settings.profile, documents, chain), first)
+    yield from (entries_record(packet, offset) for offset, packet in packets)
+    progress = Progress(chain, 0, 0, NO_CONTROL)
+    identity = Fingerprinter(settings.index_profile()).identity
+    yield encode_progress(progress, identity, reading_rules(settings))
 
 
 def records_of(

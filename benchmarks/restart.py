@@ -15,7 +15,6 @@ import signal
 import tempfile
 import time
 from collections.abc import Sequence
-from itertools import chain as chain_of
 from pathlib import Path
 from typing import Final
 
@@ -26,17 +25,14 @@ from benchmarks.contest.documents import Feed, Outputs, produce
 from benchmarks.contest.shapes import wide
 from benchmarks.contest.speed import Live
 from benchmarks.peers.stream import Stream
-from benchmarks.random_documents import entries_record, packets_of
+from benchmarks.random_documents import changelog_of
 from benchmarks.report import Figures, Spread, machine, publish
 from benchmarks.texts import CHARACTERS, generated_documents
-from simhash_core.log.records import NO_CONTROL, Chain, Progress
-from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.log.records import Chain
 from streams.kafka.clients import Producer
 from streams.settings.loader import load_settings
 from streams.settings.settings import Settings
-from streams.store.changelog_codec import encode_progress
 from streams.topics.admin import topic_id
-from streams.worker.index_on_kafka import reading_rules
 from tests.rigs.brokers.kafka_broker import KafkaBrokerError
 
 DOCUMENTS: Final = 1_000_000
@@ -117,11 +113,7 @@ def _fill(settings: Settings, broker: ContestBroker, documents: int) -> None:
     producer = Producer(address | {"linger.ms": 20, "compression.type": "lz4"})
 
     # Far after the beginning of this run's log, so that no sequence number occurs twice.
-    packets = enumerate(packets_of(settings.profile, documents, chain), _LOG_OFFSET)
-    identity = Fingerprinter(settings.index_profile()).identity
-    progress = Progress(chain, 0, 0, NO_CONTROL)
-    last = encode_progress(progress, identity, reading_rules(settings))
-    for record in chain_of((entries_record(packet, offset) for offset, packet in packets), [last]):
+    for record in changelog_of(settings, chain, documents, _LOG_OFFSET):
         produce(producer, settings.topics.changelog, record.value, record.key, 0)
     if producer.flush(_FLUSH_SECONDS):
         raise MeasurementError("the broker does not take the changelog")

@@ -7,19 +7,13 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
-
-from simhash_core.document_columns import BytesColumn, DocumentColumns
-from simhash_core.log.records import NO_CONTROL, Chain, Packet, Progress, Sender
-from simhash_core.log.shard_stream import NewEntries
-from simhash_core.text.fingerprinter import CONTENT_DIGEST_SIZE, Fingerprinter
+from benchmarks.random_documents import changelog_of
+from simhash_core.log.records import Chain
 from streams.demo.worker_process import WorkerProcessError
 from streams.errors import ExitCode
 from streams.kafka.clients import Producer
-from streams.store.changelog_codec import encode_entries, encode_progress
 from streams.topics.admin import create
 from streams.topics.plans import topic_plans
-from streams.worker.index_on_kafka import reading_rules
 from tests.kafka.stream_changes import admin_of, delete_topic, send_and_settle
 from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
@@ -29,7 +23,6 @@ from tests.rigs.workers.stream_outputs import Raw
 from tests.unit.ops_page.live_worker import ask
 
 DOCUMENTS = 120
-A_PACKET = 250
 RECOVERED_ENTRIES = 500_000
 STOP_SECONDS = 30.0
 SEEN_SECONDS = 90.0
@@ -95,7 +88,8 @@ def test_the_state_of_another_changelog_ends_the_worker_which_names_it(
 
 
 def test_a_long_recovery_is_left_at_once(kafka_broker: Broker, tmp_path: Path) -> None:
-    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
+    options = ["profile=classic"]
+    with Stream(kafka_broker, tmp_path, raw_partitions=1, options=options) as stream:
         fill_changelog(stream, RECOVERED_ENTRIES)
         worker = stream.worker()
         worker.start()
@@ -129,29 +123,10 @@ def await_recovering(worker: Worker) -> float:
 
 
 def fill_changelog(stream: Stream, documents: int) -> None:
-    """Write the changelog of ``documents`` unique documents, as a worker writes it."""
-    rng = np.random.default_rng(10)
-    profile = stream.settings.index_profile()
-    producer = Producer(
-        {"bootstrap.servers": stream.broker.bootstrap_servers, "compression.type": "lz4"}
-    )
-    topic, chain = stream.settings.topics.changelog, Chain(stream.settings.topics.raw, "", 0)
-    for number, first in enumerate(range(0, documents, A_PACKET)):
-        columns = DocumentColumns(
-            np.arange(first, first + A_PACKET),
-            np.zeros(A_PACKET, np.int64),
-            BytesColumn.of([b"%d" % order for order in range(first, first + A_PACKET)]),
-            rng.integers(0, 256, (A_PACKET, CONTENT_DIGEST_SIZE), np.uint8),
-            rng.integers(0, 2**64, (A_PACKET, profile.bits // 64), np.uint64),
-            np.zeros(A_PACKET, np.uint8),
-            BytesColumn.of([b""] * A_PACKET),
-        )
-        packet = Packet(chain, Sender("x", number), first - 1, first + A_PACKET - 1, columns)
-        key, value = encode_entries(NewEntries(number, packet, np.arange(A_PACKET)))
-        producer.produce(topic, value, key, partition=0)
+    address = {"bootstrap.servers": stream.broker.bootstrap_servers}
+    producer = Producer(address | {"compression.type": "lz4"})
+    topics = stream.settings.topics
+    for record in changelog_of(stream.settings, Chain(topics.raw, "", 0), documents):
+        producer.produce(topics.changelog, record.value, record.key, partition=0)
         producer.poll(0)
-    identity = Fingerprinter(profile).identity
-    progress = Progress(chain, documents, documents // A_PACKET, NO_CONTROL)
-    key, value = encode_progress(progress, identity, reading_rules(stream.settings))
-    producer.produce(topic, value, key, partition=0)
     assert producer.flush(60.0) == 0
