@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -14,14 +14,12 @@ import pytest
 
 from streams.errors import BrokerUnavailableError, ExitCode
 from streams.kafka.clients import AdminClient
-from streams.settings.loader import load_settings
 from streams.topics.admin import TopicIdResolver, TopicIds, TopicsError, topic_id
-from streams.worker import process
 from tests.kafka.stream_changes import admin_of, kafka_server, send_and_settle
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.loopback_ports import free_port
 from tests.rigs.workers.short_documents import keyed_documents
-from tests.rigs.workers.stream_harness import Stream
+from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.rigs.workers.worker_metrics import await_that, value
 
 STILL_SECONDS = 9.0
@@ -43,24 +41,41 @@ def standing_still(broker: Broker) -> Iterator[None]:
         server.send_signal(signal.SIGCONT)
 
 
+def has_unanswered_commits(worker: Worker) -> bool:
+    return value(worker, "firstseen_transactions_total", outcome="unanswered") > 0
+
+
+def has_read_again(worker: Worker) -> bool:
+    return "does not return the ends of the changelog" in worker.log_text()
+
+
 @pytest.mark.slow
-def test_a_transaction_that_a_broker_does_not_end_in_time_is_made_again(
-    kafka_broker: Broker, tmp_path: Path
+@pytest.mark.parametrize(
+    ("fault", "moment", "has_noticed"),
+    [
+        ("slow_commit=1", "sleeping in a transaction", has_unanswered_commits),
+        ("slow_recovery=1", "sleeping before it is read", has_read_again),
+    ],
+)
+def test_a_commit_and_a_recovery_are_made_again_after_a_broker_did_not_answer_in_time(
+    kafka_broker: Broker,
+    tmp_path: Path,
+    fault: str,
+    moment: str,
+    has_noticed: Callable[[Worker], bool],
 ) -> None:
     options = [TIMEOUT, LONG_SESSION]
     with Stream(kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
-        worker = stream.worker()
-        worker.start("slow_commit=1")
-        worker.await_ready()
         stream.send(keyed_documents(1, 500))
-        worker.await_log("sleeping in a transaction")
+        worker = stream.worker()
+        worker.start(fault)
+        worker.await_log(moment)
         with standing_still(kafka_broker):
             time.sleep(STILL_SECONDS)
         stream.send(keyed_documents(2, 100))
         stream.judge_all()
 
-        worker.check()
-        assert 'firstseen_transactions_total{outcome="unanswered"} 0.0' not in worker.metrics()
+        assert has_noticed(worker)
         worker.stop_gently()
 
 
@@ -80,21 +95,6 @@ def test_shards_open_though_the_broker_stands_still_meanwhile(
         worker.await_ready()
         stream.send(keyed_documents(4, 100))
         stream.judge_all()
-        worker.stop_gently()
-
-
-@pytest.mark.slow
-def test_a_changelog_that_is_silent_is_read_again(kafka_broker: Broker, tmp_path: Path) -> None:
-    options = [TIMEOUT, LONG_SESSION]
-    with Stream(kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
-        stream.send(keyed_documents(7, 100))
-        worker = stream.worker()
-        worker.start("slow_recovery=1")
-        worker.await_log("sleeping before it is read")
-        with standing_still(kafka_broker):
-            time.sleep(STILL_SECONDS)
-        stream.judge_all()
-        assert "does not return the ends of the changelog" in worker.log_text()
         worker.stop_gently()
 
 
@@ -169,24 +169,6 @@ def test_a_worker_without_a_time_limit_waits_for_its_broker(
         worker.await_ready()
         stream.send(keyed_documents(41, 20))
         stream.judge_all()
-
-
-def test_a_broker_that_goes_away_during_the_start_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process, "_await_topics", lambda _: None)
-    settings = load_settings(
-        flags={"--broker": f"127.0.0.1:{free_port()}"},
-        assignments=[
-            f"state_dir={tmp_path}",
-            "web.enabled=false",
-            "send_timeout_seconds=2",
-            "broker_wait_seconds=3",
-        ],
-        environ={},
-    ).settings
-    with pytest.raises(BrokerUnavailableError, match="is it reachable"):
-        process.run_worker(settings)
 
 
 # ---- the ids of topics

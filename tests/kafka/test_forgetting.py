@@ -23,7 +23,7 @@ START_MS = 1_714_536_000_000
 DAY_MS = 86_400_000
 SNOW = "北京今天下了第一场雪，地铁照常运行，学校下午停课，气象部门提醒市民出门注意防滑。"
 TEA = "今年春茶的产量比去年高出两成，茶农忙着采摘，收购价却比往年低了不少，合作社正在想办法。"
-U = "unique"
+U, NONE = "unique", "no verdict"
 CHESS = "两位棋手下了六个小时，最后以和棋结束，观众起立鼓掌，赛后他们一起复盘了关键的几步。"
 
 
@@ -38,15 +38,14 @@ def tombstone(name: str) -> Raw:
     return Raw(name.encode(), None, timestamp_ms=START_MS, partition=0)
 
 
-def verdicts(stream: Stream, places: list[SourcePosition]) -> list[str]:
-    """Return the verdict on each sent record: ``unique``, or the id of the original."""
+def send_and_check(stream: Stream, *expected: tuple[Raw, str]) -> list[SourcePosition]:
+    """Send records, and check their verdicts: U, the id of the original, or NONE of a tombstone."""
+    places = stream.send(raw for raw, _ in expected)
     outputs = stream.settle()
-    originals = {source: said.original_id for source, said in outputs.duplicates.items()}
-    return [
-        "unique" if source in outputs.uniques else originals[source]
-        for source in places
-        if not stream.sent[source].is_tombstone
-    ]
+    found = {source: said.original_id for source, said in outputs.duplicates.items()}
+    found |= dict.fromkeys(outputs.uniques, U)
+    assert [found.get(place, NONE) for place in places] == [verdict for _, verdict in expected]
+    return places
 
 
 def on_unique(stream: Stream, name: str) -> list[Output]:
@@ -71,21 +70,19 @@ def test_documents_repeat_within_a_window_and_a_scope(
     options = ("index.window=30d", "index.lateness=1d", "fields.scope=tenant")
     with Stream(embedded_broker, tmp_path, raw_partitions=1, options=options) as stream:
         worker = stream.started()
-        sent = stream.send(
-            [
-                document("a", SNOW, tenant="x"),
-                document("b", SNOW, tenant="y", days=1),
-                document("c", SNOW, tenant="x", days=30),
-                document("d", SNOW, tenant="x", days=31),
-                document("e", SNOW, tenant="y", days=31),
-                document("f", "好", tenant="x", days=31),
-                document("g", "好", tenant="y", days=31),
-                document("h", "好", tenant="x", days=32),
-                document("i", SNOW, tenant="x", days=90),
-            ]
+        send_and_check(
+            stream,
+            (document("a", SNOW, tenant="x"), U),
+            (document("b", SNOW, tenant="y", days=1), U),
+            (document("c", SNOW, tenant="x", days=30), "a"),
+            (document("d", SNOW, tenant="x", days=31), U),
+            (document("e", SNOW, tenant="y", days=31), "b"),
+            (document("f", "好", tenant="x", days=31), U),
+            (document("g", "好", tenant="y", days=31), U),
+            (document("h", "好", tenant="x", days=32), "f"),
+            (document("i", SNOW, tenant="x", days=90), U),
         )
 
-        assert verdicts(stream, sent) == [U, U, "a", U, "b", U, U, "f", U]
         assert original_of(worker, SNOW, "x") == "i"
         assert original_of(worker, SNOW, "y") is None, "it is of 89 days ago"
 
@@ -93,21 +90,19 @@ def test_documents_repeat_within_a_window_and_a_scope(
 def test_tombstones_take_documents_out(kafka_broker: Broker, tmp_path: Path) -> None:
     with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
         worker = stream.started()
-        sent = stream.send(
-            [
-                document("a", SNOW),
-                document("b", SNOW),
-                tombstone("a"),
-                document("c", SNOW),
-                tombstone("b"),
-                tombstone("unknown"),
-                document("short", "好"),
-                tombstone("short"),
-                document("short-2", "好"),
-            ]
+        sent = send_and_check(
+            stream,
+            (document("a", SNOW), U),
+            (document("b", SNOW), "a"),
+            (tombstone("a"), NONE),
+            (document("c", SNOW), U),
+            (tombstone("b"), NONE),
+            (tombstone("unknown"), NONE),
+            (document("short", "好"), U),
+            (tombstone("short"), NONE),
+            (document("short-2", "好"), U),
         )
 
-        assert verdicts(stream, sent) == [U, "a", U, U, U]
         first, gone = on_unique(stream, "a")
         assert (first.record.value, gone.record.value) == (stream.sent[sent[0]].value, None)
         assert dict(gone.record.headers)["firstseen-verdict"] == b"deleted"
@@ -118,28 +113,29 @@ def test_tombstones_take_documents_out(kafka_broker: Broker, tmp_path: Path) -> 
         worker.kill()
         shutil.rmtree(tmp_path / "state")
         stream.started()
-        again = stream.send([document("d", SNOW), tombstone("c"), document("e", SNOW)])
-
-        assert verdicts(stream, again) == ["c", U]
+        send_and_check(
+            stream,
+            (document("d", SNOW), "c"),
+            (tombstone("c"), NONE),
+            (document("e", SNOW), U),
+        )
 
 
 def test_a_document_replaces_the_one_with_its_id(embedded_broker: Broker, tmp_path: Path) -> None:
     options = ("index.same_id=replace",)
     with Stream(embedded_broker, tmp_path, raw_partitions=1, options=options) as stream:
         stream.started()
-        sent = stream.send(
-            [
-                document("a", SNOW),
-                document("a", TEA),
-                document("b", SNOW),
-                document("b", SNOW),
-                document("c", CHESS),
-                document("c", TEA),
-                document("d", CHESS),
-            ]
+        sent = send_and_check(
+            stream,
+            (document("a", SNOW), U),
+            (document("a", TEA), U),
+            (document("b", SNOW), U),
+            (document("b", SNOW), U),
+            (document("c", CHESS), U),
+            (document("c", TEA), "a"),
+            (document("d", CHESS), U),
         )
 
-        assert verdicts(stream, sent) == [U, U, U, U, U, "a", U]
         assert [each.record.value is None for each in on_unique(stream, "a")] == [False, False]
         unique, gone = on_unique(stream, "c")
         assert (unique.said.source, gone.said.source) == (sent[4], sent[5])
