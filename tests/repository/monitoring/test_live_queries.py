@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -19,7 +20,7 @@ import yaml
 
 from simhash_core.errors import ErrorReason
 from streams.monitoring.metrics import Stage
-from tests.repository.monitoring.loaded_worker import documents, loaded_worker
+from tests.repository.monitoring.loaded_worker import loaded_worker
 from tests.repository.monitoring.shipped_monitoring import (
     RULE_FILES,
     alerts,
@@ -31,6 +32,7 @@ from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.loopback_ports import free_port
 from tests.rigs.required_tools import give_up
 from tests.rigs.waiting import await_that
+from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import Stream
 
 HOST = "127.0.0.1"
@@ -128,11 +130,11 @@ def asked(expression: str) -> str:
 def send_for(stream: Stream, seconds: float) -> None:
     """Send documents for some time, so that rates are not 0."""
     deadline = time.monotonic() + seconds
-    seed = 2
-    while time.monotonic() < deadline:
-        stream.send(documents(seed, count=10))
+    for seed in count(2):
+        if time.monotonic() > deadline:
+            return
+        stream.send(keyed_documents(seed, 10))
         stream.settle()
-        seed += 1
 
 
 def without_data(server: Prometheus, queries: list[str]) -> list[str]:
