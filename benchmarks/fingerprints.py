@@ -14,11 +14,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -79,60 +79,53 @@ Turn = tuple[float, float]
 """The CPU time and the clock time of one turn, in seconds."""
 
 
-class ContenderProcess:
-    """A contender as a context manager, which starts, warms up and ends it."""
+@contextmanager
+def running(
+    python: Path, program: str, variant: str, texts: Sequence[str]
+) -> Iterator[Callable[[], Turn]]:
+    """Start a contender and warm it up; yield what lets it work on the texts once.
 
-    def __init__(self, python: Path, program: str, variant: str, texts: Sequence[str]) -> None:
-        self.name = f"{program} {variant}".strip()
-        self._command = [str(python), "-m", "benchmarks.contenders", program, variant]
-        self._texts = texts
+    Raises ``MeasurementError`` if it dies, or takes too long.
+    """
+    name = f"{program} {variant}".strip()
+    process = subprocess.Popen(
+        [str(python), "-m", "benchmarks.contenders", program, variant],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        cwd=ROOT,
+        env=os.environ | ONE_THREAD,
+    )
 
-    def __enter__(self) -> Self:
-        """Start the contender, or raise ``MeasurementError``."""
-        self._process = subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            cwd=ROOT,
-            env=os.environ | ONE_THREAD,
-        )
-        (done,) = self._ask(json.dumps(self._texts))
-        if done != len(self._texts):
-            self.__exit__()
-            raise MeasurementError(f"{self.name} did {done:.0f} of {len(self._texts)} documents")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate(timeout=_END_SECONDS)
-
-    def turn(self) -> Turn:
-        cold, warm = self._ask("again")
-        return cold, warm
-
-    def _ask(self, line: str) -> list[float]:
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
+    def ask(line: str) -> list[float]:
         watchdog = threading.Timer(_TURN_SECONDS, process.kill)
         watchdog.start()
-        try:
-            process.stdin.write(line + "\n")
-            process.stdin.flush()
+        assert process.stdout is not None
+        answer = ""
+        with suppress(BrokenPipeError):
+            print(line, file=process.stdin, flush=True)
             answer = process.stdout.readline()
-        except BrokenPipeError:
-            answer = ""
-        finally:
-            watchdog.cancel()
+        watchdog.cancel()
         if not answer:
-            self.__exit__()
             raise MeasurementError(
-                f"{self.name} has died, or took more than {_TURN_SECONDS:g} s for its turn"
+                f"{name} has died, or took more than {_TURN_SECONDS:g} s for its turn"
             )
         numbers: list[float] = json.loads(answer)
         return numbers
+
+    def turn() -> Turn:
+        cpu, wall = ask("again")
+        return cpu, wall
+
+    try:
+        (done,) = ask(json.dumps(texts))
+        if done != len(texts):
+            raise MeasurementError(f"{name} did {done:.0f} of {len(texts)} documents")
+        yield turn
+    finally:
+        process.kill()
+        process.communicate(timeout=_END_SECONDS)
 
 
 class _Steps:
@@ -203,15 +196,14 @@ def _turns(
     contenders: Sequence[_Contender], texts: Sequence[str], rounds: int
 ) -> dict[str, list[Turn]]:
     with ExitStack() as stack:
-        processes: dict[str, ContenderProcess] = {}
+        takers: dict[str, Callable[[], Turn]] = {}
         for name, program, variant, is_peer in contenders:
             python = peers_python() if is_peer else Path(sys.executable)
-            process = ContenderProcess(python, program, variant, texts)
-            processes[name] = stack.enter_context(process)
-        turns: dict[str, list[Turn]] = {name: [] for name in processes}
+            takers[name] = stack.enter_context(running(python, program, variant, texts))
+        turns: dict[str, list[Turn]] = {name: [] for name in takers}
         for _ in range(rounds):
-            for name, process in processes.items():
-                turns[name].append(process.turn())
+            for name, take_turn in takers.items():
+                turns[name].append(take_turn())
     return turns
 
 
