@@ -25,7 +25,7 @@ import contextvars
 import gc
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -53,7 +53,6 @@ from simhash_core.log.records import (
     Report,
     Sender,
 )
-from simhash_core.log.replica import Replica
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import PROFILES
 from streams.kafka.log_reader import LogRecords
@@ -246,6 +245,11 @@ class Worker:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
+    def undecided(self) -> int:
+        packets = self.pipeline.participant.replica.undecided.values()
+        return sum(len(each.columns) for each in packets)
+
+    @property
     def has_reported(self) -> bool:
         """Return whether the log is read to its end, and all undecided documents were looked up."""
         participant = self.pipeline.participant
@@ -342,7 +346,7 @@ def many_partitions(profile: str, directory: Path, partitions: int, rounds: int)
             runs = _raw_records(worker, partitions, number)
             worker.member.put(*runs, ended=range(partitions))
             sent = (number + 1) * partitions
-            await worker.until(lambda: undecided_documents(participant.replica) == sent)  # noqa: B023
+            await worker.until(lambda: worker.undecided == sent)  # noqa: B023
         await worker.until(lambda: worker.has_reported)
         control, end = participant.replica.control, participant.replica.position
         report = Report(_OTHER, [partitions], control, control, end, [], {partitions: 0})
@@ -350,10 +354,6 @@ def many_partitions(profile: str, directory: Path, partitions: int, rounds: int)
         await worker.until(lambda: sum(worker.broker.offsets.values()) == documents)
 
     return measured("partitions", documents, worker, range(partitions), output_all)
-
-
-def undecided_documents(replica: Replica) -> int:
-    return sum(len(each.columns) for each in replica.undecided.values())
 
 
 def _raw_records(worker: Worker, partitions: int, offset: int) -> Iterator[RawRecords]:
@@ -381,27 +381,29 @@ def first_delete(profile: str, directory: Path, entries: int) -> Figures:
     return measured("first delete", entries, worker, [1], delete)
 
 
-CASES: Final = ("undecided", "replace", "partitions", "first delete")
+CASES: Final[Mapping[str, Callable[[argparse.Namespace, str, Path], Figures]]] = {
+    "undecided": lambda options, *where: undecided("undecided", *where, options.bundles),
+    "replace": lambda options, *where: undecided(
+        "replace", *where, options.bundles, "index.same_id=replace"
+    ),
+    "partitions": lambda options, *where: many_partitions(
+        *where, options.partitions, options.rounds
+    ),
+    "first delete": lambda options, *where: first_delete(*where, options.entries),
+}
 
 
 def run(options: argparse.Namespace) -> Figures:
     found = []
     for name in options.case:
         with tempfile.TemporaryDirectory(dir=options.state_dir, prefix="loop-lag-") as made:
-            where = options.profile, Path(made)
-            if name == "partitions":
-                found.append(many_partitions(*where, options.partitions, options.rounds))
-            elif name == "first delete":
-                found.append(first_delete(*where, options.entries))
-            else:
-                settings = ["index.same_id=replace"] if name == "replace" else []
-                found.append(undecided(name, *where, options.bundles, *settings))
+            found.append(CASES[name](options, options.profile, Path(made)))
     return {"machine": machine(), "profile": options.profile, "cases": found}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = new_parser("benchmarks.loop_lag", __doc__)
-    parser.add_argument("--case", nargs="+", choices=CASES, default=CASES)
+    parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--profile", choices=list(PROFILES), default="wide")
     add_number(parser, "--bundles", 20_000, "undecided bundles")
     add_number(parser, "--partitions", 1_000, "raw partitions")

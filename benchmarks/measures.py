@@ -10,7 +10,7 @@ _BYTES_OF_KB = 1024
 
 
 class Stopwatch:
-    """A context manager that adds up the seconds of its blocks.
+    """A context manager that measures the seconds of its blocks.
 
     By default it measures the CPU time of the whole process.
     """
@@ -18,16 +18,24 @@ class Stopwatch:
     def __init__(self, clock: Callable[[], float] = time.process_time) -> None:
         self._clock = clock
         self._begun = 0.0
-        self.seconds = 0.0
+        self.laps: list[float] = []
 
     def __enter__(self) -> None:
         self._begun = self._clock()
 
     def __exit__(self, *_: object) -> None:
-        self.seconds += self._clock() - self._begun
+        self.laps.append(self._clock() - self._begun)
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.laps)
 
     def us_each(self, documents: int) -> float:
         return self.seconds / documents * 1e6
+
+    def laps_us(self, documents: int) -> list[float]:
+        """Return the microseconds of each block, for each of its ``documents``."""
+        return [lap / documents * 1e6 for lap in self.laps]
 
 
 def memory_bytes(name: str) -> int:

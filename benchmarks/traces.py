@@ -87,23 +87,17 @@ def main() -> None:
     fingerprinter = Fingerprinter(profile_named("wide"), remember=False)
     texts = generated_documents(_FINGERPRINTED, _CHARACTERS)
     document_us(fingerprinter, texts)  # loads the dictionaries
-    costs: dict[float, list[float]] = {share: [] for share in _SHARES}
-    shares: dict[float, list[float]] = {share: [] for share in _SHARES}
+    turns: dict[float, list[tuple[float, float]]] = {share: [] for share in _SHARES}
     for _ in range(chosen.rounds):
         document = document_us(fingerprinter, texts)
         without = seconds(documents, 0.0, traced=False)
-        for share in _SHARES:
+        for share, taken in turns.items():
             cost = (seconds(documents, share) - without) / documents * 1e6
-            costs[share].append(cost)
-            shares[share].append(cost / document)
-    figures = [
-        {
-            "sampled": share,
-            "us": round(statistics.median(costs[share]), 2),
-            "share": round(statistics.median(shares[share]), 4),
-        }
-        for share in _SHARES
-    ]
+            taken.append((cost, cost / document))
+    figures = []
+    for share, taken in turns.items():
+        us, of_a_document = map(statistics.median, zip(*taken, strict=True))
+        figures.append({"sampled": share, "us": round(us, 2), "share": round(of_a_document, 4)})
     publish(figures, chosen.json)
 
 

@@ -16,8 +16,7 @@ import gc
 import statistics
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -30,7 +29,8 @@ from benchmarks.command import (
     new_parser,
     positive,
 )
-from benchmarks.random_documents import random_columns
+from benchmarks.measures import Stopwatch
+from benchmarks.random_documents import CHAIN, random_columns
 from benchmarks.report import Figures, publish
 from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.documents import SourcePosition
@@ -99,7 +99,7 @@ class Group(NamedTuple):
 
 
 def _chain(partition: int) -> Chain:
-    return Chain("raw-documents", "wVzq5XKbQnOXq3kcTtQx2g", partition)
+    return CHAIN._replace(partition=partition)
 
 
 def _name(worker: int) -> str:
@@ -109,7 +109,7 @@ def _name(worker: int) -> str:
 class Member:
     def __init__(self, group: Group, number: int, entries: int) -> None:
         self.number = number
-        self.seconds = 0.0
+        self.spent = Stopwatch(time.thread_time)
         self.old: list[DocumentColumns] = []
         profile = profile_named(PROFILE)
         self._codec = LogCodec(_IDENTITY, profile.scheme())
@@ -135,18 +135,12 @@ class Member:
         progress = Progress(_chain(partition), 0, _BEGIN, NO_CONTROL)
         self._participant.add_shard(progress, store, committed)
 
-    @contextmanager
-    def _timed(self) -> Iterator[None]:
-        began = time.thread_time()
-        yield
-        self.seconds += time.thread_time() - began
-
     def send(self, packets: Sequence[Packet]) -> bytes | None:
         batches: list[RawBatch[None]] = [
             RawBatch([None] * len(each), each.columns.offsets.tolist(), each.columns, each.last)
             for each in packets
         ]
-        with self._timed():
+        with self.spent:
             for packet, batch in zip(packets, batches, strict=True):
                 self._participant.shards[packet.chain.partition].stream.add(batch)
             bundle = self._participant.bundle(LIMIT)
@@ -154,12 +148,12 @@ class Member:
 
     def take(self, log: Sequence[bytes]) -> None:
         """Find the sender of each new record, as a worker does to see its own bundles."""
-        with self._timed():
+        with self.spent:
             for record in log:
                 self._codec.sender_of(record)
 
     def read(self, log: Sequence[bytes], first: int) -> None:
-        with self._timed():
+        with self.spent:
             for offset, record in enumerate(self._codec.decode_many(log, [""] * len(log)), first):
                 if isinstance(record, FirstseenError):
                     raise record
@@ -168,7 +162,7 @@ class Member:
     def report(self, *_: object) -> list[bytes]:
         """Report on everything that was read; the leader takes its own reports directly."""
         values = []
-        with self._timed():
+        with self.spent:
             while (report := self._participant.report(TOGETHER)) is not None:
                 if self._participant.decider is not None:
                     self._participant.take_report(report)
@@ -177,13 +171,13 @@ class Member:
         return values
 
     def take_reports(self, reports: Sequence[bytes]) -> None:
-        with self._timed():
+        with self.spent:
             for value in reports:
                 self._participant.take_report(self._codec.decode_report(value, ""))
 
     def control(self, offset: int) -> bytes | None:
         """Return a control record, which is appended at ``offset``."""
-        with self._timed():
+        with self.spent:
             control = self._participant.control(TOGETHER)
             if control is None:
                 return None
@@ -195,7 +189,7 @@ class Member:
     def commit(self) -> int:
         """Output the decided documents; return their number."""
         documents = 0
-        with self._timed():
+        with self.spent:
             for ready in self._participant.ready(TOGETHER):
                 documents += len(ready.ready.outputs)
                 for entries in ready.ready.entries:
@@ -362,13 +356,13 @@ class Run:
 def measured(group: Group, entries: int) -> Figures:
     run = Run(group, entries)
     run.seconds(_WARM_SECONDS)
-    before = run.documents, [member.seconds for member in run.members]
+    before = run.documents, [member.spent.seconds for member in run.members]
     gc.collect()
     gc.freeze()
     run.seconds(_MEASURED_SECONDS)
     documents = run.documents - before[0]
     leader, other = (
-        (member.seconds - began) / documents * 1e6
+        (member.spent.seconds - began) / documents * 1e6
         for member, began in zip(run.members, before[1], strict=True)
     )
     if not run.output:

@@ -16,28 +16,26 @@ from benchmarks.report import Figures, Goal, Spread, ratios
 _TEN_THOUSAND: Final = 10_000
 _DIGITS: Final = 4
 
-CPU_RATIOS: Final[Mapping[str, tuple[str, str]]] = {
-    "wide_1_beside_ceiling": ("wide_1", "ceiling_1"),
-    "wide_16_beside_1": ("wide_16", "wide_1"),
-    "wide_64_beside_1": ("wide_64", "wide_1"),
-    "wide_256_beside_1": ("wide_256", "wide_1"),
-    "workers_2_beside_1": ("wide_4_workers_2", "wide_4"),
-    "quix_beside_wide": ("quix", "wide_1"),
-    "quix_words_beside_wide": ("quix_words", "wide_1"),
-    "faust_beside_wide": ("faust", "wide_1"),
-    "exactly_once_beside_at_least_once": ("wide_4", "wide_4_at_least_once"),
-    "wide_1_beside_ceiling_copies": ("wide_1_copies", "ceiling_1_copies"),
-    "wide_16_beside_1_copies": ("wide_16_copies", "wide_1_copies"),
-    "quix_beside_wide_copies": ("quix_copies", "wide_1_copies"),
-    "quix_words_beside_wide_copies": ("quix_words_copies", "wide_1_copies"),
-    "faust_beside_wide_copies": ("faust_copies", "wide_1_copies"),
-}
-"""Ratios of the CPU times of two shapes."""
-
-BROKER_RATIOS: Final[Mapping[str, tuple[str, str]]] = {
-    "broker_beside_ceiling": ("wide_16", "ceiling_16"),
-}
-"""Ratios of the CPU times of the broker."""
+SHAPE_RATIOS: Final[Mapping[str, tuple[str, str, str]]] = {
+    name: ("cpu_seconds", *shapes)
+    for name, shapes in {
+        "wide_1_beside_ceiling": ("wide_1", "ceiling_1"),
+        "wide_16_beside_1": ("wide_16", "wide_1"),
+        "wide_64_beside_1": ("wide_64", "wide_1"),
+        "wide_256_beside_1": ("wide_256", "wide_1"),
+        "workers_2_beside_1": ("wide_4_workers_2", "wide_4"),
+        "quix_beside_wide": ("quix", "wide_1"),
+        "quix_words_beside_wide": ("quix_words", "wide_1"),
+        "faust_beside_wide": ("faust", "wide_1"),
+        "exactly_once_beside_at_least_once": ("wide_4", "wide_4_at_least_once"),
+        "wide_1_beside_ceiling_copies": ("wide_1_copies", "ceiling_1_copies"),
+        "wide_16_beside_1_copies": ("wide_16_copies", "wide_1_copies"),
+        "quix_beside_wide_copies": ("quix_copies", "wide_1_copies"),
+        "quix_words_beside_wide_copies": ("quix_words_copies", "wide_1_copies"),
+        "faust_beside_wide_copies": ("faust_copies", "wide_1_copies"),
+    }.items()
+} | {"broker_beside_ceiling": ("broker_cpu_seconds", "wide_16", "ceiling_16")}
+"""Ratios of a figure of two shapes."""
 
 INTERNAL_BYTES: Final[Mapping[str, str]] = {
     "internal_bytes_a_document_wide": "wide_16",
@@ -52,14 +50,7 @@ P99_RATIOS: Final[Mapping[int, str]] = {
 }
 """Ratios of the 99th percentiles of latency at the same rate, by the number of partitions."""
 
-RATIOS: Final = (
-    *CPU_RATIOS,
-    *BROKER_RATIOS,
-    *INTERNAL_BYTES,
-    *P99_RATIOS.values(),
-    IDLE,
-    STALL,
-)
+RATIOS: Final = (*SHAPE_RATIOS, *INTERNAL_BYTES, *P99_RATIOS.values(), IDLE, STALL)
 """The names of all ``ratios``."""
 
 LOW: Final = "100"
@@ -161,12 +152,10 @@ def speed_ratios(runs: Mapping[str, Sequence[Run]]) -> dict[str, Spread]:
     ``runs`` are in the order of the rounds, by the name of the shape.
     """
     by_name = {}
-    compared = (("cpu_seconds", CPU_RATIOS), ("broker_cpu_seconds", BROKER_RATIOS))
-    for figure, pairs in compared:
-        for name, pair in pairs.items():
-            if all(shape in runs for shape in pair):
-                above, below = ([getattr(run, figure) for run in runs[shape]] for shape in pair)
-                by_name[name] = ratios(above, below)
+    for name, (figure, *shapes) in SHAPE_RATIOS.items():
+        if all(shape in runs for shape in shapes):
+            above, below = ([getattr(run, figure) for run in runs[shape]] for shape in shapes)
+            by_name[name] = ratios(above, below)
     for name, shape in INTERNAL_BYTES.items():
         if shape in runs:
             by_name[name] = Spread.of(run.internal_bytes / run.documents for run in runs[shape])

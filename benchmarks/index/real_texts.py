@@ -86,18 +86,17 @@ def decided(
     entries = MemoryEntries()
     decider = LocalDecider(Nearness.of(profile_named(profile)), entries)
     new: list[NewEntries] = []
-    spent: list[float] = []
+    deciding = Stopwatch()
     for number, first in enumerate(range(0, sizes[-1], PACKET)):
         packet = packet_of(columns.part(first, first + PACKET))
-        deciding = Stopwatch()
         with deciding:
             decision = decider.decide(number, packet)
-        spent.append(deciding.us_each(PACKET))
         entries.add(decision.new)
         new.append(decision.new)
         if first + PACKET in sizes:
             packets = -(-looked_up // PACKET)
-            last, uniques = spent[-packets:], sum(len(each.rows) for each in new[-packets:])
+            last = deciding.laps_us(PACKET)[-packets:]
+            uniques = sum(len(each.rows) for each in new[-packets:])
             figures = {
                 "decide_us": float(np.mean(last)),
                 "slowest_packet_us": max(last),
@@ -152,12 +151,12 @@ def look_up(path: Path, profile: str, probes: DocumentColumns) -> Figures:
         packets = [probes.part(at, at + PACKET) for at in range(0, len(probes), PACKET)]
         for packet in packets[: len(packets) // _WARM_UP]:
             look.matches(packet)
-        seen, spent, matches = index.candidates_seen, [], 0
+        seen, looking, matches = index.candidates_seen, Stopwatch(), 0
         for packet in packets:
-            looking = Stopwatch()
             with looking:
                 matches += len(look.matches(packet))
-            spent.append(looking.us_each(len(packet)))
+        timed = zip(looking.laps, packets, strict=True)
+        spent = [lap / len(packet) * 1e6 for lap, packet in timed]
         return {
             "look_up_us": float(np.mean(spent)),
             "slowest_look_up_us": max(spent),

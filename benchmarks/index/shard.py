@@ -283,14 +283,12 @@ def flood(_: Path, profile: str, documents: int) -> Figures:
     """
     entries = MemoryEntries()
     decider = LocalDecider(Nearness.of(profile_named(profile)), entries)
-    spent = []
+    deciding = Stopwatch()
     for number in range(documents // PACKET):
         packet = packet_of(_near_copies(profile, number))
-        deciding = Stopwatch()
         with deciding:
-            decision = decider.decide(number, packet)
-            entries.add(decision.new)
-        spent.append(deciding.us_each(PACKET))
+            entries.add(decider.decide(number, packet).new)
+    spent = deciding.laps_us(PACKET)
     tenth = max(len(spent) // _TENTH, 1)
     # Use the median, because other work of the machine delays only single packets.
     begin, end = (float(np.median(part)) for part in (spent[:tenth], spent[-tenth:]))

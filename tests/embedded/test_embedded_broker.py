@@ -39,14 +39,6 @@ def partitions(broker: Broker, topic: str) -> int:
     return len(admin.list_topics(topic, timeout=SECONDS_MAX).topics[topic].partitions)
 
 
-def watermarks(broker: Broker, topic: str, partition: int = 0) -> tuple[int, int]:
-    with closing(Consumer(broker.consumer_settings(broker.unique("watermarks")))) as consumer:
-        place = TopicPartition(topic, partition)
-        answer = consumer.get_watermark_offsets(place, timeout=SECONDS_MAX)
-    assert answer is not None
-    return answer
-
-
 def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -103,7 +95,7 @@ def test_old_records_are_dropped_unread(embedded_broker: Broker) -> None:
     for _ in range(100):
         producer.produce(topic, b"x" * 100_000, partition=0)
     assert producer.flush(SECONDS_MAX) == 0
-    first, end = watermarks(embedded_broker, topic)
+    first, end = embedded_broker.watermarks(topic)
     assert end == 100
     assert (end - first) * 100_000 > RETAINED_BYTES_PER_PARTITION - 1_100_000
     assert (end - first) * 100_000 < RETAINED_BYTES_PER_PARTITION
@@ -117,7 +109,7 @@ def test_two_batches_above_half_the_retention_are_both_lost(embedded_broker: Bro
     for _ in range(2):
         producer.produce(topic, b"x" * 2_700_000, partition=0)
         assert producer.flush(SECONDS_MAX) == 0
-    assert watermarks(embedded_broker, topic) == (2, 2)
+    assert embedded_broker.watermarks(topic) == (2, 2)
 
 
 def test_transactions_do_not_isolate(embedded_broker: Broker) -> None:

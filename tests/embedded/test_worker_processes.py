@@ -152,31 +152,33 @@ def test_settings_that_a_restarted_process_refuses_end_all(
     assert "ended with exit code 78: correct the error in its log first" in said
 
 
-@pytest.mark.slow
-def test_what_does_not_end_in_time_is_killed(without_broker: Worker) -> None:
+@pytest.fixture
+def waiting(without_broker: Worker) -> list[int]:
+    """Return the numbers of processes that wait for a broker."""
     for number in range(PROCESSES):
         without_broker.await_log(f"process {number}: streams.worker.process: waiting for a")
-    found = pids(without_broker)
-    os.kill(found[1], signal.SIGSTOP)
+    return pids(without_broker)
+
+
+@pytest.mark.slow
+def test_what_does_not_end_in_time_is_killed(without_broker: Worker, waiting: list[int]) -> None:
+    os.kill(waiting[1], signal.SIGSTOP)
     assert without_broker._process is not None
     without_broker._process.terminate()
     without_broker.await_log("stopping all processes: SIGTERM")
     without_broker._process.terminate()
-    await_that(lambda: not is_alive(found[0]))
+    await_that(lambda: not is_alive(waiting[0]))
 
     assert without_broker.await_end() == ExitCode.TERMINATED
-    await_none_of(found, 0)
-    assert f"process 1 (pid {found[1]}) did not end in time" in without_broker.log_text()
+    await_none_of(waiting, 0)
+    assert f"process 1 (pid {waiting[1]}) did not end in time" in without_broker.log_text()
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_all_in_order(without_broker: Worker) -> None:
-    for number in range(PROCESSES):
-        without_broker.await_log(f"process {number}: streams.worker.process: waiting for a")
-    found = pids(without_broker)
+def test_ctrl_c_ends_all_in_order(without_broker: Worker, waiting: list[int]) -> None:
     assert without_broker._process is not None
     without_broker._process.send_signal(signal.SIGINT)
 
     assert without_broker.await_end() == ExitCode.INTERRUPTED
-    await_none_of(found, 0)
+    await_none_of(waiting, 0)
     assert "Traceback" not in without_broker.log_text()

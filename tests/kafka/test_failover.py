@@ -6,15 +6,13 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
 
 from simhash_core.log.versions import NEWEST
-from streams.kafka.clients import Consumer
 from tests.kafka.stream_changes import send_and_settle, start_together
 from tests.kafka.test_index_care import answer
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents
-from tests.rigs.workers.stream_harness import SEND_SECONDS, Stream, Worker
+from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.rigs.workers.worker_metrics import (
     await_leader,
     await_shared,
@@ -41,9 +39,10 @@ def test_the_leader_trims_the_log(kafka_broker: Broker, tmp_path: Path) -> None:
         worker.await_ready()
         for number in range(5):
             send_and_settle(stream, keyed_documents(141 + number, 100))
-        begins = log_begins(stream)
+        log = stream.settings.topics.log
+        begins, _ = kafka_broker.watermarks(log)
         stream.send(keyed_documents(146, 100))
-        await_that("trimmed the log", lambda: log_begins(stream) > begins, worker)
+        await_that("trimmed the log", lambda: kafka_broker.watermarks(log)[0] > begins, worker)
         worker.stop_gently()
 
         for state in ("third", "first"):
@@ -51,16 +50,6 @@ def test_the_leader_trims_the_log(kafka_broker: Broker, tmp_path: Path) -> None:
             stream.send(keyed_documents(150 + len(state), 100))
             stream.judge_all()
             worker.stop_gently()
-
-
-def log_begins(stream: Stream) -> int:
-    """Return the first offset that the log still has."""
-    consumer = Consumer(stream.broker.consumer_settings(stream.broker.unique("ends")))
-    try:
-        place = TopicPartition(stream.settings.topics.log, 0)
-        return consumer.get_watermark_offsets(place, timeout=SEND_SECONDS)[0]
-    finally:
-        consumer.close()
 
 
 # ---- standbys

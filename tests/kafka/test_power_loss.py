@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from streams.errors import ExitCode
-from tests.kafka.stream_changes import send_and_settle
+from tests.kafka.stream_changes import kafka_server, send_and_settle
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
-from tests.rigs.brokers.kafka_configuration import SHORT_SESSION
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import Stream
 from tests.rigs.workers.stream_outputs import Raw
@@ -27,21 +26,20 @@ class PowerLoss:
     ``stream`` has two raw partitions on that broker.
     """
 
-    def __init__(self, server: KafkaBroker, stream: Stream, directory: Path) -> None:
+    def __init__(self, server: KafkaBroker, stream: Stream) -> None:
         self.stream = stream
         self._server = server
-        self._data = directory / "kafka" / "data"
-        self._kept = directory / "kept"
+        self._kept = stream.directory / "kept"
 
     def keep(self) -> None:
         self._server.send_signal(signal.SIGSTOP)
-        shutil.copytree(self._data, self._kept)
+        shutil.copytree(self._server.data, self._kept)
         self._server.send_signal(signal.SIGCONT)
 
     def strike(self) -> None:
         self._server.kill()
-        shutil.rmtree(self._data)
-        self._kept.rename(self._data)
+        shutil.rmtree(self._server.data)
+        self._kept.rename(self._server.data)
         self._server.start()
 
     def send_and_lose(self, records: Iterable[Raw]) -> None:
@@ -59,18 +57,9 @@ class PowerLoss:
 
 
 @pytest.fixture
-def power(
-    kafka_required: None,  # noqa: ARG001 - skips
-    tmp_path: Path,
-) -> Iterator[PowerLoss]:
-    server = KafkaBroker(tmp_path / "kafka", properties=SHORT_SESSION)
-    server.start()
-    try:
-        with Stream(Broker("kafka", server), tmp_path, raw_partitions=2) as stream:
-            yield PowerLoss(server, stream, tmp_path)
-    finally:
-        server.kill()
-        server.remove_data()
+def power(own_kafka_broker: Broker, tmp_path: Path) -> Iterator[PowerLoss]:
+    with Stream(own_kafka_broker, tmp_path, raw_partitions=2) as stream:
+        yield PowerLoss(kafka_server(own_kafka_broker), stream)
 
 
 @pytest.mark.timeout(400)

@@ -5,7 +5,6 @@ A worker with the fault "older" reads only the format versions of the previous r
 
 from __future__ import annotations
 
-import threading
 from itertools import count
 from pathlib import Path
 
@@ -15,13 +14,11 @@ from simhash_core.log.records import Control
 from simhash_core.log.versions import NEWEST, OLDEST
 from simhash_core.text.fingerprinter import Fingerprinter
 from streams.errors import ExitCode
-from streams.kafka.client_config import consumer_config
-from streams.store.changelog import Changelog
 from streams.worker.log_codec import LogCodec, version_of
 from tests.kafka.stream_changes import send_and_settle, stop_gently
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents
-from tests.rigs.workers.stream_harness import SEND_SECONDS, Stream, Worker
+from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.rigs.workers.worker_metrics import await_shared
 
 PARTITIONS = 6
@@ -59,23 +56,13 @@ class Group:
         return any(IN_FORCE in worker.log_text() for worker in self.workers)
 
 
-def ignored(_: int) -> None:
-    """Ignore the progress of reading."""
-
-
 def log_of(stream: Stream) -> list[tuple[int, bool]]:
     """Return each log record's version, and whether the record raises the version in force."""
-    settings = stream.settings
-    codec = LogCodec(Fingerprinter(settings.index_profile()).identity)
-    log = Changelog(
-        settings.topics.log,
-        0,
-        consumer_config(settings, group_id=stream.broker.unique("reader")),
-        SEND_SECONDS,
-        threading.Event(),
-    )
+    codec = LogCodec(Fingerprinter(stream.settings.index_profile()).identity)
+    log, broker = stream.settings.topics.log, stream.broker
     records, in_force = [], OLDEST
-    for value in (value for batch in log.read(log.ends()[0], ignored) for value in batch.values):
+    for message in broker.read_partition(log, broker.watermarks(log)[1]):
+        value = message.value() or b""
         record = codec.decode(value, "the log")
         raises = isinstance(record, Control) and record.version > in_force
         in_force = NEWEST if raises else in_force

@@ -22,34 +22,6 @@ from tests.rigs.brokers.loopback_ports import free_port
 from tests.rigs.workers.stream_harness import Stream, Worker
 
 
-def worker_for(brokers: str, directory: Path, *assignments: str) -> Worker:
-    options = ["--broker", brokers, "--set", f"state_dir={directory / 'state'}"]
-    for assignment in assignments:
-        options += ["--set", assignment]
-    return Worker(options, directory / "worker.log")
-
-
-def test_without_a_broker_a_worker_ends_at_its_time_limit(tmp_path: Path) -> None:
-    address = f"127.0.0.1:{free_port()}"
-    worker = worker_for(address, tmp_path, "broker_wait_seconds=2")
-    worker.start()
-
-    assert worker.await_end() == ExitCode.BROKER_UNAVAILABLE
-    said = worker.log_text()
-    assert f"no Kafka broker at {address} answered within 2 s" in said
-    assert "refused" in said
-    assert "FIRSTSEEN_BROKERS" in said
-
-
-def test_a_worker_that_waits_for_a_broker_can_be_stopped(tmp_path: Path) -> None:
-    address = f"127.0.0.1:{free_port()}"
-    worker = worker_for(address, tmp_path)
-    worker.start()
-    worker.await_log(f"waiting for a Kafka broker at {address}")
-    worker.stop_gently()
-    assert "SIGTERM, before the worker had joined its group" in worker.log_text()
-
-
 def make_index_topics(stream: Stream, application: str) -> None:
     """Create the internal topics of another application with the same raw and output topics."""
     named = replace(stream.settings.topics, log="", reports="", changelog="")

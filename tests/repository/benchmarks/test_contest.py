@@ -63,8 +63,7 @@ def test_ratios_of_shapes_are_of_one_round() -> None:
 def test_ratios_and_goals_are_of_shapes_that_there_are() -> None:
     names = [shape.name for shape in SHAPES]
     assert len(set(names)) == len(names)
-    pairs = [*figures.CPU_RATIOS.values(), *figures.BROKER_RATIOS.values()]
-    assert {name for pair in pairs for name in pair} <= set(names)
+    assert {name for _, *pair in figures.SHAPE_RATIOS.values() for name in pair} <= set(names)
     assert set(figures.INTERNAL_BYTES.values()) <= set(names)
     assert set(figures.GOALS) <= set(figures.RATIOS)
 

@@ -119,9 +119,8 @@ def health_check() -> list[str]:
     return arguments
 
 
-def test_the_health_check_follows_the_worker_and_not_its_broker(
-    tmp_path: Path,
-) -> None:
+def test_the_health_check_follows_the_worker_and_not_its_broker(tmp_path: Path) -> None:
+    """A worker that waits for its broker can be stopped."""
     options = ["--broker", f"127.0.0.1:{free_port()}", "--set", f"state_dir={tmp_path}"]
     with Worker(options, tmp_path / "worker.log") as worker:
         environ = {"FIRSTSEEN_WEB__PORT": str(worker.port)}
@@ -136,7 +135,9 @@ def test_the_health_check_follows_the_worker_and_not_its_broker(
         ready = firstseen(*health_check(), "--ready", environ=environ)
         assert ready.returncode == ExitCode.RUNTIME
         assert "it waits for its broker" in ready.stderr
-        worker.kill()
+        worker.await_log("waiting for a Kafka broker at 127.0.0.1:")
+        worker.stop_gently()
+        assert "SIGTERM, before the worker had joined its group" in worker.log_text()
         assert firstseen(*health_check(), environ=environ).returncode != ExitCode.OK
 
 

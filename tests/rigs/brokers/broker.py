@@ -109,6 +109,12 @@ class Broker:
             **{name.replace("_", "."): value for name, value in settings.items()},
         }
 
+    def watermarks(self, topic: str, partition: int = 0) -> tuple[int, int]:
+        """Return the first offset of a partition, and its end."""
+        with closing(Consumer(self.consumer_settings(self.unique("watermarks")))) as consumer:
+            place = TopicPartition(topic, partition)
+            return consumer.get_watermark_offsets(place, timeout=_SECONDS_MAX)
+
     def read_partition(
         self, topic: str, count: int, *, partition: int = 0, **settings: str | float
     ) -> list[Message]:
