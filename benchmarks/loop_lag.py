@@ -382,14 +382,16 @@ def first_delete(profile: str, directory: Path, entries: int) -> Figures:
 
 
 CASES: Final[Mapping[str, Callable[[argparse.Namespace, str, Path], Figures]]] = {
-    "undecided": lambda options, *where: undecided("undecided", *where, options.bundles),
-    "replace": lambda options, *where: undecided(
-        "replace", *where, options.bundles, "index.same_id=replace"
+    "undecided": lambda chosen, profile, made: undecided(
+        "undecided", profile, made, chosen.bundles
     ),
-    "partitions": lambda options, *where: many_partitions(
-        *where, options.partitions, options.rounds
+    "replace": lambda chosen, profile, made: undecided(
+        "replace", profile, made, chosen.bundles, "index.same_id=replace"
     ),
-    "first delete": lambda options, *where: first_delete(*where, options.entries),
+    "partitions": lambda chosen, profile, made: many_partitions(
+        profile, made, chosen.partitions, chosen.rounds
+    ),
+    "first delete": lambda chosen, profile, made: first_delete(profile, made, chosen.entries),
 }
 
 
