@@ -6,6 +6,7 @@ done before. Tests of the command line start the real command.
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
 import runpy
@@ -45,7 +46,7 @@ class ForkedWorker:
         log.touch()
         reading, self.stdin = _FORKS.Pipe(duplex=False)
         arguments = (list(options), dict(environment), log, namespace, fault, reading)
-        self._process = _FORKS.Process(target=_become, args=arguments, daemon=True)
+        self._process = _FORKS.Process(None, _become, LAUNCHER, arguments, daemon=True)
         with reading, _exit_codes:
             self._process.start()
         assert self._process.pid is not None
@@ -75,6 +76,14 @@ class ForkedWorker:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+
+@atexit.register
+def _kill_what_runs() -> None:
+    """Kill workers that a test has left: multiprocessing would wait for one that is suspended."""
+    for child in multiprocessing.active_children():
+        if child.name == LAUNCHER:
+            child.kill()
 
 
 def _become(
