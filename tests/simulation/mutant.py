@@ -1,22 +1,16 @@
-"""A mutant: the protocol with one rule broken, which some seed must catch."""
+"""A mutant: a simulator with one rule broken, which some seed must catch."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
 
 from tests.simulation.documents import Families, SimulatedDocument
 from tests.simulation.replacements import Replacement, replaced
-from tests.simulation.scenario import KEPT, Fault, Rules, Scenario, draw_records, draw_scenario
-from tests.simulation.world import simulate
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-S = TypeVar("S", bound="DataclassInstance")
-
+from tests.simulation.scenario import KEPT, Fault, draw_records
+from tests.simulation.simulator import Simulator
 
 Broken = Replacement | tuple[Replacement, ...] | str
 """Replacements of functions of the core, or the name of a field in ``Rules`` to break."""
@@ -35,49 +29,47 @@ Rule = Broken | Tried
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One broken rule; one of ``seeds`` seeds from ``start`` on must catch it.
+    """A simulator with one rule broken; one of ``seeds`` must catch it.
 
     ``changes`` make each scenario use the rule often; they are values, or functions of the scenario
     that return a value.
     """
 
     name: str
-    replacements: tuple[Replacement, ...] = ()
-    rules: Rules = KEPT
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    start: int = 0
-    seeds: int = 1_000
+    simulator: Simulator
+    seeds: range
+    replacements: tuple[Replacement, ...]
+    changes: Mapping[str, Any]
 
-    @property
-    def tried(self) -> range:
-        return range(self.start, self.start + self.seeds)
+    def scenario(self, seed: int) -> Any:  # noqa: ANN401 - of either simulator
+        drawn = self.simulator.draw(seed)
+        changes = {n: new(drawn) if callable(new) else new for n, new in self.changes.items()}
+        return replace(drawn, **changes)
 
-    def scenario(self, seed: int) -> Scenario:
-        return changed(draw_scenario(seed), self.changes)
+    def first_caught(self) -> tuple[int, Exception] | None:
+        """Return the first seed that catches it, and what fails there."""
+        with replaced(self.replacements):
+            for seed in self.seeds:
+                failure = self.simulator.failure(self.scenario(seed))
+                if failure is not None:
+                    return seed, failure
+        return None
 
 
-def changed(drawn: S, changes: Mapping[str, Any]) -> S:
-    """Return a scenario with changes, which are values or functions of the scenario."""
-    return replace(
-        drawn, **{name: new(drawn) if callable(new) else new for name, new in changes.items()}
-    )
-
-
-def mutants(rules: Mapping[str, Rule], usual: Mapping[str, Any] | None = None) -> list[Mutant]:
-    """Return mutants by name; ``usual`` are the changes for rules that have no others.
-
-    Unless the changes say otherwise, there is one release.
-    """
+def mutants(
+    simulator: Simulator, rules: Mapping[str, Rule], usual: Mapping[str, Any] | None = None
+) -> list[Mutant]:
+    """Return mutants by name; ``usual`` are the changes for rules that have no others."""
     made = []
     for name, rule in rules.items():
         broken, changes, start = rule if isinstance(rule, Tried) else Tried(rule)
-        mutant = Mutant(name, changes={"older": 1.0, **(changes or usual or {})}, start=start)
+        changes = {**simulator.one_release, **(changes or usual or {})}
         if isinstance(broken, str):
-            mutant = replace(mutant, rules=replace(KEPT, **{broken: False}))
-        else:
-            replacements = (broken,) if isinstance(broken, Replacement) else broken
-            mutant = replace(mutant, replacements=replacements)
-        made.append(mutant)
+            changes["rules"] = replace(KEPT, **{broken: False})
+            broken = ()
+        replacements = (broken,) if isinstance(broken, Replacement) else broken
+        seeds = range(start, start + simulator.tries)
+        made.append(Mutant(name, simulator, seeds, replacements, changes))
     return made
 
 
@@ -129,22 +121,3 @@ SESSIONS_BEGIN_LATE: Final[dict[str, Any]] = {
 
 Decided documents are output little by little, so many are not in the store of a new shard.
 """
-
-
-def failure_of(mutant: Mutant, seed: int, story: list[str] | None = None) -> Exception | None:
-    """Run a mutant; return what fails: an invariant, or any error of the code itself."""
-    with replaced(mutant.replacements):
-        try:
-            simulate(mutant.scenario(seed), mutant.rules, story)
-        except Exception as error:  # noqa: BLE001 - broken code fails in any way
-            return error
-    return None
-
-
-def first_caught(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, Exception] | None:
-    """Return the first seed that catches a mutant, and what fails there."""
-    for seed in seeds:
-        failure = failure_of(mutant, seed)
-        if failure is not None:
-            return seed, failure
-    return None

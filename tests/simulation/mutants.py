@@ -10,11 +10,12 @@ from tests.simulation.mutants_of_shards import SHARDS, STREAM
 from tests.simulation.mutants_of_standbys import STANDBYS, WITH_STANDBYS
 from tests.simulation.mutants_of_versions import TWO_RELEASES, VERSIONS
 from tests.simulation.mutants_of_windows import SCOPES, SHORT, WINDOWS
+from tests.simulation.world import PROTOCOL
 
-_PROTOCOL = (CHAINS, SUCCESSION, DECIDING, STREAM, SHARDS, LOOK_UP, SHELL, SCOPES)
+_USUAL = (CHAINS, SUCCESSION, DECIDING, STREAM, SHARDS, LOOK_UP, SHELL, SCOPES)
 MUTANTS = [
-    *(mutant for rules in (*_PROTOCOL, SEEN, DECIDED, APPLIED) for mutant in mutants(rules)),
-    *mutants(WINDOWS, usual=SHORT),
-    *mutants(STANDBYS, usual=WITH_STANDBYS),
-    *mutants(VERSIONS, usual=TWO_RELEASES),
+    *(mutant for rules in (*_USUAL, SEEN, DECIDED, APPLIED) for mutant in mutants(PROTOCOL, rules)),
+    *mutants(PROTOCOL, WINDOWS, usual=SHORT),
+    *mutants(PROTOCOL, STANDBYS, usual=WITH_STANDBYS),
+    *mutants(PROTOCOL, VERSIONS, usual=TWO_RELEASES),
 ]

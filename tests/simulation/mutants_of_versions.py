@@ -25,7 +25,7 @@ def _of_some(readers: Readers, members: Mapping[str, str]) -> bool:
     return all(readers._reads.get(each, readers._newest) >= readers._newest for each in members)
 
 
-def _forgotten(original: Function, leader: Decider, replica: Replica) -> Control | None:
+def forgotten_version(original: Function, leader: Decider, replica: Replica) -> Control | None:
     first = original(leader, replica)
     return None if first is None else replace(first, version=versions.OLDEST)
 
@@ -37,7 +37,9 @@ VERSIONS: Final[dict[str, Rule]] = {
     "a worker writes in a version before it is in force": by(
         Participant, "version", lambda worker: worker.reads
     ),
-    "a raise is forgotten after a change of leader": wrapped(Decider, "first_record", _forgotten),
+    "a raise is forgotten after a change of leader": wrapped(
+        Decider, "first_record", forgotten_version
+    ),
     "a raise is forgotten in the next control record": wrapped(
         Decider,
         "accepted",

@@ -60,8 +60,16 @@ def wrapped(owner: type | ModuleType, name: str, wrapper: Function) -> Replaceme
 
 
 def always(owner: type | ModuleType, name: str, value: object) -> Replacement:
-    """Make a function, method or property only return a value."""
-    return Replacement(owner, name, lambda _: lambda *_, **__: value)
+    """Make a function, method, coroutine or property only return a value."""
+
+    def make(original: object) -> Function:
+        async def later(*_: object, **__: object) -> object:
+            return value
+
+        is_later = inspect.iscoroutinefunction(original)
+        return later if is_later else lambda *_, **__: value
+
+    return Replacement(owner, name, make)
 
 
 def without(owner: type | ModuleType, name: str) -> Replacement:

@@ -37,6 +37,32 @@ class Fault(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Rules:
+    """Rules for the shell; True: the rule is kept."""
+
+    commits_are_fenced: bool = True
+    entries_with_outputs: bool = True
+    progress_with_outputs: bool = True
+    initial_progress: bool = True
+    """A new shard commits a progress before it sends anything."""
+    trims_when_all_reported: bool = True
+    """The log is trimmed only when all raw partitions have reported what they need."""
+    trims_to_lowest: bool = True
+    reads_reports_from_before: bool = True
+    first_progress_has_clock: bool = True
+    """The first progress of a shard has the watermark at the offset where it begins to read."""
+    standbys_write_before_they_report: bool = True
+    lost_shards_are_dropped: bool = True
+    """A worker drops a shard that others had since, even if it owns the shard again."""
+    lost_reports_are_sent_again: bool = True
+    reports_again: bool = True
+    """Undecided bundles are reported again, because an acknowledged report may be lost."""
+
+
+KEPT: Final = Rules()
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """One run; ``window``, ``replaces``: as in ``Nearness``; ``standbys``: each shard has one.
 
@@ -88,6 +114,7 @@ class Scenario:
     reading: float = 1.0
     beginning: float = 1.0
     older: float = 1.0
+    rules: Rules = KEPT
 
 
 RATES: Final = (0.3, 1.0, 3.0)
@@ -159,32 +186,3 @@ def draw_records(
         document = None if rng.random() < nothing else families.draw()
         rng.choice(records).append(document)
     return records
-
-
-# ---- the rules of the shell around the core
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """Rules for the shell; True: the rule is kept."""
-
-    commits_are_fenced: bool = True
-    entries_with_outputs: bool = True
-    progress_with_outputs: bool = True
-    initial_progress: bool = True
-    """A new shard commits a progress before it sends anything."""
-    trims_when_all_reported: bool = True
-    """The log is trimmed only when all raw partitions have reported what they need."""
-    trims_to_lowest: bool = True
-    reads_reports_from_before: bool = True
-    first_progress_has_clock: bool = True
-    """The first progress of a shard has the watermark at the offset where it begins to read."""
-    standbys_write_before_they_report: bool = True
-    lost_shards_are_dropped: bool = True
-    """A worker drops a shard that others had since, even if it owns the shard again."""
-    lost_reports_are_sent_again: bool = True
-    reports_again: bool = True
-    """Undecided bundles are reported again, because an acknowledged report may be lost."""
-
-
-KEPT = Rules()

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from simhash_core.log.records import Heads
 from simhash_core.log.shards import ShardCopy, Standby
-from tests.simulation.mutant import Mutant, failure_of, first_caught
+from tests.simulation.mutant import Mutant
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.replacements import ReplacementError, by, replaced, without
+from tests.simulation.scenario import KEPT
+from tests.simulation.world import PROTOCOL
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_mutant_is_caught(mutant: Mutant) -> None:
-    caught = first_caught(mutant, mutant.tried)
+    caught = mutant.first_caught()
 
     assert caught is not None
-    assert failure_of(Mutant("none", changes=mutant.changes), caught[0]) is None
-
-
-def test_mutants_have_different_names() -> None:
-    names = [mutant.name for mutant in MUTANTS]
-
-    assert len(set(names)) == len(names)
+    kept = replace(mutant.scenario(caught[0]), rules=KEPT)
+    assert PROTOCOL.failure(kept) is None
 
 
 def test_replacement_of_what_is_gone_is_refused() -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from simhash_core.documents import Entry
 from simhash_core.index.look_up import Nearness
@@ -24,42 +24,22 @@ from tests.simulation.broker import TOPIC, Broker, RawPartition, RawRecord, chan
 from tests.simulation.documents import SimulatedDocument, columns_of
 from tests.simulation.judge import Judge, ViolationError
 from tests.simulation.life import Life
+from tests.simulation.narration import describe
 from tests.simulation.replacements import low_limits
-from tests.simulation.scenario import KEPT, Fault, Rules, Scenario, draw_scenario
+from tests.simulation.scenario import Fault, Scenario, draw_scenario
+from tests.simulation.simulator import Runs, Simulator
 
 CALM_ROUNDS_LIMIT = 150
-_CHUNK = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Runs:
-    """The results of some seeds; ``failure``: the first seed that fails, and why."""
-
-    seeds: int = 0
-    documents: int = 0
-    packets: int = 0
-    faults: Counter[str] = field(default_factory=Counter)
-    failure: tuple[int, str] | None = None
-
-    def joined(self, other: Runs) -> Runs:
-        """Return both results together; ``other`` is the later one."""
-        return Runs(
-            self.seeds + other.seeds,
-            self.documents + other.documents,
-            self.packets + other.packets,
-            self.faults + other.faults,
-            self.failure or other.failure,
-        )
 
 
 class World:
     """One run of one scenario."""
 
-    def __init__(self, scenario: Scenario, rules: Rules, story: list[str] | None) -> None:
+    def __init__(self, scenario: Scenario, story: list[str] | None) -> None:
         """``story`` gets a line for each event."""
         self.rng = random.Random(scenario.seed + 1)
         self.scenario = scenario
-        self.rules = rules
+        self.rules = scenario.rules
         self.judge = Judge(scenario)
         self.broker = Broker(self._raw("first", scenario.partitions), scenario.born.copy())
         self.judge.produced(self.broker.raw)
@@ -103,7 +83,7 @@ class World:
         self.judge.at_the_end(self._entries())
         documents = sum(map(len, self.judge.outputs.values()))
         packets = sum(isinstance(each, Bundle) for each in self.broker.log)
-        return Runs(1, documents, packets, self._faults)
+        return Runs(1, Counter(records=documents, packets=packets), self._faults)
 
     def _is_over(self) -> bool:
         if not self.judge.has_all_outputs(self.broker.raw) or self._queries:
@@ -435,27 +415,14 @@ def _check_index(number: int, found: int, broker: Broker, judge: Judge) -> None:
         raise ViolationError(f"shard {number}: {found} in the index, not {expected}")
 
 
-def simulate(scenario: Scenario, rules: Rules = KEPT, story: list[str] | None = None) -> Runs:
+def simulate(scenario: Scenario, story: list[str] | None = None) -> Runs:
     """Run a scenario; raises ``ViolationError`` if an invariant does not hold."""
+    if story is not None:
+        story += describe(scenario)
     with low_limits(scenario.memtable, scenario.forgotten, scenario.compared):
-        return World(scenario, rules, story).run()
+        return World(scenario, story).run()
 
 
-# ---- many seeds
-
-
-def chunks(start: int, seeds: int) -> Iterator[range]:
-    for first in range(start, start + seeds, _CHUNK):
-        yield range(first, min(first + _CHUNK, start + seeds))
-
-
-def run_seeds(seeds: range) -> Runs:
-    """Run seeds until one fails."""
-    total = Runs()
-    for seed in seeds:
-        try:
-            total = total.joined(simulate(draw_scenario(seed)))
-        except Exception as error:  # noqa: BLE001 - whatever fails is what is looked for
-            why = f"{type(error).__name__}: {error}"
-            return total.joined(Runs(1, failure=(seed, why)))
-    return total
+PROTOCOL: Final = Simulator(
+    "the protocol", draw_scenario, simulate, {"older": 1.0}, tries=1_000, chunk=50
+)

@@ -74,9 +74,9 @@ class Event(NamedTuple):
 
     at: float
     fault: Fault
-    seconds: float
-    which: float
-    fate: StoreFate
+    seconds: float = 0.0
+    which: float = 0.0
+    fate: StoreFate = StoreFate.KEPT
     moment: str = ""
 
 

@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -28,6 +27,7 @@ from tests.rigs.memory_rows import MemoryDisk
 from tests.simulation.documents import SimulatedDocument
 from tests.simulation.judge import Judge, ViolationError
 from tests.simulation.replacements import constant, low_limits, replaced
+from tests.simulation.simulator import Runs, Simulator
 from tests.worker_simulation.cluster import Cluster, ClusterState
 from tests.worker_simulation.documents import (
     RawDocument,
@@ -46,7 +46,14 @@ from tests.worker_simulation.loop import (
     simulated,
 )
 from tests.worker_simulation.network import NetworkFaults
-from tests.worker_simulation.scenario import Event, Fault, Releases, StoreFate, WorkerScenario
+from tests.worker_simulation.scenario import (
+    Event,
+    Fault,
+    Releases,
+    StoreFate,
+    WorkerScenario,
+    draw_worker_scenario,
+)
 from tests.worker_simulation.worker import Place, Worker, settings_of
 
 _LOOK_SECONDS: Final = 0.5
@@ -85,34 +92,6 @@ _OPEN_SECONDS: Final = 5.0
 _WITH_REQUESTS: Final = (Fault.KILL, Fault.PAUSE, Fault.LOOP_PAUSE, Fault.CUT)
 
 Story = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerRuns:
-    """The results of some seeds; ``failures``: the seeds that fail, and why."""
-
-    seeds: int = 0
-    documents: int = 0
-    packets: int = 0
-    lives: int = 0
-    events: int = 0
-    seconds: float = 0.0
-    longest_step: float = 0.0
-    faults: Counter[str] = field(default_factory=Counter)
-    failures: tuple[tuple[int, str], ...] = ()
-
-    def joined(self, other: WorkerRuns) -> WorkerRuns:
-        return WorkerRuns(
-            self.seeds + other.seeds,
-            self.documents + other.documents,
-            self.packets + other.packets,
-            self.lives + other.lives,
-            self.events + other.events,
-            self.seconds + other.seconds,
-            max(self.longest_step, other.longest_step),
-            self.faults + other.faults,
-            self.failures + other.failures,
-        )
 
 
 class World:
@@ -270,7 +249,7 @@ class World:
 
     # ---- the run
 
-    async def run(self) -> WorkerRuns:
+    async def run(self) -> Runs:
         scenario = self.scenario
         for number in range(scenario.workers):
             self._join(number * self._random.choice([0.0, 0.1, 1.0]))
@@ -289,16 +268,13 @@ class World:
             await self._settle()
         await asyncio.sleep(_QUIET_SECONDS)
         self.judge.at_the_end()
-        return WorkerRuns(
-            1,
-            sum(len(records) for _, records in self.judge.chains),
-            packets_of(self.judge.log),
-            self._lives,
-            self.loop.events,
-            self.loop.time(),
-            self.loop.longest_step,
-            self._faults,
+        counts = Counter(
+            records=sum(len(records) for _, records in self.judge.chains),
+            packets=packets_of(self.judge.log),
+            lives=self._lives,
+            seconds=int(self.loop.time()),
         )
+        return Runs(1, counts, self._faults, self.loop.longest_step)
 
     async def _watch(self) -> None:
         """Check at intervals what must not grow, and what must not wait."""
@@ -722,16 +698,13 @@ def _logged(tell: Story | None) -> Iterator[None]:
                 each.removeHandler(handler)
 
 
-def simulate(
-    scenario: WorkerScenario, story: list[str] | None = None, *, counted: bool | None = None
-) -> WorkerRuns:
-    """Run a scenario; raises ``ViolationError`` if an invariant does not hold.
-
-    ``counted``: steps of event loops take time and are limited; None: the seed decides.
-    """
+def simulate(scenario: WorkerScenario, story: list[str] | None = None) -> Runs:
+    """Run a scenario; raises ``ViolationError`` if an invariant does not hold."""
+    if story is not None:
+        story.append(str(scenario))
     loop = SimulatedLoop(scenario.seed)
     loop.limit(_SECONDS_LIMIT, _EVENTS_LIMIT)
-    if scenario.counted if counted is None else counted:
+    if scenario.counted:
         loop.step_seconds = STEP_SECONDS
     limits = low_limits(scenario.memtable, scenario.forgotten, scenario.compared)
     often = replaced([constant(commit, "_UNCHANGED_SECONDS", _UNCHANGED_SECONDS)])
@@ -744,3 +717,13 @@ def simulate(
                 raise ViolationError(f"{type(error).__name__}: {error}") from error
             finally:
                 loop.finish()
+
+
+WHOLE_WORKERS: Final = Simulator(
+    "whole workers",
+    draw_worker_scenario,
+    simulate,
+    {"releases": Releases.OLDER},
+    tries=40,
+    chunk=10,
+)
