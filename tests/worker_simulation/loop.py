@@ -163,74 +163,59 @@ class Machine:
             part.waiting.clear()
 
 
-class _Work:
+class _Work(threading.Thread):
     """The work of a thread: it runs while the loop waits, until it blocks or is done."""
 
     def __init__(self, function: Callable[[], Any], future: asyncio.Future[Any]) -> None:
-        self.function = function
-        self.future = future
-        self.thread: _Thread | None = None
+        super().__init__(daemon=True)
         self.blocks_seconds: float | None = None
-        self.ended = False
+        self._function = function
+        self._future = future
+        self._has_ended = False
         self._result: Any = None
         self._error: BaseException | None = None
+        self._go, self._back = threading.Lock(), threading.Lock()
+        self._go.acquire()
+        self._back.acquire()
+
+    def go_on(self) -> float | None:
+        """Let the thread run; return for how many seconds it then blocks, None if it is done."""
+        self.blocks_seconds = None
+        if self.is_alive():
+            self._go.release()
+        else:
+            self.start()
+        self._back.acquire()
+        return self.blocks_seconds
+
+    def end(self) -> None:
+        self._has_ended = True
+        self.go_on()
 
     def block(self, seconds: float) -> None:
         """Let the loop continue for this time; the thread calls this."""
-        assert self.thread is not None
-        self.blocks_seconds = seconds
-        self.thread.wait()
-        if self.ended:
+        if not self._has_ended:
+            self.blocks_seconds = seconds
+            self._back.release()
+            self._go.acquire()
+        if self._has_ended:
             raise ThreadEndedError
 
-    def blocked(self) -> float | None:
-        """Return for how many seconds the work blocks; None: it is done."""
-        return self.blocks_seconds
-
-    def call(self) -> None:
+    def run(self) -> None:
+        _OF_THREAD.is_simulated, _OF_THREAD.work = True, self
         try:
-            self._result = self.function()
+            self._result = self._function()
         except BaseException as error:  # noqa: BLE001 - it belongs to the caller
             self._error = error
+        self._back.release()
 
     def resolve(self) -> None:
-        if self.future.done():
+        if self._future.done():
             return
         if isinstance(self._error, Exception):
-            self.future.set_exception(self._error)
+            self._future.set_exception(self._error)
         elif self._error is None:
-            self.future.set_result(self._result)
-
-
-class _Thread:
-    """A thread beside the loop; only one of the two runs at a time."""
-
-    def __init__(self) -> None:
-        self.work: _Work | None = None
-        self._go = threading.Lock()
-        self._back = threading.Lock()
-        self._go.acquire()
-        self._back.acquire()
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def go_on(self) -> None:
-        self._go.release()
-        self._back.acquire()
-
-    def wait(self) -> None:
-        """Let the loop continue until it is the thread's turn again; the thread calls this."""
-        self._back.release()
-        self._go.acquire()
-
-    def _run(self) -> None:
-        _OF_THREAD.is_simulated = True
-        self._go.acquire()
-        while (work := self.work) is not None:
-            _OF_THREAD.work = work
-            work.call()
-            self.work = work = _OF_THREAD.work = None
-            self.wait()
-        self._back.release()
+            self._future.set_result(self._result)
 
 
 class _OfThread(threading.local):
@@ -262,8 +247,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._limits = (3_600.0, 10_000_000)
         self._blocked: set[_Work] = set()
         self._kept: list[object] = []
-        self._idle: list[_Thread] = []
-        self._stopping: bool
         self._handles: deque[_Handle] = deque()
         self._timers: list[tuple[float, _Handle]] = []
         self.set_exception_handler(self._on_exception)
@@ -467,29 +450,17 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _serve(self, work: _Work) -> None:
         """Let a thread continue its work until it blocks or is done."""
-        thread = work.thread
-        if thread is None:
-            thread = work.thread = self._idle.pop() if self._idle else _Thread()
-            thread.work = work
         self._blocked.discard(work)
-        work.blocks_seconds = None
-        thread.go_on()
-        seconds = work.blocked()
+        seconds = work.go_on()
         if seconds is None:
-            self._idle.append(thread)
             work.resolve()
-            return
-        self._blocked.add(work)
-        self.call_later(seconds, self._serve, work)
+        else:
+            self._blocked.add(work)
+            self.call_later(seconds, self._serve, work)
 
     def finish(self) -> None:
         for work in self._blocked:
-            work.ended = True
-            assert work.thread is not None
-            work.thread.go_on()
-            self._idle.append(work.thread)
-        for thread in self._idle:
-            thread.go_on()
+            work.end()
         for task in asyncio.all_tasks(self):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
         self._handles.clear()
