@@ -31,6 +31,7 @@ from streams.kafka.producers import (
 from tests.worker_simulation.cluster import Append
 from tests.worker_simulation.group import Committed, GroupMetadata
 from tests.worker_simulation.host import Host
+from tests.worker_simulation.log_clients import UNKNOWN, IdempotentClient
 from tests.worker_simulation.member import STALE
 from tests.worker_simulation.network import Code, NoAnswerError, RefusedError
 from tests.worker_simulation.partitions import Producer
@@ -45,8 +46,6 @@ _RETRY_SHARE: Final = 0.05
 _HANGING_SECONDS: Final = 2.0
 _FENCED: Final = frozenset({Code.PRODUCER_FENCED})
 
-_UNKNOWN: Final = -1001  # librdkafka's
-
 _Answer = TypeVar("_Answer")
 
 
@@ -58,13 +57,12 @@ def partition_of(key: bytes | None, partitions: int) -> int:
     return zlib.crc32(key or b"") % partitions
 
 
-class _Sends:
+class _Sends(IdempotentClient):
     """The shared part: the partition of a record, and the order of records in each partition."""
 
     def __init__(self, host: Host, changelog_topic: str) -> None:
-        self._host = host
+        super().__init__(host)
         self._changelog_topic = changelog_topic
-        self._sequences: dict[Place, int] = {}
 
     def _append_of(self, record: ProducerRecord) -> Append:
         partition = record.partition
@@ -89,11 +87,13 @@ class _Sends:
         ends: dict[int, int] = {}
 
         async def one_place(place: Place, appends: list[Append]) -> None:
-            offset = _UNKNOWN
+            offset = UNKNOWN
             for append in appends:
-                offset = await self._one(append, producer, transactional_id, deadline)
+                offset = await self._send_one(
+                    "produce", append, producer, deadline, transactional_id
+                )
             if place[0] == self._changelog_topic:
-                if offset == _UNKNOWN:
+                if offset == UNKNOWN:
                     self._unplaced(place)
                 ends[place[1]] = offset + 1
 
@@ -103,38 +103,9 @@ class _Sends:
                 raise result
         return ends
 
-    async def _one(
-        self, append: Append, producer: Producer, transactional_id: str | None, deadline: float
-    ) -> int:
-        cluster = self._host.cluster
-        sequence = self._sequences.get(append.place, 0)
-        while True:
-            left = deadline - self._host.loop.time()
-            if left <= 0:
-                raise NoAnswerError("produce")
-            try:
-                offset = await self._host.ask(
-                    "produce",
-                    lambda: cluster.produce(append, producer, sequence, transactional_id),
-                    min(5.0, left),
-                )
-            except NoAnswerError:
-                self._disconnected()
-                await self._host.pause()
-                continue
-            except RefusedError as error:
-                if error.code is not Code.DUPLICATE_SEQUENCE_NUMBER:
-                    raise
-                offset = _UNKNOWN
-            self._sequences[append.place] = sequence + 1
-            return offset
-
     def _unplaced(self, place: Place) -> None:
         """Refuse a changelog whose end is unknown, after its last record."""
         raise UnplacedError(f"{place[0]}/{place[1]}: the broker has the record, and not its offset")
-
-    def _disconnected(self) -> None:
-        """Note that a request got no response."""
 
 
 class SimulatedTransactions(_Sends):
@@ -372,7 +343,7 @@ class SimulatedSends(_Sends):
         super().__init__(host, changelog_topic)
         self._commit_offsets = commit_offsets
         self._answer_seconds = answer_seconds
-        self._producer = host.cluster.transactions.new_producer()
+        self._renew()
 
     async def open(self) -> None:
         """Do nothing yet; the first commit connects."""
@@ -404,7 +375,7 @@ class SimulatedSends(_Sends):
     async def _send(self, records: Sequence[ProducerRecord]) -> dict[int, int]:
         deadline = self._host.loop.time() + self._answer_seconds
         try:
-            return await self._produce(records, self._producer, None, deadline)
+            return await self._produce(records, self._renewed, None, deadline)
         except (NoAnswerError, UnplacedError) as error:
             self._renew()
             raise UnansweredError("records were not acknowledged") from error
@@ -413,7 +384,3 @@ class SimulatedSends(_Sends):
             if error.code is Code.RECORD_TOO_LARGE:
                 raise RecordTooLargeError(records) from error
             raise UnansweredError(f"a record was not delivered: {error}") from error
-
-    def _renew(self) -> None:
-        self._producer = self._host.cluster.transactions.new_producer()
-        self._sequences.clear()

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar, overload
 
 from tests.worker_simulation.cluster import Cluster
 from tests.worker_simulation.loop import Machine
-from tests.worker_simulation.network import NoAnswerError
+from tests.worker_simulation.network import NoAnswerError, Request
 
 _Answer = TypeVar("_Answer")
 
@@ -43,7 +43,10 @@ class Host:
     ) -> asyncio.Future[_Answer]: ...
 
     def ask(self, name: str, work: Callable[[], Any], seconds: float = 10.0) -> asyncio.Future[Any]:
-        return self.cluster.network.ask(self.machine, name, work, seconds)
+        """Return the response to a request; the client waits ``seconds`` for it."""
+        future: asyncio.Future[Any] = self.loop.create_future()
+        Request(self.cluster.network, self.machine.clients, name, work, future, seconds)
+        return future
 
     async def pause(self) -> None:
         await asyncio.sleep(self.cluster.network.random.uniform(*AGAIN_SECONDS))
@@ -68,7 +71,9 @@ class Host:
         )
         return future
 
-    async def in_program(self, work: Callable[[], Coroutine[Any, Any, _Answer]]) -> _Answer:
+    def in_program(
+        self, work: Callable[[], Coroutine[Any, Any, _Answer]]
+    ) -> asyncio.Future[_Answer]:
         """Return the result of work on the worker's event loop; the client waits in its thread."""
         result: asyncio.Future[_Answer] = self.loop.create_future()
 
@@ -79,7 +84,7 @@ class Host:
             )
 
         self.call(begin)
-        return await result
+        return result
 
     async def in_client(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
         """Return the result of work in the client's thread; the worker waits on its event loop."""

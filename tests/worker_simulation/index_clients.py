@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
@@ -31,13 +31,15 @@ from streams.store.recovery import ShardStores
 from streams.store.row_store import StoreDisk
 from streams.store.shard_store import ShardStore
 from streams.worker.index_on_kafka import Claim, Owned, refuse_other_settings
-from tests.worker_simulation.cluster import Fetch
+from tests.worker_simulation.cluster import Fetch, FetchAnswer
 from tests.worker_simulation.host import Host
 from tests.worker_simulation.loop import block, in_thread
-from tests.worker_simulation.member import SimulatedMessage, resolve
+from tests.worker_simulation.member import SimulatedMessage
 from tests.worker_simulation.network import Code, NoAnswerError, RefusedError
 from tests.worker_simulation.partitions import Stored
 from tests.worker_simulation.transactions import Place
+
+_Answer = TypeVar("_Answer")
 
 _ANSWER_SECONDS: Final = 10.0
 _BATCH: Final = 20
@@ -59,10 +61,10 @@ class SimulatedIndexAdmin:
         self._seen: set[str] = set()
 
     async def topic_id(self) -> str:
-        return cast(str, await self._ask("describe topic", self._topic_id))
+        return await self._ask("describe topic", self._topic_id)
 
     async def partitions(self) -> int:
-        return cast(int, await self._ask("metadata", self._count))
+        return await self._ask("metadata", self._count)
 
     async def claim(self) -> Claim | None:
         logged = await self._last_progress(0)
@@ -98,12 +100,10 @@ class SimulatedIndexAdmin:
             self._host.cluster.listed(self._writer)
             return self._host.cluster.group.ids()
 
-        return cast("dict[str, str]", await self._ask("list group", ids))
+        return await self._ask("list group", ids)
 
     async def remember_members(self) -> None:
-        self._seen |= cast(
-            "set[str]", await self._ask("list group", self._host.cluster.group.names)
-        )
+        self._seen |= await self._ask("list group", self._host.cluster.group.names)
 
     async def abort_left_open(self, partitions: Iterable[int]) -> None:
         """Abort open transactions of former owners of partitions and of members that left."""
@@ -114,7 +114,7 @@ class SimulatedIndexAdmin:
             logged = await self._last_progress(partition)
             if logged is not None:
                 writers.add(logged.writer)
-        members = cast("set[str]", await self._ask("list group", self._host.cluster.group.names))
+        members = await self._ask("list group", self._host.cluster.group.names)
         for writer in sorted(writers - members - {"", self._writer}):
             await self._abort(writer)
             self._seen.discard(writer)
@@ -154,11 +154,11 @@ class SimulatedIndexAdmin:
                 return []
             return changelog.partitions[partition].read_committed()
 
-        records = cast("list[Stored]", await self._ask("read claim", committed))
+        records = await self._ask("read claim", committed)
         refuse_newer([each.value for each in records], self._reads)
         return last_progress(records)
 
-    async def _ask(self, name: str, work: Callable[[], Any]) -> Any:  # noqa: ANN401 - of any
+    async def _ask(self, name: str, work: Callable[[], _Answer]) -> _Answer:
         try:
             return await self._host.in_client(self._host.ask_until(name, work, _ANSWER_SECONDS))
         except NoAnswerError as error:
@@ -228,11 +228,8 @@ class _Consumer:
         cached: bool,  # noqa: ARG002 - of a Consumer
     ) -> tuple[int, int]:
         place = partition.topic, partition.partition
-        return cast(
-            "tuple[int, int]",
-            self._ask(
-                lambda: self._host.cluster.offsets(place, committed=self._committed), timeout
-            ),
+        return self._ask(
+            lambda: self._host.cluster.offsets(place, committed=self._committed), timeout
         )
 
     def assign(self, partitions: list[TopicPartition]) -> None:
@@ -267,7 +264,7 @@ class _Consumer:
     def close(self) -> None:
         pass
 
-    def _ask(self, work: Callable[[], Any], timeout: float) -> Any:  # noqa: ANN401 - of any
+    def _ask(self, work: Callable[[], _Answer], timeout: float) -> _Answer:
         network = self._host.cluster.network
         deadline = self._host.loop.time() + timeout
         while True:
@@ -444,27 +441,19 @@ class SimulatedFollower:
                 if self._number.get(partition) != numbers[partition] or answer.error:
                     continue
                 self._next[partition] = answer.next
-                delivered: asyncio.Future[None] = self._host.loop.create_future()
-                self._host.call(self._begin, partition, answer.records, answer.next, delivered)
-                await delivered
+                await self._host.in_program(partial(self._delivery, partition, answer))
 
-    def _begin(
-        self, partition: int, records: list[Stored], end: int, delivered: asyncio.Future[None]
-    ) -> None:
+    def _delivery(self, partition: int, answer: FetchAnswer) -> Coroutine[Any, Any, None]:
         number = self._number.get(partition)
 
         async def deliver() -> None:
-            if records:
-                batch = logged_batch(records, f"{self._topic}/{partition}")
+            if answer.records:
+                batch = logged_batch(answer.records, f"{self._topic}/{partition}")
                 await self._deliver(partition, batch)
             if self._number.get(partition) == number:
-                self._done[partition] = end
+                self._done[partition] = answer.next
 
-        task = self._host.loop.start(self._host.machine.program, deliver())
-        task.add_done_callback(
-            lambda _: resolve(delivered),
-            context=self._host.machine.clients.context,
-        )
+        return deliver()
 
 
 def owners_of(host: Host, settings: Settings, writer: str) -> Owned | None:

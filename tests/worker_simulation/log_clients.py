@@ -22,11 +22,15 @@ from streams.kafka.producers import AppendUnknownError, ProducerRecord, RecordTo
 from tests.worker_simulation.cluster import Append, Fetch
 from tests.worker_simulation.host import Host
 from tests.worker_simulation.network import Code, NoAnswerError, RefusedError
+from tests.worker_simulation.partitions import Producer
+from tests.worker_simulation.transactions import Place
 
 _BATCHES: Final = 4
 _ANSWER_SECONDS: Final = 10.0
 _GONE_CHECKS: Final = 2
 _CLOSE_SECONDS: Final = 1.0
+UNKNOWN: Final = -1001
+"""The offset that librdkafka returns where the broker does not know it."""
 
 
 class SimulatedReader:
@@ -126,14 +130,62 @@ class SimulatedReader:
         self._host.call(on_loop)
 
 
-class SimulatedAppender:
+class IdempotentClient:
+    """Appends records in order and once in each partition, while its producer is the same."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._sequences: dict[Place, int] = {}
+        self._renewed = Producer(0, 0)
+
+    def _renew(self) -> None:
+        """Continue as a new producer: what was sent before may still arrive, in any order."""
+        self._renewed = self._host.cluster.transactions.new_producer()
+        self._sequences.clear()
+
+    async def _send_one(
+        self,
+        name: str,
+        append: Append,
+        producer: Producer,
+        deadline: float,
+        transactional_id: str | None = None,
+    ) -> int:
+        """Return the offset of a record, or ``UNKNOWN``; raises ``NoAnswerError`` when late."""
+        cluster = self._host.cluster
+        sequence = self._sequences.get(append.place, 0)
+        while True:
+            left = deadline - self._host.loop.time()
+            if left <= 0:
+                raise NoAnswerError(name)
+            try:
+                offset = await self._host.ask(
+                    name,
+                    lambda: cluster.produce(append, producer, sequence, transactional_id),
+                    min(5.0, left),
+                )
+            except NoAnswerError:
+                self._disconnected()
+                await self._host.pause()
+                continue
+            except RefusedError as error:
+                if error.code is not Code.DUPLICATE_SEQUENCE_NUMBER:
+                    raise
+                offset = UNKNOWN
+            self._sequences[append.place] = sequence + 1
+            return offset
+
+    def _disconnected(self) -> None:
+        """Note that a request got no response."""
+
+
+class SimulatedAppender(IdempotentClient):
     """A ``RecordAppender``; ``message_seconds`` is how long it tries to send a record."""
 
     def __init__(self, host: Host, *, message_seconds: float = 30.0) -> None:
-        self._host = host
+        super().__init__(host)
         self._message_seconds = message_seconds
-        self._producer = host.cluster.transactions.new_producer()
-        self._sequences: dict[str, int] = {}
+        self._renew()
         self._queued: deque[tuple[float, str, bytes, asyncio.Future[int]]] = deque()
         self._waiting: set[asyncio.Future[int]] = set()
         self._news = asyncio.Event()
@@ -176,35 +228,19 @@ class SimulatedAppender:
                 self._host.call(_resolve, future, result)
 
     async def _append(self, topic: str, value: bytes, deadline: float) -> int | FirstseenError:
-        cluster, producer = self._host.cluster, self._producer
-        sequence = self._sequences.get(topic, 0)
         append = Append((topic, 0), None, value)
-        while True:
-            left = deadline - self._host.loop.time()
-            if left <= 0:
-                # Sent records may still arrive; the new producer's order does not depend on them.
-                self._producer = cluster.transactions.new_producer()
-                self._sequences.clear()
-                return AppendUnknownError(f"unknown whether {topic} has a record")
-            try:
-                offset = await self._host.ask(
-                    "append", lambda: cluster.produce(append, producer, sequence), min(5.0, left)
-                )
-            except NoAnswerError:
-                await self._host.pause()
-                continue
-            except RefusedError as error:
-                if error.code is Code.DUPLICATE_SEQUENCE_NUMBER:
-                    self._sequences[topic] = sequence + 1
-                    return self._unplaced(topic)
-                if error.code is Code.RECORD_TOO_LARGE:
-                    return RecordTooLargeError([ProducerRecord(topic, None, value)])
-                return BrokerRefusedError(f"a record was not appended to {topic}: {error}")
-            self._sequences[topic] = sequence + 1
-            return offset
-
-    def _unplaced(self, topic: str) -> int | FirstseenError:
-        return AppendUnknownError(f"{topic}: the broker has the record, and not its offset")
+        try:
+            offset = await self._send_one("append", append, self._renewed, deadline)
+        except NoAnswerError:
+            self._renew()
+            return AppendUnknownError(f"unknown whether {topic} has a record")
+        except RefusedError as error:
+            if error.code is Code.RECORD_TOO_LARGE:
+                return RecordTooLargeError([ProducerRecord(topic, None, value)])
+            return BrokerRefusedError(f"a record was not appended to {topic}: {error}")
+        if offset == UNKNOWN:
+            return AppendUnknownError(f"{topic}: the broker has the record, and not its offset")
+        return offset
 
 
 def _resolve(future: asyncio.Future[int], result: int | FirstseenError) -> None:

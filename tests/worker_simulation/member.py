@@ -146,8 +146,7 @@ class SimulatedGroupMember:
 
     def read(self, partition: int, offset: int, reading: int) -> None:
         if partition in self._owned:
-            paused = False
-            self._readings[partition] = _Reading(reading, offset, is_paused=paused)
+            self._readings[partition] = _Reading(reading, offset)
             self._news.set()
 
     def stop(self, partition: int) -> None:
@@ -174,7 +173,10 @@ class SimulatedGroupMember:
         self._gather_until = self._host.loop.time() + seconds
 
     async def metadata(self) -> bytes:
-        return await self._host.in_client(self._metadata_soon())
+        async def in_thread() -> bytes:
+            return self._metadata()
+
+        return await self._host.in_client(in_thread())
 
     async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
         wanted = list(partitions)
@@ -220,9 +222,6 @@ class SimulatedGroupMember:
             return await self._host.in_client(ask())
         except NoAnswerError as silence:
             raise error(f"no answer: {silence}") from silence
-
-    async def _metadata_soon(self) -> bytes:
-        return self._metadata()
 
     def _metadata(self) -> bytes:
         return self._named().encoded()
@@ -324,20 +323,11 @@ class SimulatedGroupMember:
             self._owned.discard(partition)
             self._readings.pop(partition, None)
         events, metadata = self._events, self._metadata()
-        done: asyncio.Future[None] = self._host.loop.create_future()
 
         async def until(released: Awaitable[None]) -> None:
             await released
 
-        def begin() -> None:
-            released = events.revoked(frozenset(partitions), metadata)
-            task = self._host.loop.start(self._host.machine.program, until(released))
-            task.add_done_callback(
-                lambda _: resolve(done),
-                context=self._host.machine.clients.context,
-            )
-
-        self._host.call(begin)
+        done = self._host.in_program(lambda: until(events.revoked(frozenset(partitions), metadata)))
         await asyncio.wait([done], timeout=self._revoke_seconds)
         if not done.done():
             self._host.cluster.tell(f"{self._host.name} gives up {sorted(partitions)} in time")
@@ -503,8 +493,3 @@ class SimulatedGroupMember:
             self._fetched.append(Fetched(runs, frozenset(ended)))
             assert self._events is not None
             self._host.call(self._events.fetched)
-
-
-def resolve(done: asyncio.Future[None]) -> None:
-    if not done.done():
-        done.set_result(None)

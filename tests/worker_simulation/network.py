@@ -12,11 +12,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final
 
 from tests.worker_simulation.loop import Machine, Part, SimulatedLoop
-
-_Answer = TypeVar("_Answer")
 
 _OF_BROKERS: Final = contextvars.Context()
 _USUAL_SECONDS: Final = (0.0003, 0.003)
@@ -121,35 +119,13 @@ class Network:
         if watching is not None:
             contextvars.Context().run(watching)
 
-    @overload
-    def ask(
-        self,
-        machine: Machine,
-        name: str,
-        work: Callable[[], asyncio.Future[_Answer]],
-        seconds: float = ...,
-    ) -> asyncio.Future[_Answer]: ...
 
-    @overload
-    def ask(
-        self, machine: Machine, name: str, work: Callable[[], _Answer], seconds: float = ...
-    ) -> asyncio.Future[_Answer]: ...
+class Request:
+    """The work of a broker for a client of a machine, which waits ``seconds`` for the response.
 
-    def ask(
-        self, machine: Machine, name: str, work: Callable[[], Any], seconds: float = 10.0
-    ) -> asyncio.Future[Any]:
-        """Return the result of ``work`` at the broker, for a client of a machine.
+    ``future`` gets the result, ``RefusedError`` or ``NoAnswerError``.
+    """
 
-        The client waits ``seconds`` for the response. The future otherwise has ``RefusedError`` or
-        ``NoAnswerError``.
-        """
-        loop = self.loop
-        future: asyncio.Future[Any] = loop.create_future()
-        _Request(self, machine.clients, name, work, future, seconds)
-        return future
-
-
-class _Request:
     __slots__ = ("future", "losses", "name", "network", "part", "seconds", "timer", "work")
 
     def __init__(
