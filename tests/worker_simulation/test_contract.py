@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import nullcontext
-from functools import partial, wraps
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 
 import pytest
 
@@ -24,36 +23,45 @@ from streams.kafka.errors import (
 )
 from streams.kafka.log_reader import LogCutError
 from streams.kafka.producers import (
+    UNCHECKED,
     AppendUnknownError,
     CommitChecks,
     ProducerRecord,
     RecordTooLargeError,
 )
-from streams.worker.clients import PartitionReader
+from streams.worker.clients import OutputCommitter, PartitionReader
 from tests.rigs.async_tests import until
 from tests.unit.kafka.recording_owner import RecordingOwner
 from tests.worker_simulation.bench import MESSAGE_BYTES, Bench, BrokerBench, SimulatedBench
 
+KAFKA = pytest.param("kafka", marks=pytest.mark.kafka)
 TRIES = 5
 TOO_LARGE = random.Random(1).randbytes(MESSAGE_BYTES + 10_000), bytes(3 * MESSAGE_BYTES)
 """Too large for the topic although compressed, and too large for the client."""
 
 
-@pytest.fixture(
-    params=["simulated", "embedded", pytest.param("kafka", marks=pytest.mark.kafka)],
-)
+@pytest.fixture(params=["simulated", "embedded", KAFKA])
 def bench(request: pytest.FixtureRequest) -> Bench:
     if request.param == "simulated":
         return SimulatedBench()
     return BrokerBench(request.getfixturevalue(f"{request.param}_broker"))
 
 
-@pytest.fixture(params=["simulated", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(params=["simulated", KAFKA])
 def isolating(request: pytest.FixtureRequest) -> Bench:
     """Return the clients on brokers whose transactions isolate and fence."""
-    if request.param == "simulated":
-        return SimulatedBench()
-    return BrokerBench(request.getfixturevalue(f"{request.param}_broker"))
+    is_simulated = request.param == "simulated"
+    return (
+        SimulatedBench() if is_simulated else BrokerBench(request.getfixturevalue("kafka_broker"))
+    )
+
+
+@pytest.fixture
+def runner(request: pytest.FixtureRequest) -> Bench:
+    """Return the bench of a test, which also runs it (``tests.rigs.async_tests``)."""
+    (name,) = {"bench", "isolating"} & {*request.fixturenames}
+    bench: Bench = request.getfixturevalue(name)
+    return bench
 
 
 class Worker(RecordingOwner):
@@ -74,17 +82,6 @@ class Log:
             self.records += [(offset, value) for offset, value, _ in batch.records]
 
 
-def on_bench(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a test on the bench in its parameters."""
-
-    @wraps(test)
-    def run(**benches: Bench) -> None:
-        (bench,) = benches.values()
-        bench.run(test(**benches))
-
-    return run
-
-
 async def joined(bench: Bench) -> Worker:
     """Return a worker that owns all partitions."""
     worker = Worker(bench, "a")
@@ -100,7 +97,6 @@ def values(count: int, first: int = 0) -> list[bytes]:
 # ---- a reader of one partition
 
 
-@on_bench
 async def test_reader_reads_in_order_from_any_offset(bench: Bench) -> None:
     topic = bench.topic("log", 1)
     bench.produce(topic, 0, values(20))
@@ -114,7 +110,6 @@ async def test_reader_reads_in_order_from_any_offset(bench: Bench) -> None:
     await log.reader.close()
 
 
-@on_bench
 async def test_reader_returns_nothing_of_an_earlier_reading(bench: Bench) -> None:
     topic = bench.topic("log", 1)
     bench.produce(topic, 0, values(30))
@@ -136,7 +131,6 @@ async def test_reader_returns_nothing_of_an_earlier_reading(bench: Bench) -> Non
     await reader.close()
 
 
-@on_bench
 async def test_reader_is_not_moved_over_a_gap(isolating: Bench) -> None:
     topic = isolating.topic("log", 1)
     isolating.produce(topic, 0, values(10))
@@ -162,7 +156,6 @@ async def test_reader_is_not_moved_over_a_gap(isolating: Bench) -> None:
 # ---- an appender
 
 
-@on_bench
 async def test_appender_keeps_order_and_tells_offsets(bench: Bench) -> None:
     topic = bench.topic("log", 1)
     appender = bench.appender()
@@ -173,7 +166,6 @@ async def test_appender_keeps_order_and_tells_offsets(bench: Bench) -> None:
     assert bench.committed(topic, 0, 20) == values(20)
 
 
-@on_bench
 async def test_appender_names_a_record_that_is_too_large(isolating: Bench) -> None:
     topic = isolating.topic("log", 1)
     appender = isolating.appender()
@@ -186,7 +178,6 @@ async def test_appender_names_a_record_that_is_too_large(isolating: Bench) -> No
     await appender.close()
 
 
-@on_bench
 async def test_appender_leaves_no_future_open(bench: Bench) -> None:
     topic = bench.topic("log", 1)
     appender = bench.appender()
@@ -208,9 +199,41 @@ async def test_appender_leaves_no_future_open(bench: Bench) -> None:
 # ---- commits in transactions
 
 
-def outputs(topic: str, changelog: str, *each: bytes) -> list[ProducerRecord]:
-    """Return the records of a commit: the same values for an output topic and for the changelog."""
-    return [ProducerRecord(name, None, value, 0) for name in (topic, changelog) for value in each]
+class Commits:
+    """A committer with a worker, an output topic and a changelog."""
+
+    def __init__(self, bench: Bench, worker: Worker) -> None:
+        self.worker = worker
+        self.unique, self.changelog = bench.topic("unique", 1), bench.topic("changelog", 2)
+        self.committer = self.another(bench)
+
+    def another(self, bench: Bench) -> OutputCommitter:
+        return bench.transactions("a", self.changelog)
+
+    def records(self, *values: bytes) -> list[ProducerRecord]:
+        """Return the same values for the output topic and for the changelog."""
+        topics = self.unique, self.changelog
+        return [ProducerRecord(topic, None, value, 0) for topic in topics for value in values]
+
+    async def commit(
+        self,
+        value: bytes,
+        offsets: Mapping[int, int],
+        committer: OutputCommitter | None = None,
+        checks: CommitChecks = UNCHECKED,
+    ) -> dict[int, int]:
+        committer = committer or self.committer
+        metadata = await self.worker.member.metadata()
+        return await committer.commit(self.records(value), offsets, metadata, checks=checks)
+
+
+@asynccontextmanager
+async def committing(bench: Bench) -> AsyncIterator[Commits]:
+    commits = Commits(bench, await joined(bench))
+    await commits.committer.open()
+    yield commits
+    await commits.committer.close()
+    await commits.worker.member.close()
 
 
 async def tried(commit: Callable[[], Awaitable[object]]) -> None:
@@ -224,81 +247,58 @@ async def tried(commit: Callable[[], Awaitable[object]]) -> None:
     await commit()
 
 
-@on_bench
 async def test_commit_is_seen_whole(isolating: Bench) -> None:
-    unique, changelog = isolating.topic("unique", 1), isolating.topic("changelog", 2)
-    worker = await joined(isolating)
-    committer = isolating.transactions("a", changelog)
-    await committer.open()
-    records = [*outputs(unique, changelog, b"1", b"2"), ProducerRecord(changelog, None, b"3", 1)]
-    ends = await committer.commit(records, {0: 6, 2: 9}, worker.metadata, "note")
-    assert ends == {0: 2, 1: 1}
-    more = outputs(unique, changelog, b"4")
-    # The marker of the first transaction takes one more offset.
-    assert await committer.commit(more, {}, worker.metadata) == {0: 4}
-    assert await committer.commit([], {0: 7}, worker.metadata) == {}
-    committed: dict[int, int] = {}
-    while len(committed) < 3:
-        committed = await worker.member.committed([0, 1, 2])
-    assert committed == {0: 7, 1: -1, 2: 9}
-    await committer.close()
-    await worker.member.close()
-    assert isolating.committed(unique, 0, 3) == [b"1", b"2", b"4"]
+    async with committing(isolating) as each:
+        committer, worker = each.committer, each.worker
+        records = [*each.records(b"1", b"2"), ProducerRecord(each.changelog, None, b"3", 1)]
+        ends = await committer.commit(records, {0: 6, 2: 9}, worker.metadata, "note")
+        assert ends == {0: 2, 1: 1}
+        # The marker of the first transaction takes one more offset.
+        assert await each.commit(b"4", {}) == {0: 4}
+        assert await committer.commit([], {0: 7}, worker.metadata) == {}
+        committed: dict[int, int] = {}
+        while len(committed) < 3:
+            committed = await worker.member.committed([0, 1, 2])
+        assert committed == {0: 7, 1: -1, 2: 9}
+    assert isolating.committed(each.unique, 0, 3) == [b"1", b"2", b"4"]
 
 
-@on_bench
 async def test_commit_of_another_generation_is_refused(isolating: Bench) -> None:
-    unique, changelog = isolating.topic("unique", 1), isolating.topic("changelog", 1)
-    first = await joined(isolating)
-    stale = first.metadata
-    committer = isolating.transactions("a", changelog)
-    await committer.open()
-    second = Worker(isolating, "b")
-    second.member.open(second)
-    await until(lambda: second.owned)
-    with pytest.raises(StaleGenerationError):
-        await committer.commit(outputs(unique, changelog, b"stale"), {0: 7}, stale)
-    metadata = await first.member.metadata()
-    await committer.commit(outputs(unique, changelog, b"fresh"), {0: 8}, metadata)
-    await second.member.close()
-    with pytest.raises(StaleGenerationError):
-        await committer.commit(outputs(unique, changelog, b"left"), {0: 9}, second.metadata)
-    await committer.close()
-    await first.member.close()
-    assert isolating.committed(unique, 0, 1) == [b"fresh"]
+    async with committing(isolating) as first:
+        stale = first.worker.metadata
+        second = Worker(isolating, "b")
+        second.member.open(second)
+        await until(lambda: second.owned)
+        with pytest.raises(StaleGenerationError):
+            await first.committer.commit(first.records(b"stale"), {0: 7}, stale)
+        await first.commit(b"fresh", {0: 8})
+        await second.member.close()
+        with pytest.raises(StaleGenerationError):
+            await first.committer.commit(first.records(b"left"), {0: 9}, second.metadata)
+    assert isolating.committed(first.unique, 0, 1) == [b"fresh"]
 
 
-@on_bench
 async def test_second_committer_of_a_name_fences_the_first(isolating: Bench) -> None:
     """If the first committer notices the fence only when it ends a transaction, it is unknown
     whether the transaction was committed.
     """
-    unique, changelog = isolating.topic("unique", 1), isolating.topic("changelog", 1)
-    worker = await joined(isolating)
-    first, second = (isolating.transactions("a", changelog) for _ in range(2))
-    await first.open()
-    await first.commit(outputs(unique, changelog, b"1"), {0: 1}, worker.metadata)
-    await second.open()
-    with pytest.raises(FencedError):
-        await first.commit(outputs(unique, changelog, b"2"), {0: 2}, worker.metadata)
-    await second.commit(outputs(unique, changelog, b"3"), {0: 3}, worker.metadata)
-    await first.open()
-    with pytest.raises((FencedError, UnansweredError)):
-        await second.commit(outputs(unique, changelog, b"4"), {}, worker.metadata)
-    await first.commit(outputs(unique, changelog, b"5"), {0: 5}, worker.metadata)
-    await first.close()
-    await second.close()
-    await worker.member.close()
-    assert isolating.committed(unique, 0, 3) == [b"1", b"3", b"5"]
+    async with committing(isolating) as each:
+        first, second = each.committer, each.another(isolating)
+        await each.commit(b"1", {0: 1}, first)
+        await second.open()
+        with pytest.raises(FencedError):
+            await each.commit(b"2", {0: 2}, first)
+        await each.commit(b"3", {0: 3}, second)
+        await first.open()
+        with pytest.raises((FencedError, UnansweredError)):
+            await each.commit(b"4", {}, second)
+        await each.commit(b"5", {0: 5}, first)
+        await second.close()
+    assert isolating.committed(each.unique, 0, 3) == [b"1", b"3", b"5"]
 
 
-@on_bench
 async def test_commit_that_fails_a_check_is_aborted(isolating: Bench) -> None:
     """What was read is checked in the first commit of a committer, what is sent in each."""
-    unique, changelog = isolating.topic("unique", 1), isolating.topic("changelog", 1)
-    worker = await joined(isolating)
-    committer = isolating.transactions("a", changelog)
-    await committer.open()
     checked: list[int] = []
     failing = ""
 
@@ -312,61 +312,39 @@ async def test_commit_that_fails_a_check_is_aborted(isolating: Bench) -> None:
         if failing == "read":
             raise BrokerRefusedError("it is not committed")
 
-    for number, failing in enumerate(("sent", "read", "", "")):
-        records = outputs(unique, changelog, b"%d" % number)
-        checks = CommitChecks(sent, read)
-        commit = committer.commit(records, {0: number}, worker.metadata, checks=checks)
-        with pytest.raises(BrokerRefusedError) if failing else nullcontext():
-            await commit
+    async with committing(isolating) as each:
+        for number, failing in enumerate(("sent", "read", "", "")):
+            with pytest.raises(BrokerRefusedError) if failing else nullcontext():
+                await each.commit(b"%d" % number, {0: number}, checks=CommitChecks(sent, read))
     assert checked == [1, 3, -1, 5, -1, 7]  # a marker takes an offset too
-    await committer.close()
-    await worker.member.close()
-    assert isolating.committed(unique, 0, 2) == [b"2", b"3"]
+    assert isolating.committed(each.unique, 0, 2) == [b"2", b"3"]
 
 
-@on_bench
 async def test_commit_is_refused_after_a_failure_that_its_caller_does_not_know(
     isolating: Bench,
 ) -> None:
-    unique, changelog = isolating.topic("unique", 1), isolating.topic("changelog", 1)
-    worker = await joined(isolating)
-    committer = isolating.transactions("a", changelog)
-    await committer.open()
-    for number, failures in enumerate((None, await committer.failures(), -1)):
-        commit = committer.commit(
-            outputs(unique, changelog, b"%d" % number),
-            {0: number},
-            worker.metadata,
-            checks=CommitChecks(failures=failures),
-        )
-        with pytest.raises(UnverifiedError) if failures == -1 else nullcontext():
-            await commit
-    await committer.close()
-    await worker.member.close()
-    assert isolating.committed(unique, 0, 2) == [b"0", b"1"]
+    async with committing(isolating) as each:
+        for number, failures in enumerate((None, await each.committer.failures(), -1)):
+            checks = CommitChecks(failures=failures)
+            with pytest.raises(UnverifiedError) if failures == -1 else nullcontext():
+                await each.commit(b"%d" % number, {0: number}, checks=checks)
+    assert isolating.committed(each.unique, 0, 2) == [b"0", b"1"]
 
 
-@on_bench
 async def test_refused_record_aborts_a_commit(isolating: Bench) -> None:
-    unique, changelog = isolating.topic("unique", 1), isolating.topic("changelog", 1)
-    worker = await joined(isolating)
-    committer = isolating.transactions("a", changelog)
-    await committer.open()
-    for value in TOO_LARGE:
-        large = [*outputs(unique, changelog, b"1"), ProducerRecord(unique, None, value, 0)]
-        with pytest.raises(RecordTooLargeError):
-            await tried(partial(committer.commit, large, {0: 5}, worker.metadata))
-    small = outputs(unique, changelog, b"2")
-    await tried(lambda: committer.commit(small, {0: 6}, worker.metadata))
-    await committer.close()
-    await worker.member.close()
-    assert isolating.committed(unique, 0, 1) == [b"2"]
+    async with committing(isolating) as each:
+        for value in TOO_LARGE:
+            large = [*each.records(b"1"), ProducerRecord(each.unique, None, value, 0)]
+            metadata = each.worker.metadata
+            with pytest.raises(RecordTooLargeError):
+                await tried(partial(each.committer.commit, large, {0: 5}, metadata))
+        await tried(partial(each.commit, b"2", {0: 6}))
+    assert isolating.committed(each.unique, 0, 1) == [b"2"]
 
 
 # ---- a member of the group
 
 
-@on_bench
 async def test_member_reads_what_it_is_told_to(bench: Bench) -> None:
     for partition in range(3):
         bench.produce(bench.raw, partition, values(20))
@@ -384,7 +362,6 @@ async def test_member_reads_what_it_is_told_to(bench: Bench) -> None:
     await worker.member.close()
 
 
-@on_bench
 async def test_reading_again_drops_what_was_fetched(bench: Bench) -> None:
     bench.produce(bench.raw, 0, values(40))
     worker = Worker(bench, "a")
@@ -410,7 +387,6 @@ async def test_reading_again_drops_what_was_fetched(bench: Bench) -> None:
     await worker.member.close()
 
 
-@on_bench
 async def test_partition_that_is_stopped_or_paused_is_not_read(bench: Bench) -> None:
     worker = await joined(bench)
     bench.produce(bench.raw, 0, values(2))
@@ -451,7 +427,6 @@ async def _one_joins_another(bench: Bench) -> tuple[Worker, Worker, list[frozens
     return first, second, given_up
 
 
-@on_bench
 async def test_partition_is_given_up_before_another_has_it(bench: Bench) -> None:
     first, second, given_up = await _one_joins_another(bench)
     for _ in range(3):
@@ -472,7 +447,6 @@ async def test_partition_is_given_up_before_another_has_it(bench: Bench) -> None
     await second.member.close()
 
 
-@on_bench
 async def test_each_generation_is_announced(bench: Bench) -> None:
     first, second = Worker(bench, "a"), Worker(bench, "b")
     first.member.open(first)
@@ -487,7 +461,6 @@ async def test_each_generation_is_announced(bench: Bench) -> None:
     await first.member.close()
 
 
-@on_bench
 async def test_offsets_are_committed_outside_of_transactions(bench: Bench) -> None:
     worker = await joined(bench)
     await worker.member.commit({0: 4, 1: 2}, "note")
@@ -498,7 +471,6 @@ async def test_offsets_are_committed_outside_of_transactions(bench: Bench) -> No
         await worker.member.commit({0: 5})
 
 
-@on_bench
 async def test_offset_in_an_open_transaction_is_left_out(isolating: Bench) -> None:
     worker = await joined(isolating)
     commit = isolating.open_transaction(worker.metadata, 5)
