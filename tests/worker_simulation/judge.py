@@ -62,14 +62,6 @@ class WorkerJudge:
         self.chains += chains
         self.log.produced(cast("Iterable[RawPartition]", chains))
 
-    def kept(self) -> Judge:
-        """Return what is known of the log now."""
-        return self.log.copy()
-
-    def put_back(self, log: Judge) -> None:
-        """Forget what was known of records that brokers have lost."""
-        self.log = log
-
     def appended(self, stored: Stored) -> None:
         record: LogRecord = self._codec.decode(stored.value, f"log@{stored.offset}")
         self.log.appended(stored.offset, record, stored.timestamp_ms, version_of(stored.value))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from tests.worker_simulation.network import Code, RefusedError
@@ -251,5 +252,4 @@ def compacted(records: Sequence[Stored]) -> list[Stored]:
     return [record for record in records if last[record.key] == record.offset]
 
 
-def _offset(record: Stored) -> int:
-    return record.offset
+_offset: Final = attrgetter("offset")

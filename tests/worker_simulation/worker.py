@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,8 +47,6 @@ from tests.worker_simulation.scenario import WorkerScenario
 _TICK_SECONDS: Final = 1.0
 STATE: Final = Path("/simulated")
 
-Story = Callable[[str], None]
-
 
 def settings_of(scenario: WorkerScenario, instance_id: str | None = None) -> Settings:
     return Settings(
@@ -73,8 +71,7 @@ class _Channel:
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
-    async def send(self, *, value: object) -> None:
-        del value  # an event only wakes the stage
+    async def send(self, *, value: object) -> None:  # noqa: ARG002 - an event only wakes the stage
         self._event.set()
 
     async def get(self) -> None:
@@ -116,7 +113,7 @@ class Place:
     clock_seconds: float = 0.0
     slow_until: float = 0.0
     reads: int = versions.OLDEST
-    copies: list[MemoryDisk] | None = None
+    copies: list[MemoryDisk] = field(default_factory=list)
 
 
 class Worker:
@@ -263,14 +260,9 @@ class Worker:
 
     async def stop(self) -> None:
         """End as after SIGTERM."""
-        pipeline = self.pipeline
-
-        async def close() -> None:
-            await pipeline.close()
-
         self.stopped = True
-        pipeline.interrupt()
-        task = self._cluster.loop.start(self.machine.program, close())
+        self.pipeline.interrupt()
+        task = self._cluster.loop.start(self.machine.program, self.pipeline.close())
         await asyncio.wait([task])
         self.machine.kill()  # the rest ends with the process
         self.place.disk.kill()

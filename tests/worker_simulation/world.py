@@ -10,9 +10,11 @@ import random
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
+from operator import attrgetter
 from typing import Final
+from unittest.mock import patch
 
 from simhash_core.errors import FirstseenError
 from simhash_core.log import versions
@@ -68,6 +70,8 @@ _EVENTS_LIMIT: Final = 3_000_000
 STEP_SECONDS: Final = 0.05
 """How long a step of an event loop may take, by the functions that it calls."""
 _RESTART_SECONDS: Final = (0.5, 8.0)
+_AGAIN_SECONDS: Final = (0.1, 3.0)
+"""How long a worker is away that was stopped."""
 _SOON_SECONDS: Final = 0.01
 _DAY_MS: Final = 86_400_000
 _STOP_SECONDS: Final = 90.0
@@ -126,7 +130,6 @@ class World:
         self.cluster.listed = self._listed
         self._under_way = 0
         self._sending: list[asyncio.Task[None]] = []
-        self._times_lost = 0
         self._calm_at = math.inf
         self._ends_until = self._sent_again_at = 0.0
 
@@ -238,7 +241,7 @@ class World:
                 await asyncio.sleep(_SOON_SECONDS + self._sent_again_at - self.loop.time())
                 continue
             partition = self.cluster.partition((self._topics.raw, number))
-            sent = bisect_left(records, partition.end, key=_offset)
+            sent = bisect_left(records, partition.end, key=attrgetter("offset"))
             if sent == len(records):
                 return  # they were sent again meanwhile
             record = records[sent]
@@ -423,22 +426,22 @@ class World:
         self.tell(f"{worker.name} fails: {error!r}")
         began_before_calm = self.loop.time() < self._calm_at + self.scenario.send_timeout_seconds
         if isinstance(error, UnansweredError) and not worker.is_open and began_before_calm:
-            # The worker was no member yet; its supervisor starts it again.
-            self.workers.remove(worker)
-            worker.kill()
-            self._return_in(1.0, worker.place)
+            self._begin_again(worker, 1.0)  # it was no member yet
             return
         if isinstance(error, UnreadableVersionError) and self.judge.log.version > worker.reads:
             worker.place.reads = versions.NEWEST
             self._begin_stop(worker, lambda: self._return_in(1.0, worker.place))
             return
         if self.loop.time() < self._ends_until and isinstance(error, _AFTER_LOSSES):
-            # Its supervisor starts it again.
-            self.workers.remove(worker)
-            worker.kill()
-            self._return_in(self._random.uniform(*_RESTART_SECONDS), worker.place)
+            self._begin_again(worker, self._random.uniform(*_RESTART_SECONDS))
             return
         self.loop.unhandled.append(f"{worker.name} has failed: {described(error)}")
+
+    def _begin_again(self, worker: Worker, seconds: float) -> None:
+        """Let the supervisor of a worker that has ended start it again."""
+        self.workers.remove(worker)
+        worker.kill()
+        self._return_in(seconds, worker.place)
 
     # ---- faults
 
@@ -504,7 +507,7 @@ class World:
             Fault.PAUSE: lambda e, w: self._pause(e, w, clients=True),
             Fault.LOOP_PAUSE: lambda e, w: self._pause(e, w, clients=False),
             Fault.CUT: self._cut,
-            Fault.AWAY: self._away,
+            Fault.AWAY: lambda e, _: self._go_away(e.seconds),
             Fault.SLOW_STORES: self._slow_stores,
             Fault.LOSSES: self._losses,
             Fault.SILENCE: self._silence,
@@ -522,11 +525,11 @@ class World:
     def _kill(self, event: Event, worker: Worker) -> None:
         self.workers.remove(worker)
         worker.kill()
-        self._fate(event.fate, worker.place)
-        self._return_in(self._random.uniform(*_RESTART_SECONDS), worker.place)
+        self._return_with(event.fate, worker.place, _RESTART_SECONDS)
 
     def _stop(self, event: Event, worker: Worker) -> None:
-        self._begin_stop(worker, lambda: self._return_after_stop(event, worker))
+        again = partial(self._return_with, event.fate, worker.place, _AGAIN_SECONDS)
+        self._begin_stop(worker, again)
 
     def _replace(self, event: Event, worker: Worker) -> None:
         """Upgrade a worker, or roll it back, which it survives until the version is raised."""
@@ -535,12 +538,7 @@ class World:
         reads = versions.OLDEST if goes_back else versions.NEWEST
         self._begin_stop(worker, partial(self._return_as, reads, worker.place))
 
-    def _return_after_stop(self, event: Event, worker: Worker) -> None:
-        self._fate(event.fate, worker.place)
-        self._return_in(self._random.uniform(0.1, 3.0), worker.place)
-
-    def _leave(self, event: Event, worker: Worker) -> None:
-        del event
+    def _leave(self, _: Event, worker: Worker) -> None:
         if len(self.workers) > 1:
             self._begin_stop(worker, lambda: None)
 
@@ -563,7 +561,8 @@ class World:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.loop.unhandled.append(described(error))
 
-    def _fate(self, fate: StoreFate, place: Place) -> None:
+    def _return_with(self, fate: StoreFate, place: Place, seconds: tuple[float, float]) -> None:
+        """Start a worker again on what it then finds on its disk."""
         disk = place.disk
         if fate is StoreFate.OLDER and place.copies:
             disk.put_back(self._random.choice(place.copies))
@@ -576,7 +575,8 @@ class World:
         elif fate is StoreFate.SHORT:
             for path in disk.paths:
                 disk.lose(path, self._random.randint(0, 5))
-        place.copies = [*(place.copies or []), place.disk.copy()][-3:]
+        place.copies = [*place.copies, place.disk.copy()][-3:]
+        self._return_in(self._random.uniform(*seconds), place)
 
     def _pause(self, event: Event, worker: Worker, *, clients: bool) -> None:
         if worker.machine.stands_still:
@@ -588,9 +588,6 @@ class World:
         cut, name = self.cluster.network.cut, worker.machine.name
         cut.add(name)
         self._end_in(event.seconds, lambda: cut.discard(name))
-
-    def _away(self, event: Event, _: Worker) -> None:
-        self._go_away(event.seconds)
 
     def _go_away(self, seconds: float) -> None:
         network = self.cluster.network
@@ -615,10 +612,11 @@ class World:
             return
         self.tell(f"FAULT {event.fault}: what follows, for {event.seconds:.2f} s")
         self._faults[event.fault] += 1
-        kept, log, times = self.cluster.kept(), self.judge.kept(), self._times_lost
+        network = self.cluster.network
+        kept, log, losses = self.cluster.kept(), self.judge.log.copy(), network.losses
 
         def strike() -> None:
-            if times == self._times_lost:  # otherwise what was written then is lost already
+            if losses == network.losses:  # otherwise what was written then is lost already
                 self._lose(kept, log, event)
 
         self._end_in(event.seconds, strike)
@@ -628,9 +626,8 @@ class World:
         rng = random.Random(f"{self.scenario.seed} {event.at}")
         away = rng.choice([0.1, 3.0, 9.0]) * rng.uniform(0.5, 1.5)
         self.tell(f"the brokers have lost power for {away:.1f} s")
-        self._times_lost += 1
         self.cluster.put_back(kept)
-        self.judge.put_back(log)
+        self.judge.log = log
         self._sent_again_at = self.loop.time() + away + rng.choice([0.0, 0.0, 1.0, 15.0])
         self._ends_until = self._sent_again_at + _ENDS_SECONDS
         self._send(self._chains, rng.choice([0.0, 3.0]))
@@ -664,10 +661,6 @@ class World:
         worker.place.clock_seconds = worker.machine.clock_seconds
 
 
-def _offset(record: RawDocument) -> int:
-    return record.offset
-
-
 class _StoryHandler(logging.Handler):
     def __init__(self, tell: Story) -> None:
         super().__init__(logging.INFO)
@@ -681,21 +674,13 @@ class _StoryHandler(logging.Handler):
 @contextmanager
 def _logged(tell: Story | None) -> Iterator[None]:
     """Add the log lines of workers to the story, or drop them."""
-    loggers = [logging.getLogger(name) for name in ("streams", "simhash_core")]
-    before = [(each.level, each.propagate, each.disabled) for each in loggers]
-    handler = None if tell is None else _StoryHandler(tell)
-    for each in loggers:
-        each.propagate = False
-        each.setLevel(logging.CRITICAL + 1 if handler is None else logging.INFO)
-        if handler is not None:
-            each.addHandler(handler)
-    try:
+    handlers = [] if tell is None else [_StoryHandler(tell)]
+    with ExitStack() as stack:
+        for each in (logging.getLogger("streams"), logging.getLogger("simhash_core")):
+            stack.callback(each.setLevel, each.level)
+            each.setLevel(logging.INFO if handlers else logging.CRITICAL + 1)
+            stack.enter_context(patch.multiple(each, propagate=False, handlers=handlers))
         yield
-    finally:
-        for each, (level, propagate, disabled) in zip(loggers, before, strict=True):
-            each.level, each.propagate, each.disabled = level, propagate, disabled
-            if handler is not None:
-                each.removeHandler(handler)
 
 
 def simulate(scenario: WorkerScenario, story: list[str] | None = None) -> Runs:
