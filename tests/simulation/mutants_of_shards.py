@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -15,7 +15,7 @@ from simhash_core.log.replica import Replica
 from simhash_core.log.shard_stream import DecidedPacket, ShardStream
 from simhash_core.log.shards import HeldShards, OwnedShard, ShardCopy
 from tests.simulation.mutant import MOVES_ONLY, Rule, Tried
-from tests.simulation.replacements import Function, always, by, without, wrapped
+from tests.simulation.replacements import Function, Replacement, always, by, without, wrapped
 
 BEYOND = 1 << 40
 """A raw offset above all others."""
@@ -37,32 +37,33 @@ def _position_of_own(stream: Stream, next_offset: int, replica: Replica) -> int:
     return min(each for each in (*own, replica.position) if each is not None)
 
 
-def _progress_that_stays(
-    original: Function, stream: Stream, next_offset: int, replica: Replica
-) -> Progress:
-    progress: Progress = original(stream, next_offset, replica)
-    stays = next_offset == stream.next
-    return msgspec.structs.replace(stream.committed, next=next_offset) if stays else progress
+def progress_as(
+    change: Callable[[Stream, Progress, Replica], Mapping[str, object]],
+) -> Replacement:
+    """Change fields of the progress that a stream is to commit."""
+
+    def progress(original: Function, stream: Stream, end: int, replica: Replica) -> Progress:
+        kept: Progress = original(stream, end, replica)
+        return msgspec.structs.replace(kept, **change(stream, kept, replica))
+
+    return wrapped(ShardStream, "progress", progress)
 
 
-def _progress_with_control_read(
-    original: Function, stream: Stream, next_offset: int, replica: Replica
-) -> Progress:
-    progress: Progress = original(stream, next_offset, replica)
-    committed = stream.committed
-    if progress.position > committed.position:
-        return progress
-    control = replica.control_before(committed.position)
-    return msgspec.structs.replace(committed, next=next_offset, control=control)
+def _committed_position(stream: Stream, progress: Progress, _: Replica) -> Mapping[str, object]:
+    if progress.next != stream.next:
+        return {}
+    return {**msgspec.structs.asdict(stream.committed), "next": progress.next}
 
 
-def _progress_with_latest_control(
-    original: Function, stream: Stream, next_offset: int, replica: Replica
-) -> Progress:
-    progress: Progress = original(stream, next_offset, replica)
-    if progress.position <= stream.committed.position:
-        return progress
-    return msgspec.structs.replace(progress, control=replica.control)
+def _control_read(stream: Stream, progress: Progress, replica: Replica) -> Mapping[str, object]:
+    if progress.position > stream.committed.position:
+        return {}
+    return {"control": replica.control_before(stream.committed.position)}
+
+
+def _latest_control(stream: Stream, progress: Progress, replica: Replica) -> Mapping[str, object]:
+    is_later = progress.position > stream.committed.position
+    return {"control": replica.control} if is_later else {}
 
 
 STREAM: Final[dict[str, Rule]] = {
@@ -100,18 +101,12 @@ STREAM: Final[dict[str, Rule]] = {
     "the position is the end of what was read, undecided packets of others or not": by(
         ShardStream, "_position", _position_of_own
     ),
-    "the position of a shard that puts nothing out stays": wrapped(
-        ShardStream, "progress", _progress_that_stays
-    ),
+    "the position of a shard that puts nothing out stays": progress_as(_committed_position),
     "the position goes back when the log is read again": always(
         ShardStream, "_is_after_committed", True
     ),
-    "the control record in force goes back when the log is read again": wrapped(
-        ShardStream, "progress", _progress_with_control_read
-    ),
-    "the control record of a position is the latest": wrapped(
-        ShardStream, "progress", _progress_with_latest_control
-    ),
+    "the control record in force goes back when the log is read again": progress_as(_control_read),
+    "the control record of a position is the latest": progress_as(_latest_control),
     "control records are forgotten that a position needs": wrapped(
         Replica,
         "_unneeded_controls",

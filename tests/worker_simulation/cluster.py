@@ -91,9 +91,9 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLimits:
-    """``markers_seconds`` is how long the marker of a transaction sometimes takes at most.
+    """``delay_seconds`` pass before the first generation of the group.
 
-    ``bumps_epochs`` is the same as in ``TransactionCoordinator``.
+    ``markers_seconds`` is how long the marker of a transaction sometimes takes at most.
     """
 
     session_seconds: float = 6.0
@@ -102,7 +102,6 @@ class ClusterLimits:
     record_bytes: int = 1 << 30
     markers_seconds: float = 0.01
     slow_markers: float = 0.0
-    bumps_epochs: bool = False
 
 
 class Cluster:
@@ -123,23 +122,8 @@ class Cluster:
         self.topics: dict[str, Topic] = {}
         self.random = random.Random(loop.random.random())
         self.network = Network(loop, random.Random(loop.random.random()), tell=tell)
-        self.group = GroupCoordinator(
-            loop,
-            lambda: len(self.topics[raw_topic].partitions) if raw_topic in self.topics else 0,
-            tell,
-            session_seconds=limits.session_seconds,
-            rebalance_seconds=limits.rebalance_seconds,
-            delay_seconds=limits.delay_seconds,
-            is_away=lambda: self.network.away,
-        )
-        self.transactions = TransactionCoordinator(
-            loop.call_later,
-            self._marker_seconds,
-            self._write_marker,
-            tell,
-            bumps_epochs=limits.bumps_epochs,
-            is_away=lambda: self.network.away,
-        )
+        self.group = GroupCoordinator(self)
+        self.transactions = TransactionCoordinator(self)
         self.listed: Callable[[str], None] = lambda _: None
         """Called with the name of a worker that queries the members of the group."""
         self._topic_ids = 0
@@ -168,6 +152,12 @@ class Cluster:
             self.group.offsets.clear()
         for number in range(len(topic.partitions)):
             self._wake((name, number))
+
+    @property
+    def raw_partitions(self) -> int:
+        """The number of partitions that the group can assign."""
+        topic = self.topics.get(self._raw_topic)
+        return 0 if topic is None else len(topic.partitions)
 
     def partition(self, place: Place) -> Partition:
         name, number = place
@@ -287,13 +277,14 @@ class Cluster:
         self.transactions.verify(transactional_id, producer, OFFSETS)
         self.group.commit_in_transaction(producer.id, metadata, offsets)
 
-    def _marker_seconds(self) -> float:
+    def marker_seconds(self) -> float:
+        """Draw how long the next marker takes."""
         longest = self.limits.markers_seconds
         if self.random.random() >= self.limits.slow_markers:
             longest = min(longest, 0.005)
         return self.random.uniform(0.0002, longest)
 
-    def _write_marker(self, place: Place, producer: Producer, committed: bool) -> None:
+    def write_marker(self, place: Place, producer: Producer, committed: bool) -> None:
         if place == OFFSETS:
             self.group.mark(producer.id, committed=committed)
             return

@@ -214,11 +214,7 @@ class SimulatedTransactions(_Sends):
         if not (offsets or places):
             return ends
         await self._check(producer, ends, checks)
-        end = await self._step(
-            _END,
-            lambda: transactions.end(self._id, producer, committed=True),
-        )
-        self._go_on_with(end)
+        await self._step(_END, lambda: transactions.end(self._id, producer, committed=True))
         self._is_checked = True
         return ends
 
@@ -307,7 +303,7 @@ class SimulatedTransactions(_Sends):
     async def _abort(self, producer: Producer, error: FirstseenError) -> NoReturn:
         self._is_disconnected |= isinstance(error, AbortedError)
         try:
-            end = await self._until_done(
+            await self._until_done(
                 "abort a transaction",
                 lambda: self._host.cluster.transactions.end(self._id, producer, committed=False),
                 self._step_seconds,
@@ -317,13 +313,7 @@ class SimulatedTransactions(_Sends):
             if refused.code in _FENCED:
                 raise FencedError(f"{self._id}: fenced: {refused}") from refused
             raise UnansweredError(f"{self._id}: cannot abort: {refused}") from refused
-        self._go_on_with(end)
         raise error
-
-    def _go_on_with(self, producer: Producer) -> None:
-        if producer != self._producer:
-            self._producer = producer
-            self._sequences.clear()
 
     def _drop(self) -> None:
         self._producer = None

@@ -11,9 +11,12 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.worker_simulation.network import Code, RefusedError
+
+if TYPE_CHECKING:
+    from tests.worker_simulation.cluster import Cluster
 
 NO_GENERATION: Final = -1
 NO_OFFSET: Final = -1
@@ -76,39 +79,16 @@ class GroupState(NamedTuple):
 
 
 class GroupCoordinator:
-    """One group that reads one topic.
+    """One group that reads the raw topic of a cluster."""
 
-    ``later`` calls a function after some seconds. ``partitions`` returns the present number of
-    partitions.
-    """
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        partitions: Callable[[], int],
-        tell: Callable[[str], None],
-        *,
-        session_seconds: float,
-        rebalance_seconds: float,
-        delay_seconds: float,
-        is_away: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """Begin without members.
-
-        ``delay_seconds`` pass before the first generation. ``is_away`` returns whether no broker
-        runs.
-        """
-        self._is_away = is_away
+    def __init__(self, cluster: Cluster) -> None:
         self.expired: Callable[[str], None] = lambda _: None
         """Called with the name of a member whose session has ended."""
         self.generation = 0
         self.offsets: dict[int, Committed] = {}
-        self._loop = loop
-        self._partitions = partitions
-        self._tell = tell
-        self._session_seconds = session_seconds
-        self._rebalance_seconds = rebalance_seconds
-        self._delay_seconds = delay_seconds
+        self._cluster = cluster
+        self._loop = cluster.loop
+        self._tell = cluster.tell
         self._state = _State.EMPTY
         self._members: dict[str, _Member] = {}
         self._named = 0
@@ -202,7 +182,7 @@ class GroupCoordinator:
         return {member.name: member.assigned for member in self._members.values()}
 
     def _is_complete(self) -> bool:
-        return len(self.owners()) >= self._partitions()
+        return len(self.owners()) >= self._cluster.raw_partitions
 
     def _of(self, member_id: str, instance_id: str | None, *, is_checked: bool = True) -> _Member:
         member = self._members.get(member_id)
@@ -221,12 +201,14 @@ class GroupCoordinator:
     def _heard(self, member: _Member) -> None:
         if member.timer is not None:
             member.timer.cancel()
-        member.timer = self._loop.call_later(self._session_seconds, self._expired, member)
+        member.timer = self._loop.call_later(
+            self._cluster.limits.session_seconds, self._expired, member
+        )
 
     def _expired(self, member: _Member) -> None:
         if self._members.get(member.id) is not member:
             return
-        if member.joining is not None or member.syncing is not None or self._is_away():
+        if member.joining is not None or member.syncing is not None or self._cluster.network.away:
             self._heard(member)  # it waits for the others, or no broker could hear it
             return
         self._tell(f"the session of {member.id} ends")
@@ -277,7 +259,8 @@ class GroupCoordinator:
         self._state = _State.JOINING
         if self._deadline is not None:
             self._deadline.cancel()
-        seconds = self._delay_seconds if is_first else self._rebalance_seconds
+        limits = self._cluster.limits
+        seconds = limits.delay_seconds if is_first else limits.rebalance_seconds
         self._deadline = self._loop.call_later(seconds, self._end_join)
         self._waits_for_all = not is_first
 
@@ -308,7 +291,7 @@ class GroupCoordinator:
 
     def _assign(self) -> None:
         owned = {member.id: member.owned for member in self._members.values()}
-        assigned = sticky_assignment(owned, self._partitions())
+        assigned = sticky_assignment(owned, self._cluster.raw_partitions)
         self._state = _State.STABLE
         for member in self._members.values():
             member.assigned = assigned[member.id]

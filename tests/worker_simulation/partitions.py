@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -25,14 +26,12 @@ class Producer(NamedTuple):
     epoch: int
 
 
+@dataclass(slots=True, eq=False)
 class Opened:
     """The part of a transaction in one partition; ``committed`` is None while it is open."""
 
-    __slots__ = ("committed", "first")
-
-    def __init__(self, first: int) -> None:
-        self.first = first
-        self.committed: bool | None = None
+    first: int
+    committed: bool | None = None
 
 
 class Stored(NamedTuple):
@@ -51,20 +50,13 @@ class Stored(NamedTuple):
         return self.transaction is None or self.transaction.committed is True
 
 
+@dataclass(slots=True)
 class _Known:
-    """What a partition remembers of a producer."""
+    """What a partition remembers of a producer: the next sequence number, and recent offsets."""
 
-    __slots__ = ("epoch", "next", "recent")
-
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
-        self.next = 0
-        self.recent: dict[int, int] = {}
-
-    def copy(self) -> _Known:
-        copied = _Known(self.epoch)
-        copied.next, copied.recent = self.next, dict(self.recent)
-        return copied
+    epoch: int
+    next: int = 0
+    recent: dict[int, int] = field(default_factory=dict)
 
 
 class PartitionState(NamedTuple):
@@ -160,8 +152,7 @@ class Partition:
         known = self._producers.get(producer.id)
         if known is None and self.lost_from:
             # As in Kafka, a broker that knows no record of a producer takes any as the first one.
-            known = self._producers[producer.id] = _Known(producer.epoch)
-            known.next = sequence
+            known = self._producers[producer.id] = _Known(producer.epoch, sequence)
         if known is None or known.epoch < producer.epoch:
             known = self._producers[producer.id] = _Known(producer.epoch)
         if producer.epoch < known.epoch:
@@ -209,7 +200,10 @@ class Partition:
             each._replace(transaction=copies.get(each.transaction, each.transaction))
             for each in self.records
         ]
-        producers = {producer: each.copy() for producer, each in self._producers.items()}
+        producers = {
+            producer: replace(each, recent=dict(each.recent))
+            for producer, each in self._producers.items()
+        }
         return PartitionState(records, self.start, self.end, opened, producers)
 
     def put_back(self, state: PartitionState) -> None:

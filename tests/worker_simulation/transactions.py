@@ -1,28 +1,28 @@
 """The coordinator of transactions: producer ids and epochs, time-outs, two-phase commits.
 
 The end of a transaction is decided at once. Its markers are written later, partition by partition,
-and its producer cannot continue before the last one is written. ``bumps_epochs`` says whether each
-end gives the producer a new epoch (transaction version 2 of Kafka, KIP-890). librdkafka does not
-support that version. So if a request of one transaction of its clients arrives during the next one,
-the coordinator cannot tell them apart.
+and its producer cannot continue before the last one is written. A producer keeps its epoch, because
+librdkafka does not support version 2 of transactions (KIP-890). So if a request of one transaction
+arrives during the next one, the coordinator cannot tell them apart.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tests.worker_simulation.network import Code, RefusedError
 from tests.worker_simulation.partitions import Producer
 
-_MARKER_SECONDS: Final = (0.0005, 0.01)
+if TYPE_CHECKING:
+    from tests.worker_simulation.cluster import Cluster
+
 OFFSETS: Final = ("__consumer_offsets", 0)
 """The partition with the group's offsets."""
 
 Place = tuple[str, int]
-WriteMarker = Callable[[Place, Producer, bool], None]
 
 
 class State(Enum):
@@ -34,48 +34,29 @@ class State(Enum):
     ABORTED = auto()
 
 
+@dataclass(slots=True)
 class _Known:
-    def __init__(self, producer: Producer) -> None:
-        self.producer = producer
-        self.state = State.EMPTY
-        self.places: dict[Place, None] = {}
-        self.timeout_seconds = 0.0
-        self.timer: asyncio.TimerHandle | None = None
-        self.fencing = False
-        self.is_lost = False  # with the power of its broker
+    """``is_lost``: with the power of its broker."""
 
-    def copy(self) -> _Known:
-        copied = _Known(self.producer)
-        copied.state, copied.places = self.state, dict(self.places)
-        copied.timeout_seconds, copied.fencing = self.timeout_seconds, self.fencing
-        return copied
+    producer: Producer
+    timeout_seconds: float
+    state: State = State.EMPTY
+    places: dict[Place, None] = field(default_factory=dict)
+    timer: asyncio.TimerHandle | None = None
+    fencing: bool = False
+    is_lost: bool = False
 
 
 CoordinatorState = dict[str, _Known]
 
 
 class TransactionCoordinator:
-    """The coordinator for all transactional ids; ``later`` calls a function after some seconds.
+    """The coordinator for all transactional ids."""
 
-    ``marker_seconds`` draws how long the next marker takes.
-    """
-
-    def __init__(
-        self,
-        later: Callable[[float, Callable[[], None]], asyncio.TimerHandle],
-        marker_seconds: Callable[[], float],
-        write_marker: WriteMarker,
-        tell: Callable[[str], None],
-        *,
-        bumps_epochs: bool = False,
-        is_away: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self._later = later
-        self._marker_seconds = marker_seconds
-        self._write_marker = write_marker
-        self._tell = tell
-        self._bumps_epochs = bumps_epochs
-        self._is_away = is_away
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._later = cluster.loop.call_later
+        self._tell = cluster.tell
         self._ids: dict[str, _Known] = {}
         self._producers = 0
 
@@ -87,8 +68,7 @@ class TransactionCoordinator:
         """Renew a producer: its earlier epochs are refused, and its open transaction is aborted."""
         known = self._ids.get(transactional_id)
         if known is None:
-            known = self._ids[transactional_id] = _Known(self.new_producer())
-            known.timeout_seconds = timeout_seconds
+            known = self._ids[transactional_id] = _Known(self.new_producer(), timeout_seconds)
             return known.producer
         if known.state is State.ONGOING:
             if not known.fencing:
@@ -121,25 +101,20 @@ class TransactionCoordinator:
         if known.state is not State.ONGOING or place not in known.places:
             raise RefusedError(Code.INVALID_TXN_STATE)
 
-    def end(self, transactional_id: str, producer: Producer, *, committed: bool) -> Producer:
-        """Decide a transaction; return the producer with which its client continues."""
-        known = self._ids.get(transactional_id)
-        if known is None or not self._asks_again(known, producer):
-            known = self._of(transactional_id, producer)
+    def end(self, transactional_id: str, producer: Producer, *, committed: bool) -> None:
+        """Decide a transaction."""
+        known = self._of(transactional_id, producer)
         if known.state is State.ONGOING:
             self._tell(f"{transactional_id} {'commits' if committed else 'aborts'}")
-            if self._bumps_epochs:
-                self._bump(known)
             self._end(known, committed=committed)
-            return known.producer
+            return
         done, under_way = (
             (State.COMMITTED, State.COMMITTING) if committed else (State.ABORTED, State.ABORTING)
         )
         if known.state is under_way:
             raise RefusedError(Code.CONCURRENT_TRANSACTIONS)
-        if known.state is done:
-            return known.producer
-        raise RefusedError(Code.INVALID_TXN_STATE)
+        if known.state is not done:
+            raise RefusedError(Code.INVALID_TXN_STATE)
 
     # ---- a loss of power
 
@@ -149,7 +124,10 @@ class TransactionCoordinator:
 
     def kept(self) -> CoordinatorState:
         """Return what the disk has now."""
-        return {transactional_id: each.copy() for transactional_id, each in self._ids.items()}
+        return {
+            transactional_id: replace(each, places=dict(each.places), timer=None)
+            for transactional_id, each in self._ids.items()
+        }
 
     def put_back(self, state: CoordinatorState) -> None:
         """Lose all that has happened since the disk had a ``state``, which is used once.
@@ -181,17 +159,11 @@ class TransactionCoordinator:
             raise RefusedError(Code.PRODUCER_FENCED)
         return known
 
-    def _asks_again(self, known: _Known, producer: Producer) -> bool:
-        """Return whether a client requests an end again because it did not get the new epoch."""
-        if not self._bumps_epochs or known.fencing or known.state is State.ONGOING:
-            return False
-        return known.producer == Producer(producer.id, producer.epoch + 1)
-
     def _bump(self, known: _Known) -> None:
         known.producer = Producer(known.producer.id, known.producer.epoch + 1)
 
     def _time_out(self, transactional_id: str, known: _Known) -> None:
-        if known.state is State.ONGOING and self._is_away():
+        if known.state is State.ONGOING and self._cluster.network.away:
             known.timer = self._later(1.0, lambda: self._time_out(transactional_id, known))
         elif known.state is State.ONGOING:
             self._tell(f"{transactional_id} took too long: aborted")
@@ -210,12 +182,12 @@ class TransactionCoordinator:
             nonlocal left
             if known.is_lost:
                 return
-            self._write_marker(place, producer, committed)
+            self._cluster.write_marker(place, producer, committed)
             left -= 1
             if not left:
                 known.state = State.COMMITTED if committed else State.ABORTED
 
         for place in places:
-            self._later(self._marker_seconds(), lambda place=place: write(place))  # type: ignore[misc]
+            self._later(self._cluster.marker_seconds(), write, place)
         if not places:
             known.state = State.COMMITTED if committed else State.ABORTED
