@@ -102,7 +102,6 @@ class StoredEntries:
     """The stored entries of a shard: loaded from its changelog, then written on each commit."""
 
     def __init__(self, entries: dict[int, Entry]) -> None:
-        """Copy the committed entries."""
         self._entries: dict[int, Entry] = {}
         self._entries |= entries
         self._column: Column | None = None
@@ -150,8 +149,6 @@ class StoredEntries:
 
 
 class Broker:
-    """All topics, and the group."""
-
     def __init__(self, raw: list[RawPartition], born: list[bool]) -> None:
         """``born``: which raw partitions exist at the beginning."""
         self.raw = raw

@@ -101,8 +101,6 @@ def _sketch_pool(verifier: Verifier | None) -> tuple[bytes, ...]:
 
 
 class Families:
-    """Draws the documents of one scenario."""
-
     def __init__(self, rng: random.Random, scheme: BlockScheme, verifier: Verifier | None) -> None:
         """``rng`` draws how many families there are, and how near their members are."""
         self._rng = rng

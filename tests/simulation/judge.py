@@ -46,8 +46,6 @@ class _Sent(NamedTuple):
 
 
 class Judge:
-    """Checks everything that is appended and committed."""
-
     def __init__(self, scenario: Scenario) -> None:
         self.one_reader = OneReader(scenario)
         self.outputs: dict[Chain, list[tuple[int, Truth | None]]] = {}
@@ -285,7 +283,6 @@ class Judge:
             raise ViolationError(f"{progress}: control record {in_force} is in force there")
 
     def trimmed(self, start: int, progresses: Iterable[Progress | None]) -> None:
-        """Check that the log may begin at ``start`` now."""
         for progress in progresses:
             if progress is not None and progress.needed < start:
                 raise ViolationError(f"the log is trimmed to {start}; {progress} needs more")
@@ -296,7 +293,6 @@ class Judge:
         return all(len(self.outputs[each.chain]) == each.limit for each in raw)
 
     def at_the_end(self, entries: dict[int, Entry]) -> None:
-        """Check all outputs and all committed entries."""
         put_out = [each for chain in self.outputs.values() for _, each in chain if each is not None]
         every = {each.sequence for each in self.one_reader.uniques}
         uniques = {each.sequence for each in put_out if each.sequence in every}

@@ -32,8 +32,6 @@ IDLE_LOOKS = 4
 
 
 class Life:
-    """One process of a worker."""
-
     def __init__(self, name: str, world: World, nearness: Nearness, reads: int) -> None:
         """``reads``: the newest version of the formats that its release reads."""
         self.name = name

@@ -47,7 +47,6 @@ class Mutant:
         return replace(drawn, **changes)
 
     def first_caught(self) -> tuple[int, Exception] | None:
-        """Return the first seed that catches it, and what fails there."""
         with replaced(self.replacements):
             for seed in self.seeds:
                 failure = self.simulator.failure(self.scenario(seed))

@@ -41,8 +41,6 @@ class Truth(NamedTuple):
 
 
 class OneReader:
-    """Reads bundles and queries in log order."""
-
     def __init__(self, scenario: Scenario) -> None:
         self.uniques: list[Original] = []
         self.removed_at: dict[int, int] = {}

@@ -73,7 +73,6 @@ def always(owner: type | ModuleType, name: str, value: object) -> Replacement:
 
 
 def without(owner: type | ModuleType, name: str) -> Replacement:
-    """Make a function or method do nothing."""
     return always(owner, name, None)
 
 
@@ -87,7 +86,6 @@ def replaced(replacements: Sequence[Replacement]) -> Iterator[None]:
 
 
 def low_limits(memtable: int, forgotten: int, compared: int) -> AbstractContextManager[None]:
-    """Set limits of the core so low that a few documents exceed them."""
     limits = (
         (document_index, "MEMTABLE_DOCUMENTS", memtable),
         (key_filter, "_FIRST_CAPACITY", 4),

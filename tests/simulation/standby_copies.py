@@ -27,10 +27,7 @@ class _Copy:
 
 
 class StandbyCopies:
-    """The standbys of one life by partition."""
-
     def __init__(self, name: str, participant: Participant[RawRecord], world: World) -> None:
-        """Begin without standbys; ``name`` is that of the life."""
         self._name = name
         self._participant = participant
         self._held = participant.held

@@ -33,10 +33,7 @@ CALM_ROUNDS_LIMIT = 150
 
 
 class World:
-    """One run of one scenario."""
-
     def __init__(self, scenario: Scenario, story: list[str] | None) -> None:
-        """``story`` gets a line for each event."""
         self.rng = random.Random(scenario.seed + 1)
         self.scenario = scenario
         self.rules = scenario.rules
@@ -63,7 +60,6 @@ class World:
     # ---- the run
 
     def run(self) -> Runs:
-        """Run the scenario; raises ``ViolationError``."""
         scenario, faults = self.scenario, self.scenario.fault_limit
         for _ in range(scenario.steps):
             if self._is_over():
@@ -290,7 +286,6 @@ class World:
                 each.learn()
 
     def _hand_over(self, life: Life) -> None:
-        """Give the partitions of a life to a new life, or to others."""
         fresh = self._new_life()
         if not self.is_calm:
             fresh.standstill = self.rng.choice((0, 0, 30, 100))

@@ -43,8 +43,6 @@ _Result = TypeVar("_Result")
 
 
 class SimulatedBench:
-    """Clients on the simulated Kafka, and what a test can do there."""
-
     def __init__(self, seed: int = 1) -> None:
         self._loop = SimulatedLoop(seed)
         self._loop.limit(1_000.0, 1_000_000)
@@ -109,8 +107,6 @@ class SimulatedBench:
 
 
 class BrokerBench:
-    """Clients on a broker with Kafka's protocol, and what a test can do there."""
-
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.raw = broker.new_topic("raw", 3, self._limits())

@@ -105,8 +105,6 @@ class ClusterLimits:
 
 
 class Cluster:
-    """All brokers together."""
-
     def __init__(
         self,
         loop: SimulatedLoop,
@@ -114,7 +112,6 @@ class Cluster:
         limits: ClusterLimits,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Begin without topics. The group reads ``raw_topic``."""
         self.loop = loop
         self._raw_topic = raw_topic
         self.limits = limits
@@ -169,7 +166,6 @@ class Cluster:
     # ---- a loss of power
 
     def kept(self) -> ClusterState:
-        """Return what the disks of all brokers have now."""
         partitions = {
             (name, number): partition.kept()
             for name, topic in self.topics.items()

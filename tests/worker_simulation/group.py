@@ -79,8 +79,6 @@ class GroupState(NamedTuple):
 
 
 class GroupCoordinator:
-    """One group that reads the raw topic of a cluster."""
-
     def __init__(self, cluster: Cluster) -> None:
         self.expired: Callable[[str], None] = lambda _: None
         """Called with the name of a member whose session has ended."""
@@ -310,7 +308,6 @@ class GroupCoordinator:
         self._written = GroupState(self.generation, members, {}, {})
 
     def kept(self) -> GroupState:
-        """Return what the disk has now."""
         pending = {producer: dict(each) for producer, each in self._pending.items()}
         return self._written._replace(offsets=dict(self.offsets), pending=pending)
 

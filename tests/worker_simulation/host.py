@@ -17,8 +17,6 @@ AGAIN_SECONDS: Final = (0.01, 0.5)
 
 
 class Host:
-    """One machine and its connection to the cluster."""
-
     def __init__(self, machine: Machine, cluster: Cluster) -> None:
         self.machine = machine
         self.cluster = cluster

@@ -181,7 +181,6 @@ def progresses_of(records: Iterable[Stored]) -> list[Progress]:
 
 
 def logged_batch(records: Sequence[Stored], name: str) -> LoggedBatch:
-    """Return records of a changelog in the form of its reader."""
     return LoggedBatch(
         [each.key for each in records],
         [each.value for each in records],

@@ -449,7 +449,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return future
 
     def _serve(self, work: _Work) -> None:
-        """Let a thread continue its work until it blocks or is done."""
         self._blocked.discard(work)
         seconds = work.go_on()
         if seconds is None:

@@ -26,8 +26,6 @@ _NEXT: Final = "produce"
 
 
 class Code(StrEnum):
-    """The reason for which a broker refuses a request."""
-
     UNKNOWN_MEMBER_ID = "unknown member id"
     ILLEGAL_GENERATION = "illegal generation"
     REBALANCE_IN_PROGRESS = "rebalance in progress"
@@ -44,8 +42,6 @@ class Code(StrEnum):
 
 
 class RefusedError(Exception):
-    """A broker has responded with a refusal."""
-
     def __init__(self, code: Code) -> None:
         super().__init__(code.value)
         self.code = code

@@ -191,7 +191,6 @@ class Partition:
     # ---- a loss of power
 
     def kept(self) -> PartitionState:
-        """Return what the disk has now."""
         opened = {producer: Opened(each.first) for producer, each in self._open.items()}
         copies: dict[Opened | None, Opened] = {
             each: opened[producer] for producer, each in self._open.items()
@@ -241,7 +240,6 @@ class Partition:
 
 
 def compacted(records: Sequence[Stored]) -> list[Stored]:
-    """Return the last record of each key."""
     last = {record.key: record.offset for record in records}
     return [record for record in records if last[record.key] == record.offset]
 

@@ -83,7 +83,6 @@ class Log:
 
 
 async def joined(bench: Bench) -> Worker:
-    """Return a worker that owns all partitions."""
     worker = Worker(bench, "a")
     worker.member.open(worker)
     await until(lambda: len(worker.owned) == 3)

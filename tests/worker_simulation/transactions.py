@@ -51,8 +51,6 @@ CoordinatorState = dict[str, _Known]
 
 
 class TransactionCoordinator:
-    """The coordinator for all transactional ids."""
-
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._later = cluster.loop.call_later
@@ -102,7 +100,6 @@ class TransactionCoordinator:
             raise RefusedError(Code.INVALID_TXN_STATE)
 
     def end(self, transactional_id: str, producer: Producer, *, committed: bool) -> None:
-        """Decide a transaction."""
         known = self._of(transactional_id, producer)
         if known.state is State.ONGOING:
             self._tell(f"{transactional_id} {'commits' if committed else 'aborts'}")
@@ -123,7 +120,6 @@ class TransactionCoordinator:
         return any(each.state is State.ONGOING for each in self._ids.values())
 
     def kept(self) -> CoordinatorState:
-        """Return what the disk has now."""
         return {
             transactional_id: replace(each, places=dict(each.places), timer=None)
             for transactional_id, each in self._ids.items()
