@@ -7,7 +7,6 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-from tests.simulation.narration import describe
 from tests.simulation.scenario import Fault, draw_scenario
 from tests.simulation.simulator import Runs
 from tests.simulation.world import PROTOCOL, simulate
@@ -60,12 +59,3 @@ def test_scenarios_have_what_is_hard() -> None:
     assert any(len({each.document_id for each in drawn}) < len(drawn) for drawn in documents)
     assert any(each.fingerprint is None for drawn in documents for each in drawn)
     assert any(len({each.digest for each in drawn}) < len(drawn) for drawn in documents)
-
-
-def test_description_names_each_document() -> None:
-    scenario = draw_scenario(3)
-
-    lines = describe(scenario)
-
-    records = [*scenario.partitions, *scenario.later]
-    assert len(lines) == 1 + sum(map(len, records))

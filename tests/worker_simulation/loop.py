@@ -166,8 +166,11 @@ class Machine:
 class _Work(threading.Thread):
     """The work of a thread: it runs while the loop waits, until it blocks or is done."""
 
-    def __init__(self, function: Callable[[], Any], future: asyncio.Future[Any]) -> None:
+    def __init__(
+        self, loop: SimulatedLoop, function: Callable[[], Any], future: asyncio.Future[Any]
+    ) -> None:
         super().__init__(daemon=True)
+        self._loop = loop
         self.blocks_seconds: float | None = None
         self._function = function
         self._future = future
@@ -202,7 +205,7 @@ class _Work(threading.Thread):
             raise ThreadEndedError
 
     def run(self) -> None:
-        _OF_THREAD.is_simulated, _OF_THREAD.work = True, self
+        _OF_THREAD.loop, _OF_THREAD.work = self._loop, self
         try:
             self._result = self._function()
         except BaseException as error:  # noqa: BLE001 - it belongs to the caller
@@ -219,23 +222,24 @@ class _Work(threading.Thread):
 
 
 class _OfThread(threading.local):
-    """``is_simulated``: the thread's clocks are those of the loop; other threads may exist."""
+    """``loop``: the thread's clocks are those of this one; other threads may exist."""
 
     work: _Work | None = None
-    is_simulated = False
+    loop: SimulatedLoop | None = None
 
 
 _OF_THREAD = _OfThread()
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """The loop of one seed; ``run`` replaces the clocks of the program."""
+    """The loop of one seed; ``simulated`` replaces the clocks of the program."""
 
     _stopping: bool  # from the base class
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.random = random.Random(seed)
+        self.names = random.Random()
         self.events = 0
         self.step_seconds: float | None = None
         """How long one callback of a program may take, by the functions that it calls; None: calls
@@ -444,7 +448,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Future[_Result]:
         future: asyncio.Future[_Result] = self.create_future()
         context = contextvars.copy_context()
-        work = _Work(lambda: context.run(func, *args), future)
+        work = _Work(self, lambda: context.run(func, *args), future)
         self.call_later(self.random.uniform(*_THREAD_SECONDS), self._serve, work)
         return future
 
@@ -499,50 +503,42 @@ def simulated(loop: SimulatedLoop) -> Iterator[None]:
 
     This includes clocks that functions got as defaults when they were imported.
     """
-    names = random.Random(loop.random.random())
-    clocks: dict[Callable[..., Any], Callable[..., Any]] = {
-        time.monotonic: loop.monotonic,
-        time.time: loop.wall_seconds,
-        time.sleep: block,
-        time.thread_time: loop.time,  # a system call takes too long
-        uuid.uuid4: lambda: uuid.UUID(int=names.getrandbits(128)),
-    }
-    replaced = {real: _here(other, real) for real, other in clocks.items()}
-
-    def other(default: Any) -> Any:  # noqa: ANN401 - any default
-        return replaced.get(default, default) if _is_function(default) else default
-
+    loop.names.seed(loop.random.random())
+    _look_at_modules()
     with ExitStack() as stack:
-        for real, function in replaced.items():
-            owner, name = _CLOCKS[real]
-            stack.enter_context(patch.object(owner, name, function))
-        for each in _clocked_functions():
-            positional, named = each.__defaults__ or (), each.__kwdefaults__ or {}
-            stack.enter_context(patch.object(each, "__defaults__", tuple(map(other, positional))))
-            after = {name: other(default) for name, default in named.items()}
-            stack.enter_context(patch.object(each, "__kwdefaults__", after))
+        for real, other in _CLOCKS.items():
+            owner = sys.modules[real.__module__]
+            stack.enter_context(patch.object(owner, real.__name__, other))
         stack.callback(random.setstate, random.getstate())
-        random.seed(names.random())
+        random.seed(loop.names.random())
         # ``finish`` collects; otherwise objects of other runs would end during counted steps.
         if gc.isenabled():
             gc.disable()
             stack.callback(gc.enable)
-        _OF_THREAD.is_simulated = True
-        try:
-            yield
-        finally:
-            _OF_THREAD.is_simulated = False
+        stack.enter_context(patch.object(_OF_THREAD, "loop", loop))
+        yield
 
 
-def _here(
-    simulated_one: Callable[..., _Result], real_one: Callable[..., _Result]
-) -> Callable[..., _Result]:
-    """Return a function that calls the simulated one in simulated threads, else the real one."""
+def _clock(real: Callable[..., _Result], other: Callable[..., _Result]) -> Callable[..., _Result]:
+    """Return a function that calls ``other`` with the loop in simulated threads, else the real."""
 
     def call(*arguments: Any) -> _Result:  # noqa: ANN401 - of any clock
-        return (simulated_one if _OF_THREAD.is_simulated else real_one)(*arguments)
+        loop = _OF_THREAD.loop
+        return real(*arguments) if loop is None else other(loop, *arguments)
 
     return call
+
+
+_CLOCKS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
+    real: _clock(real, other)
+    for real, other in (
+        (time.monotonic, SimulatedLoop.monotonic),
+        (time.time, SimulatedLoop.wall_seconds),
+        (time.sleep, lambda _, seconds: block(seconds)),
+        (time.thread_time, SimulatedLoop.time),  # a system call takes too long
+        (uuid.uuid4, lambda loop: uuid.UUID(int=loop.names.getrandbits(128))),
+    )
+}
 
 
 def described(error: object) -> str:
@@ -572,19 +568,12 @@ def _kind_of(code: types.CodeType) -> _Kind:
     return kind
 
 
-_CLOCKED: list[types.FunctionType] = []
 _CACHED: set[types.CodeType] = set()
 _SEEN_MODULES: set[str] = set()
-_CLOCKS: Final[dict[Callable[..., Any], tuple[types.ModuleType, str]]] = {
-    time.monotonic: (time, "monotonic"),
-    time.time: (time, "time"),
-    time.sleep: (time, "sleep"),
-    time.thread_time: (time, "thread_time"),
-    uuid.uuid4: (uuid, "uuid4"),
-}
 
 
-def _clocked_functions() -> list[types.FunctionType]:
+def _look_at_modules() -> None:
+    """Note cached functions of new modules, and replace clocks among the defaults of functions."""
     for name, module in list(sys.modules.items()):
         if name in _SEEN_MODULES or name.split(".")[0] not in {"streams", "simhash_core", "tests"}:
             continue
@@ -596,11 +585,11 @@ def _clocked_functions() -> list[types.FunctionType]:
             owners = [value, *(vars(value).values() if isinstance(value, type) else ())]
             for each in owners:
                 if isinstance(each, types.FunctionType) and each.__module__ == name:
-                    defaults = [*(each.__defaults__ or ()), *(each.__kwdefaults__ or {}).values()]
-                    if any(_is_function(d) and d in _CLOCKS for d in defaults):
-                        _CLOCKED.append(each)
-    return _CLOCKED
+                    each.__defaults__ = tuple(map(_simulated_one, each.__defaults__ or ())) or None
+                    named = each.__kwdefaults__ or {}
+                    each.__kwdefaults__ = {key: _simulated_one(named[key]) for key in named} or None
 
 
-def _is_function(value: object) -> bool:
-    return isinstance(value, types.BuiltinFunctionType | types.FunctionType)
+def _simulated_one(default: Any) -> Any:  # noqa: ANN401 - any default
+    is_function = isinstance(default, types.BuiltinFunctionType | types.FunctionType)
+    return _CLOCKS.get(default, default) if is_function else default

@@ -40,7 +40,6 @@ from tests.simulation.mutant import Tried, many_records, mutants
 from tests.simulation.mutants_of_versions import forgotten_version
 from tests.simulation.replacements import Function, always, by, constant, without, wrapped
 from tests.worker_simulation import host, world
-from tests.worker_simulation.cluster import ClusterLimits
 from tests.worker_simulation.committers import BEGIN, SimulatedTransactions
 from tests.worker_simulation.group import NO_OFFSET, GroupCoordinator
 from tests.worker_simulation.index_clients import SimulatedIndexAdmin
@@ -59,12 +58,106 @@ from tests.worker_simulation.world import WHOLE_WORKERS
 # ---- scenarios
 
 
-def faults_of(theme: Theme) -> Callable[[WorkerScenario], list[Event]]:
-    def events(scenario: WorkerScenario) -> list[Event]:
-        rng = random.Random(scenario.seed)
-        return sorted(draw_events(rng, theme, scenario.produced_seconds))
+def drawn(
+    events: Callable[[random.Random], list[Event]],
+) -> Callable[[WorkerScenario], list[Event]]:
+    """Return a change to events that the seed draws."""
+    return lambda scenario: sorted(events(random.Random(scenario.seed)))
 
+
+def faults_of(theme: Theme) -> Callable[[WorkerScenario], list[Event]]:
+    return lambda scenario: sorted(
+        draw_events(random.Random(scenario.seed), theme, scenario.produced_seconds)
+    )
+
+
+# ---- events
+
+END: Final = "end a transaction"
+
+HELD_ENDS: Final = drawn(
+    lambda rng: [
+        Event(1.0 + each, Fault.HOLD, which=rng.random(), moment=END) for each in range(12)
+    ]
+)
+"""Ends of transactions arrive during the next transactions."""
+
+JOINS: Final = drawn(
+    lambda rng: [Event(4.0 + 6 * each + rng.uniform(0.0, 5.0), Fault.JOIN) for each in range(6)]
+)
+
+STANDS_STILL: Final = [
+    Event(0.02, Fault.LOOP_PAUSE, 14.5, moment="append"),
+    Event(2.8, Fault.LEAVE, 10.0, 0.9),
+]
+"""An event loop stands still while a partition leaves and comes back."""
+
+IDLE_MOVES: Final = drawn(
+    lambda rng: [Event(at, Fault.STOP, 4.0, rng.random()) for at in (25.0, 45.0)]
+)
+"""Workers restart when there is nothing more to do."""
+
+ZOMBIES_OF_POSITIONS: Final = drawn(
+    lambda rng: [
+        Event(at, Fault.PAUSE, rng.uniform(8.0, 12.0), rng.random(), moment=BEGIN)
+        for at in (9.0, 10.0, 19.0, 20.0, 29.0, 39.0, 49.0)
+    ]
+)
+"""Workers pause when they begin a commit, mostly one of positions only."""
+
+ZOMBIES_IN_SENDS: Final = drawn(
+    lambda rng: [
+        Event(at + rng.uniform(0.0, 3.0), Fault.PAUSE, 12.0, rng.random(), moment="produce")
+        for at in (2.0, 11.0, 20.0, 29.0, 38.0)
+    ]
+)
+"""Workers pause while they send what they commit."""
+
+
+def rolling(scenario: WorkerScenario) -> list[Event]:
+    """Replace workers one by one, and kill one meanwhile."""
+    replaced = [Event(6.0 + 9 * each, Fault.REPLACE) for each in range(scenario.workers)]
+    return sorted([*replaced, Event(17.0, Fault.KILL, 1.0, 0.4)])
+
+
+@drawn
+def fenced_ends(rng: random.Random) -> list[Event]:
+    """Let openings come late, while ends of transactions wait for their response."""
+    events = []
+    for at in (2.0, 12.0, 22.0):
+        which = rng.random()
+        events.append(Event(at, Fault.LOSSES, 3.0, which))
+        events.append(Event(at + 2.0, Fault.SILENCE, 6.0, which, moment=END))
     return events
+
+
+@drawn
+def power_loss(rng: random.Random) -> list[Event]:
+    """Let shards move, brokers forget it, and then the shards move again."""
+    at, lost = rng.uniform(4.0, 10.0), rng.uniform(3.0, 8.0)
+    loss = Event(at, Fault.POWER, lost, rng.random())
+    moves = [at + rng.uniform(0.0, lost), *(at + lost + 7.0 * each for each in range(2, 6))]
+    return [loss, *(Event(each, Fault.STOP, which=rng.random()) for each in moves)]
+
+
+@drawn
+def power_loss_of_last_commits(rng: random.Random) -> list[Event]:
+    """Let brokers lose the last commits of a worker, and nothing of the log."""
+    at = rng.uniform(1.5, 3.5)
+    return [Event(at, Fault.PAUSE, 2.0, moment=BEGIN), Event(at + 1.0, Fault.POWER, 25.0)]
+
+
+@drawn
+def power_loss_of_appends(rng: random.Random) -> list[Event]:
+    """Let brokers lose records of a leader that still waits for their response."""
+    events = []
+    for at in (3.0, 13.0, 23.0):
+        events.append(Event(at, Fault.SILENCE, 3.0, moment="append"))
+        events.append(Event(at + rng.uniform(-0.2, 0.2), Fault.POWER, 1.0))
+    return events
+
+
+# ---- groups
 
 
 def group_of(workers: int, theme: Theme, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - any field
@@ -82,106 +175,6 @@ def group_of(workers: int, theme: Theme, **more: Any) -> dict[str, Any]:  # noqa
     }
 
 
-def slow_markers(scenario: WorkerScenario) -> ClusterLimits:
-    """Return a change: some ends of transactions become visible only after seconds."""
-    return replace(scenario.cluster, markers_seconds=5.5, slow_markers=1.0)
-
-
-def held_ends(scenario: WorkerScenario) -> list[Event]:
-    """Return a change: ends of transactions arrive during the next transactions."""
-    rng = random.Random(scenario.seed)
-    return [
-        Event(1.0 + each, Fault.HOLD, 0.0, rng.random(), moment="end a transaction")
-        for each in range(12)
-    ]
-
-
-def joins(scenario: WorkerScenario) -> list[Event]:
-    """Return a change: workers keep joining."""
-    rng = random.Random(scenario.seed)
-    times = [4.0 + 6 * each + rng.uniform(0.0, 5.0) for each in range(6)]
-    return [Event(at, Fault.JOIN) for at in times]
-
-
-def stands_still(_: WorkerScenario) -> list[Event]:
-    """Return a change: an event loop stands still while a partition leaves and comes back."""
-    return [
-        Event(0.02, Fault.LOOP_PAUSE, 14.5, moment="append"),
-        Event(2.8, Fault.LEAVE, 10.0, 0.9),
-    ]
-
-
-def idle_moves(scenario: WorkerScenario) -> list[Event]:
-    """Return a change: workers restart when there is nothing more to do."""
-    rng = random.Random(scenario.seed)
-    return [Event(at, Fault.STOP, 4.0, rng.random()) for at in (25.0, 45.0)]
-
-
-def zombies_of_positions(scenario: WorkerScenario) -> list[Event]:
-    """Return a change: workers pause when they begin a commit, mostly one of positions only."""
-    rng = random.Random(scenario.seed)
-    return [
-        Event(at, Fault.PAUSE, rng.uniform(8.0, 12.0), rng.random(), moment=BEGIN)
-        for at in (9.0, 10.0, 19.0, 20.0, 29.0, 39.0, 49.0)
-    ]
-
-
-def fenced_ends(scenario: WorkerScenario) -> list[Event]:
-    """Return a change: openings come late, while ends of transactions wait for their response."""
-    rng = random.Random(scenario.seed)
-    events = []
-    for at in (2.0, 12.0, 22.0):
-        which = rng.random()
-        end = Event(at + 2.0, Fault.SILENCE, 6.0, which, moment="end a transaction")
-        events += [Event(at, Fault.LOSSES, 3.0, which), end]
-    return events
-
-
-def power_loss(scenario: WorkerScenario) -> list[Event]:
-    """Return a change: shards move, brokers forget it, and then the shards move again."""
-    rng = random.Random(scenario.seed)
-    at, lost = rng.uniform(4.0, 10.0), rng.uniform(3.0, 8.0)
-    loss = Event(at, Fault.POWER, lost, rng.random())
-    moves = [at + rng.uniform(0.0, lost), *(at + lost + 7.0 * each for each in range(2, 6))]
-    return [loss, *(Event(each, Fault.STOP, 0.0, rng.random()) for each in moves)]
-
-
-def zombies_in_sends(scenario: WorkerScenario) -> list[Event]:
-    """Return a change: workers pause while they send what they commit."""
-    rng = random.Random(scenario.seed)
-    return [
-        Event(at + rng.uniform(0.0, 3.0), Fault.PAUSE, 12.0, rng.random(), moment="produce")
-        for at in (2.0, 11.0, 20.0, 29.0, 38.0)
-    ]
-
-
-def power_loss_of_last_commits(scenario: WorkerScenario) -> list[Event]:
-    """Return a change: brokers lose the last commits of a worker, and nothing of the log."""
-    at = random.Random(scenario.seed).uniform(1.5, 3.5)
-    return [
-        Event(at, Fault.PAUSE, 2.0, moment=BEGIN),
-        Event(at + 1.0, Fault.POWER, 25.0),
-    ]
-
-
-def power_loss_of_appends(scenario: WorkerScenario) -> list[Event]:
-    """Return a change: brokers lose records of a leader that still waits for their response."""
-    rng = random.Random(scenario.seed)
-    events = []
-    for at in (3.0, 13.0, 23.0):
-        events += [
-            Event(at, Fault.SILENCE, 3.0, moment="append"),
-            Event(at + rng.uniform(-0.2, 0.2), Fault.POWER, 1.0, 0.0),
-        ]
-    return sorted(events)
-
-
-def rolling(scenario: WorkerScenario) -> list[Event]:
-    """Return a change: the workers are replaced one by one, and one is killed meanwhile."""
-    replaced = [Event(6.0 + 9 * each, Fault.REPLACE) for each in range(scenario.workers)]
-    return sorted([*replaced, Event(17.0, Fault.KILL, 1.0, 0.4)])
-
-
 _ZOMBIES: Final = group_of(3, Theme.ZOMBIES)
 _MOVES: Final = group_of(3, Theme.MOVES)
 _LOSSES: Final = group_of(2, Theme.LOSSES, send_timeout_seconds=8.0)
@@ -195,12 +188,12 @@ _SILENCES: Final = group_of(2, Theme.SILENCES, send_timeout_seconds=8.0)
 _SLOW_COMMITS: Final = group_of(2, Theme.SLOW_COMMITS, partitions=many_records(4, 100))
 _SLOW_MARKERS: Final = {
     **_MOVES,
-    "cluster": slow_markers,
+    "cluster": lambda scenario: replace(scenario.cluster, markers_seconds=5.5, slow_markers=1.0),
     "partitions": many_records(9, 300),
     "born": 9,
     "workers": 1,
     "produced_seconds": 40.0,
-    "events": joins,
+    "events": JOINS,
     "poll_seconds": 0.005,
     "in_flight": 4_000,
     "settled_seconds": 400.0,
@@ -350,7 +343,7 @@ MUTANTS: Final = mutants(
         ),
         "shards are closed in a task after a revocation, and so after their next assignment": Tried(
             wrapped(Pipeline, "revoked", _in_a_task),
-            group_of(2, Theme.MIXED, events=stands_still, produced_seconds=3.0),
+            group_of(2, Theme.MIXED, events=STANDS_STILL, produced_seconds=3.0),
         ),
         "shards that are lost stay open": Tried(without(Assignment, "lost"), _ZOMBIES, start=1),
         "a partition whose timestamps are late has no turn beside a backlog": Tried(
@@ -360,7 +353,7 @@ MUTANTS: Final = mutants(
             wrapped(commit, "output_batch", _only_outputs_have_offsets),
             {
                 **group_of(3, Theme.ZOMBIES, partitions=many_records(6, 40), produced_seconds=60.0),
-                "events": zombies_of_positions,
+                "events": ZOMBIES_OF_POSITIONS,
                 "poll_seconds": 0.2,
             },
             start=6,
@@ -529,7 +522,7 @@ MUTANTS: Final = mutants(
         ),
         "a producer keeps its epoch after a broken connection": Tried(
             always(SimulatedTransactions, "_needs_new_epoch", False),
-            group_of(2, Theme.MIXED, network=NetworkFaults(), events=held_ends),
+            group_of(2, Theme.MIXED, network=NetworkFaults(), events=HELD_ENDS),
         ),
         "a commit that was fenced is taken for one that did not take place": Tried(
             always(SimulatedTransactions, "_fenced_end_is_unknown", False),
@@ -556,7 +549,7 @@ MUTANTS: Final = mutants(
             group_of(
                 2,
                 Theme.ZOMBIES,
-                events=zombies_in_sends,
+                events=ZOMBIES_IN_SENDS,
                 delivery=Delivery.AT_LEAST_ONCE,
                 compacts=True,
                 partitions=many_records(1, 4),
@@ -572,7 +565,7 @@ MUTANTS: Final = mutants(
             group_of(
                 2,
                 Theme.MIXED,
-                events=idle_moves,
+                events=IDLE_MOVES,
                 delivery=Delivery.AT_LEAST_ONCE,
                 standbys=1,
                 produced_seconds=3.0,

@@ -6,9 +6,10 @@ see records before the first record of the first open transaction.
 
 from __future__ import annotations
 
+import copy
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -191,25 +192,15 @@ class Partition:
     # ---- a loss of power
 
     def kept(self) -> PartitionState:
-        opened = {producer: Opened(each.first) for producer, each in self._open.items()}
-        copies: dict[Opened | None, Opened] = {
-            each: opened[producer] for producer, each in self._open.items()
-        }
-        records = [
-            each._replace(transaction=copies.get(each.transaction, each.transaction))
-            for each in self.records
-        ]
-        producers = {
-            producer: replace(each, recent=dict(each.recent))
-            for producer, each in self._producers.items()
-        }
-        return PartitionState(records, self.start, self.end, opened, producers)
+        return copy.deepcopy(
+            PartitionState(self.records, self.start, self.end, self._open, self._producers)
+        )
 
     def put_back(self, state: PartitionState) -> None:
-        """Lose all that has happened since the disk had a ``state``, which is used once."""
+        """Lose all that has happened since the disk had a ``state``."""
         self.lost_from.append(state.end)
-        self.records, self.start, self.end = list(state.records), state.start, state.end
-        self._open, self._producers = dict(state.opened), dict(state.producers)
+        kept = copy.deepcopy(state)
+        self.records, self.start, self.end, self._open, self._producers = kept
 
     def check_losses(self, offset: int, losses: int | None) -> None:
         """Refuse a reader that has read lost records before an offset.

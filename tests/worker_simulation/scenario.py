@@ -187,7 +187,7 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
     events = [] if quiet else draw_events(rng, theme, produced_seconds)
     if born < count:
         at = rng.uniform(1.0, produced_seconds)
-        events.append(Event(at, Fault.PARTITION, 0.0, rng.random(), StoreFate.KEPT))
+        events.append(Event(at, Fault.PARTITION, which=rng.random()))
     if not quiet:
         events += draw_held(seed, produced_seconds)
     # This is drawn separately, so that all other values of a seed stay the same.
@@ -268,7 +268,6 @@ def draw_power(seed: int, seconds: float) -> list[Event]:
             Fault.POWER,
             rng.choice([0.02, 0.3, 2.0, 12.0]) * rng.uniform(0.5, 1.5),
             rng.random(),
-            StoreFate.KEPT,
         )
         for _ in range(rng.choice([1, 1, 1, 2]))
     ]
@@ -286,8 +285,7 @@ def draw_held(seed: int, seconds: float) -> list[Event]:
             Fault.HOLD,
             rng.choice([0.0, 0.5, 3.0]) * rng.uniform(0.8, 1.2),
             rng.random(),
-            StoreFate.KEPT,
-            rng.choice(HELD_MOMENTS),
+            moment=rng.choice(HELD_MOMENTS),
         )
         for _ in range(rng.randint(1, 8))
     ]
@@ -301,10 +299,10 @@ def draw_replacements(rng: random.Random, workers: int, seconds: float) -> list[
     events = []
     if rng.random() < 0.5:
         times = itertools.accumulate(rng.uniform(0.5, 4.0) for _ in range(workers))
-        events = [Event(at, Fault.REPLACE, 0.0, 0.0, StoreFate.KEPT) for at in times]
+        events = [Event(at, Fault.REPLACE) for at in times]
     for _ in range(rng.randint(0, 2 * workers)):
         at, goes_back = rng.uniform(1.0, seconds + 10.0), rng.choice([0.0, 0.0, 1.0])
-        events.append(Event(at, Fault.REPLACE, goes_back, rng.random(), StoreFate.KEPT))
+        events.append(Event(at, Fault.REPLACE, goes_back, rng.random()))
     return events
 
 
@@ -363,11 +361,11 @@ def draw_events(rng: random.Random, theme: Theme, produced_seconds: float) -> li
             events = []
             for _ in range(3):
                 begins, which = rng.uniform(early, late), rng.choice([0.0, 0.4])
-                rest = which, StoreFate.KEPT
+                adding, opening = rng.uniform(0.1, 1.0), rng.uniform(10.0, 25.0)
                 events += [
-                    Event(begins, Fault.SILENCE, rng.uniform(0.1, 1.0), *rest, "add offsets"),
-                    Event(begins, Fault.SILENCE, rng.uniform(10.0, 25.0), *rest, "open"),
-                    Event(begins + rng.uniform(0.0, 2.0), Fault.JOIN, 0.0, *rest),
+                    Event(begins, Fault.SILENCE, adding, which, moment="add offsets"),
+                    Event(begins, Fault.SILENCE, opening, which, moment="open"),
+                    Event(begins + rng.uniform(0.0, 2.0), Fault.JOIN, which=which),
                 ]
         case Theme.SILENCES:
             moments = ("end a transaction", "produce", "append", "offset commit", "add partitions")
