@@ -215,7 +215,8 @@ class Cluster:
         """Return the readable records of partitions, as soon as there are any."""
         future: asyncio.Future[dict[Place, FetchAnswer]] = self.loop.create_future()
         answers = self._read(wanted, limit, committed=committed)
-        if any(a.records or a.error or a.next > w.offset for w, a in _pairs(wanted, answers)):
+        asked = ((each.offset, answers[each.place]) for each in wanted)
+        if any(each.records or each.error or each.next > offset for offset, each in asked):
             future.set_result(answers)
             return future
         news: asyncio.Future[None] = self.loop.create_future()
@@ -287,9 +288,3 @@ class Cluster:
         topic = self.topics.get(place[0])
         if topic is not None and place[1] < len(topic.partitions):
             topic.partitions[place[1]].mark(producer, committed=committed)
-
-
-def _pairs(
-    wanted: Sequence[Fetch], answers: Mapping[Place, FetchAnswer]
-) -> list[tuple[Fetch, FetchAnswer]]:
-    return [(each, answers[each.place]) for each in wanted]

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from simhash_core.errors import FirstseenError
 from simhash_core.log.records import Progress
@@ -34,7 +34,7 @@ from streams.worker.index_on_kafka import Claim, Owned, refuse_other_settings
 from tests.worker_simulation.cluster import Fetch, FetchAnswer
 from tests.worker_simulation.host import Host
 from tests.worker_simulation.loop import block, in_thread
-from tests.worker_simulation.member import SimulatedMessage
+from tests.worker_simulation.member import message_of
 from tests.worker_simulation.network import Code, NoAnswerError, RefusedError
 from tests.worker_simulation.partitions import Stored
 from tests.worker_simulation.transactions import Place
@@ -235,7 +235,7 @@ class _Consumer:
         self._place = partitions[0].topic, partitions[0].partition
         self._next, self._losses = partitions[0].offset, None
 
-    def consume(self, number: int, seconds: float) -> list[SimulatedMessage | _Event]:
+    def consume(self, number: int, seconds: float) -> list[Message]:
         left = self._slowness()
         block(max(left, 0.0005))
         wanted = Fetch(self._place, self._next, self._losses)
@@ -249,13 +249,12 @@ class _Consumer:
         except KafkaException:
             return []
         if answer.error is Code.OFFSET_OUT_OF_RANGE:
-            return [_Event(KafkaError._AUTO_OFFSET_RESET)]
+            return [Message(error=KafkaError(KafkaError._AUTO_OFFSET_RESET))]
         self._next, self._losses = answer.next, answer.losses_after(self._losses)
-        messages: list[SimulatedMessage | _Event] = [
-            SimulatedMessage(self._place, stored) for stored in answer.records
-        ]
+        messages = [message_of(self._place, stored) for stored in answer.records]
         if answer.next >= answer.end:
-            messages.append(_Event(KafkaError._PARTITION_EOF, answer.next))
+            end = KafkaError(KafkaError._PARTITION_EOF)
+            messages.append(Message(error=end, offset=answer.next))
             if not answer.records:
                 block(seconds)
         return messages
@@ -276,20 +275,6 @@ class _Consumer:
             if self._host.loop.time() > deadline:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
             block(0.1)
-
-
-class _Event:
-    """A consumer's event, such as the end of a partition."""
-
-    def __init__(self, code: int, offset: int | None = None) -> None:
-        self._code = code
-        self._offset = offset
-
-    def error(self) -> KafkaError:
-        return KafkaError(self._code)
-
-    def offset(self) -> int | None:
-        return self._offset
 
 
 class _Changelog(Changelog):

@@ -137,10 +137,6 @@ class Machine:
         self._loop = loop
 
     @property
-    def ended(self) -> bool:
-        return self.program.ended
-
-    @property
     def stands_still(self) -> bool:
         return self.program.standing
 

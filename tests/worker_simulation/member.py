@@ -12,7 +12,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import Message
 
 from streams.errors import BrokerUnavailableError, UnansweredError
 from streams.kafka.errors import AbortedError, MemberFencedError, StaleGenerationError
@@ -23,9 +25,6 @@ from tests.worker_simulation.host import Host
 from tests.worker_simulation.network import Code, NoAnswerError, RefusedError
 from tests.worker_simulation.partitions import Stored
 from tests.worker_simulation.transactions import Place
-
-if TYPE_CHECKING:
-    from confluent_kafka import Message
 
 _Answer = TypeVar("_Answer")
 
@@ -42,41 +41,15 @@ _REFRESH_SECONDS: Final = 5.0
 STALE: Final = frozenset({Code.ILLEGAL_GENERATION, Code.UNKNOWN_MEMBER_ID, Code.FENCED_INSTANCE_ID})
 
 
-class SimulatedMessage:
-    """A raw record with the ``Message`` methods that the worker calls."""
-
-    __slots__ = ("_place", "_stored")
-
-    def __init__(self, place: Place, stored: Stored) -> None:
-        self._place = place
-        self._stored = stored
-
-    def __len__(self) -> int:
-        return len(self._stored.value or b"")
-
-    def error(self) -> None:
-        """Return None, because this is a record."""
-
-    def topic(self) -> str:
-        return self._place[0]
-
-    def partition(self) -> int:
-        return self._place[1]
-
-    def offset(self) -> int:
-        return self._stored.offset
-
-    def key(self) -> bytes | None:
-        return self._stored.key
-
-    def value(self) -> bytes | None:
-        return self._stored.value
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, self._stored.timestamp_ms
-
-    def headers(self) -> list[tuple[str, bytes | None]] | None:
-        return list(self._stored.headers) or None
+def message_of(place: Place, stored: Stored) -> Message:
+    return Message(
+        *place,
+        stored.offset,
+        stored.key,
+        stored.value,
+        list(stored.headers) or None,
+        timestamp=(1, stored.timestamp_ms),
+    )
 
 
 @dataclass(slots=True)
@@ -478,13 +451,11 @@ class SimulatedGroupMember:
             if answer.error is not None:
                 continue
             place = self._topic, partition
-            messages = [SimulatedMessage(place, stored) for stored in answer.records]
+            messages = [message_of(place, stored) for stored in answer.records]
             reading.next, reading.losses = answer.next, answer.losses_after(reading.losses)
             if messages:
                 size = sum(map(len, messages))
-                runs.append(
-                    RawRecords(partition, reading.number, cast("list[Message]", messages), size)
-                )
+                runs.append(RawRecords(partition, reading.number, messages, size))
             at_end = answer.next >= answer.end
             if at_end and (messages or not reading.is_at_end):
                 ended.add(partition)

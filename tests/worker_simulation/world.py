@@ -358,7 +358,7 @@ class World:
             await asyncio.sleep(_LOOK_SECONDS)
         self.tell("all is put out")
         deadline = self.loop.time() + _STANDBYS_SECONDS
-        while lacking := self._without_standby() or self._with_undecided() or self._with_opening():
+        while lacking := self._unsettled():
             if self.loop.time() > deadline:
                 raise ViolationError(
                     "no standby, undecided packets or opening shards after "
@@ -366,27 +366,19 @@ class World:
                 )
             await asyncio.sleep(_LOOK_SECONDS)
 
-    def _without_standby(self) -> dict[str, list[int]]:
-        """Return the shards without an open standby, by worker; all have one in a group of one."""
-        if len(self.workers) == 1:
-            return {}
-        return {
-            worker.name: list(lacking)
-            for worker in self.workers
-            if (lacking := worker.pipeline.standbys.missing)
-        }
+    def _unsettled(self) -> list[str]:
+        """Return what workers lack.
 
-    def _with_undecided(self) -> dict[str, int]:
-        """Return how many packets are undecided, by worker; one may just read the log again."""
-        return {each.name: each.undecided for each in self.workers if each.undecided}
-
-    def _with_opening(self) -> dict[str, list[int]]:
-        """Return the shards that are not open yet, by worker; they may have removals to commit."""
-        return {
-            each.name: [shard.partition for shard in opening]
-            for each in self.workers
-            if (opening := each.pipeline.assignment.opening)
-        }
+        A group of one has no standbys. A worker may just read the log again, and have undecided
+        packets. Shards that are opening may have removals to commit.
+        """
+        lacking = []
+        for worker in self.workers:
+            standbys = worker.pipeline.standbys.missing if len(self.workers) > 1 else ()
+            opening = [each.partition for each in worker.pipeline.assignment.opening]
+            if standbys or worker.undecided or opening:
+                lacking.append(f"{worker.name}: {standbys}, {worker.undecided}, {opening}")
+        return lacking
 
     def _create_topic_again(self) -> None:
         self.tell("the raw topic is created again")
