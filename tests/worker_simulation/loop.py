@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from enum import Enum, auto
-from heapq import heappop, heappush
+from heapq import heappop
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from unittest.mock import patch
@@ -69,42 +69,6 @@ class ThreadEndedError(BaseException):
     """The machine of a thread has ended, so the thread ends immediately."""
 
 
-class _Handle:
-    __slots__ = ("arguments", "at", "context", "function", "is_cancelled")
-
-    def __init__(
-        self,
-        function: Callable[..., object],
-        arguments: tuple[Any, ...],
-        context: contextvars.Context,
-        at: float = 0.0,
-    ) -> None:
-        self.function, self.arguments, self.context = function, arguments, context
-        self.is_cancelled = False
-        self.at = at
-
-    def __lt__(self, other: object) -> bool:
-        """Timers of the same time have no order; the heap's order is the same in each run."""
-        return False
-
-    def __repr__(self) -> str:
-        return f"<{self.function!r}{self.arguments!r}>"
-
-    def cancel(self) -> None:
-        self.is_cancelled = True
-        self.function, self.arguments = _nothing, ()
-
-    def cancelled(self) -> bool:
-        return self.is_cancelled
-
-    def when(self) -> float:
-        return self.at
-
-
-def _nothing() -> None:
-    """Do nothing, in place of a cancelled callback."""
-
-
 class Part:
     """A part of a machine that pauses as a whole: its event loop, or the threads of its clients."""
 
@@ -115,7 +79,7 @@ class Part:
         self.standing = False
         self.ended = False
         self.holds_up = False
-        self.waiting: deque[_Handle] = deque()
+        self.waiting: deque[asyncio.Handle] = deque()
         self.context = contextvars.copy_context()
         self.context.run(_PART.set, self)
 
@@ -230,7 +194,10 @@ _OF_THREAD = _OfThread()
 class SimulatedLoop(asyncio.BaseEventLoop):
     """The loop of one seed; ``simulated`` replaces the clocks of the program."""
 
-    _stopping: bool  # from the base class
+    # from the base class:
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+    _stopping: bool
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -247,8 +214,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._limits = (3_600.0, 10_000_000)
         self._blocked: set[_Work] = set()
         self._kept: list[object] = []
-        self._handles: deque[_Handle] = deque()
-        self._timers: list[tuple[float, _Handle]] = []
         self.set_exception_handler(self._on_exception)
 
     # ---- time
@@ -279,21 +244,21 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         """Call everything that is ready, until the loop must stop."""
-        ready, timers, unhandled = self._handles, self._timers, self.unhandled
+        ready, timers, unhandled = self._ready, self._scheduled, self.unhandled
         counts = self.step_seconds is not None
         while not self._stopping:
             if unhandled:
                 raise UnhandledError("; ".join(unhandled))
             now = self._now + _RESOLUTION
-            while timers and (timers[0][0] <= now or timers[0][1].is_cancelled):
-                ready.append(heappop(timers)[1])
+            while timers and (timers[0].when() <= now or timers[0].cancelled()):
+                ready.append(heappop(timers))
             if not ready:
                 self._step_in_time()
                 continue
             handle = ready.popleft()
-            if handle.is_cancelled:
+            if handle.cancelled():
                 continue
-            part: Part | None = handle.context.get(_PART)
+            part: Part | None = handle._context.get(_PART)  # type: ignore[attr-defined]
             if part is not None and part.holds_up:
                 (self._kept if part.ended else part.waiting).append(handle)
                 continue
@@ -303,56 +268,16 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             if counts and part is not None and part is part.machine.program:
                 self._run_counted(handle)
             else:
-                self._run_handle(handle)
-
-    def _run_handle(self, handle: _Handle) -> None:
-        try:
-            handle.context.run(handle.function, *handle.arguments)
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # noqa: BLE001 - it ends the run, whatever it is
-            self.unhandled.append(f"{handle!r} has raised an exception: {described(error)}")
+                handle._run()
 
     def _step_in_time(self) -> None:
-        if not self._timers:
+        if not self._scheduled:
             raise StuckError(self._waiting())
-        self._now = self._timers[0][0]
+        self._now = self._scheduled[0].when()
         if self._now > self._limits[0]:
             raise LimitError(f"no end after {self._limits[0]:g} s: {self._waiting()}")
 
-    def call_soon(  # type: ignore[override] # asyncio's types tie arguments to callbacks
-        self,
-        callback: Callable[..., object],
-        *args: Any,  # noqa: ANN401 - of asyncio
-        context: contextvars.Context | None = None,
-    ) -> asyncio.Handle:
-        handle = _Handle(callback, args, contextvars.copy_context() if context is None else context)
-        self._handles.append(handle)
-        return handle  # type: ignore[return-value]
-
-    def call_at(  # type: ignore[override]
-        self,
-        when: float,
-        callback: Callable[..., object],
-        *args: Any,  # noqa: ANN401 - of asyncio
-        context: contextvars.Context | None = None,
-    ) -> asyncio.TimerHandle:
-        if context is None:
-            context = contextvars.copy_context()
-        handle = _Handle(callback, args, context, when)
-        heappush(self._timers, (when, handle))
-        return handle  # type: ignore[return-value]
-
-    def call_later(  # type: ignore[override]
-        self,
-        delay: float,
-        callback: Callable[..., object],
-        *args: Any,  # noqa: ANN401 - of asyncio
-        context: contextvars.Context | None = None,
-    ) -> asyncio.TimerHandle:
-        return self.call_at(self._now + delay, callback, *args, context=context)
-
-    def _run_counted(self, handle: _Handle) -> None:
+    def _run_counted(self, handle: asyncio.Handle) -> None:
         """Run a callback while each function that it calls advances the clock.
 
         Calls by libraries and cached functions do not count, because they depend on what earlier
@@ -375,7 +300,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
         sys.setprofile(count)
         try:
-            self._run_handle(handle)
+            handle._run()
         finally:
             sys.setprofile(None)
         step, limit = self._now - began, self.step_seconds
@@ -385,7 +310,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def resume(self, part: Part) -> None:
         """Let the waiting callbacks of a part be called, in their order."""
-        self._handles.extend(part.waiting)
+        self._ready.extend(part.waiting)
         part.waiting.clear()
 
     def _waiting(self) -> str:
@@ -418,15 +343,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if part is not None:
             task.add_done_callback(self._check)
         return task
-
-    def create_task(  # type: ignore[override]
-        self,
-        coro: Coroutine[Any, Any, _Result],
-        *,
-        name: str | None = None,
-        context: contextvars.Context | None = None,
-    ) -> asyncio.Task[_Result]:
-        return asyncio.Task(coro, loop=self, name=name, context=context)
 
     def keep(self, thing: object) -> None:
         """Keep an object until the run is over, because a collected coroutine runs its end."""
@@ -462,8 +378,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             work.end()
         for task in asyncio.all_tasks(self):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
-        self._handles.clear()
-        self._timers.clear()
         self._kept.clear()
         self._blocked.clear()
         self.close()
