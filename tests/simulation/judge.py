@@ -31,7 +31,7 @@ from simhash_core.verdicts import Answer, Match
 from tests.simulation.broker import RawPartition, RawRecord
 from tests.simulation.documents import SimulatedDocument, print_of
 from tests.simulation.one_reader import OneReader, Original, Truth
-from tests.simulation.scenario import Scenario
+from tests.simulation.scenario import IndexScenario
 
 
 class ViolationError(Exception):
@@ -46,7 +46,7 @@ class _Sent(NamedTuple):
 
 
 class Judge:
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: IndexScenario) -> None:
         self.one_reader = OneReader(scenario)
         self.outputs: dict[Chain, list[tuple[int, Truth | None]]] = {}
         self.undecided: dict[int, Bundle | Query] = {}

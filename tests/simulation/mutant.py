@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from tests.simulation.documents import Families, SimulatedDocument
 from tests.simulation.replacements import Replacement, replaced
-from tests.simulation.scenario import KEPT, Fault, draw_records
+from tests.simulation.scenario import KEPT, Fault, IndexScenario, draw_records
 from tests.simulation.simulator import Simulator
 
 Broken = Replacement | tuple[Replacement, ...] | str
@@ -91,10 +91,10 @@ MOVES_ONLY: Final[dict[str, Any]] = {
 
 def many_records(
     partitions: int, count: int
-) -> Callable[[Any], list[list[SimulatedDocument | None]]]:
+) -> Callable[[IndexScenario], list[list[SimulatedDocument | None]]]:
     """Return a change to ``count`` records in ``partitions`` partitions, more than a seed draws."""
 
-    def records(scenario: Any) -> list[list[SimulatedDocument | None]]:  # noqa: ANN401 - of either simulator
+    def records(scenario: IndexScenario) -> list[list[SimulatedDocument | None]]:
         rng = random.Random(scenario.seed)
         families = Families(rng, scenario.scheme, scenario.verifier)
         return draw_records(rng, families, partitions, count)

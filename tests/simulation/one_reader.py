@@ -13,7 +13,7 @@ from typing import NamedTuple
 from simhash_core.documents import SourcePosition
 from simhash_core.log.records import Bundle, Chain
 from tests.simulation.documents import SimulatedDocument
-from tests.simulation.scenario import Scenario
+from tests.simulation.scenario import IndexScenario
 
 SLICES = 16
 
@@ -41,7 +41,7 @@ class Truth(NamedTuple):
 
 
 class OneReader:
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: IndexScenario) -> None:
         self.uniques: list[Original] = []
         self.removed_at: dict[int, int] = {}
         """Where each unique document was removed, by sequence number."""

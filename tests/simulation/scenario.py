@@ -6,7 +6,7 @@ The rules for the shell are here as well: a mutant breaks one of them.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -62,31 +62,45 @@ class Rules:
 KEPT: Final = Rules()
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """One run; ``window``, ``replaces``: as in ``Nearness``; ``standbys``: each shard has one.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexScenario:
+    """The documents of one run, and the index that compares them.
 
-    ``partitions``: the records of each raw partition; None is a record that is no document.
+    ``window``, ``replaces``: as in ``Nearness``. ``partitions``: the records of each raw partition;
+    None is a record that is no document. ``memtable``, ``forgotten``, ``compared``: low limits of
+    the core.
+    """
+
+    seed: int
+    scheme: BlockScheme
+    verifier: Verifier | None
+    window: Window | None
+    replaces: bool
+    partitions: list[list[SimulatedDocument | None]]
+    queries: list[SimulatedDocument] = field(default_factory=list)
+    memtable: int
+    forgotten: int
+    compared: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario(IndexScenario):
+    """One run of the protocol; ``standbys``: each shard has one.
+
     ``later``: the records of the topic that is created under the same name when the first is
     drained; empty: no topic is created. ``born``: which partitions exist at the beginning.
     ``doubled``, ``refused``, ``lost``: the probability of each for an append. ``late``: the
     probability that a broker does not respond at once. ``reordered``: the probability that an
     append overtakes others. ``vanishing``: the probability that a report is acknowledged, but never
     read. ``bundle``: the maximum number of documents in a bundle. ``arriving``, ``produced``: how
-    often a late append arrives, and how often raw records are produced. ``memtable``,
-    ``forgotten``, ``compared``: low limits of the core. ``reading``: how often workers read the
-    log; 1: as often as the seed draws. ``beginning``: how soon a session begins with new shards; 1:
-    in some steps. ``older``: the probability that a life that begins during chaos is of the release
-    before; 1: there is no other release.
+    often a late append arrives, and how often raw records are produced. ``reading``: how often
+    workers read the log; 1: as often as the seed draws. ``beginning``: how soon a session begins
+    with new shards; 1: in some steps. ``older``: the probability that a life that begins during
+    chaos is of the release before; 1: there is no other release.
     """
 
-    seed: int
-    scheme: BlockScheme
-    verifier: Verifier | None
-    partitions: list[list[SimulatedDocument | None]]
     later: list[list[SimulatedDocument | None]]
     born: list[bool]
-    queries: list[SimulatedDocument]
     workers: int
     faults: dict[Fault, float]
     fault_limit: int
@@ -104,11 +118,6 @@ class Scenario:
     report_limit: int
     decide_limit: int
     ready_limit: int
-    memtable: int
-    forgotten: int
-    compared: int
-    window: Window | None
-    replaces: bool
     standbys: bool
     vanishing: float
     reading: float = 1.0

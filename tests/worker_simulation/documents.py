@@ -16,8 +16,8 @@ from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.profiles import COMPARE, REPLACE, Profile
 from simhash_core.text.verification import Verifier
 from simhash_core.verdicts import UndecidableReason
-from simhash_core.window import Window
 from tests.simulation.documents import SimulatedDocument
+from tests.simulation.scenario import IndexScenario
 
 IDENTITY: Final = "simulated-index v=1"
 READING: Final = "simulated"
@@ -66,10 +66,9 @@ class SimulatedProfile(Profile, frozen=True):
 _VERIFIERS: dict[Profile, Verifier | None] = {}
 
 
-def profile_of(
-    scheme: BlockScheme, verifier: Verifier | None, window: Window | None, *, replaces: bool
-) -> SimulatedProfile:
+def profile_of(scenario: IndexScenario) -> SimulatedProfile:
     """Return a profile in which the same documents are near as in a scenario."""
+    scheme, verifier, window = scenario.scheme, scenario.verifier, scenario.window
     profile = SimulatedProfile(
         scheme.bits,
         scheme.blocks,
@@ -82,7 +81,7 @@ def profile_of(
         mean_at=0.0 if verifier is None else verifier.mean_at,
         window=None if window is None else window.window_ms,
         lateness=0 if window is None else window.lateness_ms,
-        same_id=REPLACE if replaces else COMPARE,
+        same_id=REPLACE if scenario.replaces else COMPARE,
         scoped=True,
     )
     _VERIFIERS[profile] = verifier

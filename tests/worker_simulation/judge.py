@@ -32,7 +32,6 @@ from streams.worker.log_codec import LogCodec, version_of
 from tests.rigs.memory_rows import MemoryDisk
 from tests.simulation.broker import RawPartition
 from tests.simulation.judge import Judge, ViolationError
-from tests.simulation.scenario import Scenario
 from tests.worker_simulation.cluster import Cluster
 from tests.worker_simulation.documents import IDENTITY, RawDocument
 from tests.worker_simulation.index_clients import logged_batch, progresses_of
@@ -55,7 +54,7 @@ class WorkerJudge:
         self._topics = settings.topics
         self._cluster = cluster
         self._codec = LogCodec(IDENTITY)
-        self.log = Judge(cast(Scenario, scenario))
+        self.log = Judge(scenario)
         self.chains: list[RawChain] = []
 
     def produced(self, chains: Sequence[RawChain]) -> None:

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.text.verification import Verifier
 from simhash_core.window import Window
 from streams.settings.settings import Delivery
 from tests.simulation.documents import (
@@ -21,7 +19,7 @@ from tests.simulation.documents import (
     SimulatedDocument,
     with_mean,
 )
-from tests.simulation.scenario import draw_records
+from tests.simulation.scenario import IndexScenario, draw_records
 from tests.worker_simulation.cluster import ClusterLimits
 from tests.worker_simulation.network import NetworkFaults
 
@@ -114,12 +112,11 @@ _COMPACTED_SHARE: Final = 0.3
 _POWER_SHARE: Final = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerScenario:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerScenario(IndexScenario):
     """One run.
 
-    ``partitions``: the records of each raw partition, None for a record that cannot be read;
-    partitions above ``born`` are added later. ``again``: the records of the topic that is created
+    Partitions above ``born`` are added later. ``again``: the records of the topic that is created
     under the same name when the first is drained; empty: no topic is created. ``produced_seconds``:
     how long records are produced. ``settled_seconds``: the maximum time from the last fault until
     everything is output. ``transaction_seconds``: the time after which the broker aborts a
@@ -133,12 +130,6 @@ class WorkerScenario:
     compacted while workers run.
     """
 
-    seed: int
-    scheme: BlockScheme
-    verifier: Verifier | None
-    window: Window | None
-    replaces: bool
-    partitions: list[list[SimulatedDocument | None]]
     born: int
     again: list[list[SimulatedDocument | None]]
     workers: int
@@ -164,9 +155,6 @@ class WorkerScenario:
     transaction_seconds: float | None = None
     late_partition: int | None = None
     fair_records: int = 0
-    memtable: int = 512
-    forgotten: int = 1024
-    compared: int = 1024
     releases: Releases = Releases.OLDER
     compacts: bool = False
 

@@ -113,10 +113,7 @@ class World:
         self.cluster.network.faults = scenario.network
         self.judge = WorkerJudge(scenario, settings, self.cluster)
         self._documents: dict[str, SimulatedDocument] = {}
-        profile = profile_of(
-            scenario.scheme, scenario.verifier, scenario.window, replaces=scenario.replaces
-        )
-        self._fingerprinter = fingerprinter_of(profile, self._documents)
+        self._fingerprinter = fingerprinter_of(profile_of(scenario), self._documents)
         self._create_topics()
         self._chains = self._raw_chains("a", scenario.partitions)
         self._place_number = 0
