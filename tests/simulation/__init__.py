@@ -12,5 +12,6 @@ seed.
 - ``world``: the scheduler, the faults, and what must hold at the end
 - ``one_reader``: the verdicts of a single worker that reads the log in order, by brute force
 - ``judge``: the invariants, checked at each append and commit, and at the end
-- ``mutants``, ``replacements``: rules broken on purpose, to show that the judge notices
+- ``simulator``: runs seeds, here and for ``tests.worker_simulation``
+- ``mutant``, ``mutants``, ``replacements``: rules broken on purpose, to show that the judge notices
 """

@@ -64,7 +64,7 @@ class SimulatedIndexAdmin:
         return await self._ask("describe topic", self._topic_id)
 
     async def partitions(self) -> int:
-        return await self._ask("metadata", self._count)
+        return await self._ask("metadata", lambda: self._host.cluster.raw_partitions)
 
     async def claim(self) -> Claim | None:
         logged = await self._last_progress(0)
@@ -89,9 +89,8 @@ class SimulatedIndexAdmin:
         """Give the changelog as many partitions as the raw topic has."""
 
         def grow() -> None:
-            partitions = self._count()
-            if partitions > len(self._host.cluster.topics[self._topics.changelog].partitions):
-                self._host.cluster.add_partitions(self._topics.changelog, partitions)
+            cluster = self._host.cluster
+            cluster.add_partitions(self._topics.changelog, cluster.raw_partitions)
 
         await self._ask("create partitions", grow)
 
@@ -142,10 +141,6 @@ class SimulatedIndexAdmin:
         if topic is None:
             raise NoAnswerError("there is no such topic")
         return topic.id
-
-    def _count(self) -> int:
-        topic = self._host.cluster.topics.get(self._topics.raw)
-        return 0 if topic is None else len(topic.partitions)
 
     async def _last_progress(self, partition: int) -> LoggedProgress | None:
         def committed() -> list[Stored]:
