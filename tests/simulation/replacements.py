@@ -6,10 +6,9 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
-from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from simhash_core.index import document_index, key_filter
 from simhash_core.log import decider, nearest_matches, participant, replica, unique_documents
@@ -21,8 +20,7 @@ class ReplacementError(Exception):
     """The original of a replacement no longer exists, or has other parameters."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
+class Replacement(NamedTuple):
     """Replaces what ``name`` names in ``owner`` by what ``make`` returns for it.
 
     A function of a module is replaced in every module of the core that has imported it.
@@ -80,8 +78,17 @@ def without(owner: type | ModuleType, name: str) -> Replacement:
 def replaced(replacements: Sequence[Replacement]) -> Iterator[None]:
     """Apply replacements; raises ``ReplacementError`` if one does not fit."""
     with ExitStack() as stack:
-        for each in replacements:
-            _put_in_place(stack, each.owner, each.name, each.make)
+        for owner, name, make in replacements:
+            original = inspect.getattr_static(owner, name, None)
+            if original is None:
+                raise ReplacementError(
+                    f"{owner.__name__}.{name} is not there any more: change the mutant as well"
+                )
+            other = make(original)
+            if isinstance(original, property):
+                other = property(other)
+            for holder in _holders(owner, name, original):
+                stack.enter_context(patch.object(holder, name, other))
         yield
 
 
@@ -100,25 +107,6 @@ def low_limits(memtable: int, forgotten: int, compared: int) -> AbstractContextM
 
 def constant(owner: ModuleType, name: str, value: object) -> Replacement:
     return Replacement(owner, name, lambda _: value)
-
-
-def _put_in_place(
-    stack: ExitStack, owner: type | ModuleType, name: str, make: Callable[[Any], Any]
-) -> None:
-    original = inspect.getattr_static(owner, name, None)
-    if original is None:
-        raise ReplacementError(
-            f"{owner.__name__}.{name} is not there any more: change the mutant as well"
-        )
-    replacing = make(original)
-    if isinstance(original, property):
-        replacing = property(replacing)
-    for holder in _holders(owner, name, original):
-        if name in vars(holder):
-            stack.callback(partial(setattr, holder, name, original))
-        else:  # it is inherited
-            stack.callback(partial(delattr, holder, name))
-        setattr(holder, name, replacing)
 
 
 def _holders(owner: type | ModuleType, name: str, original: object) -> list[type | ModuleType]:
