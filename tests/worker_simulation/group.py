@@ -133,7 +133,7 @@ class GroupCoordinator:
         return member
 
     def sync(self, member_id: str, generation: int) -> asyncio.Future[frozenset[int]]:
-        member = self._of(member_id, None, is_checked=False)
+        member = self._of(member_id, None)
         self._check_generation(generation)
         self._heard(member)
         future: asyncio.Future[frozenset[int]] = self._loop.create_future()
@@ -182,11 +182,11 @@ class GroupCoordinator:
     def _is_complete(self) -> bool:
         return len(self.owners()) >= self._cluster.raw_partitions
 
-    def _of(self, member_id: str, instance_id: str | None, *, is_checked: bool = True) -> _Member:
+    def _of(self, member_id: str, instance_id: str | None) -> _Member:
         member = self._members.get(member_id)
         if member is not None:
             return member
-        if is_checked and instance_id is not None:
+        if instance_id is not None:
             for each in self._members.values():
                 if each.instance_id == instance_id:
                     raise RefusedError(Code.FENCED_INSTANCE_ID)

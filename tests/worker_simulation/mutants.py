@@ -85,6 +85,7 @@ HELD_ENDS: Final = drawn(
 JOINS: Final = drawn(
     lambda rng: [Event(4.0 + 6 * each + rng.uniform(0.0, 5.0), Fault.JOIN) for each in range(6)]
 )
+"""Workers keep joining."""
 
 STANDS_STILL: Final = [
     Event(0.02, Fault.LOOP_PAUSE, 14.5, moment="append"),
