@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final, TypeVar, overload
 
+from streams.errors import UnansweredError
 from tests.worker_simulation.cluster import Cluster
 from tests.worker_simulation.loop import Machine
-from tests.worker_simulation.network import NoAnswerError, Request
+from tests.worker_simulation.network import NoAnswerError, RefusedError, Request
+from tests.worker_simulation.transactions import Place
 
 _Answer = TypeVar("_Answer")
 
@@ -60,6 +63,16 @@ class Host:
                 return await self.ask(name, work, min(10.0, left))
             except NoAnswerError:
                 await self.pause()
+
+    async def offsets(
+        self, place: Place, seconds: float, *, committed: bool = False
+    ) -> tuple[int, int]:
+        """Return the start and the end of a partition; raises ``UnansweredError``."""
+        ends = partial(self.cluster.offsets, place, committed=committed)
+        try:
+            return await self.in_client(self.ask_until("list offsets", ends, seconds))
+        except (NoAnswerError, RefusedError) as error:
+            raise UnansweredError(f"no offsets of {place}: {error}") from error
 
     def client_done(self, result: asyncio.Future[_Answer]) -> asyncio.Future[_Answer]:
         """Return a future for the worker, which gets the result of a client's task."""

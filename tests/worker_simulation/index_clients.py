@@ -377,16 +377,8 @@ class SimulatedFollower:
         self._number.pop(partition, None)
 
     async def end(self, partition: int, seconds: float) -> int:
-        place = self._topic, partition
-
-        def ends() -> tuple[int, int]:
-            return self._host.cluster.offsets(place, committed=True)
-
-        try:
-            asking = self._host.ask_until("list offsets", ends, seconds)
-            return (await self._host.in_client(asking))[1]
-        except (NoAnswerError, RefusedError) as error:
-            raise UnansweredError(f"no end of {place}: {error}") from error
+        _, end = await self._host.offsets((self._topic, partition), seconds, committed=True)
+        return end
 
     async def reach(self, partition: int, offset: int, seconds: float) -> bool:
         deadline = self._host.loop.time() + seconds

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from simhash_core.errors import FirstseenError
-from streams.errors import BrokerRefusedError, UnansweredError
+from streams.errors import BrokerRefusedError
 from streams.kafka.errors import TopicDeletedError
 from streams.kafka.log_reader import LogCutError, LogRecords
 from streams.kafka.producers import AppendUnknownError, ProducerRecord, RecordTooLargeError
@@ -74,13 +74,7 @@ class SimulatedReader:
         return self._batches.popleft()
 
     async def offsets(self) -> tuple[int, int]:
-        place = self._topic, 0
-        ends = partial(self._host.cluster.offsets, place)
-        try:
-            asking = self._host.ask_until("list offsets", ends, _ANSWER_SECONDS)
-            return await self._host.in_client(asking)
-        except (NoAnswerError, RefusedError) as error:
-            raise UnansweredError(f"no offsets of {self._topic}: {error}") from error
+        return await self._host.offsets((self._topic, 0), _ANSWER_SECONDS)
 
     async def _fetch(self) -> None:
         missing = 0
