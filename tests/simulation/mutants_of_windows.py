@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
-
-import msgspec
 
 from simhash_core import documents
 from simhash_core.document_columns import DocumentColumns
@@ -20,6 +19,7 @@ from simhash_core.log.shard_stream import ShardStream
 from simhash_core.log.shards import HeldShards
 from simhash_core.window import Window
 from tests.simulation.mutant import Rule, Tried, many_records, only
+from tests.simulation.mutants_of_shards import progress_as
 from tests.simulation.replacements import Function, Replacement, always, by, wrapped
 from tests.simulation.scenario import Fault
 
@@ -53,13 +53,11 @@ def _bundle_without_operations(
     original(horizons, offset, replace(columns, operations=None), *rest)
 
 
-def _progress_with_latest_clock(
-    original: Function, stream: ShardStream[object], next_offset: int, replica: Replica
-) -> Progress:
-    progress: Progress = original(stream, next_offset, replica)
-    if progress.position <= stream.committed.position:
-        return progress
-    return msgspec.structs.replace(progress, clock=replica.clock_before(BEYOND))
+def _latest_clock(
+    stream: ShardStream[object], progress: Progress, replica: Replica
+) -> Mapping[str, object]:
+    is_later = progress.position > stream.committed.position
+    return {"clock": replica.clock_before(BEYOND)} if is_later else {}
 
 
 WINDOWS: Final[dict[str, Rule]] = {
@@ -86,9 +84,7 @@ WINDOWS: Final[dict[str, Rule]] = {
     "the watermark is not known after a restart": wrapped(
         Horizons, "__init__", lambda original, horizons, window, *_: original(horizons, window)
     ),
-    "the watermark that is committed is the latest": Tried(
-        wrapped(ShardStream, "progress", _progress_with_latest_clock), start=149
-    ),
+    "the watermark that is committed is the latest": Tried(progress_as(_latest_clock), start=149),
     "a watermark is forgotten that a position needs": by(
         Horizons,
         "_unneeded",
