@@ -268,13 +268,13 @@ class World:
             await self._settle()
         await asyncio.sleep(_QUIET_SECONDS)
         self.judge.at_the_end()
-        counts = Counter(
-            records=sum(len(records) for _, records in self.judge.chains),
-            packets=packets_of(self.judge.log),
-            lives=self._lives,
-            seconds=int(self.loop.time()),
-        )
-        return Runs(1, counts, self._faults, self.loop.longest_step)
+        counts = {
+            "records": sum(len(records) for _, records in self.judge.chains),
+            "packets": packets_of(self.judge.log),
+            "lives": self._lives,
+            "seconds of virtual time": int(self.loop.time()),
+        }
+        return Runs(1, Counter(counts), self._faults, self.loop.longest_step)
 
     async def _watch(self) -> None:
         """Check at intervals what must not grow, and what must not wait."""
