@@ -215,7 +215,7 @@ async def test_a_commit_has_the_offset_of_each_shard_even_without_outputs() -> N
     assert [record.partition for record in batch.records] == [None, 0, 1, 2]
     assert batch.changelog_bytes == sum(record.size for record in batch.records[1:])
     assert all(record.key and not record.about for record in idle.records)
-    assert (idle.removed, idle.counts()) == (1, {})
+    assert (idle.removed, idle.counts(), batch.ends) == (1, {}, {})
 
 
 async def test_the_document_of_a_record_is_what_its_packet_says() -> None:
