@@ -37,7 +37,7 @@ _REFRESH_MS: Final = 5000  # how soon a deleted topic or a new partition is noti
 _REJOIN_MS: Final = 20_000
 """How long a rebalance waits for a member that does not rejoin; nothing is read meanwhile. The
 default is 5 minutes. It is longer than a revocation takes (``RawConsumer``)."""
-_RECONNECT_MAX_MS: Final = 1000
+_RECONNECT_MAX_MS: Final = 500
 """The longest pause between two connection attempts. The default, 10 s, is longer than a session.
 It is at most a sixth of the session, so that a member reconnects in time."""
 _BACKOFF: Final = "reconnect.backoff.ms"
