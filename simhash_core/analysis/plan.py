@@ -12,9 +12,9 @@ assumption: edits change single characters and are spread evenly. Then a share s
 the n-grams is left, and s^(2/5) of the words of two characters; this is the cosine. Real edits come
 in runs, which leave more words whole, so real recall is higher; ``firstseen evaluate`` measures it.
 
-**Bands.** Two texts share a band, which is two bins of a sketch of shingles, with probability J².
-So they share one of b bands with probability 1 − (1 − J²)^b at any distance. Unrelated documents
-share a band only if two keys of 32 bits are equal by accident.
+**Bands.** Two texts share a band, which is n bins of a sketch of shingles, with probability Jⁿ. So
+they share one of b bands with probability 1 − (1 − Jⁿ)^b at any distance. Random documents share a
+band only if two keys of 32 bits are equal by accident.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def recall_by_distance(scheme: BlockScheme, points: int = 9) -> list[RecallAt]:
     return [RecallAt(distance, scheme.expected_recall(distance)) for distance in distances]
 
 
-def recall_by_jaccard(scheme: BlockScheme, jaccards: Sequence[float]) -> list[RecallAt]:
+def recall_by_jaccard(
+    scheme: BlockScheme, jaccards: Sequence[float], band_bins: int
+) -> list[RecallAt]:
     """Return the recall of pairs by the Jaccard of their character 5-grams, 0 to 1."""
     meeting = [
         scheme.expected_recall(distance) if scheme.blocks else 0.0
@@ -65,7 +67,7 @@ def recall_by_jaccard(scheme: BlockScheme, jaccards: Sequence[float]) -> list[Re
             jaccard,
             _recall_at(
                 scheme.bits,
-                [1 - (1 - chance) * (1 - jaccard**2) ** scheme.bands for chance in meeting],
+                [1 - (1 - chance) * (1 - jaccard**band_bins) ** scheme.bands for chance in meeting],
                 cosine_of_jaccard(jaccard),
             ),
         )

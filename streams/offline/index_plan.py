@@ -21,6 +21,7 @@ from simhash_core.index.segment import build_segment, columns_of
 from simhash_core.log.records import Chain
 from simhash_core.text.fingerprinter import CONTENT_DIGEST_SIZE
 from simhash_core.text.profiles import Profile
+from simhash_core.text.verification.shingles import BAND_BINS
 from streams.store.row_codec import EntryBlock, encode_entry_rows
 
 # ---- Bytes of a document in an index: its row in RocksDB, and its place in a segment.
@@ -105,6 +106,10 @@ CANDIDATE_IN_RANGES_US: Final = 0.007
 
 LOOKUP_US_TARGET: Final = 190.0
 """Above this, in microseconds, a look-up takes more CPU than a fingerprint."""
+
+REAL_TEXTS: Final = 1_000_000
+"""From so many documents on a worker, bands of two bins take twice the CPU time of three on real
+texts (docs/decisions/default-profile.md)."""
 
 JACCARDS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
@@ -193,7 +198,7 @@ def plan_index(
         ],
         recall_by_jaccard=[
             JaccardRecall(recall.at, round(recall.recall, 6))
-            for recall in recall_by_jaccard(scheme, JACCARDS)
+            for recall in recall_by_jaccard(scheme, JACCARDS, profile.band_bins)
         ],
         sketch_bytes=sketch,
         state_bytes_per_document=state_bytes_each,
@@ -207,7 +212,7 @@ def plan_index(
         memory_bytes_per_worker=-(-memory_bytes // workers),
         wire_bytes_per_document=2 * packet_bytes_per_document(scheme, sketch),
         lookup_us=round(lookup_us, 1),
-        advice=_advice(scheme, documents) if lookup_us > LOOKUP_US_TARGET else None,
+        advice=_advice(profile, documents, workers, lookup_us),
     )
 
 
@@ -216,9 +221,17 @@ def _lookup_us(scheme: BlockScheme, candidates: float) -> float:
     return LOOKUP_US + (CANDIDATE_IN_RANGES_US if in_ranges else CANDIDATE_US) * candidates
 
 
-def _advice(scheme: BlockScheme, documents: int) -> str:
+def _advice(profile: Profile, documents: int, workers: int, lookup_us: float) -> str | None:
+    scheme = profile.scheme()
+    if scheme.bands and profile.band_bins == BAND_BINS[0] and documents >= workers * REAL_TEXTS:
+        return (
+            "so many real texts share bands of two values by chance: use index.bands = 20 and "
+            "index.band_bins = 3"
+        )
+    if lookup_us <= LOOKUP_US_TARGET:
+        return None
     if not scheme.guaranteed:
-        return "use bands only: index.blocks = 0, index.bands = 12"
+        return "use bands only: index.blocks = 0, index.bands = 20, index.band_bins = 3"
     return (
         f"blocks of {scheme.block_bits} bits are too small for {documents:,} documents: use the "
         "profile wide, or more workers"

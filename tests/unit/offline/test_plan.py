@@ -110,7 +110,7 @@ def test_recall_by_distance_is_that_of_random_differences() -> None:
 
 def test_planned_recall_by_jaccard() -> None:
     """With a Jaccard of 1/3, half of the 5-grams remain, so 2^(-2/5) of the words."""
-    found = [each.recall for each in recall_by_jaccard(CLASSIC, [1.0, 0.9, 0.7, 0.0])]
+    found = [each.recall for each in recall_by_jaccard(CLASSIC, [1.0, 0.9, 0.7, 0.0], 2)]
     assert found[0] == 1
     assert found == sorted(found, reverse=True)
     assert found[-1] < 1e-9
@@ -193,25 +193,30 @@ def test_plan_for_people_fits_in_90_cells(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_candidates_of_bands_stay_few() -> None:
-    wide, classic = (plan_index(10_000_000, PROFILES[name]) for name in ("wide", "classic"))
+    wide = plan_index(10_000_000, PROFILES["wide"], workers=12)
     assert wide.candidates_per_lookup < 50
     assert (wide.advice, wide.candidates_per_block, wide.recall_by_distance) == (None, 0, [])
-    assert classic.advice is None
-    assert plan_index(10**9, PROFILES["wide"]).advice is None
-    advice = plan_index(10**9, PROFILES["classic"]).advice
-    assert advice is not None
-    assert "profile wide" in advice
-    assert plan_index(10**9, PROFILES["classic"], workers=64).advice is None
 
 
-def test_recall_of_bands_goes_by_the_jaccard() -> None:
-    """A pair shares a bucket with probability 1 - (1 - J²)^bands."""
-    scheme = BlockScheme(256, 0, 255, 16, bands=12)
-    half, most = recall_by_jaccard(scheme, [0.5, 0.9])
-    assert half.recall == pytest.approx(1 - 0.75**12, abs=1e-6)
+def test_too_many_candidates_come_with_advice() -> None:
+    classic, wide = PROFILES["classic"], PROFILES["wide"]
+    assert plan_index(10_000_000, classic).advice is None
+    assert "profile wide" in str(plan_index(10**9, classic).advice)
+    assert plan_index(10**9, classic, workers=64).advice is None
+    assert plan_index(999_999, wide).advice is None
+    assert "index.band_bins = 3" in str(plan_index(10**6, wide).advice)
+    of_three = msgspec.structs.replace(wide, bands=20, band_bins=3)
+    assert plan_index(10**6, of_three).advice is None
+
+
+@pytest.mark.parametrize(("bands", "bins"), [(12, 2), (20, 3), (32, 4)])
+def test_recall_of_bands_goes_by_the_jaccard(bands: int, bins: int) -> None:
+    """A pair shares a bucket with probability 1 - (1 - J^bins)^bands."""
+    half, most = recall_by_jaccard(BlockScheme(256, 0, 255, 16, bands=bands), [0.5, 0.9], bins)
+    assert half.recall == pytest.approx(1 - (1 - 0.5**bins) ** bands, abs=1e-6)
     assert most.recall == pytest.approx(1.0, abs=1e-6)
-    near = BlockScheme(256, 0, 20, 16, bands=12)
-    assert recall_by_jaccard(near, [0.5])[0].recall < half.recall / 2
+    near = BlockScheme(256, 0, 20, 16, bands=bands)
+    assert recall_by_jaccard(near, [0.5], bins)[0].recall < half.recall / 2
 
 
 @pytest.mark.parametrize(
