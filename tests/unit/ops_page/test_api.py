@@ -18,13 +18,16 @@ JSON = "application/json"
 
 
 def settled(live: Live) -> Any:  # noqa: ANN401 - JSON
-    """Return the status once it has all sent documents, the lag, and nothing in flight."""
+    """Return the status once it has all sent documents, lag and log, and nothing in flight.
+
+    Counters are newer than what the worker sets once a second, such as the end of the log.
+    """
 
     def is_settled() -> object:
         status = live.status()
         waiting = status["ordering"]["undecided_documents"] or status["in_flight"]["documents"]
         counted = sum(status["documents"].values()) >= len(live.stream.sent)
-        return counted and status["lag"] and not waiting
+        return counted and status["lag"] and status["ordering"]["log_end"] and not waiting
 
     await_that(is_settled, shows=live.status)
     return live.status()
