@@ -97,7 +97,7 @@ def check(settings: options.Settings) -> None:
       firstseen topics check
       firstseen topics check --json | jq -r '.differences[].topic'
     """
-    from streams.kafka.client_config import admin_config
+    from streams.kafka.client_config import client_config
     from streams.topics import admin as topics
     from streams.topics.checking import check as check_topics
     from streams.topics.checking import session_notes
@@ -114,7 +114,9 @@ def check(settings: options.Settings) -> None:
     checked = check_topics(admin, plans)
     checked.notes.extend(session_notes(admin, settings))
     application_id = settings.application_id
-    watermarks = BrokerWatermarks(admin_config(settings), application_id, options.timeout_seconds())
+    watermarks = BrokerWatermarks(
+        client_config(settings), application_id, options.timeout_seconds()
+    )
     is_open = lasting_transactions(
         watermarks, partitions_to_check(admin, [plan.name for plan in plans], application_id)
     )

@@ -31,7 +31,7 @@ from streams.dead_letters.letters import (
     why_not_sent,
 )
 from streams.errors import BrokerRefusedError
-from streams.kafka.client_config import consumer_config, output_config
+from streams.kafka.client_config import client_config, output_config
 from streams.kafka.clients import Consumer, committed_offsets
 from streams.kafka.errors import FencedError, retrying
 from streams.kafka.producers import AcknowledgedProducer, ProducerRecord
@@ -165,7 +165,7 @@ class Redeliveries:
         self._topics = topics
         self._seconds = settings.send_timeout_seconds
         self._consumer = Consumer(
-            consumer_config(
+            client_config(
                 settings,
                 group_id=self.group,
                 enable_auto_commit=False,

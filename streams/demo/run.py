@@ -29,7 +29,7 @@ from streams.demo.worker_process import WorkerProcess
 from streams.documents.output_records import ReceivedOutput
 from streams.documents.raw_documents import DocumentReader
 from streams.files.document_files import InputDocuments
-from streams.kafka.client_config import producer_config
+from streams.kafka.client_config import client_config
 from streams.kafka.embedded_broker import EmbeddedBroker
 from streams.settings.loader import load_settings
 from streams.settings.settings import Settings
@@ -209,7 +209,7 @@ class Demo:
         self.examples = Examples(DocumentReader(settings.fields, settings.max_record_bytes))
         self._observer = Observer(settings, outputs, self._note_output)
         self._feed = Feed(
-            producer_config(settings), settings.topics.raw, source, self._ledger, self._note_sent
+            client_config(settings), settings.topics.raw, source, self._ledger, self._note_sent
         )
         self._began = self._ended = time.monotonic()
         self._recent: deque[tuple[float, int]] = deque()

@@ -72,10 +72,6 @@ def client_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: 
     return {_SAME.get(name, name): value for name, value in config.items()}
 
 
-# Callers name the kind of their client.
-admin_config = consumer_config = producer_config = client_config
-
-
 def changelog_group(settings: Settings) -> str:
     """Return a group id that begins with the application id, so that one ACL covers it."""
     return f"{settings.application_id}.changelog-reader"
@@ -98,7 +94,7 @@ def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
         "topic.metadata.refresh.interval.ms": _REFRESH_MS,
         "max.poll.interval.ms": max(_REJOIN_MS, 2 * session_ms),
         **_answers_within_session(session_ms),
-        **consumer_config(
+        **client_config(
             settings,
             client_id=worker,
             group_id=settings.application_id,
@@ -135,7 +131,7 @@ def log_reader_config(settings: Settings) -> dict[str, Any]:
         "topic.metadata.refresh.interval.ms": _REFRESH_MS,
         "fetch.queue.backoff.ms": 20,
         "queued.max.messages.kbytes": _PREFETCH_KIB,
-        **consumer_config(
+        **client_config(
             settings,
             # The client needs a group id, but never joins or commits. The id begins with the
             # application id, so that one ACL covers it.
@@ -156,7 +152,7 @@ def appender_config(settings: Settings) -> dict[str, Any]:
         # and unanswered records are sent to them. A record that arrives twice does no harm.
         "topic.metadata.refresh.interval.ms": _REFRESH_MS,
         **_answers_within_session(int(settings.session_timeout_seconds * _MS)),
-        **producer_config(
+        **client_config(
             settings,
             acks="all",
             enable_idempotence=True,
@@ -175,7 +171,7 @@ def output_config(settings: Settings) -> dict[str, Any]:
         # A commit flushes, so this delays nothing. Sending earlier would make a client thread poll
         # without a pause (see ``Appender``).
         "linger.ms": 100,
-        **producer_config(settings, acks="all"),
+        **client_config(settings, acks="all"),
     }
 
 

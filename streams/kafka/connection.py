@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException
 
 from streams.errors import BrokerUnavailableError, Problem, SettingsError
-from streams.kafka.client_config import admin_config
+from streams.kafka.client_config import client_config
 from streams.kafka.clients import AdminClient
 from streams.settings.settings import Settings
 
@@ -143,7 +143,7 @@ def connect_admin(
     # enough.
     log = logging.Logger("firstseen.connection", logging.INFO)  # noqa: LOG001 - of this client alone
     log.addHandler(reason)
-    admin = AdminClient(admin_config(settings, error_cb=reason, logger=log))
+    admin = AdminClient(client_config(settings, error_cb=reason, logger=log))
     started = logged_at = time.monotonic()
     while True:
         waited = time.monotonic() - started

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Self
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from streams.errors import BrokerRefusedError, BrokerUnavailableError, Problem, SettingsError
-from streams.kafka.client_config import consumer_config, producer_config
+from streams.kafka.client_config import client_config
 from streams.kafka.clients import Consumer, Producer, committed_offsets
 from streams.kafka.errors import becomes_true, retrying
 from streams.settings.registry import schema_formats
@@ -69,7 +69,7 @@ class DocumentSender:
         batch."""
         longest = longest_value_bytes(settings) + MESSAGE_OVERHEAD_BYTES
         self._producer = Producer(
-            producer_config(
+            client_config(
                 settings,
                 enable_idempotence=True,
                 linger_ms=_LINGER_MS,
@@ -87,7 +87,7 @@ class DocumentSender:
             # The embedded broker creates a topic when a producer requests its metadata, but not
             # when a consumer does.
             self._producer.list_topics(topic, timeout=self._seconds)
-            self._group = Consumer(consumer_config(settings, group_id=settings.application_id))
+            self._group = Consumer(client_config(settings, group_id=settings.application_id))
 
     def __enter__(self) -> Self:
         return self

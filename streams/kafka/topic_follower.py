@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from simhash_core.documents import Headers, SourcePosition, TopicPartition
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
-from streams.kafka.client_config import consumer_config
+from streams.kafka.client_config import client_config
 from streams.kafka.clients import Consumer, headers_of, offset_range, position_of
 from streams.kafka.errors import PASSING_ERRORS, retrying
 from streams.settings.settings import Settings
@@ -174,7 +174,7 @@ def _as_read(message: Message) -> ReadRecord:
 def _config(
     settings: Settings, gaps: Literal["earliest", "error"], error_cb: Callable[[KafkaError], None]
 ) -> dict[str, Any]:
-    return consumer_config(
+    return client_config(
         settings,
         # The client needs a group id, but never joins or commits.
         group_id=f"{settings.application_id}.follower",

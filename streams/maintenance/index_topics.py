@@ -14,7 +14,7 @@ from simhash_core.errors import FirstseenError, ProtocolError
 from simhash_core.log.records import NO_CONTROL, Bundle, Chain, ChainHeads, Heads, log_offset_of
 from simhash_core.log.replica import Replica
 from streams.errors import BrokerUnavailableError
-from streams.kafka.client_config import changelog_group, consumer_config, raw_consumer_config
+from streams.kafka.client_config import changelog_group, client_config, raw_consumer_config
 from streams.kafka.clients import AdminClient, Consumer, committed_offsets
 from streams.kafka.errors import becomes_true, is_of_client, retrying
 from streams.settings.settings import Delivery, Settings
@@ -133,7 +133,7 @@ class ExclusiveMember:
 
 def committed_by(settings: Settings, application: str, raw: RawTopic) -> dict[int, int]:
     """Return the raw offsets that a group has committed; raise ``BrokerUnavailableError``."""
-    with closing(Consumer(consumer_config(settings, group_id=application))) as consumer:
+    with closing(Consumer(client_config(settings, group_id=application))) as consumer:
         return _committed(consumer, raw.name, raw.partitions)
 
 
@@ -182,7 +182,7 @@ def _reader(
     settings: Settings, topic: str, partition: int, *, may_be_cut: bool = False
 ) -> Changelog:
     may_be_cut |= settings.delivery is Delivery.AT_LEAST_ONCE
-    config = {**consumer_config(settings, group_id=changelog_group(settings)), "check.crcs": True}
+    config = {**client_config(settings, group_id=changelog_group(settings)), "check.crcs": True}
     seconds = settings.send_timeout_seconds
     return Changelog(topic, partition, config, seconds, may_be_cut=may_be_cut)
 
@@ -326,7 +326,7 @@ def refuse_other_index(shards: list[ShardHead], identity: str, settings: Setting
 
 def raw_watermarks(settings: Settings, raw: RawTopic) -> dict[int, Watermarks]:
     """Return the ends of each raw partition. Blocking. Raises ``BrokerUnavailableError``."""
-    config = consumer_config(settings, group_id=changelog_group(settings))
+    config = client_config(settings, group_id=changelog_group(settings))
     config.pop("group.id")
     partitions = [TopicPartition(raw.name, each) for each in range(raw.partitions)]
     watermarks = BrokerWatermarks(config, settings.application_id, _ANSWER_SECONDS).of(partitions)

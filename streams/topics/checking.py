@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPa
 from confluent_kafka.admin._acl import AclOperation
 
 from streams.errors import Problem, SettingsError
-from streams.kafka.client_config import consumer_config
+from streams.kafka.client_config import client_config
 from streams.kafka.clients import AdminClient, Consumer, committed_offsets
 from streams.settings.settings import Settings
 from streams.topics.admin import (
@@ -151,7 +151,7 @@ def _missing_at_group(settings: Settings) -> Iterator[str]:
     # Only a user with some right to the group gets its offsets. Describe is enough for that, but
     # not for joining the group: then the worker is refused later.
     group = settings.application_id
-    consumer = Consumer({**consumer_config(settings, group_id=group), "log_level": 0})
+    consumer = Consumer({**client_config(settings, group_id=group), "log_level": 0})
     raw = [TopicPartition(settings.topics.raw, 0)]
     deadline = time.monotonic() + _ANSWER_SECONDS
     with closing(consumer):

@@ -19,12 +19,7 @@ from simhash_core.errors import FirstseenError
 from simhash_core.log.records import LogClock
 from streams.documents.output_records import APPLICATION_HEADER, VERDICT_HEADER
 from streams.errors import BrokerRefusedError, BrokerUnavailableError, StateMismatchError
-from streams.kafka.client_config import (
-    admin_config,
-    changelog_group,
-    consumer_config,
-    output_config,
-)
+from streams.kafka.client_config import changelog_group, client_config, output_config
 from streams.kafka.clients import (
     AdminClient,
     Consumer,
@@ -203,7 +198,7 @@ class GroupOwners:
     def read(self) -> Owned | None:
         """Return who owns what, None during a rebalance; raises ``BrokerUnavailableError``."""
         if self._admin is None:
-            self._admin = AdminClient({**admin_config(self._settings), "log_level": 0})
+            self._admin = AdminClient({**client_config(self._settings), "log_level": 0})
         group, raw = self._settings.application_id, self._settings.topics.raw
         try:
             if not self._describes:
@@ -223,7 +218,7 @@ class GroupOwners:
         This does not show other workers that own nothing.
         """
         raw = self._settings.topics.raw
-        config = consumer_config(self._settings, group_id=self._settings.application_id)
+        config = client_config(self._settings, group_id=self._settings.application_id)
         partitions = partitions_of(admin, [raw]).get(raw, 0)
         consumer = Consumer({**config, "log_level": 0})
         try:
@@ -275,7 +270,7 @@ def other_outputs(settings: Settings, partitions: Mapping[str, int]) -> OtherOut
     ``BrokerRefusedError``. A topic that this user may not read is left out, with a warning.
     """
     deadline = time.monotonic() + settings.send_timeout_seconds
-    config = consumer_config(
+    config = client_config(
         settings,
         group_id=changelog_group(settings),
         enable_auto_commit=False,
@@ -403,7 +398,7 @@ class IndexOnKafka:
         """
         settings, wanted = self._settings, set(partitions)
         topic, seconds = settings.topics.changelog, settings.send_timeout_seconds
-        config = consumer_config(settings, group_id=changelog_group(settings))
+        config = client_config(settings, group_id=changelog_group(settings))
         with ThreadPoolExecutor(_READ_TOGETHER) as pool:
             read = pool.map(lambda each: last_progress(topic, each, config, seconds), wanted)
             return {p: last for p, last in zip(wanted, read, strict=True) if last is not None}
@@ -528,4 +523,4 @@ class IndexOnKafka:
             ) from error
 
     def _connect(self) -> AdminClient:
-        return AdminClient(admin_config(self._settings))
+        return AdminClient(client_config(self._settings))

@@ -18,10 +18,9 @@ from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import index_digest
 from streams.errors import BrokerUnavailableError, ExitCode, report
 from streams.kafka.client_config import (
-    admin_config,
     appender_config,
     changelog_group,
-    consumer_config,
+    client_config,
     log_reader_config,
     output_config,
     raw_consumer_config,
@@ -141,7 +140,7 @@ def _run(settings: Settings, server: OpsServer) -> int:
     # The order matters: if ``note_waits`` fails, ``health`` must not get a beat.
     LoopBeat(loop, metrics.event_loop_lag, (view.note_waits, health.beat))
     reader = GroupReader(
-        admin_config(settings), settings.application_id, settings.topics.raw, _WATCH_SECONDS
+        client_config(settings), settings.application_id, settings.topics.raw, _WATCH_SECONDS
     )
     group = GroupWatch(reader.read)
     monitored = Monitored(
@@ -153,10 +152,10 @@ def _run(settings: Settings, server: OpsServer) -> int:
             settings.topics.raw,
             settings.topics.log,
             settings.topics.changelog,
-            SyncCopies(admin_config(settings), limits.min_in_sync, _WATCH_SECONDS),
+            SyncCopies(client_config(settings), limits.min_in_sync, _WATCH_SECONDS),
             limits.transactions,
         ),
-        BrokerWatermarks(admin_config(settings), settings.application_id, _WATCH_SECONDS),
+        BrokerWatermarks(client_config(settings), settings.application_id, _WATCH_SECONDS),
         health,
         metrics,
         settings.state_path(),
@@ -219,7 +218,7 @@ def _connect(
             changelog_topic=topics.changelog,
             answer_seconds=settings.send_timeout_seconds,
         )
-    changelog_config = consumer_config(settings, group_id=changelog_group(settings))
+    changelog_config = client_config(settings, group_id=changelog_group(settings))
     return WorkerClients(
         member,
         LogReader(log_reader_config(settings), topics.log),
@@ -271,7 +270,7 @@ def _is_unanswered(error: BaseException) -> bool:
 def _checked_topics(settings: Settings) -> _TopicLimits:
     # This needs its own client, because one that lost its broker may wait for a controller for ever
     # (2.16).
-    admin = AdminClient(admin_config(settings))
+    admin = AdminClient(client_config(settings))
     if settings.delivery is Delivery.EXACTLY_ONCE and not can_administer(admin):
         raise TopicsError(
             "delivery is exactly_once, but this broker has no transactions that hide what is not "

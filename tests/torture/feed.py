@@ -11,7 +11,7 @@ from functools import partial
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from simhash_core.documents import SourcePosition
-from streams.kafka.client_config import producer_config
+from streams.kafka.client_config import client_config
 from streams.kafka.clients import Producer
 from streams.settings.settings import Settings
 from tests.torture.plan import Planned
@@ -45,7 +45,7 @@ class Feed:
         self._per_second = per_second
         self._failures: list[KafkaError] = []
         self._producer = Producer(
-            producer_config(
+            client_config(
                 settings,
                 # With this, only few records are appended twice (``raw_topic``), and none out of
                 # order.

@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from confluent_kafka import KafkaException, TopicPartition
 
 from simhash_core.errors import FirstseenError
-from streams.kafka.client_config import admin_config, consumer_config
+from streams.kafka.client_config import client_config
 from streams.kafka.clients import AdminClient, Consumer
 from streams.settings.settings import Settings
 from streams.topics.plans import topic_plans
@@ -40,7 +40,7 @@ class LogEnds:
 
     def __init__(self, settings: Settings) -> None:
         self._place = TopicPartition(settings.topics.log, 0)
-        self._consumer = Consumer(consumer_config(settings, group_id="torture.ends"))
+        self._consumer = Consumer(client_config(settings, group_id="torture.ends"))
         self._ends = (0, 0)
 
     def start(self) -> int:
@@ -69,7 +69,7 @@ class LogEnds:
 
 def lag(settings: Settings, shards: int, history: History) -> str:
     """Return a line for the log and for each shard, or the reason why there is none."""
-    config = consumer_config(settings, group_id=settings.application_id, enable_auto_commit=False)
+    config = client_config(settings, group_id=settings.application_id, enable_auto_commit=False)
     places = [TopicPartition(settings.topics.raw, number) for number in range(shards)]
     try:
         progress = aftermath(settings, shards).progress
@@ -95,10 +95,10 @@ def hung_transactions(
     Returns at once if none is open.
     """
     group_id = settings.application_id
-    admin = AdminClient(admin_config(settings))
+    admin = AdminClient(client_config(settings))
     names = [plan.name for plan in topic_plans(settings)]
     partitions = partitions_to_check(admin, names, group_id)
-    broker = BrokerWatermarks(admin_config(settings), group_id, ANSWER_SECONDS)
+    broker = BrokerWatermarks(client_config(settings), group_id, ANSWER_SECONDS)
     deadline = time.monotonic() + ended_seconds
     while True:
         is_open = open_transactions(broker.of(partitions))

@@ -15,7 +15,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from simhash_core.documents import SourcePosition
-from streams.kafka.client_config import admin_config
+from streams.kafka.client_config import client_config
 from streams.kafka.clients import AdminClient
 from streams.settings.settings import Settings
 from streams.topics.admin import partitions_of
@@ -25,7 +25,7 @@ from tests.torture.plan import Planned
 
 def partition_count(settings: Settings, topic: str) -> int:
     """Return the brokers' number, as a request to add a partition may succeed without an answer."""
-    return partitions_of(AdminClient(admin_config(settings)), [topic])[topic]
+    return partitions_of(AdminClient(client_config(settings)), [topic])[topic]
 
 
 def raw_records(settings: Settings) -> dict[SourcePosition, Planned]:

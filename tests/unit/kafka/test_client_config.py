@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from streams.kafka.client_config import (
-    admin_config,
     appender_config,
-    consumer_config,
+    client_config,
     log_reader_config,
     output_config,
     raw_consumer_config,
@@ -89,11 +88,11 @@ def test_a_silent_broker_is_given_up_before_the_session_ends(
 
 
 EVERY_CLIENT = [
-    admin_config,
+    client_config,
     appender_config,
     log_reader_config,
     output_config,
-    partial(consumer_config, group_id="g"),
+    partial(client_config, group_id="g"),
     partial(raw_consumer_config, worker="w"),
 ]
 
@@ -121,7 +120,9 @@ def test_every_client_is_back_before_a_session_ends(
     )
     config = config_of(chosen)
     assert config["reconnect.backoff.max.ms"] == longest_ms
-    AdminClient({**admin_config(chosen), "log_level": 0}).close()  # raises if it contradicts itself
+    AdminClient(
+        {**client_config(chosen), "log_level": 0}
+    ).close()  # raises if it contradicts itself
 
 
 def test_librdkafka_accepts_every_configuration_without_a_warning(
@@ -138,7 +139,7 @@ def test_librdkafka_accepts_every_configuration_without_a_warning(
     for client in clients:
         client.poll(0.05)
         client.close()
-    admin = AdminClient(admin_config(plain))
+    admin = AdminClient(client_config(plain))
     admin.poll(0.05)
     assert "Connection refused" in caplog.text
     warnings = [each for each in caplog.messages if "CONFWARN" in each]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streams.errors import BrokerUnavailableError, SettingsError
-from streams.kafka.client_config import producer_config
+from streams.kafka.client_config import client_config
 from streams.kafka.connection import connect_admin
 from streams.settings.settings import Settings
 from streams.topics.plans import topic_plans
@@ -34,7 +34,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 def test_producers_and_topics_take_the_largest_record_that_is_sent(assignments: list[str]) -> None:
     settings = settings_of(*assignments)
     topics = settings.topics
-    assert producer_config(settings)["message.max.bytes"] == settings.largest_message_bytes
+    assert client_config(settings)["message.max.bytes"] == settings.largest_message_bytes
     assert settings.largest_message_bytes > settings.max_record_bytes
     for plan in topic_plans(settings, 4):
         if plan.name == topics.raw:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 
-from streams.kafka.client_config import changelog_group, consumer_config
+from streams.kafka.client_config import changelog_group, client_config
 from streams.store.changelog import ChangelogFollower, LoggedBatch
 from streams.store.changelog_codec import ChangelogRecord
 from tests.rigs.async_tests import until
@@ -28,7 +28,7 @@ class Followed:
 
     def follower(self) -> ChangelogFollower:
         settings = settings_for(self.topic.broker, self.topic.name)
-        config = consumer_config(settings, group_id=changelog_group(settings))
+        config = client_config(settings, group_id=changelog_group(settings))
         follower = ChangelogFollower(config, self.topic.name, self.deliver)
         follower.begin(self.failures.append)
         return follower
