@@ -7,7 +7,7 @@ import random
 import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +25,7 @@ MOVE_SECONDS = 60.0
 TRIM_SECONDS = 150.0  # the leader waits a minute before it trims to a position
 SHARED_SECONDS = (8.0, 20.0)
 KILLED_SHARE = 0.3
-FULL_SECONDS = (3.0, 20.0)
+DISK_SECONDS = (3.0, 20.0)
 CLOCK_MINUTES = (-30.0, 30.0)
 CLOCK_SECONDS = (3.0, 20.0)
 MACHINES_MAX = 6
@@ -55,8 +55,8 @@ class WorkerActs:
     def with_own_disks(self) -> Mapping[Fault, Act]:
         """The faults of machines whose state has a file system of its own."""
         return {
-            Fault.DISK_FULL_WORKER: self._fill_disk,
-            Fault.FAILING_DISK_WORKER: self._fail_disk,
+            Fault.DISK_FULL_WORKER: partial(self._hurt_disk, "is full", Machine.without_room),
+            Fault.FAILING_DISK_WORKER: partial(self._hurt_disk, "fails", Machine.failing_disk),
             Fault.POWER_LOSS_WORKER: self._lose_power,
         }
 
@@ -196,24 +196,15 @@ class WorkerActs:
                 machine.set_clock(0.0)
                 machine.attended = False
 
-    async def _fill_disk(self) -> None:
-        """Leave no room for a worker's state; until there is some, each new start ends soon."""
-        async with self._victims.victim("its disk is full", Victim.WITH_STORES) as machine:
+    async def _hurt_disk(
+        self, what: str, hurt: Callable[[Machine], AbstractContextManager[None]]
+    ) -> None:
+        """Hurt a worker's disk for some time; until it works again, each new start ends soon."""
+        async with self._victims.victim(f"its disk {what}", Victim.WITH_STORES) as machine:
             machine.attended = True
             try:
-                with machine.without_room():
-                    await self._sleep(FULL_SECONDS)
-            finally:
-                machine.attended = False
-                self._narrate(f"{machine.name}: its disk has room again")
-
-    async def _fail_disk(self) -> None:
-        """Let a worker's disk answer with errors; until it works, each new start ends soon."""
-        async with self._victims.victim("its disk fails", Victim.WITH_STORES) as machine:
-            machine.attended = True
-            try:
-                with machine.failing_disk():
-                    await self._sleep(FULL_SECONDS)
+                with hurt(machine):
+                    await self._sleep(DISK_SECONDS)
             finally:
                 machine.attended = False
                 self._narrate(f"{machine.name}: its disk works again")

@@ -198,8 +198,10 @@ class Machine:
         since = time.monotonic()
         with self.own_disk.failing():
             self.disk_failed = Away(since, math.inf)
-            yield
-        self.disk_failed = Away(since, time.monotonic())
+            try:
+                yield
+            finally:
+                self.disk_failed = Away(since, time.monotonic())
 
     def kill(self) -> None:
         """Send SIGKILL; the worker stays down until ``start``."""
