@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import BytesColumn, DocumentColumns
-from simhash_core.index.prints import BAND_KEY_BYTES
 from simhash_core.log.records import NO_CONTROL, Chain, Packet, Progress, Sender
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.text.fingerprinter import Fingerprinter
@@ -25,7 +24,7 @@ IDENTITY: Final = "firstseen-index/1 benchmark"
 CHAIN: Final = Chain("raw-documents", "wVzq5XKbQnOXq3kcTtQx2g", 0)
 PACKET: Final = 250
 SKETCH_BYTES: Final = 256
-"""Bytes of a sketch, without the keys of bands that follow it."""
+"""Bytes of a sketch, without the tail for its bands."""
 HOT_SHARE: Final = 0.05
 """The share of skewed documents that are in one bucket."""
 
@@ -69,14 +68,17 @@ def random_columns(
     scheme = profile_named(profile).scheme()
     random = np.random.default_rng([_SEED, first])
     fingerprints = random.integers(0, 2**64, (count, scheme.bits // 64), dtype=np.uint64)
-    size = SKETCH_BYTES + scheme.bands * BAND_KEY_BYTES if scheme.bands else 0
+    size = SKETCH_BYTES + scheme.sketch_bands.tail_bytes if scheme.bands else 0
     sketches = random.integers(0, 256, (count, size), dtype=np.uint8)
     if skewed:
         hot = random.random(count) < HOT_SHARE
         if scheme.blocks:
             fingerprints[hot, 0] &= ~np.uint64(0xFFFF)  # the first two bytes: the first block
         if scheme.bands:
-            sketches[hot, SKETCH_BYTES:][:, :BAND_KEY_BYTES] = _HOT_KEY
+            # Each byte has two bins, so this is also the bucket of the next band.
+            members = scheme.sketch_bands.members[0] // 2
+            for at in (members, SKETCH_BYTES + members):
+                sketches[hot[:, None] & np.isin(np.arange(size), at)] = _HOT_KEY
     times = _START_MS + first + random.integers(0, _SPREAD_MS, count)
     return columns_of(random, first, times, fingerprints, sketches)
 

@@ -93,7 +93,7 @@ def _measured(path: Path, profile: str, documents: int) -> Figures:
             raise MeasurementError(f"{len(store)} of {documents} documents were recovered")
         with filling:
             slot = index.open_slot()
-            for sequences, prints in store.prints(scheme.bands):
+            for sequences, prints in store.prints(scheme.sketch_bands):
                 index.add(slot, sequences, prints)
         firsts = range(_PROBES, _PROBES + _LOOKED_UP * PACKET, PACKET)
         probes = [random_columns(profile, first, PACKET) for first in firsts]
@@ -105,7 +105,7 @@ def _measured(path: Path, profile: str, documents: int) -> Figures:
         del index
     with reading, opening:
         store = open_shard(path, owner, scheme.bits, RocksDisk(block_cache()))
-        for _ in store.prints(scheme.bands):
+        for _ in store.prints(scheme.sketch_bands):
             pass
     store.close()
     packet = packet_of(random_columns(profile, 0, PACKET))

@@ -89,7 +89,7 @@ class Deduplicator:
         self._decider = LocalDecider(
             nearness,
             self._store,
-            self._store.prints(scheme.bands),
+            self._store.prints(scheme.sketch_bands),
             None if stored is None else stored.progress.clock,
         )
 

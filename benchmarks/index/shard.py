@@ -35,7 +35,7 @@ from simhash_core.document_columns import DocumentColumns
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import Nearness
-from simhash_core.index.prints import BAND_KEY_BYTES, Prints, Rows, prints_of
+from simhash_core.index.prints import Prints, Rows, prints_of
 from simhash_core.index.segment import build_segment, segment_of
 from simhash_core.index.segment import columns_of as segment_columns
 from simhash_core.log.local_decider import LocalDecider, MemoryEntries
@@ -69,7 +69,7 @@ _PACKETS: Final = 40
 _TENTH: Final = 10
 FILES: Final = "files"
 _FLIPPED_SKETCH_BYTES: Final = 5
-_BANDS_LOST: Final = 3
+_TAIL_BYTES_LOST: Final = 3
 
 
 def run_step(step: str, path: Path, profile: str, documents: int) -> Figures:
@@ -309,12 +309,12 @@ def _near_copies(profile: str, number: int) -> DocumentColumns:
     bits = random.integers(0, fingerprints.shape[1] * 64, PACKET)
     fingerprints[rows, bits // 64] ^= np.uint64(1) << (bits % 64).astype(np.uint64)
     sketches = np.tile(np.frombuffer(one.sketches.joined, dtype=np.uint8), (PACKET, 1))
-    bands = profile_named(profile).bands
-    if bands:
+    tail = profile_named(profile).scheme().sketch_bands.tail_bytes
+    if tail:
         at = random.integers(0, SKETCH_BYTES, (PACKET, _FLIPPED_SKETCH_BYTES))
         sketches[rows[:, None], at] ^= 1
-        keys = SKETCH_BYTES + BAND_KEY_BYTES * random.integers(0, bands, (PACKET, _BANDS_LOST))
-        sketches[rows[:, None], keys] = random.integers(0, 256, keys.shape)
+        lost = SKETCH_BYTES + random.integers(0, tail, (PACKET, _TAIL_BYTES_LOST))
+        sketches[rows[:, None], lost] = random.integers(0, 256, lost.shape)
     times = np.arange(first, first + PACKET, dtype=np.int64)
     return columns_of(random, first, times, fingerprints, sketches)
 

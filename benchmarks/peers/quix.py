@@ -20,7 +20,6 @@ from quixstreams.models import BytesDeserializer, Topic
 
 from benchmarks.peers import word_simhash
 from benchmarks.peers.stream import Stream, stream_of_arguments
-from simhash_core.index.prints import BAND_KEY_BYTES
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
 
@@ -50,8 +49,8 @@ def by_fingerprint() -> OriginalOf:
         if fingerprinted.undecidable is not None:
             return None
         sketch = fingerprinted.sketch
-        bands = range(len(sketch) - scheme.bands * BAND_KEY_BYTES, len(sketch), BAND_KEY_BYTES)
-        buckets = [b"%d " % at + sketch[at : at + BAND_KEY_BYTES] for at in bands]
+        keys = enumerate(scheme.sketch_bands.keys_of(sketch).tolist())
+        buckets = [b"%d %d" % (band, key) for band, key in keys]
         stored = [state.get_bytes(bucket, b"") for bucket in buckets]
         value, near = int.from_bytes(fingerprinted.fingerprint, "big"), list[tuple[int, bytes]]()
         for name in {name for names in stored for name in names.split()}:

@@ -12,22 +12,29 @@ assumption: edits change single characters and are spread evenly. Then a share s
 the n-grams is left, and s^(2/5) of the words of two characters; this is the cosine. Real edits come
 in runs, which leave more words whole, so real recall is higher; ``firstseen evaluate`` measures it.
 
-**Bands.** Two texts share a band, which is n bins of a sketch of shingles, with probability Jⁿ. So
-they share one of b bands with probability 1 − (1 − Jⁿ)^b at any distance. Random documents share a
-band only if two keys of 32 bits are equal by accident.
+**Bands.** A bin of the sketches of two texts is equal with probability J, and they share a band if
+all its bins are equal, at any distance. Bands may have bins in common, so the probability to share
+one or more is sampled (a standard error of 0.001). Random documents share a band only if two keys
+are equal by accident.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import acos, comb, pi
 from typing import Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simhash_core.analysis.exact_similarity import GRAM_CHARACTERS
 from simhash_core.errors import UsageError
+from simhash_core.fingerprints.bands import Bands
 from simhash_core.fingerprints.blocks import BlockScheme
 
 _WORD_CHARACTERS: Final = 2
+_PAIRS_DRAWN: Final = 100_000
 
 
 class RecallAt(NamedTuple):
@@ -54,25 +61,33 @@ def recall_by_distance(scheme: BlockScheme, points: int = 9) -> list[RecallAt]:
     return [RecallAt(distance, scheme.expected_recall(distance)) for distance in distances]
 
 
-def recall_by_jaccard(
-    scheme: BlockScheme, jaccards: Sequence[float], band_bins: int
-) -> list[RecallAt]:
+def recall_by_jaccard(scheme: BlockScheme, jaccards: Sequence[float]) -> list[RecallAt]:
     """Return the recall of pairs by the Jaccard of their character 5-grams, 0 to 1."""
     meeting = [
         scheme.expected_recall(distance) if scheme.blocks else 0.0
         for distance in range(scheme.distance + 1)
     ]
-    return [
-        RecallAt(
-            jaccard,
-            _recall_at(
-                scheme.bits,
-                [1 - (1 - chance) * (1 - jaccard**band_bins) ** scheme.bands for chance in meeting],
-                cosine_of_jaccard(jaccard),
-            ),
+    needed = _jaccards_needed(scheme.sketch_bands)
+    recalls = []
+    for jaccard in jaccards:
+        of_bands = float(np.mean(needed <= jaccard))
+        of_any = [1 - (1 - chance) * (1 - of_bands) for chance in meeting]
+        recalls.append(
+            RecallAt(jaccard, _recall_at(scheme.bits, of_any, cosine_of_jaccard(jaccard)))
         )
-        for jaccard in jaccards
-    ]
+    return recalls
+
+
+@lru_cache(maxsize=16)
+def _jaccards_needed(bands: Bands) -> NDArray[np.float64]:
+    """Return for each of many pairs the least Jaccard with which it would share a band."""
+    if not bands.number:
+        return np.full(1, np.inf)
+    bins = np.random.default_rng(0).random((_PAIRS_DRAWN, int(bands.members.max()) + 1))
+    needed = np.full(_PAIRS_DRAWN, np.inf)
+    for members in bands.members:
+        np.minimum(needed, bins[:, members].max(axis=1), out=needed)
+    return needed
 
 
 def cosine_of_jaccard(jaccard: float) -> float:

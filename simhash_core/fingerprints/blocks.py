@@ -3,7 +3,7 @@
 There are ``blocks`` slices of ``block_bits`` bits each, from bit 0 on. A square scheme (as many
 blocks as a block has bits, without bits left over) can have a second cut: block ``blocks + i`` is
 bit ``i`` of every block of the first cut, so twice as many buckets find more near pairs. Documents
-may also share *bands* of their sketches (``simhash_core.index.prints``).
+may also share *bands* of their sketches (``simhash_core.fingerprints.bands``).
 
 **Guarantee** (pigeonhole; Manku et al. 2007, section 3): d differing bits touch at most d blocks,
 so if d < blocks, one block or more is equal: the two documents share a bucket.
@@ -24,12 +24,12 @@ from typing import Final
 import numpy as np
 
 from simhash_core.errors import UsageError
+from simhash_core.fingerprints.bands import BAND_BINS, PAIRS, Bands
 from simhash_core.fingerprints.fingerprint import check_bits
 
 BLOCKS_MAX: Final = 128
 BANDS_MAX: Final = 64
 WIDEST_BLOCK_BITS: Final = 32
-BAND_KEY_BITS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class BlockScheme:
     block_bits: int = 0  # 0: bits // blocks
     cuts: int = 1  # 2: a square scheme
     bands: int = 0  # of the sketch; each band is one more bucket
+    band_bins: int = PAIRS  # of the sketch in a band
 
     def __post_init__(self) -> None:
         check_bits(self.bits)
@@ -66,6 +67,7 @@ class BlockScheme:
                 hint="set cuts to 1",
             )
         self._check_range("distance", 0, self.bits - 1)
+        self._check_range("band_bins", BAND_BINS[0], BAND_BINS[-1])
 
     def _check_range(self, name: str, lowest: int, highest: int) -> None:
         value = getattr(self, name)
@@ -85,6 +87,10 @@ class BlockScheme:
     @property
     def all_buckets(self) -> int:
         return self.all_blocks + self.bands
+
+    @property
+    def sketch_bands(self) -> Bands:
+        return Bands(self.bands, self.band_bins)
 
     def bucket_name(self, bucket: int) -> str:
         """Return a bucket's name for people: ``block 3``, ``band 0``."""
@@ -163,5 +169,5 @@ class BlockScheme:
         return 1.0 - float(Fraction(missed, comb(self.bits, distance)))
 
     def expected_candidates(self, documents: int) -> float:
-        of_bands = self.bands * documents / (1 << BAND_KEY_BITS)
+        of_bands = self.bands * documents / (1 << self.sketch_bands.key_bits)
         return self.all_blocks * documents / (1 << self.block_bits) + of_bands

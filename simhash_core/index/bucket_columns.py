@@ -33,14 +33,14 @@ from numpy.typing import NDArray
 from simhash_core.fingerprints.blocks import BlockScheme
 
 TAG_BITS: Final = 16
+SHORT_TAG_BITS: Final = 8
 _TAGGED_DISTANCE: Final = 4  # up to this distance, 16 bits tell 96 of 100 random fingerprints apart
 
 _ROW_BITS: Final = np.uint64(32)
-# Wider values are hardly ever equal, so a range has four to eight rows; this keeps the directory
-# short.
+# Values of bands and wide blocks are hardly ever equal. So a range has four to eight rows, or, if
+# this takes less memory, as few as tags of one or two bytes need.
 _SPARSE_BITS: Final = 24
 _SPARSE_RANGE_ROWS: Final = 8
-_SHORT_TAG_BITS: Final = 3
 # Bits that may differ in the block after some equal block of near fingerprints.
 NEXT_DISTANCE: Final = 1
 _FULL_RANGE_BITS: Final = 2  # four rows in each range of a full bucket: a directory as long as rows
@@ -101,7 +101,7 @@ class BucketColumns:
     range_tag_bits: int  # first bits of a row's tag that belong to its range
     rows: NDArray[np.uint8]  # (columns · documents, 3), from ``pack_rows``
     directory: NDArray[np.uint32]  # (ranges + 1,)
-    tags: NDArray[np.uint16] | NDArray[np.uint32]  # one for each row, or empty
+    tags: NDArray[np.unsignedinteger]  # one for each row, or empty
 
     def search(self, question: BucketQuery, *, within: bool) -> Search:
         """Return ranges of (documents, columns); ``within``: only those that may hold near ones."""
@@ -172,19 +172,22 @@ def build_columns(
     columns: Iterable[tuple[NDArray[np.uint32], NDArray[np.uint16]]],
     count: int,
     documents: int,
+    *,
+    sparse: bool = False,
 ) -> BucketColumns:
     """Return the buckets of documents, fewer than ``ROWS_LIMIT``; ``width`` is in bits.
 
-    ``columns`` yields ``count`` pairs: value and tag of each document.
+    ``columns`` yields ``count`` pairs: value and tag of each document. ``sparse``: hardly any
+    values are equal.
     """
-    shift = _shift(width, documents)
+    shift = _shift(width, documents, sparse=sparse or width > _SPARSE_BITS)
     distance = scheme.distance if is_tagged(scheme) and not shift else -1
     range_tag_bits = tag_bits_of_ranges(scheme, documents) if distance >= 0 else 0
     ranges = 1 << (width - shift + range_tag_bits)
     rows = np.empty((count, documents, 3), dtype=np.uint8)
     tagged = shift > 0 or distance >= 0
     tags = np.empty(
-        (count, documents if tagged else 0), dtype=np.uint16 if shift <= TAG_BITS else np.uint32
+        (count, documents if tagged else 0), dtype=_tag_type(shift) if shift else np.uint16
     )
     directory = np.zeros(count * ranges + 1, dtype=np.uint32)
     for number, (values, of_fingerprints) in enumerate(columns):
@@ -241,11 +244,19 @@ def fingerprint_tags(scheme: BlockScheme, fingerprints: NDArray[np.uint64]) -> N
     return pieces[:, ends % pieces.shape[1]]
 
 
-def _shift(width: int, documents: int) -> int:
+def _shift(width: int, documents: int, *, sparse: bool) -> int:
     """Return how many bits of a value are outside its range."""
-    if width <= _SPARSE_BITS:
+    if not sparse:
         return max(width - max(documents.bit_length() - 1, 0), 0)
-    shift = max(width - (documents // _SPARSE_RANGE_ROWS).bit_length(), 0)
-    if TAG_BITS < shift <= TAG_BITS + _SHORT_TAG_BITS:
-        return TAG_BITS  # a longer directory takes less memory than longer tags
-    return shift
+    usual = max(width - (documents // _SPARSE_RANGE_ROWS).bit_length(), 0)
+    shorter = [bits for bits in (TAG_BITS, SHORT_TAG_BITS) if bits < usual]
+    return min(
+        [usual, *shorter],
+        key=lambda shift: (4 << width - shift) + documents * _tag_type(shift).itemsize,
+    )
+
+
+def _tag_type(shift: int) -> np.dtype[np.unsignedinteger]:
+    return np.dtype(
+        np.uint8 if shift <= SHORT_TAG_BITS else np.uint16 if shift <= TAG_BITS else np.uint32
+    )

@@ -1,8 +1,7 @@
 """The columns that an index keeps and looks up for each document, and their buckets.
 
-A document is in the bucket of each block of its fingerprint and of each band of its sketch. The
-band keys are the end of the sketch, ``BAND_KEY_BYTES`` each, little-endian. A document without a
-sketch has the key ``NO_BAND``, which no sketch has, and is in no bucket of a band.
+A document is in the bucket of each block of its fingerprint and of each band of its sketch. A
+document without a sketch has the key ``NO_BAND``, and is in no bucket of a band.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import BytesColumn, DocumentColumns
+from simhash_core.fingerprints.bands import NO_BAND, Bands
 from simhash_core.fingerprints.blocks import BlockScheme
 
 _UNSIGNED: Final[dict[int, np.dtype[np.unsignedinteger]]] = {
@@ -77,11 +77,6 @@ def _across(values: NDArray[np.uint32], side: int) -> NDArray[np.uint32]:
     return square.astype(np.uint32)
 
 
-BAND_KEY_BYTES: Final = 4
-NO_BAND: Final = 0
-_KEY: Final = np.dtype("<u4")
-
-
 class Prints(NamedTuple):
     fingerprints: NDArray[np.uint64]  # words (documents, bits / 64)
     bands: NDArray[np.uint32]  # keys (documents, bands)
@@ -133,7 +128,7 @@ def prints_of(
     """Return the prints of ``rows``, which must rise; None means all rows."""
     bands = columns.bands
     if bands is None:
-        bands = band_keys(columns.sketches, scheme.bands)
+        bands = band_keys(columns.sketches, scheme.sketch_bands)
     whole = Prints(columns.fingerprints, bands, columns.times_ms)
     if rows is None or len(rows) == len(columns):
         return whole
@@ -142,20 +137,26 @@ def prints_of(
 
 def with_bands(scheme: BlockScheme, columns: DocumentColumns) -> DocumentColumns:
     """Return the columns with their band keys, so that later steps need not compute them again."""
-    return replace(columns, bands=band_keys(columns.sketches, scheme.bands))
+    return replace(columns, bands=band_keys(columns.sketches, scheme.sketch_bands))
 
 
-def band_keys(sketches: BytesColumn, bands: int) -> NDArray[np.uint32]:
-    if not bands:
-        return np.empty((len(sketches), 0), dtype=np.uint32)
-    keys = np.full((len(sketches), bands), NO_BAND, dtype=np.uint32)
-    size = bands * BAND_KEY_BYTES
-    ends = sketches.bounds[1:].astype(np.intp)
-    some = np.flatnonzero(np.diff(sketches.bounds) >= size)
+def band_keys(sketches: BytesColumn, bands: Bands) -> NDArray[np.uint32]:
+    """Return the keys of the bands of sketches, uint32 (sketches, bands)."""
+    bounds = sketches.bounds.astype(np.intp)
+    return band_keys_at(sketches.joined, bounds[:-1], bounds[1:], bands)
+
+
+def band_keys_at(
+    joined: bytes, starts: NDArray[np.intp], ends: NDArray[np.intp], bands: Bands
+) -> NDArray[np.uint32]:
+    """Return the keys of the sketches at some positions in ``joined``, uint32 (sketches, bands)."""
+    keys = np.full((len(starts), bands.number), NO_BAND, dtype=np.uint32)
+    head, tail = bands.head_bytes, bands.tail_bytes
+    some = np.flatnonzero(ends - starts >= max(head + tail, 1)) if bands.number else ()
     if len(some):
-        at = (ends[some] - size)[:, None] + np.arange(size)
-        joined = np.frombuffer(sketches.joined, dtype=np.uint8)
-        keys[some] = joined[at].view(_KEY)
+        as_bytes = np.frombuffer(joined, dtype=np.uint8)
+        heads = as_bytes[starts[some, None] + np.arange(head)]
+        keys[some] = bands.keys(heads, as_bytes[ends[some, None] + np.arange(-tail, 0)])
     return keys
 
 
@@ -185,12 +186,10 @@ def shared_buckets(
 ) -> list[int]:
     """Return the buckets that two documents share; band ``i`` is ``scheme.all_blocks + i``."""
     shared_blocks = scheme.shared_blocks(a, b)
-    for number in range(scheme.bands):
-        start = -BAND_KEY_BYTES * (scheme.bands - number)
-        stop = start + BAND_KEY_BYTES or None
-        key = sketch_a[start:stop]
-        if any(key) and len(sketch_a) >= -start and key == sketch_b[start:stop]:
-            shared_blocks.append(scheme.all_blocks + number)
+    if scheme.bands:
+        ours, theirs = map(scheme.sketch_bands.keys_of, (sketch_a, sketch_b))
+        shared_bands = np.flatnonzero((ours == theirs) & (ours != NO_BAND))
+        shared_blocks += (scheme.all_blocks + shared_bands).tolist()
     return shared_blocks
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.errors import UsageError
-from simhash_core.fingerprints.blocks import BAND_KEY_BITS, BlockScheme
+from simhash_core.fingerprints.bands import NO_BAND
+from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.bucket_columns import (
     BucketColumns,
     BucketQuery,
@@ -20,7 +21,7 @@ from simhash_core.index.bucket_columns import (
     spread,
 )
 from simhash_core.index.hot_buckets import HotBuckets, find_hot
-from simhash_core.index.prints import NO_BAND, Prints, Rows, block_values, bucket_values
+from simhash_core.index.prints import Prints, Rows, block_values, bucket_values
 
 CANDIDATES_LIMIT: Final = 1 << 21  # in memory at once; full buckets make the batches smaller
 _CHUNK: Final = 65_536  # fingerprints whose blocks are computed at once, to bound the memory
@@ -239,17 +240,19 @@ def build_segment(scheme: BlockScheme, part: Rows) -> Segment:
         scheme, scheme.block_bits, zip(values, tags, strict=True), scheme.all_blocks, documents
     )
     no_tags = np.empty(0, dtype=np.uint16)
+    key_bits = scheme.sketch_bands.key_bits
     bands = build_columns(
         scheme,
-        BAND_KEY_BITS,
+        key_bits,
         ((np.ascontiguousarray(keys), no_tags) for keys in prints.bands.T),
         scheme.bands,
         documents,
+        sparse=True,
     )
     hot = find_hot(
         scheme,
         fingerprints,
-        [(0, scheme.block_bits, blocks), (scheme.all_blocks, BAND_KEY_BITS, bands)],
+        [(0, scheme.block_bits, blocks), (scheme.all_blocks, key_bits, bands)],
     )
     return Segment(
         scheme,

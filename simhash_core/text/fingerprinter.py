@@ -126,7 +126,7 @@ class ShinglePrints:
         self.more: Mapping[str, str] = {}
         self._bits = profile.bits
         self._simplify = profile.fold_traditional
-        self._bands = profile.scheme().bands, profile.band_bins
+        self._bands = profile.scheme().sketch_bands
 
     def prints(
         self, contents: Sequence[Content], normal: Sequence[str], judge: Judge
@@ -136,7 +136,7 @@ class ShinglePrints:
         some = [text for text in bare if text]
         bins = shingles.bins_of(some)
         fingerprints = iter(np.packbits(shingles.fifth_bits(bins.filled, self._bits), axis=1))
-        sketches = iter(shingles.pack(bins.filled, *self._bands))
+        sketches = iter(shingles.pack(bins.filled, self._bands))
         counts = iter(bins.counts.tolist())
         prints = []
         for text, own in zip(normal, bare, strict=True):
@@ -226,7 +226,7 @@ class TermPrints:
     def __init__(self, profile: Profile, *, remember: bool = True) -> None:
         """Load segmenter and idf model; raises ``UsageError`` for invalid settings."""
         self._profile = profile
-        self._bands = profile.scheme().bands, profile.band_bins
+        self._bands = profile.scheme().sketch_bands
         self._verifier = profile.verifier()
         idf, user_dictionary, stop_words = _word_lists(profile)
         self._segmenter = load_segmenter(profile.segmenter, user_dictionary)
@@ -279,7 +279,7 @@ class TermPrints:
                     weights,
                     self._lexicon.short_hashes[rows],
                     bounds,
-                    *self._bands,
+                    self._bands,
                     self._profile.fold_traditional,
                 )
             )

@@ -19,11 +19,11 @@ from typing import Final
 import msgspec
 
 from simhash_core.errors import UnknownNameError, UsageError
+from simhash_core.fingerprints.bands import TRIPLES
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.text.idf import IdfModel
 from simhash_core.text.segmentation import WITHOUT_DICTIONARY
 from simhash_core.text.verification import NO_VERIFICATION, WITH_BANDS, Verifier, verifier_of
-from simhash_core.text.verification.shingles import BAND_BINS
 from simhash_core.text.word_lists import StopWords, UserDictionary
 from simhash_core.window import UNITS_MS, format_duration
 
@@ -76,7 +76,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     long_characters: int = 0
     cuts: int = 1
     bands: int = 0
-    band_bins: int = 2  # bins of the sketch in a band, one of ``BAND_BINS``
+    band_bins: int = TRIPLES  # bins of the sketch in a band
     fingerprint: str = OF_TERMS  # one of ``FINGERPRINTS``
     verify: str = NO_VERIFICATION  # name in ``simhash_core.text.verification``
     verify_at: float = 0.0  # the minimum similarity
@@ -119,12 +119,6 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 setting="bands",
                 hint="set bands to 0, and blocks to 1 or more",
             )
-        if self.band_bins not in BAND_BINS:
-            raise UsageError(
-                f"band_bins is {self.band_bins}",
-                setting="band_bins",
-                hint=f"it must be from {BAND_BINS[0]} to {BAND_BINS[-1]}",
-            )
         if self.mean_at and self.verify == NO_VERIFICATION:
             raise UsageError(
                 f"mean_at is {self.mean_at}, which needs the similarity of a second check; verify "
@@ -133,7 +127,13 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 hint="set mean_at to 0, or set verify",
             )
         return BlockScheme(
-            self.bits, self.blocks, self.distance, self.block_bits, self.cuts, self.bands
+            self.bits,
+            self.blocks,
+            self.distance,
+            self.block_bits,
+            self.cuts,
+            self.bands,
+            self.band_bins,
         )
 
     def check_files(self) -> None:
@@ -162,7 +162,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
         bits=256,
         blocks=0,
         block_bits=16,
-        bands=12,
+        bands=24,
         distance=72,
         long_characters=120,
         verify=WITH_BANDS,
@@ -173,7 +173,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
         bits=256,
         blocks=0,
         block_bits=16,
-        bands=12,
+        bands=24,
         distance=80,
         fingerprint=OF_SHINGLES,
         min_features=96,

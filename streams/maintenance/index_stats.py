@@ -91,7 +91,9 @@ def index_stats(
         report(f"shard {shard.partition}", done, len(stores))
         with shard_view(shard.path) as view:
             is_ours = view.owner.index_identity == identity
-            prints = [each.prints for each in view.store.prints(scheme.bands)] if is_ours else []
+            prints = (
+                [each.prints for each in view.store.prints(scheme.sketch_bands)] if is_ours else []
+            )
             parts += prints
             shards.append(_shard(shard, view, prints))
     documents = sum(each.documents for each in shards)

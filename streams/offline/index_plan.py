@@ -13,15 +13,15 @@ import numpy as np
 from simhash_core.analysis.plan import candidates_per_block, recall_by_distance, recall_by_jaccard
 from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.errors import UsageError
+from simhash_core.fingerprints.bands import PAIRS
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.fingerprints.fingerprint import WORD_BITS
 from simhash_core.index.bucket_columns import tag_bits_of_ranges
-from simhash_core.index.prints import BAND_KEY_BYTES, Prints, Rows
+from simhash_core.index.prints import Prints, Rows
 from simhash_core.index.segment import build_segment, columns_of
 from simhash_core.log.records import Chain
 from simhash_core.text.fingerprinter import CONTENT_DIGEST_SIZE
 from simhash_core.text.profiles import Profile
-from simhash_core.text.verification.shingles import BAND_BINS
 from streams.store.row_codec import EntryBlock, encode_entry_rows
 
 # ---- Bytes of a document in an index: its row in RocksDB, and its place in a segment.
@@ -33,7 +33,7 @@ ROCKSDB_OVERHEAD: Final = 1.06
 SKETCH_BYTES: Final[Mapping[str, int]] = MappingProxyType(
     {"none": 0, "cosine": 320, "metadata": 0, "shingles": 256}
 )
-"""Bytes of a sketch without keys of bands; the mean of generated articles, which a test
+"""Bytes of a sketch without its tail for bands; the mean of generated articles, which a test
 measures."""
 
 _DOCUMENTS: Final = 1 << 18  # size of the segment that is measured
@@ -43,7 +43,7 @@ _CHAIN: Final = Chain("raw-documents", "", 15)
 
 
 def sketch_bytes(profile: Profile) -> int:
-    return SKETCH_BYTES[profile.verify] + profile.bands * BAND_KEY_BYTES
+    return SKETCH_BYTES[profile.verify] + profile.scheme().sketch_bands.tail_bytes
 
 
 def row_bytes_per_document(scheme: BlockScheme, sketch: int = 0) -> int:
@@ -79,7 +79,9 @@ def segment_bytes_per_document(scheme: BlockScheme) -> int:
     words = scheme.bits // WORD_BITS
     prints = Prints(
         chance.integers(0, 1 << 64, (_DOCUMENTS, words), dtype=np.uint64),
-        chance.integers(1, 1 << 32, (_DOCUMENTS, scheme.bands), dtype=np.uint32),
+        chance.integers(
+            1, 1 << scheme.sketch_bands.key_bits, (_DOCUMENTS, scheme.bands), dtype=np.uint32
+        ),
         np.zeros(_DOCUMENTS, dtype=np.int64),
     )
     numbers = np.arange(_DOCUMENTS, dtype=np.uint64)
@@ -198,7 +200,7 @@ def plan_index(
         ],
         recall_by_jaccard=[
             JaccardRecall(recall.at, round(recall.recall, 6))
-            for recall in recall_by_jaccard(scheme, JACCARDS, profile.band_bins)
+            for recall in recall_by_jaccard(scheme, JACCARDS)
         ],
         sketch_bytes=sketch,
         state_bytes_per_document=state_bytes_each,
@@ -223,15 +225,15 @@ def _lookup_us(scheme: BlockScheme, candidates: float) -> float:
 
 def _advice(profile: Profile, documents: int, workers: int, lookup_us: float) -> str | None:
     scheme = profile.scheme()
-    if scheme.bands and profile.band_bins == BAND_BINS[0] and documents >= workers * REAL_TEXTS:
+    if scheme.bands and scheme.band_bins == PAIRS and documents >= workers * REAL_TEXTS:
         return (
-            "so many real texts share bands of two values by chance: use index.bands = 20 and "
+            "so many real texts share bands of two values by chance: use index.bands = 24 and "
             "index.band_bins = 3"
         )
     if lookup_us <= LOOKUP_US_TARGET:
         return None
     if not scheme.guaranteed:
-        return "use bands only: index.blocks = 0, index.bands = 20, index.band_bins = 3"
+        return "use bands only: index.blocks = 0, index.bands = 24, index.band_bins = 3"
     return (
         f"blocks of {scheme.block_bits} bits are too small for {documents:,} documents: use the "
         "profile wide, or more workers"

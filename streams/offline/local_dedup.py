@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from simhash_core.errors import UsageError
+from simhash_core.fingerprints.bands import NO_BANDS, Bands
 from simhash_core.index.look_up import Nearness
 from simhash_core.index.prints import Prints
 from simhash_core.log.columns import verdict_of
@@ -79,7 +80,7 @@ class MemoryStore(MemoryEntries):
         super().__init__()
         self._progress: StoredProgress | None = None
 
-    def prints(self, _bands: int = 0) -> Iterator[tuple[NDArray[np.uint64], Prints]]:
+    def prints(self, _bands: Bands = NO_BANDS) -> Iterator[tuple[NDArray[np.uint64], Prints]]:
         return iter(())
 
     def progress(self) -> StoredProgress | None:
@@ -159,7 +160,7 @@ class LocalDedup:
         self._decider = LocalDecider(
             nearness,
             store,
-            store.prints(nearness.scheme.bands),
+            store.prints(nearness.scheme.sketch_bands),
             None if stored is None else stored.progress.clock,
         )
 

@@ -95,7 +95,7 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     long_characters: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
     cuts: Annotated[int, Meta(ge=1, le=2)] | None = None
     bands: Annotated[int, Meta(ge=0, le=64)] | None = None
-    band_bins: Annotated[int, Meta(ge=2, le=4)] | None = None
+    band_bins: Annotated[int, Meta(ge=2, le=3)] | None = None
     fingerprint: Literal["terms", "shingles"] | None = None
     verify: str | None = None
     verify_at: Annotated[float, Meta(ge=0, le=1)] | None = None

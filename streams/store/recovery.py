@@ -89,7 +89,7 @@ def make_missing_files(
     parts: list[EntryPrints] = []
     documents = 0
     writable = True
-    for part in store.prints(segments.files.scheme.bands, segments.next - 1):
+    for part in store.prints(segments.files.scheme.sketch_bands, segments.next - 1):
         if interrupted is not None and interrupted.is_set():
             raise InterruptedError
         parts.append(part)
@@ -110,7 +110,7 @@ def fill_index(index: DocumentIndex, slot: int, store: ShardStore) -> Iterator[N
     """Add a shard's documents to an empty slot, in parts. Raises ``StoreError``."""
     segments = store.segments
     if segments is None:
-        for part in store.prints(index.scheme.bands):
+        for part in store.prints(index.scheme.sketch_bands):
             yield from _add(index, slot, part)
         return
     files = {each.file.checksum: each.file for each in segments.claims}

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import Entry, SourcePosition
 from simhash_core.errors import ErrorReason, FirstseenError
+from simhash_core.fingerprints.bands import NO_BANDS, Bands
 from simhash_core.index import key_filter
-from simhash_core.index.prints import BAND_KEY_BYTES, NO_BAND, Prints, joined_prints
+from simhash_core.index.prints import Prints, band_keys_at, joined_prints
 from simhash_core.log.records import Chain, Progress
 from simhash_core.log.shard_stream import NewEntries
 from streams.store.columns_codec import DIGEST_BYTES, WORD_BYTES
@@ -368,9 +369,9 @@ def decode_entry(value: bytes, sources: Mapping[int, SourceName]) -> Entry:
 
 
 def read_prints(
-    keys: Sequence[bytes], values: Sequence[bytes], words: int, bands: int = 0
+    keys: Sequence[bytes], values: Sequence[bytes], words: int, bands: Bands = NO_BANDS
 ) -> EntryPrints:
-    """Read the prints of entries without decoding the rows; a sketch has ``bands`` bands.
+    """Read the prints of entries without decoding the rows.
 
     Raises ``StateDecodeError`` for a damaged row or a fingerprint of another width. Ids and scopes
     are not checked.
@@ -399,29 +400,26 @@ def read_prints(
     fingerprints = np.frombuffer(rows["fingerprint"].tobytes(), dtype=np.uint64)
     prints = Prints(
         fingerprints.reshape(len(values), words)[decidable],
-        _bands(rows[decidable], [values[at] for at in decidable.tolist()] if bands else (), bands),
+        _band_keys(rows[decidable], [values[at] for at in decidable.tolist()], bands),
         rows["time_ms"][decidable].astype(np.int64),
     )
     return EntryPrints(sequences[decidable], prints)
 
 
-def _bands(rows: NDArray[np.void], values: Sequence[bytes], bands: int) -> NDArray[np.uint32]:
-    """Return the band keys, which are the end of each sketch."""
-    size = bands * BAND_KEY_BYTES
-    sketches = rows.dtype.itemsize + rows["id_bytes"].astype(np.intp)
-    scoped = (rows["undecidable"] & _HAS_SCOPE) != 0
-    ends = np.fromiter(map(len, values), dtype=np.intp, count=len(values))
-    if bands and len(rows) and not scoped.any() and np.all(ends - size >= sketches):
-        joined = b"".join([value[-size:] for value in values])
-        return np.frombuffer(joined, dtype="<u4").reshape(len(rows), bands)
-    keys = np.full((len(rows), bands), NO_BAND, dtype=np.uint32)
-    for row, (value, start) in enumerate(zip(values, sketches.tolist(), strict=False)):
-        end = len(value)
-        if scoped[row]:
-            end -= _LENGTH_BYTES + int.from_bytes(value[-_LENGTH_BYTES:], "little")
-        if end - size >= start:
-            keys[row] = np.frombuffer(value, dtype="<u4", count=bands, offset=end - size)
-    return keys
+def _band_keys(rows: NDArray[np.void], values: Sequence[bytes], bands: Bands) -> NDArray[np.uint32]:
+    """Return the keys of the bands of the sketches in rows, uint32 (rows, bands)."""
+    if not bands.number:
+        return np.empty((len(rows), 0), dtype=np.uint32)
+    joined = b"".join(values)
+    lengths = np.fromiter(map(len, values), dtype=np.intp, count=len(values))
+    ends = np.cumsum(lengths)
+    starts = ends - lengths + rows.dtype.itemsize + rows["id_bytes"]
+    scoped = np.flatnonzero(rows["undecidable"] & _HAS_SCOPE)
+    if len(scoped):
+        at = ends[scoped, None] + np.arange(-_LENGTH_BYTES, 0)
+        lengths_of_scopes = np.frombuffer(joined, dtype=np.uint8)[at].view("<u2")[:, 0]
+        ends[scoped] -= _LENGTH_BYTES + lengths_of_scopes.astype(np.intp)
+    return band_keys_at(joined, starts, ends, bands)
 
 
 def sequences_in(keys: Sequence[bytes]) -> NDArray[np.uint64]:

@@ -21,6 +21,7 @@ from typing import Final, ParamSpec, TypeVar
 from msgspec.structs import astuple, replace
 
 from simhash_core.documents import Entry
+from simhash_core.fingerprints.bands import NO_BANDS, Bands
 from simhash_core.index.key_filter import Column
 from simhash_core.log.shard_stream import NewEntries
 from streams.store import row_codec as codec
@@ -279,11 +280,10 @@ class ShardStore:
         """The timestamp of the last changelog record that was read, in milliseconds."""
         return self._row.changelog_time_ms
 
-    def prints(self, bands: int = 0, after: int = -1) -> Iterator[EntryPrints]:
+    def prints(self, bands: Bands = NO_BANDS, after: int = -1) -> Iterator[EntryPrints]:
         """Yield the prints of decidable entries whose sequence numbers are above ``after``.
 
         They come in log order, at most 65,536 at a time; larger parts save an index one sorting.
-        ``bands`` is the number of bands in a sketch.
         """
         parts: list[EntryPrints] = []
         first = max(after + 1, self._row.expired_before)

@@ -19,7 +19,6 @@ from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.verification import Verifier
 
 SHOWN = 5
-BAND_KEY_BYTES = 4
 ROWS_A_STEP = 64  # rows that are compared with all others in one step; it limits the memory
 
 
@@ -50,11 +49,32 @@ class Nearness(NamedTuple):
         prints = _bits([a.fingerprint or b"", b.fingerprint or b""], self.scheme.bits)
         if _share_a_block(prints[0], prints[1], self.scheme):
             return True
-        size = self.scheme.bands * BAND_KEY_BYTES
-        if not size or not a.sketch or not b.sketch:
-            return False
-        keys = [np.frombuffer(each.sketch[-size:], np.uint32) for each in (a, b)]
-        return bool(((keys[0] == keys[1]) & (keys[0] != 0)).any())
+        for band in range(self.scheme.bands):
+            key = band_key(self.scheme, a.sketch, band)
+            if any(key) and key == band_key(self.scheme, b.sketch, band):
+                return True
+        return False
+
+
+def band_key(scheme: BlockScheme, sketch: bytes, band: int) -> bytes:
+    """Return the key of a band as docs/formats.md defines it; empty if the sketch has none."""
+    if scheme.band_bins == 2:
+        at = len(sketch) - 4 * (scheme.bands - band)
+        return sketch[at : at + 4] if at >= 0 else b""
+    group = (scheme.bands + 1) // 2
+    tail = (3 * group + 1) // 2
+    if len(sketch) < 2 * tail:
+        return b""
+    key = []
+    for number in range(3):
+        of_group = (band % group + number * (band // group)) % group
+        byte, is_second = divmod(number * group + of_group, 2)
+        first, next_ = sketch[byte], sketch[len(sketch) - tail + byte]
+        if is_second:
+            key.append((first & 15) * 16 + (next_ & 15))
+        else:
+            key.append((first >> 4) * 16 + (next_ >> 4))
+    return bytes(key)
 
 
 class Known(NamedTuple):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from simhash_core.document_columns import BytesColumn
 from simhash_core.documents import Entry
+from simhash_core.fingerprints.bands import Bands
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.key_filter import Column, id_key
 from simhash_core.index.prints import Prints, band_keys
@@ -135,7 +136,7 @@ class StoredEntries:
         names = [name.decode() for name in ids]
         return [sorted(s for s, e in self._entries.items() if e.document_id == n) for n in names]
 
-    def prints(self, bands: int) -> Iterator[tuple[NDArray[np.uint64], Prints]]:
+    def prints(self, bands: Bands) -> Iterator[tuple[NDArray[np.uint64], Prints]]:
         decidable = [(s, e) for s, e in self._entries.items() if e.fingerprint]
         for first in range(0, len(decidable), 5):
             part = decidable[first : first + 5]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from simhash_core import documents as core
 from simhash_core.document_columns import BytesColumn, DocumentColumns
+from simhash_core.fingerprints.bands import TRIPLES
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.text.verification import Verification, Verifier, shingles
 
@@ -71,6 +73,13 @@ SHINGLES: Final = Verifier(
     ),
     at=0.51,
 )
+
+
+def with_triples(seed: int, scheme: BlockScheme) -> BlockScheme:
+    """Give half of the schemes with bands bands of three bins, drawn like ``with_mean``."""
+    if not scheme.bands or random.Random(f"triples {seed}").random() < 0.5:
+        return scheme
+    return replace(scheme, bands=3, band_bins=TRIPLES)
 
 
 def with_mean(seed: int, scheme: BlockScheme, verifier: Verifier | None) -> Verifier | None:
@@ -160,14 +169,20 @@ class Families:
             for bit in rng.sample(hot, rng.randint(0, min(len(hot), self._scheme.distance + 1))):
                 centre ^= 1 << bit
             digest = number.to_bytes(16, "big")
-            sketch = rng.choice(self._sketches) + self._band_keys(centre >> 60)
+            sketch = self._sketch(centre >> 60)
             document = SimulatedDocument(name, time_ms, centre, 0, digest, sketch)
         return document
 
-    def _band_keys(self, family: int) -> bytes:
-        """Return keys that members of a family often share."""
+    def _sketch(self, family: int) -> bytes:
+        """Return a sketch whose band keys members of a family often share."""
+        sketch = self._rng.choice(self._sketches)
+        if self._scheme.band_bins == TRIPLES:
+            # Six bins, two a byte, in the same form before and behind the similarity's bytes.
+            drawn = (self._rng.choice((0, 16, 17)) for _ in range(self._scheme.bands))
+            tail = bytes(each and each + family % 2 for each in drawn)
+            return sketch.ljust(len(tail), b"\0") + tail
         keys = (self._rng.randrange(_BAND_KEYS) for _ in range(self._scheme.bands))
-        return b"".join((key and family * 256 + key).to_bytes(4, "little") for key in keys)
+        return sketch + b"".join((key and family * 256 + key).to_bytes(4, "little") for key in keys)
 
 
 def columns_of(

@@ -176,7 +176,7 @@ class Life:
         if store is None:
             store = StoredEntries(changelog.entries)
             held = self.participant.held
-            prints = store.prints(self.participant.index.scheme.bands)
+            prints = store.prints(self.participant.index.scheme.sketch_bands)
             slot = held.fill_slot(prints)
             self.participant.show_shard(progress, store, slot, broker.log_end)
         self._stores[partition] = store

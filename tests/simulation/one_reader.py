@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from simhash_core.documents import SourcePosition
 from simhash_core.log.records import Bundle, Chain
+from tests.rigs.invariants import band_key
 from tests.simulation.documents import SimulatedDocument
 from tests.simulation.scenario import IndexScenario
 
@@ -160,8 +161,8 @@ class OneReader:
             return None
         scheme, differing = self._scheme, a.fingerprint ^ b.fingerprint
         for band in range(scheme.bands):
-            key = a.sketch[4 * (band - scheme.bands) :][:4]
-            if any(key) and key == b.sketch[4 * (band - scheme.bands) :][:4]:
+            key = band_key(scheme, a.sketch, band)
+            if any(key) and key == band_key(scheme, b.sketch, band):
                 return band  # the band's own number, as there are no blocks
         bits = f"{differing:0{scheme.bits}b}"
         size = scheme.block_bits

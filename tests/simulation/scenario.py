@@ -20,6 +20,7 @@ from tests.simulation.documents import (
     Families,
     SimulatedDocument,
     with_mean,
+    with_triples,
 )
 
 
@@ -132,7 +133,7 @@ RATES: Final = (0.3, 1.0, 3.0)
 
 def draw_scenario(seed: int) -> Scenario:
     rng = random.Random(seed)
-    scheme = rng.choice(SCHEMES)
+    scheme = with_triples(seed, rng.choice(SCHEMES))
     verifier = rng.choice([None, None, TOY, TOY if scheme.bands else SHINGLES])
     families = Families(rng, scheme, verifier)
     partitions = rng.randint(1, 5)

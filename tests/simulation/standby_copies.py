@@ -89,7 +89,7 @@ class StandbyCopies:
         assert progress is not None
         store = StoredEntries(changelog.entries)
         self._copies[partition] = _Copy(store, len(changelog.commits))
-        slot = self._held.fill_slot(store.prints(self._participant.index.scheme.bands))
+        slot = self._held.fill_slot(store.prints(self._participant.index.scheme.sketch_bands))
         self._held.add_standby(progress, store, slot, self._world.broker.log_end)
         self._world.tell(f"{self._name} stands by for shard {partition} at {progress}")
         return True

@@ -56,7 +56,13 @@ class SimulatedProfile(Profile, frozen=True):
 
     def scheme(self) -> BlockScheme:
         return BlockScheme(
-            self.bits, self.blocks, self.distance, self.block_bits, self.cuts, self.bands
+            self.bits,
+            self.blocks,
+            self.distance,
+            self.block_bits,
+            self.cuts,
+            self.bands,
+            self.band_bins,
         )
 
     def verifier(self) -> Verifier | None:
@@ -76,6 +82,7 @@ def profile_of(scenario: IndexScenario) -> SimulatedProfile:
         scheme.distance,
         cuts=scheme.cuts,
         bands=scheme.bands,
+        band_bins=scheme.band_bins,
         verify="none" if verifier is None else "shingles",
         verify_at=0.0 if verifier is None else verifier.at,
         mean_at=0.0 if verifier is None else verifier.mean_at,

@@ -18,6 +18,7 @@ from tests.simulation.documents import (
     Families,
     SimulatedDocument,
     with_mean,
+    with_triples,
 )
 from tests.simulation.scenario import IndexScenario, draw_records
 from tests.worker_simulation.cluster import ClusterLimits
@@ -161,7 +162,7 @@ class WorkerScenario(IndexScenario):
 
 def draw_worker_scenario(seed: int) -> WorkerScenario:
     rng = random.Random(seed)
-    scheme = rng.choice(SCHEMES)
+    scheme = with_triples(seed, rng.choice(SCHEMES))
     verifier = rng.choice([None, None, TOY, TOY if scheme.bands else SHINGLES])
     families = Families(rng, scheme, verifier)
     count = rng.choice([1, 2, 2, 3, 4, 6])

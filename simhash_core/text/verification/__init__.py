@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from simhash_core.documents import Content
 from simhash_core.errors import UnknownNameError, UsageError
+from simhash_core.fingerprints.bands import NO_BANDS, Bands
 from simhash_core.text.verification import cosine, metadata, shingles
 
 
@@ -30,8 +31,7 @@ class Sketched(NamedTuple):
     weights: NDArray[np.float64]  # of each feature, like ``term_hashes``
     term_hashes: NDArray[np.uint32]
     bounds: NDArray[np.int64]
-    bands: int = 0  # band keys at the end of a sketch
-    band_bins: int = 2
+    bands: Bands = NO_BANDS
     simplify: bool = False
 
 
@@ -55,7 +55,6 @@ _BY_NAME: Final[Mapping[str, Verification]] = {
         lambda batch: shingles.sketches(
             [each.text for each in batch.contents],
             batch.bands,
-            batch.band_bins,
             simplify=batch.simplify,
         ),
         lambda _distance, a, b: shingles.similarity(a, b),

@@ -16,11 +16,8 @@ sketch estimates it from 256 bytes (``SKETCH_BYTES``) for any length of the text
 The standard error at a similarity of one half is 0.0235, by sqrt(p (1 - p) / 512) · 16/15 with
 p = 1/16 + 15/16 · 1/2.
 
-A *band* is a few bins, two by default. The probability that two texts share a given band of n bins
-is the n-th power of their similarity. At 0.5 they share at least one of 12 bands of two bins with
-97 %, and one of 20 of three with 93 %; texts with a similarity of 0.05 share one of the former with
-3 %, and one of the latter with 0.2 %. The key of a band, 4 bytes, is computed from the whole values
-of its bins; the keys are the end of the sketch.
+A sketch may have a tail, from which the keys of bands are computed
+(``simhash_core.fingerprints.bands``).
 """
 
 from __future__ import annotations
@@ -31,6 +28,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simhash_core.fingerprints.bands import NO_BANDS, PAIRS, TRIPLES, Bands
 from simhash_core.text.normalization import normalize_batch
 
 SHINGLE_CHARACTERS: Final = 5
@@ -46,20 +44,19 @@ _CHANCE: Final = 0.5**KEPT_BITS
 _FIRST_BITS: Final = int.from_bytes(b"\x11" * SKETCH_BYTES, "little")  # the lowest bit of each bin
 _EMPTY: Final = np.uint32(2**_HASH_BITS - 1)
 _BETWEEN: Final = "\0" * SHINGLE_CHARACTERS  # keeps the shingles of two texts apart
-BAND_BINS: Final = (2, 3, 4)  # how many bins a band may have
 
 
 def sketches(
-    texts: Sequence[str], bands: int = 0, band_bins: int = 2, *, simplify: bool = False
+    texts: Sequence[str], bands: Bands = NO_BANDS, *, simplify: bool = False
 ) -> list[bytes]:
-    """Return the sketch of each original text, with the keys of ``bands`` bands at its end.
+    """Return the sketch of each original text, with the tail for ``bands``.
 
     It is empty for white space alone. This takes about 40 bytes of memory per character of all
     texts.
     """
     bare = bare_texts(texts, simplify=simplify)
     some = [text for text in bare if text]
-    packed = iter(pack(bins_of(some).filled, bands, band_bins))
+    packed = iter(pack(bins_of(some).filled, bands))
     return [next(packed) if text else b"" for text in bare]
 
 
@@ -80,9 +77,13 @@ def bins_of(bare: Sequence[str]) -> Bins:
     return Bins(_densify(lowest), np.count_nonzero(lowest != _EMPTY, axis=1))
 
 
-def pack(filled: NDArray[np.uint32], bands: int, band_bins: int) -> list[bytes]:
-    rows = np.concatenate([_pack(filled), _band_keys(filled, bands, band_bins)], axis=1)
-    return [row.tobytes() for row in rows]
+def pack(filled: NDArray[np.uint32], bands: Bands) -> list[bytes]:
+    """Return the sketches of densified bins, (texts, BINS), with the tail for ``bands``."""
+    if bands.bins == TRIPLES:
+        tails = _drawn(filled[:, : 2 * bands.tail_bytes], first=KEPT_BITS)
+    else:
+        tails = _keys_of_pairs(filled, bands.number)
+    return [row.tobytes() for row in np.concatenate([_drawn(filled), tails], axis=1)]
 
 
 def fifth_bits(filled: NDArray[np.uint32], bits: int) -> NDArray[np.uint8]:
@@ -163,22 +164,20 @@ def _densify(lowest: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return filled.reshape(lowest.shape)
 
 
-def _pack(lowest: NDArray[np.uint32]) -> NDArray[np.uint8]:
-    """Draw the bits of each bin and pack two bins into a byte: (texts, SKETCH_BYTES)."""
-    drawn = ((lowest * _DRAWS) >> np.uint32(_HASH_BITS - KEPT_BITS)).astype(np.uint8)
-    drawn[:, 0::2] <<= KEPT_BITS
-    packed: NDArray[np.uint8] = np.bitwise_or(drawn[:, 0::2], drawn[:, 1::2])
+def _drawn(lowest: NDArray[np.uint32], first: int = 0) -> NDArray[np.uint8]:
+    """Draw ``KEPT_BITS`` bits of each bin from the bit ``first`` on: (texts, bins / 2)."""
+    drawn = ((lowest * _DRAWS[: lowest.shape[1]]) << np.uint32(first)) >> np.uint32(
+        _HASH_BITS - KEPT_BITS
+    )
+    halves = drawn.astype(np.uint8)
+    packed: NDArray[np.uint8] = halves[:, 0::2] << np.uint8(KEPT_BITS) | halves[:, 1::2]
     return packed
 
 
-def _band_keys(lowest: NDArray[np.uint32], bands: int, band_bins: int) -> NDArray[np.uint8]:
-    """Return the key of each band, little-endian, (texts, 4 · bands); none is 0."""
-    bins = lowest[:, : band_bins * bands].astype(np.uint64)
-    keys = (bins[:, 0::band_bins] << np.uint64(_HASH_BITS)) | bins[:, 1::band_bins]
-    for further in range(2, band_bins):
-        keys ^= keys >> np.uint64(33)
-        keys *= np.uint64(0xFF51AFD7ED558CCD)
-        keys ^= bins[:, further::band_bins]
+def _keys_of_pairs(lowest: NDArray[np.uint32], bands: int) -> NDArray[np.uint8]:
+    """Return the key of each band of two bins, little-endian, (texts, 4 · bands); none is 0."""
+    bins = lowest[:, : PAIRS * bands].astype(np.uint64)
+    keys = (bins[:, 0::2] << np.uint64(_HASH_BITS)) | bins[:, 1::2]
     # This is the finisher of MurmurHash3 for 64 bits; the upper half is kept.
     keys ^= keys >> np.uint64(33)
     keys *= np.uint64(0xFF51AFD7ED558CCD)

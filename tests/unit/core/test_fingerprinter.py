@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from simhash_core.documents import Content
 from simhash_core.errors import UnknownNameError, UsageError
 from simhash_core.fingerprints.fingerprint import distance_bits
-from simhash_core.index.prints import BAND_KEY_BYTES
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter, FingerprintMemo
 from simhash_core.text.profiles import PROFILES, Profile, profile_named
 from simhash_core.text.segmentation import SEGMENTERS
@@ -133,7 +132,7 @@ SHINGLES = {"fingerprint": "shingles", "verify": "shingles", "bands": 4}
         ({"mean_at": 0.7}, "verify is none: set mean_at to 0, or set verify"),
         ({"min_features": 0}, "min_features is 0"),
         ({"verify": "cosine", "bands": 8}, "set bands to 0"),
-        ({"band_bins": 5}, "band_bins is 5: it must be from 2 to 4"),
+        ({"band_bins": 5}, "band_bins is 5: it must be from 2 to 3"),
         ({"fingerprint": "shingles", "verify": "cosine"}, "set verify to shingles"),
         ({**SHINGLES, "stop_words": parse_stop_words("的")}, "stop_words has no effect"),
     ],
@@ -202,7 +201,7 @@ def test_of_shingles_features_are_distinct_shingles_and_there_are_no_terms() -> 
     few, enough = quick.fingerprint_batch([_text(4, 40) * 50, _text(4, 140)])
     assert few.undecidable is UndecidableReason.TOO_FEW_FEATURES
     assert enough.undecidable is None
-    assert len(enough.sketch) == SKETCH_BYTES + quick.profile.bands * BAND_KEY_BYTES
+    assert len(enough.sketch) == SKETCH_BYTES + quick.scheme.sketch_bands.tail_bytes
     assert quick.weighted_terms(_text(3)) == []
     assert "segmenter" not in quick.identity
     assert " fingerprint=shingles-1/5x512 " in quick.identity

@@ -10,10 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simhash_core.analysis.exact_similarity import exact_jaccard
-from simhash_core.index.prints import BAND_KEY_BYTES
+from simhash_core.document_columns import BytesColumn
+from simhash_core.fingerprints.bands import PAIRS, TRIPLES, Bands
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.prints import band_keys
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import PROFILES, profile_named
-from simhash_core.text.verification.shingles import BAND_BINS, SKETCH_BYTES, similarity, sketches
+from simhash_core.text.verification.shingles import SKETCH_BYTES, similarity, sketches
+from tests.rigs.invariants import band_key
 
 STANDARD_ERROR = 0.0235  # at one half, from the module's formula
 
@@ -65,45 +69,68 @@ def test_a_sketch_stays_what_it_was() -> None:
     (made,) = sketches(["流式去重 streaming near-duplicate filter"])
     assert made.hex()[:64] == "a356ee7e151100acf851a874b69ce6d33cd8c50e1f6db0be9a2e5247ee175857"
     text = "今天上午,市交通局发布公告称,跨江大桥的加固工程将于下月初开始,预计持续三个月。"
-    assert _keys(*sketches([text], 4)) == [3855148194, 1259475088, 1834006197, 3552440488]
-    assert _keys(*sketches([text], 4, 3)) == [3675685967, 1813152563, 2865116509, 4238151416]
-    assert _keys(*sketches([text], 4, 4)) == [13617858, 1853398430, 164962678, 2234808445]
+    assert _keys(text, Bands(4, PAIRS)) == [3855148194, 1259475088, 1834006197, 3552440488]
+    assert _keys(text, Bands(4, TRIPLES)) == [429158, 3917052, 443494, 3902716]
 
 
 # ---------------------------------------------------------------- bands
 
-BANDS = 12
 _CHARACTERS = [chr(code) for code in range(0x4E00, 0x4E00 + 2000)]
+EITHER = pytest.mark.parametrize("bands", [Bands(12, PAIRS), Bands(24, TRIPLES)])
 
 
 def _text(seed: int, characters: int = 600) -> str:
     return "".join(random.Random(seed).choices(_CHARACTERS, k=characters))
 
 
-def _keys(sketch: bytes) -> list[int]:
-    return [int(key) for key in np.frombuffer(sketch[SKETCH_BYTES:], dtype="<u4")]
+def _keys(text: str, bands: Bands) -> list[int]:
+    return [int(key) for key in bands.keys_of(*sketches([text], bands))]
 
 
-def test_keys_stand_at_the_end_and_change_no_similarity() -> None:
+@EITHER
+def test_the_tail_follows_the_sketch_and_changes_no_similarity(bands: Bands) -> None:
     a, b = _text(1), _text(1)[:400] + _text(2)[:200]
-    plain, banded = sketches([a, b]), sketches([a, b], BANDS)
-    assert [len(each) for each in banded] == [SKETCH_BYTES + BANDS * BAND_KEY_BYTES] * 2
+    plain, banded = sketches([a, b]), sketches([a, b], bands)
+    assert [len(each) for each in banded] == [SKETCH_BYTES + bands.tail_bytes] * 2
     assert [each[:SKETCH_BYTES] for each in banded] == plain
     assert similarity(*banded) == similarity(*plain)
-    assert all(_keys(banded[0]))
-    assert _keys(*sketches([a], 5)) == _keys(banded[0])[:5]
-    assert " bands=12x2 " in Fingerprinter(profile_named("wide")).identity
+    assert all(_keys(a, bands))
+    assert sketches(["", " "], bands) == [b"", b""]
+
+
+def test_bands_of_two_bins_take_four_bytes_each_and_those_of_three_less_than_one() -> None:
+    assert Bands(12, PAIRS).tail_bytes == 48
+    assert Bands(24, TRIPLES).tail_bytes == 18
+    assert [Bands(count, TRIPLES).tail_bytes for count in (0, 1, 2, 3, 64)] == [0, 2, 2, 3, 48]
+    assert " bands=24x3 " in Fingerprinter(profile_named("wide")).identity
     assert "bands" not in Fingerprinter(PROFILES["classic"]).identity
-    assert sketches(["", " "], BANDS) == [b"", b""]
 
 
-@pytest.mark.parametrize("band_bins", BAND_BINS)
-def test_texts_meet_in_bands_by_a_power_of_their_similarity(band_bins: int) -> None:
+@pytest.mark.parametrize("count", [1, 2, 5, 23, 24, 64])
+def test_two_bands_of_three_have_one_bin_in_common_at_most(count: int) -> None:
+    members = [set(band) for band in Bands(count, TRIPLES).members.tolist()]
+    assert all(len(band) == TRIPLES for band in members)
+    pairs = [(a, b) for at, a in enumerate(members) for b in members[:at]]
+    assert all(len(a & b) <= 1 for a, b in pairs if count > 3)
+
+
+@EITHER
+def test_texts_share_bands_by_a_power_of_their_similarity(bands: Bands) -> None:
     """The pairs share about two thirds of their shingles; unrelated texts share no band."""
     texts = [_text(seed) for seed in range(200)]
     edited = [text[:480] + _text(1000 + seed, 120) for seed, text in enumerate(texts)]
-    ours = np.array([_keys(each) for each in sketches(texts, BANDS, band_bins)])
-    theirs = np.array([_keys(each) for each in sketches(edited, BANDS, band_bins)])
+    ours, theirs = (
+        band_keys(BytesColumn.of(sketches(each, bands)), bands) for each in (texts, edited)
+    )
     jaccard = 476 / (596 + 120)
-    assert np.mean(ours == theirs) == pytest.approx(jaccard**band_bins, abs=0.05)
+    assert np.mean(ours == theirs) == pytest.approx(jaccard**bands.bins, abs=0.05)
     assert not np.any(ours == np.roll(theirs, 1, axis=0))
+
+
+@EITHER
+def test_keys_are_the_documented_ones(bands: Bands) -> None:
+    scheme = BlockScheme(256, 0, 72, bands=bands.number, band_bins=bands.bins)
+    (sketch,) = sketches([_text(1)], bands)
+    documented = [band_key(scheme, sketch, band) for band in range(bands.number)]
+    assert [int.from_bytes(key, "little") for key in documented] == _keys(_text(1), bands)
+    assert not any(bands.keys_of(sketch[: bands.tail_bytes - 1]))

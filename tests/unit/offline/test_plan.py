@@ -20,6 +20,7 @@ from simhash_core.analysis.plan import (
 )
 from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.errors import UsageError
+from simhash_core.fingerprints.bands import PAIRS, TRIPLES, Bands
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.log.records import NO_CONTROL, Chain, Packet, Progress, Sender
 from simhash_core.log.shard_stream import NewEntries
@@ -110,7 +111,7 @@ def test_recall_by_distance_is_that_of_random_differences() -> None:
 
 def test_planned_recall_by_jaccard() -> None:
     """With a Jaccard of 1/3, half of the 5-grams remain, so 2^(-2/5) of the words."""
-    found = [each.recall for each in recall_by_jaccard(CLASSIC, [1.0, 0.9, 0.7, 0.0], 2)]
+    found = [each.recall for each in recall_by_jaccard(CLASSIC, [1.0, 0.9, 0.7, 0.0])]
     assert found[0] == 1
     assert found == sorted(found, reverse=True)
     assert found[-1] < 1e-9
@@ -154,7 +155,7 @@ def test_bytes_of_segments_go_by_buckets_and_bits() -> None:
     for scheme in (classic, wide):
         taken = segment_bytes_per_document(scheme) - scheme.bits // 8
         assert 4 * scheme.all_buckets < taken < 16 + 14 * scheme.all_buckets
-    more = BlockScheme(256, 0, 68, 16, bands=24)
+    more = BlockScheme(256, 0, 68, 16, bands=36, band_bins=3)
     assert segment_bytes_per_document(more) > segment_bytes_per_document(wide) + 12 * 4
 
 
@@ -194,7 +195,7 @@ def test_plan_for_people_fits_in_90_cells(capsys: pytest.CaptureFixture[str]) ->
 
 def test_candidates_of_bands_stay_few() -> None:
     wide = plan_index(10_000_000, PROFILES["wide"], workers=12)
-    assert wide.candidates_per_lookup < 50
+    assert wide.candidates_per_lookup < 15
     assert (wide.advice, wide.candidates_per_block, wide.recall_by_distance) == (None, 0, [])
 
 
@@ -203,20 +204,28 @@ def test_too_many_candidates_come_with_advice() -> None:
     assert plan_index(10_000_000, classic).advice is None
     assert "profile wide" in str(plan_index(10**9, classic).advice)
     assert plan_index(10**9, classic, workers=64).advice is None
-    assert plan_index(999_999, wide).advice is None
-    assert "index.band_bins = 3" in str(plan_index(10**6, wide).advice)
-    of_three = msgspec.structs.replace(wide, bands=20, band_bins=3)
-    assert plan_index(10**6, of_three).advice is None
+    assert plan_index(10**6, wide).advice is None
+    of_two = msgspec.structs.replace(wide, bands=12, band_bins=PAIRS)
+    assert plan_index(999_999, of_two).advice is None
+    assert "index.band_bins = 3" in str(plan_index(10**6, of_two).advice)
 
 
-@pytest.mark.parametrize(("bands", "bins"), [(12, 2), (20, 3), (32, 4)])
-def test_recall_of_bands_goes_by_the_jaccard(bands: int, bins: int) -> None:
-    """A pair shares a bucket with probability 1 - (1 - J^bins)^bands."""
-    half, most = recall_by_jaccard(BlockScheme(256, 0, 255, 16, bands=bands), [0.5, 0.9], bins)
-    assert half.recall == pytest.approx(1 - (1 - 0.5**bins) ** bands, abs=1e-6)
-    assert most.recall == pytest.approx(1.0, abs=1e-6)
-    near = BlockScheme(256, 0, 20, 16, bands=bands)
-    assert recall_by_jaccard(near, [0.5], bins)[0].recall < half.recall / 2
+@pytest.mark.parametrize(
+    ("bands", "expected"),
+    [
+        (Bands(12, PAIRS), 1 - (1 - 0.5**2) ** 12),
+        (Bands(1, TRIPLES), 0.5**3),
+        (Bands(3, TRIPLES), 3 * 0.5**3 - (0.5**6 + 0.5**4 + 0.5**5) + 0.5**6),
+    ],
+)
+def test_recall_of_bands_goes_by_the_jaccard(bands: Bands, expected: float) -> None:
+    """Of three bands of three bins, the third has two bins of the first, and one of the second."""
+    scheme = BlockScheme(256, 0, 255, bands=bands.number, band_bins=bands.bins)
+    half, all_ = recall_by_jaccard(scheme, [0.5, 1.0])
+    assert half.recall == pytest.approx(expected, abs=0.005)
+    assert all_.recall == pytest.approx(1.0, abs=1e-6)
+    near = BlockScheme(256, 0, 20, bands=bands.number, band_bins=bands.bins)
+    assert recall_by_jaccard(near, [0.5])[0].recall < half.recall / 2
 
 
 @pytest.mark.parametrize(

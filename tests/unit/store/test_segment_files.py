@@ -95,7 +95,7 @@ def scanned(store: ShardStore, window_ms: int | None = None) -> Found:
     """Return the results of look-ups in an index that has all documents in memory."""
     index = DocumentIndex(SCHEME, window_ms)
     slot = index.open_slot()
-    for sequences, prints in store.prints(SCHEME.bands):
+    for sequences, prints in store.prints(SCHEME.sketch_bands):
         index.add(slot, sequences, prints)
     return looked_up(index)
 

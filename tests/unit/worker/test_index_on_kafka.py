@@ -44,7 +44,7 @@ from tests.rigs.brokers.loopback_ports import free_port
 CLASSIC = Fingerprinter(profile_named("classic")).identity
 READING = reading_rules(Settings())
 OTHERS = (
-    *("index.distance=40", "index.band_bins=3", "index.bands=14", "index.blocks=16"),
+    *("index.distance=40", "index.band_bins=2", "index.bands=14", "index.blocks=16"),
     *("index.feature_hash=java", "index.fold_traditional=true", "index.long_characters=0"),
     *("index.mean_at=0.7", "index.min_features=20", "index.same_id=replace"),
     *("index.segmenter=ngrams", "index.short_texts=pass", "index.verify_at=0.7"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from simhash_core.fingerprints.bands import NO_BAND
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.index.prints import NO_BAND, Prints, Rows, bucket_values, shared
+from simhash_core.index.prints import Prints, Rows, bucket_values, shared
 from simhash_core.index.segment import Segment, build_segment, columns_of, segment_of
 
 
@@ -35,13 +36,14 @@ def random_prints(scheme: BlockScheme, count: int, seed: int, originals: int = 4
     random = np.random.default_rng([seed, 0])
     drawn = np.random.default_rng(99)
     bases = drawn.integers(0, 2**64, (originals, scheme.bits // 64), dtype=np.uint64)
-    keys = drawn.integers(1, 2**32, (originals, scheme.bands), dtype=np.uint32)
+    key_bits = scheme.sketch_bands.key_bits
+    keys = drawn.integers(1, 2**key_bits, (originals, scheme.bands), dtype=np.uint32)
     of = random.integers(0, originals, count)
     flips = random.random((count, scheme.bits)) < random.choice([0.01, 0.05, 0.2], count)[:, None]
     fingerprints = bases[of] ^ np.packbits(flips, axis=1).view(np.uint64)
     bands = np.where(
         random.random((count, scheme.bands)) < 0.7,
-        random.integers(1, 2**32, (count, scheme.bands), dtype=np.uint32),
+        random.integers(1, 2**key_bits, (count, scheme.bands), dtype=np.uint32),
         keys[of],
     ).astype(np.uint32)
     bands[::10] = NO_BAND

@@ -23,7 +23,8 @@ from tests.unit.core.index.made_prints import Found, bare_prints, in_a_file, ran
 CLASSIC: Final = BlockScheme(64, 4, 3)
 WITH_BANDS: Final = BlockScheme(256, 16, 64, 16, bands=8)
 BANDS_ALONE: Final = BlockScheme(256, 0, 64, bands=8)
-SCHEMES: Final = [CLASSIC, BlockScheme(64, 4, 5), WITH_BANDS, BANDS_ALONE]
+TRIPLES_ALONE: Final = BlockScheme(256, 0, 64, bands=8, band_bins=3)
+SCHEMES: Final = [CLASSIC, BlockScheme(64, 4, 5), WITH_BANDS, BANDS_ALONE, TRIPLES_ALONE]
 
 
 def looked_up(index: DocumentIndex, asked: Prints) -> Found:
@@ -109,12 +110,28 @@ def test_large_segments_have_ranges_of_blocks_and_tags(
     assert tag_bits_of_ranges(scheme, millions * 1_000_000) == tag_bits
 
 
-def test_tags_of_bands_take_two_bytes() -> None:
-    held = bare_prints(np.zeros((40_000, 4), dtype=np.uint64), 1)
-    held.bands[:] = np.random.default_rng(12).integers(1, 2**32, held.bands.shape)
-    segment = build_segment(BlockScheme(256, 0, 64, bands=1), rows_of(held))
-    assert segment.bands.shift == 16
-    assert segment.bands.tags.dtype == np.uint16
+@pytest.mark.parametrize(
+    ("band_bins", "documents", "shift", "tags"),
+    [
+        (2, 40_000, 19, np.uint32),
+        (2, 150_000, 16, np.uint16),
+        (3, 40_000, 11, np.uint16),
+        (3, 150_000, 8, np.uint8),
+    ],
+)
+def test_tags_of_bands_take_as_few_bytes_as_a_short_directory_allows(
+    band_bins: int, documents: int, shift: int, tags: type[np.unsignedinteger]
+) -> None:
+    scheme = BlockScheme(256, 0, 64, bands=1, band_bins=band_bins)
+    held = bare_prints(np.zeros((documents, 4), dtype=np.uint64), 1)
+    keys = np.random.default_rng(12).integers(
+        1, 2**scheme.sketch_bands.key_bits, held.bands.shape, dtype=np.uint32
+    )
+    held.bands[:] = keys
+    segment = build_segment(scheme, rows_of(held))
+    assert segment.bands.shift == shift
+    assert segment.bands.tags.dtype == tags
+    assert np.array_equal(segment.rows().prints.bands, keys)
 
 
 @given(st.lists(st.integers(0, ROWS_LIMIT - 1)))
@@ -229,7 +246,7 @@ def test_band_keys_stand_at_the_end_of_a_sketch() -> None:
     a = b"sketch" + bytes([1, 0, 0, 0, 2, 0, 0, 0])
     b = b"other" + bytes([9, 0, 0, 0, 2, 0, 0, 0])
     sketches = BytesColumn.of([a, b"", b, b[5:]])
-    assert band_keys(sketches, 2).tolist() == [[1, 2], [0, 0], [9, 2], [9, 2]]
+    assert band_keys(sketches, scheme.sketch_bands).tolist() == [[1, 2], [0, 0], [9, 2], [9, 2]]
     assert shared_buckets(scheme, bytes(8), a, b"\xff" * 8, b) == [5]
     assert shared_buckets(scheme, bytes(8), a, bytes(8), b) == [0, 1, 2, 3, 5]
     assert shared_buckets(scheme, bytes(8), a, b"\xff" * 8, b"") == []

@@ -36,6 +36,7 @@ SCHEMES = [
     BlockScheme(64, 1, 20, 1),
     BlockScheme(256, 16, 64, 16, bands=8),
     BlockScheme(256, 0, 64, bands=8),
+    BlockScheme(256, 0, 64, bands=8, band_bins=3),
 ]
 ONE = bare_prints(np.array([[0x0011223344556677]], dtype=np.uint64))
 
