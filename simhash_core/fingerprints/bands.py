@@ -61,25 +61,23 @@ class Bands(NamedTuple):
         return _triples(self.number) if self.bins == TRIPLES else _pairs(self.number)
 
     def keys(self, heads: NDArray[np.uint8], tails: NDArray[np.uint8]) -> NDArray[np.uint32]:
-        """Return keys, (sketches, number), of contiguous heads and tails, (sketches, bytes)."""
-        if self.bins != TRIPLES:
-            pairs: NDArray[np.uint32] = tails.view(_PAIR_KEY)
-            return pairs
-        values = np.empty((len(tails), 2 * self.tail_bytes), dtype=np.uint8)
-        values[:, 0::2] = heads & _HIGH | tails >> _HALF
-        values[:, 1::2] = heads << _HALF | tails & _LOW
-        keys = np.zeros((len(tails), self.number, _PAIR_KEY.itemsize), dtype=np.uint8)
-        keys[:, :, : self.bins] = values[:, self.members]
-        whole: NDArray[np.uint32] = keys.view(_PAIR_KEY)[:, :, 0]
-        return whole
+        """Return the keys of contiguous heads and tails, (sketches, bytes): (sketches, number)."""
+        if self.bins == TRIPLES:
+            values = np.empty((len(tails), 2 * self.tail_bytes), dtype=np.uint8)
+            values[:, 0::2] = heads & _HIGH | tails >> _HALF
+            values[:, 1::2] = heads << _HALF | tails & _LOW
+            tails = np.zeros((len(tails), self.number, _PAIR_KEY.itemsize), dtype=np.uint8)
+            tails[:, :, : self.bins] = values[:, self.members]
+        keys: NDArray[np.uint32] = tails.view(_PAIR_KEY).reshape(-1, self.number)
+        return keys
 
     def keys_of(self, sketch: bytes) -> NDArray[np.uint32]:
-        """Return the keys of one sketch with its tail, (number,); ``NO_BAND`` if it is too short."""
+        """Return the keys of a sketch with its tail, (number,); ``NO_BAND`` if it is too short."""
         if len(sketch) < self.head_bytes + self.tail_bytes:
             return np.full(self.number, NO_BAND, dtype=np.uint32)
-        as_bytes = np.frombuffer(sketch, dtype=np.uint8)[None]
-        head, tail = as_bytes[:, : self.head_bytes], as_bytes[:, -self.tail_bytes :]
-        return self.keys(head, np.ascontiguousarray(tail))[0]
+        head = np.frombuffer(sketch[: self.head_bytes], dtype=np.uint8)
+        tail = np.frombuffer(sketch[len(sketch) - self.tail_bytes :], dtype=np.uint8)
+        return self.keys(head[None], tail[None]).reshape(-1)
 
 
 NO_BANDS: Final = Bands(0)
