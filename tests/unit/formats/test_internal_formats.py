@@ -9,10 +9,12 @@ from typing import Final
 
 import numpy as np
 
+from simhash_core.fingerprints.bands import TRIPLES, Bands
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.prints import Rows
 from simhash_core.index.segment import COLUMNS, build_segment
+from simhash_core.text.verification.shingles import SKETCH_BYTES, sketches
 from streams.store import row_codec
 from streams.store.shard_segments import (
     FiledShard,
@@ -37,6 +39,8 @@ from tests.unit.store.samples import expected, open_store, read_raw, write_raw
 STATE: Final = PAGE.partition("\n## State on disk\n")[2].partition("\n## ")[0]
 SEGMENTS: Final = PAGE.partition("### Segment files\n")[2].partition("\n### ")[0]
 SCHEME: Final = BlockScheme(64, 4, 3)
+BANDS: Final = Bands(10, TRIPLES)
+SKETCHED: Final = "今天上午,市交通局发布公告称,跨江大桥的加固工程将于下月初开始,预计持续三个月。"
 SEGMENT_OWNER: Final = SegmentOwner(INDEX, "news")
 
 
@@ -49,6 +53,14 @@ def test_store_writes_the_bytes_of_the_page(tmp_path: Path) -> None:
     with closing(open_store(tmp_path, identity=OWNER)) as store:
         store.commit([ENTRIES], STORED)
     assert read_raw(tmp_path) == documented()
+
+
+def test_bands_have_the_keys_of_the_page() -> None:
+    (sketch,) = sketches([SKETCHED], BANDS)
+    head, tail, *keys = [line.partition("#")[0] for line in example("sketch")]
+    assert sketch.hex().startswith(head)
+    assert sketch[SKETCH_BYTES:].hex() == tail
+    assert "".join(f"{key:06x}" for key in BANDS.keys_of(sketch).tolist()) == "".join(keys)
 
 
 def test_store_reads_the_bytes_of_the_page(tmp_path: Path) -> None:
