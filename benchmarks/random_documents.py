@@ -75,10 +75,9 @@ def random_columns(
         if scheme.blocks:
             fingerprints[hot, 0] &= ~np.uint64(0xFFFF)  # the first two bytes: the first block
         if scheme.bands:
-            # Each byte has two bins, so this is also the bucket of the next band.
-            members = scheme.sketch_bands.members[0] // 2
-            for at in (members, SKETCH_BYTES + members):
-                sketches[hot[:, None] & np.isin(np.arange(size), at)] = _HOT_KEY
+            members = scheme.sketch_bands.members[0]
+            at = np.concatenate([members // 2, SKETCH_BYTES + members])
+            sketches[hot[:, None] & np.isin(np.arange(size), at)] = _HOT_KEY
     times = _START_MS + first + random.integers(0, _SPREAD_MS, count)
     return columns_of(random, first, times, fingerprints, sketches)
 

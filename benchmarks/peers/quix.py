@@ -20,6 +20,8 @@ from quixstreams.models import BytesDeserializer, Topic
 
 from benchmarks.peers import word_simhash
 from benchmarks.peers.stream import Stream, stream_of_arguments
+from simhash_core.document_columns import BytesColumn
+from simhash_core.index.prints import band_keys
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
 
@@ -49,8 +51,8 @@ def by_fingerprint() -> OriginalOf:
         if fingerprinted.undecidable is not None:
             return None
         sketch = fingerprinted.sketch
-        keys = enumerate(scheme.sketch_bands.keys_of(sketch).tolist())
-        buckets = [b"%d %d" % (band, key) for band, key in keys]
+        (of_bands,) = band_keys(BytesColumn.of([sketch]), scheme.sketch_bands).tolist()
+        buckets = [b"%d %d" % (band, key) for band, key in enumerate(of_bands)]
         stored = [state.get_bytes(bucket, b"") for bucket in buckets]
         value, near = int.from_bytes(fingerprinted.fingerprint, "big"), list[tuple[int, bytes]]()
         for name in {name for names in stored for name in names.split()}:

@@ -2,20 +2,21 @@
 
 The probability that two texts share a given band of n bins is the n-th power of their similarity.
 
-**Bands of three bins** share bins, because a bin is worth its bytes in several bands (as Andoni &
-Indyk 2006 share hash functions among tables). The first bins of the sketch form three groups of g.
-Band i of the first g has bin i of each group. Band g + i has bin i of the first group, bin i + 1 of
-the second and bin i + 2 of the third, modulo g. So from five bands on, two have one bin in common
-at most. A bin counts with eight bits: four are in the sketch, and the next four follow the sketch
-in its *tail*, two bins a byte. A key is the 24 bits of a band's bins, the first bin lowest.
+**Bands of three bins** share bins, because a bin is worth its bytes in several bands (Andoni &
+Indyk 2006 share hash functions among hash tables in the same way). The first bins of the sketch
+form three groups of g, a third of the number of bands, rounded up. Band i of the first g has bin i
+of each group; of the next g, bin i, i + 1 and i + 2 of the groups, modulo g; of the last g, bin i,
+i + 2 and i + 4. So from 13 bands on, two have one bin in common at most. A bin counts with twelve
+bits: four are in the sketch, and the next eight follow the sketch in its *tail*. The key of a band
+are 24 bits, the exclusive or of its first bin, its second bin << 12 and its third bin << 6.
 
 **Bands of two bins** share none. Their keys of 32 bits, little-endian, are the tail of the sketch.
-Indexes of release 0.1.0 have them. Two bins with eight bits each would not tell enough documents
-apart.
+Indexes of release 0.1.0 have them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -25,14 +26,14 @@ from numpy.typing import NDArray
 PAIRS: Final = 2
 TRIPLES: Final = 3
 BAND_BINS: Final = (PAIRS, TRIPLES)
+TAIL_BITS: Final = 8  # of a bin in the tail, with bands of three bins
 
 NO_BAND: Final = 0  # the key of a document without a sketch, and of no bucket
 
-_ROUNDS: Final = 2  # how many bands have a bin
-_PAIR_KEY: Final = np.dtype("<u4")
-_HALF: Final = np.uint8(4)  # bits
-_LOW: Final = np.uint8(0x0F)
-_HIGH: Final = np.uint8(0xF0)
+_KEY: Final = np.dtype("<u4")
+_SHIFTS: Final = (0, 12, 6)  # of the bins of a key; each bin of twelve bits changes other bits
+_HALF: Final = 4  # bits of a bin in the sketch
+_LOW: Final = 0x0F
 
 
 class Bands(NamedTuple):
@@ -41,19 +42,19 @@ class Bands(NamedTuple):
 
     @property
     def key_bits(self) -> int:
-        return 8 * self.bins if self.bins == TRIPLES else 8 * _PAIR_KEY.itemsize
+        return 24 if self.bins == TRIPLES else 32
 
     @property
     def head_bytes(self) -> int:
         """The bytes at the start of a sketch from which keys are computed."""
-        return self.tail_bytes if self.bins == TRIPLES else 0
+        return (self.tail_bytes + 1) // 2 if self.bins == TRIPLES else 0
 
     @property
     def tail_bytes(self) -> int:
         """The bytes that follow the sketch for its bands."""
         if self.bins != TRIPLES:
-            return self.number * _PAIR_KEY.itemsize
-        return (self.bins * _group(self.number) + 1) // 2
+            return self.number * _KEY.itemsize
+        return TRIPLES * _group(self.number)
 
     @property
     def members(self) -> NDArray[np.intp]:
@@ -62,39 +63,71 @@ class Bands(NamedTuple):
 
     def keys(self, heads: NDArray[np.uint8], tails: NDArray[np.uint8]) -> NDArray[np.uint32]:
         """Return the keys of contiguous heads and tails, (sketches, bytes): (sketches, number)."""
-        if self.bins == TRIPLES:
-            values = np.empty((len(tails), 2 * self.tail_bytes), dtype=np.uint8)
-            values[:, 0::2] = heads & _HIGH | tails >> _HALF
-            values[:, 1::2] = heads << _HALF | tails & _LOW
-            tails = np.zeros((len(tails), self.number, _PAIR_KEY.itemsize), dtype=np.uint8)
-            tails[:, :, : self.bins] = values[:, self.members]
-        keys: NDArray[np.uint32] = tails.view(_PAIR_KEY).reshape(-1, self.number)
+        keys: NDArray[np.uint32]
+        if self.bins != TRIPLES:
+            keys = tails.view(_KEY)
+            return keys
+        values = np.empty((len(tails), 2 * self.head_bytes), dtype=_KEY)
+        values[:, 0::2] = heads >> np.uint8(_HALF)
+        values[:, 1::2] = heads & np.uint8(_LOW)
+        values <<= np.uint32(TAIL_BITS)
+        values[:, : self.tail_bytes] |= tails
+        first, second, third = self.members.T
+        keys = values[:, first]
+        keys ^= values[:, second] << np.uint32(_SHIFTS[1])
+        keys ^= values[:, third] << np.uint32(_SHIFTS[2])
         return keys
 
-    def keys_of(self, sketch: bytes) -> NDArray[np.uint32]:
-        """Return the keys of a sketch with its tail, (number,); ``NO_BAND`` if it is too short."""
-        if len(sketch) < self.head_bytes + self.tail_bytes:
-            return np.full(self.number, NO_BAND, dtype=np.uint32)
-        head = np.frombuffer(sketch[: self.head_bytes], dtype=np.uint8)
-        tail = np.frombuffer(sketch[len(sketch) - self.tail_bytes :], dtype=np.uint8)
-        return self.keys(head[None], tail[None]).reshape(-1)
+    def shared(self, a: bytes, b: bytes) -> Iterator[int]:
+        """Yield the bands whose keys are equal in two sketches with tails, in rising order."""
+        size = self.head_bytes + self.tail_bytes
+        if not self.number or min(len(a), len(b)) < size:
+            return
+        ours, theirs = a[len(a) - self.tail_bytes :], b[len(b) - self.tail_bytes :]
+        if self.bins != TRIPLES:
+            for band in range(self.number):
+                key = slice(band * _KEY.itemsize, (band + 1) * _KEY.itemsize)
+                if ours[key] == theirs[key] and any(ours[key]):
+                    yield band
+            return
+        mine = _values(a, ours)
+        differing = [one ^ other for one, other in zip(mine, _values(b, theirs), strict=True)]
+        for band, members in enumerate(_members_of_triples(self.number)):
+            if not _key(differing, members) and _key(mine, members) != NO_BAND:
+                yield band
+
+
+def _values(sketch: bytes, tail: bytes) -> list[int]:
+    """Return the twelve bits of each bin that is in a band of three bins."""
+    halves = sketch[: (len(tail) + 1) // 2].hex()
+    return [int(half, 16) << TAIL_BITS | byte for half, byte in zip(halves, tail, strict=False)]
+
+
+def _key(values: list[int], members: tuple[int, int, int]) -> int:
+    first, second, third = members
+    return values[first] ^ values[second] << _SHIFTS[1] ^ values[third] << _SHIFTS[2]
 
 
 NO_BANDS: Final = Bands(0)
 
 
-def _group(count: int) -> int:
-    return -(-count // _ROUNDS)
+def _group(number: int) -> int:
+    return -(-number // TRIPLES)
 
 
 @cache
-def _triples(count: int) -> NDArray[np.intp]:
-    size = _group(count)
-    turn, first = np.divmod(np.arange(count)[:, None], max(size, 1))
+def _triples(number: int) -> NDArray[np.intp]:
+    size = max(_group(number), 1)
+    turn, first = np.divmod(np.arange(number)[:, None], size)
     step = np.arange(TRIPLES)
-    return step * size + (first + turn * step) % max(size, 1)
+    return step * size + (first + turn * step) % size
 
 
 @cache
-def _pairs(count: int) -> NDArray[np.intp]:
-    return np.arange(PAIRS * count).reshape(count, PAIRS)
+def _members_of_triples(number: int) -> list[tuple[int, int, int]]:
+    return [(first, second, third) for first, second, third in _triples(number).tolist()]
+
+
+@cache
+def _pairs(number: int) -> NDArray[np.intp]:
+    return np.arange(PAIRS * number).reshape(number, PAIRS)

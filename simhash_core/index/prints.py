@@ -186,10 +186,8 @@ def shared_buckets(
 ) -> list[int]:
     """Return the buckets that two documents share; band ``i`` is ``scheme.all_blocks + i``."""
     shared_blocks = scheme.shared_blocks(a, b)
-    if scheme.bands:
-        ours, theirs = map(scheme.sketch_bands.keys_of, (sketch_a, sketch_b))
-        shared_bands = np.flatnonzero((ours == theirs) & (ours != NO_BAND))
-        shared_blocks += (scheme.all_blocks + shared_bands).tolist()
+    for band in scheme.sketch_bands.shared(sketch_a, sketch_b):
+        shared_blocks.append(scheme.all_blocks + band)
     return shared_blocks
 
 
@@ -199,4 +197,5 @@ def first_shared_bucket(
     block = scheme.first_shared_block(a, b)
     if block is not None or not scheme.bands:
         return block
-    return next(iter(shared_buckets(scheme, a, sketch_a, b, sketch_b)), None)
+    band = next(scheme.sketch_bands.shared(sketch_a, sketch_b), None)
+    return None if band is None else scheme.all_blocks + band

@@ -227,13 +227,13 @@ def _advice(profile: Profile, documents: int, workers: int, lookup_us: float) ->
     scheme = profile.scheme()
     if scheme.bands and scheme.band_bins == PAIRS and documents >= workers * REAL_TEXTS:
         return (
-            "so many real texts share bands of two values by chance: use index.bands = 24 and "
+            "so many real texts share bands of two values by chance: use index.bands = 27 and "
             "index.band_bins = 3"
         )
     if lookup_us <= LOOKUP_US_TARGET:
         return None
     if not scheme.guaranteed:
-        return "use bands only: index.blocks = 0, index.bands = 24, index.band_bins = 3"
+        return "use bands only: index.blocks = 0, index.bands = 27, index.band_bins = 3"
     return (
         f"blocks of {scheme.block_bits} bits are too small for {documents:,} documents: use the "
         "profile wide, or more workers"

@@ -61,20 +61,15 @@ def band_key(scheme: BlockScheme, sketch: bytes, band: int) -> bytes:
     if scheme.band_bins == 2:
         at = len(sketch) - 4 * (scheme.bands - band)
         return sketch[at : at + 4] if at >= 0 else b""
-    group = (scheme.bands + 1) // 2
-    tail = (3 * group + 1) // 2
-    if len(sketch) < 2 * tail:
+    group = (scheme.bands + 2) // 3
+    if 2 * len(sketch) < 9 * group:
         return b""
-    key = []
-    for number in range(3):
-        of_group = (band % group + number * (band // group)) % group
-        byte, is_second = divmod(number * group + of_group, 2)
-        first, next_ = sketch[byte], sketch[len(sketch) - tail + byte]
-        if is_second:
-            key.append((first & 15) * 16 + (next_ & 15))
-        else:
-            key.append((first >> 4) * 16 + (next_ >> 4))
-    return bytes(key)
+    key = 0
+    for number, shift in enumerate((0, 12, 6)):
+        bin_ = number * group + (band % group + number * (band // group)) % group
+        half = int(sketch.hex()[bin_], 16)
+        key ^= (half << 8 | sketch[len(sketch) - 3 * group + bin_]) << shift
+    return key.to_bytes(4, "little")
 
 
 class Known(NamedTuple):

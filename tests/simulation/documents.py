@@ -79,7 +79,7 @@ def with_triples(seed: int, scheme: BlockScheme) -> BlockScheme:
     """Give half of the schemes with bands bands of three bins, drawn like ``with_mean``."""
     if not scheme.bands or random.Random(f"triples {seed}").random() < 0.5:
         return scheme
-    return replace(scheme, bands=3, band_bins=TRIPLES)
+    return replace(scheme, bands=4, band_bins=TRIPLES)
 
 
 def with_mean(seed: int, scheme: BlockScheme, verifier: Verifier | None) -> Verifier | None:
@@ -177,10 +177,10 @@ class Families:
         """Return a sketch whose band keys members of a family often share."""
         sketch = self._rng.choice(self._sketches)
         if self._scheme.band_bins == TRIPLES:
-            # Six bins, two a byte, in the same form before and behind the similarity's bytes.
-            drawn = (self._rng.choice((0, 16, 17)) for _ in range(self._scheme.bands))
-            tail = bytes(each and each + family % 2 for each in drawn)
-            return sketch.ljust(len(tail), b"\0") + tail
+            bands = self._scheme.sketch_bands
+            drawn = (self._rng.randrange(_BAND_KEYS) for _ in range(bands.tail_bytes))
+            tail = bytes(key and family + key for key in drawn)
+            return sketch.ljust(bands.head_bytes, b"\0") + tail
         keys = (self._rng.randrange(_BAND_KEYS) for _ in range(self._scheme.bands))
         return sketch + b"".join((key and family * 256 + key).to_bytes(4, "little") for key in keys)
 

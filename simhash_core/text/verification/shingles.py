@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simhash_core.fingerprints.bands import NO_BANDS, PAIRS, TRIPLES, Bands
+from simhash_core.fingerprints.bands import NO_BANDS, PAIRS, TAIL_BITS, TRIPLES, Bands
 from simhash_core.text.normalization import normalize_batch
 
 SHINGLE_CHARACTERS: Final = 5
@@ -80,10 +80,12 @@ def bins_of(bare: Sequence[str]) -> Bins:
 def pack(filled: NDArray[np.uint32], bands: Bands) -> list[bytes]:
     """Return the sketches of densified bins, (texts, BINS), with the tail for ``bands``."""
     if bands.bins == TRIPLES:
-        tails = _drawn(filled[:, : 2 * bands.tail_bytes], first=KEPT_BITS)
+        tails = _drawn(filled[:, : bands.tail_bytes], KEPT_BITS, TAIL_BITS)
     else:
         tails = _keys_of_pairs(filled, bands.number)
-    return [row.tobytes() for row in np.concatenate([_drawn(filled), tails], axis=1)]
+    halves = _drawn(filled, 0, KEPT_BITS)
+    packed = halves[:, 0::2] << np.uint8(KEPT_BITS) | halves[:, 1::2]
+    return [row.tobytes() for row in np.concatenate([packed, tails], axis=1)]
 
 
 def fifth_bits(filled: NDArray[np.uint32], bits: int) -> NDArray[np.uint8]:
@@ -164,14 +166,13 @@ def _densify(lowest: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return filled.reshape(lowest.shape)
 
 
-def _drawn(lowest: NDArray[np.uint32], first: int = 0) -> NDArray[np.uint8]:
-    """Draw ``KEPT_BITS`` bits of each bin from the bit ``first`` on: (texts, bins / 2)."""
-    drawn = ((lowest * _DRAWS[: lowest.shape[1]]) << np.uint32(first)) >> np.uint32(
-        _HASH_BITS - KEPT_BITS
+def _drawn(lowest: NDArray[np.uint32], first: int, bits: int) -> NDArray[np.uint8]:
+    """Draw bits of the first bins, from the bit ``first`` on: (texts, bins)."""
+    mixed = lowest * _DRAWS[: lowest.shape[1]]
+    drawn: NDArray[np.uint8] = ((mixed << np.uint32(first)) >> np.uint32(_HASH_BITS - bits)).astype(
+        np.uint8
     )
-    halves = drawn.astype(np.uint8)
-    packed: NDArray[np.uint8] = halves[:, 0::2] << np.uint8(KEPT_BITS) | halves[:, 1::2]
-    return packed
+    return drawn
 
 
 def _keys_of_pairs(lowest: NDArray[np.uint32], bands: int) -> NDArray[np.uint8]:

@@ -9,10 +9,11 @@ from typing import Final
 
 import numpy as np
 
+from simhash_core.document_columns import BytesColumn
 from simhash_core.fingerprints.bands import TRIPLES, Bands
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.index.prints import Rows
+from simhash_core.index.prints import Rows, band_keys
 from simhash_core.index.segment import COLUMNS, build_segment
 from simhash_core.text.verification.shingles import SKETCH_BYTES, sketches
 from streams.store import row_codec
@@ -39,7 +40,7 @@ from tests.unit.store.samples import expected, open_store, read_raw, write_raw
 STATE: Final = PAGE.partition("\n## State on disk\n")[2].partition("\n## ")[0]
 SEGMENTS: Final = PAGE.partition("### Segment files\n")[2].partition("\n### ")[0]
 SCHEME: Final = BlockScheme(64, 4, 3)
-BANDS: Final = Bands(10, TRIPLES)
+BANDS: Final = Bands(12, TRIPLES)
 SKETCHED: Final = "今天上午,市交通局发布公告称,跨江大桥的加固工程将于下月初开始,预计持续三个月。"
 SEGMENT_OWNER: Final = SegmentOwner(INDEX, "news")
 
@@ -60,7 +61,8 @@ def test_bands_have_the_keys_of_the_page() -> None:
     head, tail, *keys = [line.partition("#")[0] for line in example("sketch")]
     assert sketch.hex().startswith(head)
     assert sketch[SKETCH_BYTES:].hex() == tail
-    assert "".join(f"{key:06x}" for key in BANDS.keys_of(sketch).tolist()) == "".join(keys)
+    made = band_keys(BytesColumn.of([sketch]), BANDS)[0].tolist()
+    assert "".join(f"{key:06x}" for key in made) == "".join(keys)
 
 
 def test_store_reads_the_bytes_of_the_page(tmp_path: Path) -> None:

@@ -73,8 +73,8 @@ def test_an_export_with_other_thresholds_is_loaded_and_each_is_named(tmp_path: P
     ("setting", "said"),
     [
         ("index.weighting=tf", "index.weighting: there tf, here tfidf-sublinear"),
-        ("index.bands=14", "index.bands, index.band_bins: there 14x3, here 24x3"),
-        ("index.band_bins=2", "index.bands, index.band_bins: there 24x2, here 24x3"),
+        ("index.bands=14", "index.bands, index.band_bins: there 14x3, here 27x3"),
+        ("index.band_bins=2", "index.bands, index.band_bins: there 27x2, here 27x3"),
         ("index.feature_hash=java", "index.feature_hash: there java, here xxh3"),
         ("index.fold_traditional=true", "index.fold_traditional: there simplified"),
         ("index.verify=cosine", "index.verify, index.verify_at: there cosine"),

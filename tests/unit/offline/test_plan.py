@@ -215,11 +215,11 @@ def test_too_many_candidates_come_with_advice() -> None:
     [
         (Bands(12, PAIRS), 1 - (1 - 0.5**2) ** 12),
         (Bands(1, TRIPLES), 0.5**3),
-        (Bands(3, TRIPLES), 3 * 0.5**3 - (0.5**6 + 0.5**4 + 0.5**5) + 0.5**6),
+        (Bands(9, TRIPLES), 298 / 512),
     ],
 )
 def test_recall_of_bands_goes_by_the_jaccard(bands: Bands, expected: float) -> None:
-    """Of three bands of three bins, the third has two bins of the first, and one of the second."""
+    """Of nine bins, 298 of the 512 sets contain one of nine bands of three bins."""
     scheme = BlockScheme(256, 0, 255, bands=bands.number, band_bins=bands.bins)
     half, all_ = recall_by_jaccard(scheme, [0.5, 1.0])
     assert half.recall == pytest.approx(expected, abs=0.005)
