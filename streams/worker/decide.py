@@ -32,15 +32,19 @@ SILENT_SECONDS: Final = 0.5
 _PROMPT_SECONDS: Final = 1.0  # if the log takes longer to respond, the log itself was silent
 _LONGEST_SECONDS: Final = 60.0
 _GROWTH: Final = 2
-# After this many times the last wait without a fail-over, the wait is short again.
-_CALM: Final = 10
+# After so long without a fail-over and without a late decision, the wait is short again.
+CALM_SECONDS: Final = 10.0
 
 # Longer than the time between two reports of the version that a worker reads.
 _MEMBERS_SECONDS: Final = 10.0
 
 
 class LeaderFailover:
-    """Decides when to lead instead of a silent owner of shard 0."""
+    """Decides when to lead instead of a silent owner of shard 0.
+
+    Each fail-over doubles the wait for the next, so that workers that are all slow do not take the
+    lead from each other. The wait is short again once decisions are prompt.
+    """
 
     def __init__(
         self, participant: Participant[PendingRecord], now: Callable[[], float] = time.monotonic
@@ -50,13 +54,17 @@ class LeaderFailover:
         self._wait = SILENT_SECONDS
         self._seen: tuple[int, int | None] = (0, None)
         self._since = now()
-        self._tried_at: float | None = None
+        self._late_at = now() - CALM_SECONDS
 
     def is_due(self) -> bool:
         participant, now = self._participant, self._now()
         replica = participant.replica
         seen = replica.control, next(iter(replica.undecided), None)
         if seen != self._seen or seen[1] is None or not participant.caught_up:
+            if self._seen[1] is not None and now - self._since > SILENT_SECONDS:
+                self._late_at = now
+            if now - self._late_at >= CALM_SECONDS:
+                self._wait = SILENT_SECONDS
             self._seen, self._since = seen, now
             return False
         can_lead = LEADING_SHARD in participant.held.standbys and participant.decider is None
@@ -72,9 +80,7 @@ class LeaderFailover:
         self._since = now
         if not self._participant.lead_for_owner():
             return False
-        calm = self._tried_at is None or now - self._tried_at > _CALM * self._wait
-        grown = SILENT_SECONDS if calm else min(_GROWTH * self._wait, _LONGEST_SECONDS)
-        self._wait, self._tried_at = grown, now
+        self._wait, self._late_at = min(_GROWTH * self._wait, _LONGEST_SECONDS), now
         return True
 
 

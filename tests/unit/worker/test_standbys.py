@@ -15,7 +15,7 @@ from simhash_core.log.records import NO_CONTROL, Bundle, Progress
 from simhash_core.log.records import Standbys as OpenedStandbys
 from simhash_core.log.versions import NEWEST, OLDEST
 from streams.errors import UnansweredError
-from streams.worker.decide import SILENT_SECONDS, Leader, LeaderFailover
+from streams.worker.decide import CALM_SECONDS, SILENT_SECONDS, Leader, LeaderFailover
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.standbys import StandbyStores, standby_plan
 from tests.rigs.manual_clock import ManualClock
@@ -75,10 +75,13 @@ class Watched:
         """Let the standby begin to lead, and then the owner of the shard again."""
         assert self.failover.try_to_lead()
         assert self.participant.control(9) is not None
+        self.owner_decides()
+        assert self.participant.decider is None
+
+    def owner_decides(self) -> None:
         replica = self.participant.replica
         again = control(replica.control, leader="owner.2", leads=True)
         self.participant.read(replica.position, again, 0)
-        assert self.participant.decider is None
 
 
 def worker_that_knows(version: int, standbys: OpenedStandbys) -> Participant[PendingRecord]:
@@ -214,14 +217,23 @@ def test_a_standby_of_another_shard_never_leads() -> None:
 def test_a_standby_waits_longer_each_time_that_the_owner_turns_out_to_be_alive() -> None:
     watched = Watched()
     watched.document()
-    assert watched.is_due_after(SILENT_SECONDS)
-    watched.leads_for_a_moment()
-    assert watched.is_due_after(SILENT_SECONDS)
-    watched.leads_for_a_moment()
+    for wait in (SILENT_SECONDS, 2 * SILENT_SECONDS, 4 * SILENT_SECONDS):
+        assert not watched.is_due_after(0.9 * wait)
+        assert watched.is_due_after(0.1 * wait)
+        watched.leads_for_a_moment()
 
-    assert not watched.is_due_after(SILENT_SECONDS)
-    assert watched.is_due_after(SILENT_SECONDS)
 
-    watched.clock.now += 1_000
+@pytest.mark.parametrize(("decides_after", "is_short"), [(0.8, True), (1.2, False)])
+def test_the_wait_is_short_again_once_decisions_are_prompt(
+    decides_after: float, *, is_short: bool
+) -> None:
+    """A leader that is always slow would otherwise lose the lead again and again."""
+    watched = Watched()
+    watched.document()
+    assert watched.is_due_after(SILENT_SECONDS)
     watched.leads_for_a_moment()
+    for _ in range(2 * round(CALM_SECONDS / SILENT_SECONDS)):
+        assert not watched.is_due_after(decides_after * SILENT_SECONDS)
+        watched.owner_decides()
+    assert watched.is_due_after(SILENT_SECONDS) == is_short
     assert watched.is_due_after(SILENT_SECONDS)
