@@ -8,7 +8,7 @@ form three groups of g, a third of the number of bands, rounded up. Band i of th
 of each group; of the next g, bin i, i + 1 and i + 2 of the groups, modulo g; of the last g, bin i,
 i + 2 and i + 4. So from 13 bands on, two have one bin in common at most. A bin counts with twelve
 bits: four are in the sketch, and the next eight follow the sketch in its *tail*. The key of a band
-are 24 bits, the exclusive or of its first bin, its second bin << 12 and its third bin << 6.
+are 28 bits, the exclusive or of its first bin, its second bin << 8 and its third bin << 16.
 
 **Bands of two bins** share none. Their keys of 32 bits, little-endian, are the tail of the sketch.
 Indexes of release 0.1.0 have them.
@@ -31,7 +31,7 @@ TAIL_BITS: Final = 8  # of a bin in the tail, with bands of three bins
 NO_BAND: Final = 0  # the key of a document without a sketch, and of no bucket
 
 _KEY: Final = np.dtype("<u4")
-_SHIFTS: Final = (0, 12, 6)  # of the bins of a key; each bin of twelve bits changes other bits
+_SHIFTS: Final = (0, 8, 16)  # of the bins of a key
 _HALF: Final = 4  # bits of a bin in the sketch
 _LOW: Final = 0x0F
 
@@ -42,7 +42,7 @@ class Bands(NamedTuple):
 
     @property
     def key_bits(self) -> int:
-        return 24 if self.bins == TRIPLES else 32
+        return 28 if self.bins == TRIPLES else 32
 
     @property
     def head_bytes(self) -> int:

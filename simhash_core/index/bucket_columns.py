@@ -250,10 +250,18 @@ def _shift(width: int, documents: int, *, sparse: bool) -> int:
         return max(width - max(documents.bit_length() - 1, 0), 0)
     usual = max(width - (documents // _SPARSE_RANGE_ROWS).bit_length(), 0)
     shorter = [bits for bits in (TAG_BITS, SHORT_TAG_BITS) if bits < usual]
-    return min(
-        [usual, *shorter],
-        key=lambda shift: (4 << width - shift) + documents * _tag_type(shift).itemsize,
-    )
+    return min([usual, *shorter], key=lambda shift: _sparse_bytes(width, documents, shift))
+
+
+def sparse_bytes(width: int, documents: int) -> float:
+    """Return the bytes that a document takes in a column of sparse values."""
+    shift = _shift(width, documents, sparse=True)
+    return _BYTES + _sparse_bytes(width, documents, shift) / documents
+
+
+def _sparse_bytes(width: int, documents: int, shift: int) -> int:
+    """Return the bytes of directory and tags."""
+    return (4 << width - shift) + documents * _tag_type(shift).itemsize
 
 
 def _tag_type(shift: int) -> np.dtype[np.unsignedinteger]:

@@ -16,7 +16,7 @@ from simhash_core.errors import UsageError
 from simhash_core.fingerprints.bands import PAIRS
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.fingerprints.fingerprint import WORD_BITS
-from simhash_core.index.bucket_columns import tag_bits_of_ranges
+from simhash_core.index.bucket_columns import sparse_bytes, tag_bits_of_ranges
 from simhash_core.index.prints import Prints, Rows
 from simhash_core.index.segment import build_segment, columns_of
 from simhash_core.log.records import Chain
@@ -36,7 +36,8 @@ SKETCH_BYTES: Final[Mapping[str, int]] = MappingProxyType(
 """Bytes of a sketch without its tail for bands; the mean of generated articles, which a test
 measures."""
 
-_DOCUMENTS: Final = 1 << 18  # size of the segment that is measured
+_DOCUMENTS: Final = 1 << 18  # size of the segment that is measured, and of the smallest file
+_LARGE_FILE_DOCUMENTS: Final = 1 << 22
 _NUMBERS_BYTES: Final = 8  # offset, time and lengths of a document in a packet
 _ID_CHARACTERS: Final = 32
 _CHAIN: Final = Chain("raw-documents", "", 15)
@@ -67,14 +68,26 @@ def packet_bytes_per_document(scheme: BlockScheme, sketch: int = 0) -> int:
     return scheme.bits // 8 + CONTENT_DIGEST_SIZE + sketch + _ID_CHARACTERS + _NUMBERS_BYTES
 
 
-def state_bytes_per_document(scheme: BlockScheme, sketch: int = 0) -> int:
-    """Return the bytes of a document's row and segment, in the one shard that has it."""
+def state_bytes_per_document(
+    scheme: BlockScheme, sketch: int = 0, documents: int = _DOCUMENTS
+) -> int:
+    """Return the bytes of a row and in segment files, if a worker has ``documents``."""
     rows = round(row_bytes_per_document(scheme, sketch) * ROCKSDB_OVERHEAD)
-    return rows + segment_bytes_per_document(scheme)
+    return rows + segment_bytes_per_document(scheme, documents)
+
+
+def segment_bytes_per_document(scheme: BlockScheme, documents: int = _DOCUMENTS) -> int:
+    """Return the bytes in segment files, if a worker has ``documents``."""
+    measured = _measured_segment_bytes(scheme)
+    if scheme.bands:
+        file = min(max(documents, _DOCUMENTS), _LARGE_FILE_DOCUMENTS)
+        of_files = [sparse_bytes(scheme.sketch_bands.key_bits, each) for each in (_DOCUMENTS, file)]
+        measured += scheme.bands * (of_files[1] - of_files[0])
+    return round(measured)
 
 
 @cache
-def segment_bytes_per_document(scheme: BlockScheme) -> int:
+def _measured_segment_bytes(scheme: BlockScheme) -> float:
     chance = np.random.default_rng(_DOCUMENTS)
     words = scheme.bits // WORD_BITS
     prints = Prints(
@@ -87,7 +100,7 @@ def segment_bytes_per_document(scheme: BlockScheme) -> int:
     numbers = np.arange(_DOCUMENTS, dtype=np.uint64)
     segment = build_segment(scheme, Rows(numbers, np.zeros(_DOCUMENTS, dtype=np.uint16), prints))
     _, columns = columns_of(segment, with_times=False)
-    return round(sum(column.nbytes for column in columns.values()) / _DOCUMENTS)
+    return sum(column.nbytes for column in columns.values()) / _DOCUMENTS
 
 
 SHARD_BYTES_TARGET: Final = 16 << 30
@@ -168,7 +181,9 @@ def plan_index(
         raise UsageError(f"partitions is {partitions}: it must be from 1 to {PARTITIONS_MAX}")
     scheme = profile.scheme()
     sketch = sketch_bytes(profile)
-    state_bytes_each = state_bytes_per_document(scheme, sketch)
+    a_worker = documents // max(workers, 1)
+    state_bytes_each = state_bytes_per_document(scheme, sketch, a_worker)
+    segment_bytes = segment_bytes_per_document(scheme, a_worker)
     state_bytes = documents * state_bytes_each
     suggested = max(partitions_for(state_bytes), workers)
     shards = partitions or suggested
@@ -177,7 +192,7 @@ def plan_index(
             f"workers is {workers}: it must be from 1 to {shards}, the number of partitions"
         )
     candidates = scheme.expected_candidates(documents)
-    memory_bytes = documents * segment_bytes_per_document(scheme)
+    memory_bytes = documents * segment_bytes
     lookup_us = _lookup_us(scheme, candidates / workers)
     return IndexPlan(
         documents=documents,
@@ -208,7 +223,7 @@ def plan_index(
         partitions=shards,
         partitions_suggested=suggested,
         state_bytes_per_partition=-(-state_bytes // shards),
-        memory_bytes_per_document=segment_bytes_per_document(scheme),
+        memory_bytes_per_document=segment_bytes,
         memory_bytes=memory_bytes,
         workers=workers,
         memory_bytes_per_worker=-(-memory_bytes // workers),

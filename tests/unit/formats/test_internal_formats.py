@@ -62,7 +62,7 @@ def test_bands_have_the_keys_of_the_page() -> None:
     assert sketch.hex().startswith(head)
     assert sketch[SKETCH_BYTES:].hex() == tail
     made = band_keys(BytesColumn.of([sketch]), BANDS)[0].tolist()
-    assert "".join(f"{key:06x}" for key in made) == "".join(keys)
+    assert "".join(f"{key:07x}" for key in made) == "".join(keys)
 
 
 def test_store_reads_the_bytes_of_the_page(tmp_path: Path) -> None:

@@ -115,8 +115,9 @@ def test_large_segments_have_ranges_of_blocks_and_tags(
     [
         (2, 40_000, 19, np.uint32),
         (2, 150_000, 16, np.uint16),
-        (3, 40_000, 11, np.uint16),
-        (3, 150_000, 8, np.uint8),
+        (3, 40_000, 15, np.uint16),
+        (3, 600_000, 11, np.uint16),
+        (3, 4_000_000, 8, np.uint8),
     ],
 )
 def test_tags_of_bands_take_as_few_bytes_as_a_short_directory_allows(
