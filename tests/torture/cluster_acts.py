@@ -25,7 +25,14 @@ from streams.settings.settings import Settings
 from tests.rigs.brokers.kafka_broker import KafkaBroker, KafkaBrokerError
 from tests.rigs.brokers.kafka_cluster import BROKERS, KafkaCluster
 from tests.torture.clocks import BrokerClock
-from tests.torture.disks import Sizes, active_segments, lose_tails, tear_last_writes
+from tests.torture.disks import (
+    Sizes,
+    active_segments,
+    lose_partitions,
+    lose_tails,
+    tear_last_writes,
+    without_room,
+)
 from tests.torture.faults import Act, Fault, NobodyError
 from tests.torture.inspection import LogEnds
 from tests.torture.kafka_requests import RequestError, active_controller, reassign
@@ -38,6 +45,7 @@ APART_SECONDS = (0.0, 3.0)
 WRITTEN_SECONDS = (2.0, 10.0)  # what a broker wrote in these, its disk may not have
 CLOCK_MINUTES = (-30.0, 30.0)
 CLOCK_SECONDS = (3.0, 20.0)
+FULL_SECONDS = (3.0, 20.0)
 FREE_SECONDS = 20.0
 WHOLE_SECONDS = 120.0
 METADATA_SECONDS = 3.0
@@ -198,6 +206,8 @@ class ClusterActs:
             Fault.KILL_CONTROLLER: partial(self._kill, Role.CONTROLLER),
             Fault.POWER_LOSS_BROKER: partial(self._lose_power, lose_tails),
             Fault.TORN_WRITE_BROKER: partial(self._lose_power, tear_last_writes),
+            Fault.DISK_FULL_BROKER: self._fill_disk,
+            Fault.LOST_DISK_BROKER: self._lose_disk,
             Fault.CLOCK_BROKER: self._move_clock,
             Fault.STOP_BROKER: self._stop,
             Fault.PAUSE_BROKER: partial(self._pause, Role.ANY),
@@ -235,6 +245,34 @@ class ClusterActs:
             self._narrate(f"broker {broker.node_id}: {lost} bytes are lost")
             await self._sleep(DOWN_SECONDS)
             await self._start(broker)
+
+    async def _fill_disk(self) -> None:
+        """Leave a broker no room, which ends it; later it has room, and is started again."""
+        async with self._brokers.victim("no room", self._rng.choice(list(Role))) as broker:
+            with without_room(broker.data):
+                await self._sleep(FULL_SECONDS)
+            said = "had ended" if not broker.is_running() else "still ran"
+            self._narrate(f"broker {broker.node_id}: has room again, and {said}")
+            await asyncio.to_thread(broker.kill)
+            await self._start(broker)
+
+    async def _lose_disk(self) -> None:
+        """Kill a broker, and replace its disk once the others do not count on it any more."""
+        async with self._brokers.victim("its disk dies", self._rng.choice(list(Role))) as broker:
+            await asyncio.to_thread(broker.kill)
+
+            async def counts_no_more() -> bool:
+                topics = await self._brokers.topics()
+                partitions = [each for topic in topics.values() for each in topic.values()]
+                return not any(broker.node_id in each.isrs for each in partitions)
+
+            try:
+                if not await _until(counts_no_more, COPIES_SECONDS):
+                    raise NobodyError("the others still count on its disk")
+                lost = await asyncio.to_thread(lose_partitions, broker.data)
+                self._narrate(f"broker {broker.node_id}: a new disk, without {lost} partitions")
+            finally:
+                await self._start(broker)
 
     async def _move_clock(self) -> None:
         """Let a broker's wall clock jump, forward or back, and later jump to the right time."""

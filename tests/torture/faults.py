@@ -50,6 +50,8 @@ class Fault(StrEnum):
     KILL_TWO_BROKERS = "kill_two_brokers"
     POWER_LOSS_BROKER = "power_loss_broker"
     TORN_WRITE_BROKER = "torn_write_broker"
+    DISK_FULL_BROKER = "disk_full_broker"
+    LOST_DISK_BROKER = "lost_disk_broker"
     CLOCK_BROKER = "clock_broker"
     MOVE_LOG_LEADER = "move_log_leader"
     ELECT_PREFERRED = "elect_preferred"

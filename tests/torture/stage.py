@@ -15,6 +15,7 @@ from tests.rigs.brokers.kafka_configuration import SHORT_SESSION, TWO_IN_SYNC
 from tests.torture.broker_acts import BrokerActs, RawTopicActs
 from tests.torture.clocks import BrokerClock
 from tests.torture.cluster_acts import Brokers, ClusterActs
+from tests.torture.disks import mount_memory
 from tests.torture.faults import Act, Fault
 from tests.torture.feed import Feed
 from tests.torture.inspection import LogEnds
@@ -23,6 +24,8 @@ from tests.torture.network_acts import NetworkActs
 from tests.torture.victims import Victims
 from tests.torture.worker_acts import WorkerActs
 from tests.torture.workers import Cluster
+
+DATA_BYTES = 3 * 1024**3
 
 
 @dataclass
@@ -113,5 +116,8 @@ def stage(directory: Path, brokers: int) -> Iterator[Stage]:
         BrokerNode(node.address, (*node.launcher, *clocks[number].launcher))
         for number, node in nodes.items()
     ]
-    with KafkaCluster(directory, places, TWO_IN_SYNC) as kafka:
+    kafka = KafkaCluster(directory, places, TWO_IN_SYNC)
+    for broker in kafka.brokers:
+        mount_memory(broker.data, DATA_BYTES)
+    with kafka:
         yield ThreeBrokers(kafka, network, nodes, clocks)

@@ -12,6 +12,7 @@ from tests.torture.disks import (
     TORN_BYTES,
     Sizes,
     active_segments,
+    lose_partitions,
     lose_tails,
     tear_last_writes,
 )
@@ -46,3 +47,10 @@ def test_only_the_unsynced_end_of_the_last_segment_is_lost(
     assert min(sizes) >= (SYNCED if lose is lose_tails else WRITTEN - TORN_BYTES)
     others = [each for each in data.glob("*/*.log") if each != grown]
     assert {each.stat().st_size for each in others} == {SYNCED}
+
+
+def test_a_new_disk_has_the_metadata_of_the_cluster_alone(data: Path) -> None:
+    (data / "meta.properties").write_text("node.id=1", "ascii")
+    (data / "replication-offset-checkpoint").write_text("0\n0\n", "ascii")
+    assert lose_partitions(data) == 2
+    assert {each.name for each in data.iterdir()} == {"meta.properties", "__cluster_metadata-0"}

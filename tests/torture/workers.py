@@ -23,6 +23,7 @@ from streams.errors import ExitCode
 from streams.settings.settings import Settings
 from streams.store.row_store import StoreFullError, StoreLockedError
 from tests.rigs.workers.stream_harness import Worker
+from tests.torture.disks import mount_memory, without_room
 from tests.torture.failing_disk import Disk, why_no_failing_disk
 from tests.torture.faults import NobodyError
 from tests.torture.network import Network, Node
@@ -35,7 +36,6 @@ AWAY_SECONDS = 60.0
 # While the broker is away a stop waits for the current batch, for at most half a minute.
 STOP_SECONDS = 60.0
 STATE_BYTES = 512 * 1024 * 1024
-_ZEROS = bytes(1024 * 1024)
 NO_ROOM = StoreFullError.fix
 # How long after a full or failing disk an exit with its error is expected.
 DISK_SECONDS = 5.0
@@ -44,17 +44,6 @@ TOO_OLD = f"has format version {versions.NEWEST}"
 IN_USE = StoreLockedError.fix
 ASSIGNED = re.compile(r"^firstseen_assigned_shards (\S+)$", re.MULTILINE)
 LEADER = re.compile(r"^firstseen_leader (\S+)$", re.MULTILINE)
-
-
-def _write_until_full(path: Path) -> None:
-    """Write until the file system has no room; others may take and give back some meanwhile."""
-    with path.open("wb", buffering=0) as file:
-        try:
-            while file.write(_ZEROS):
-                pass
-        except OSError as error:
-            if error.errno != errno.ENOSPC:
-                raise
 
 
 class TorturedWorker(Worker):
@@ -177,13 +166,11 @@ class Machine:
     def without_room(self) -> Iterator[None]:
         """Fill the file system of its state, which must be its own."""
         since = time.monotonic()
-        filler = (self.state if self.disk is None else self.disk.directory) / "filler"
         self.disk_full = Away(since, math.inf)
         try:
-            _write_until_full(filler)
-            yield
+            with without_room(self.state if self.disk is None else self.disk.directory):
+                yield
         finally:
-            filler.unlink()
             self.disk_full = Away(since, time.monotonic())
 
     @property
@@ -270,9 +257,7 @@ class Cluster:
         """Give a state a file system of its own; the run has mounts of its own."""
         can_fail = why_no_failing_disk() is None
         memory = state.with_suffix(".disk") if can_fail else state
-        memory.mkdir()
-        mount = ("mount", "-t", "tmpfs", "-o", f"size={STATE_BYTES}", "none", str(memory))
-        subprocess.run(mount, check=True)
+        mount_memory(memory, STATE_BYTES)
         return Disk(memory, state) if can_fail else None
 
     @contextmanager
