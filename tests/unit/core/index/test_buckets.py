@@ -113,9 +113,9 @@ def test_large_segments_have_ranges_of_blocks_and_tags(
 @pytest.mark.parametrize(
     ("band_bins", "documents", "shift", "tags"),
     [
-        (2, 40_000, 19, np.uint32),
-        (2, 150_000, 16, np.uint16),
-        (3, 40_000, 15, np.uint16),
+        (2, 40_000, 17, np.uint32),
+        (2, 300_000, 16, np.uint16),
+        (3, 40_000, 13, np.uint16),
         (3, 600_000, 11, np.uint16),
         (3, 4_000_000, 8, np.uint8),
     ],
