@@ -90,17 +90,23 @@ class Bands(NamedTuple):
                 if ours[key] == theirs[key] and any(ours[key]):
                     yield band
             return
-        mine = _values(a, ours)
-        differing = [one ^ other for one, other in zip(mine, _values(b, theirs), strict=True)]
+        differing = _values(_xor(a[: self.head_bytes], b[: self.head_bytes]), _xor(ours, theirs))
         for band, members in enumerate(_members_of_triples(self.number)):
-            if not _key(differing, members) and _key(mine, members) != NO_BAND:
+            if not _key(differing, members) and _key(_values(a, ours), members) != NO_BAND:
                 yield band
+
+
+def _xor(a: bytes, b: bytes) -> bytes:
+    return (int.from_bytes(a) ^ int.from_bytes(b)).to_bytes(len(a))
+
+
+_HALVES: Final = {f"{half:x}": half << TAIL_BITS for half in range(16)}
 
 
 def _values(sketch: bytes, tail: bytes) -> list[int]:
     """Return the twelve bits of each bin that is in a band of three bins."""
     halves = sketch[: (len(tail) + 1) // 2].hex()
-    return [int(half, 16) << TAIL_BITS | byte for half, byte in zip(halves, tail, strict=False)]
+    return [_HALVES[half] | byte for half, byte in zip(halves, tail, strict=False)]
 
 
 def _key(values: list[int], members: tuple[int, int, int]) -> int:

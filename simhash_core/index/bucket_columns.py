@@ -38,8 +38,8 @@ _TAGGED_DISTANCE: Final = 4  # up to this distance, 16 bits tell 96 of 100 rando
 
 _ROW_BITS: Final = np.uint64(32)
 # Values of bands and wide blocks are hardly ever equal. So a range has four to eight rows, or, if
-# this takes less memory, as few as tags of one or two bytes need. Small segments have shorter ranges
-# and longer directories: there are several, and a look-up takes a third less time.
+# this takes less memory, as few as tags of one or two bytes need. Small segments have shorter
+# ranges and longer directories: there are several, and a look-up takes a third less time.
 _SPARSE_BITS: Final = 24
 _SPARSE_RANGE_ROWS: Final = 8
 _SMALL_RANGE_ROWS: Final = 2
