@@ -75,9 +75,10 @@ def random_columns(
         if scheme.blocks:
             fingerprints[hot, 0] &= ~np.uint64(0xFFFF)  # the first two bytes: the first block
         if scheme.bands:
-            members = scheme.sketch_bands.members[0]
-            at = np.concatenate([members // 2, SKETCH_BYTES + members])
-            sketches[hot[:, None] & np.isin(np.arange(size), at)] = _HOT_KEY
+            # The bytes of the first band's bins, in the sketch and in its tail.
+            bins = scheme.sketch_bands.members[0]
+            at = np.concatenate([bins // 2, SKETCH_BYTES + bins])
+            sketches[np.ix_(hot, at)] = _HOT_KEY
     times = _START_MS + first + random.integers(0, _SPREAD_MS, count)
     return columns_of(random, first, times, fingerprints, sketches)
 

@@ -8,7 +8,7 @@ form three groups of g, a third of the number of bands, rounded up. Band i of th
 of each group; of the next g, bin i, i + 1 and i + 2 of the groups, modulo g; of the last g, bin i,
 i + 2 and i + 4. So from 13 bands on, two have one bin in common at most. A bin counts with twelve
 bits: four are in the sketch, and the next eight follow the sketch in its *tail*. The key of a band
-are 28 bits, the exclusive or of its first bin, its second bin << 8 and its third bin << 16.
+are 26 bits, the exclusive or of its first bin, its second bin << 7 and its third bin << 14.
 
 **Bands of two bins** share none. Their keys of 32 bits, little-endian, are the tail of the sketch.
 Indexes of release 0.1.0 have them.
@@ -31,7 +31,8 @@ TAIL_BITS: Final = 8  # of a bin in the tail, with bands of three bins
 NO_BAND: Final = 0  # the key of a document without a sketch, and of no bucket
 
 _KEY: Final = np.dtype("<u4")
-_SHIFTS: Final = (0, 8, 16)  # of the bins of a key
+_SHIFTS: Final = (0, 7, 14)  # of the bins of a key
+_ALONE: Final = 0x7F
 _HALF: Final = 4  # bits of a bin in the sketch
 _LOW: Final = 0x0F
 
@@ -42,7 +43,7 @@ class Bands(NamedTuple):
 
     @property
     def key_bits(self) -> int:
-        return 28 if self.bins == TRIPLES else 32
+        return 26 if self.bins == TRIPLES else 32
 
     @property
     def head_bytes(self) -> int:
@@ -90,9 +91,12 @@ class Bands(NamedTuple):
                 if ours[key] == theirs[key] and any(ours[key]):
                     yield band
             return
-        differing = _values(_xor(a[: self.head_bytes], b[: self.head_bytes]), _xor(ours, theirs))
+        heads, tails = _xor(a[: self.head_bytes], b[: self.head_bytes]), _xor(ours, theirs)
         for band, members in enumerate(_members_of_triples(self.number)):
-            if not _key(differing, members) and _key(_values(a, ours), members) != NO_BAND:
+            # The lowest bits of a key are of its first bin alone, which rejects most bands.
+            if tails[members[0]] & _ALONE or _key(heads, tails, members):
+                continue
+            if _key(a, ours, members) != NO_BAND:
                 yield band
 
 
@@ -100,18 +104,12 @@ def _xor(a: bytes, b: bytes) -> bytes:
     return (int.from_bytes(a) ^ int.from_bytes(b)).to_bytes(len(a))
 
 
-_HALVES: Final = {f"{half:x}": half << TAIL_BITS for half in range(16)}
-
-
-def _values(sketch: bytes, tail: bytes) -> list[int]:
-    """Return the twelve bits of each bin that is in a band of three bins."""
-    halves = sketch[: (len(tail) + 1) // 2].hex()
-    return [_HALVES[half] | byte for half, byte in zip(halves, tail, strict=False)]
-
-
-def _key(values: list[int], members: tuple[int, int, int]) -> int:
-    first, second, third = members
-    return values[first] ^ values[second] << _SHIFTS[1] ^ values[third] << _SHIFTS[2]
+def _key(head: bytes, tail: bytes, members: tuple[int, int, int]) -> int:
+    key = 0
+    for member, shift in zip(members, _SHIFTS, strict=True):
+        half = head[member // 2] & _LOW if member % 2 else head[member // 2] >> _HALF
+        key ^= (half << TAIL_BITS | tail[member]) << shift
+    return key
 
 
 NO_BANDS: Final = Bands(0)

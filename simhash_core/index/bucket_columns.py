@@ -183,7 +183,7 @@ def build_columns(
     ``columns`` yields ``count`` pairs: value and tag of each document. ``sparse``: hardly any
     values are equal.
     """
-    shift = _shift(width, documents, sparse=sparse or width > _SPARSE_BITS)
+    shift = _shift(width, documents, sparse=sparse or width > _SPARSE_BITS) if count else width
     distance = scheme.distance if is_tagged(scheme) and not shift else -1
     range_tag_bits = tag_bits_of_ranges(scheme, documents) if distance >= 0 else 0
     ranges = 1 << (width - shift + range_tag_bits)

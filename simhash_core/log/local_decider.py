@@ -12,7 +12,7 @@ from simhash_core.documents import Entry
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.key_filter import Column
 from simhash_core.index.look_up import LookUp, Nearness, View
-from simhash_core.index.prints import Prints, prints_of
+from simhash_core.index.prints import Prints, prints_of, with_bands
 from simhash_core.log.nearest_matches import match_nearest, own_pairs
 from simhash_core.log.records import (
     Horizons,
@@ -63,7 +63,7 @@ class LocalDecider:
 
     def decide(self, offset: int, packet: Packet, now_ms: int = ANY_TIME_MS) -> LocalDecision:
         """Decide a packet; ``offset`` rises; times after ``now_ms`` do not move the watermark."""
-        columns = packet.columns
+        columns = with_bands(self._nearness.scheme, packet.columns)
         self._horizons.bundle(offset, columns, now_ms)
         self._horizons.forget_before(offset)
         view = View(

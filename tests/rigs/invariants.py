@@ -65,7 +65,7 @@ def band_key(scheme: BlockScheme, sketch: bytes, band: int) -> bytes:
     if 2 * len(sketch) < 9 * group:
         return b""
     key = 0
-    for number, shift in enumerate((0, 8, 16)):
+    for number, shift in enumerate((0, 7, 14)):
         bin_ = number * group + (band % group + number * (band // group)) % group
         half = int(sketch.hex()[bin_], 16)
         key ^= (half << 8 | sketch[len(sketch) - 3 * group + bin_]) << shift

@@ -115,9 +115,9 @@ def test_large_segments_have_ranges_of_blocks_and_tags(
     [
         (2, 40_000, 17, np.uint32),
         (2, 300_000, 16, np.uint16),
-        (3, 40_000, 13, np.uint16),
-        (3, 600_000, 11, np.uint16),
-        (3, 4_000_000, 8, np.uint8),
+        (3, 40_000, 11, np.uint16),
+        (3, 270_000, 10, np.uint16),
+        (3, 600_000, 8, np.uint8),
     ],
 )
 def test_tags_of_bands_take_as_few_bytes_as_a_short_directory_allows(
