@@ -104,7 +104,9 @@ def main() -> int:
 def _remove(directory: Path) -> None:
     """Remove what a run has left, with the file systems of brokers and of workers' states."""
     # A state is mounted over its disk, and comes before it.
-    for mounted in sorted(filter(Path.is_mount, [*directory.iterdir(), *directory.glob("*/data")])):
+    for mounted in sorted(
+        filter(Path.is_mount, [*directory.iterdir(), *directory.glob("*/*/data")])
+    ):
         subprocess.run(["umount", str(mounted)], check=True)
     shutil.rmtree(directory)
 

@@ -262,7 +262,10 @@ class ClusterActs:
             await asyncio.to_thread(broker.kill)
 
             async def counts_no_more() -> bool:
-                topics = await self._brokers.topics()
+                try:
+                    topics = await self._brokers.topics()
+                except NobodyError:
+                    return False
                 partitions = [each for topic in topics.values() for each in topic.values()]
                 return not any(broker.node_id in each.isrs for each in partitions)
 
