@@ -139,7 +139,7 @@ def test_recovery_from_records_finds_all_documents_and_leaves_nothing(
     for each in figures.values():
         assert (each["source"], each["documents"], each["records"]) == ("records", 600, 4)
         assert each["documents_per_cpu_second"] > 0
-    assert 256 + 48 + 32 + 16 + 20 < figures["wide"]["bundle_bytes"] < 400
+    assert 256 + 27 + 32 + 16 + 20 < figures["wide"]["bundle_bytes"] < 400
     assert 8 + 16 + 20 < figures["classic"]["changelog_bytes"] < 60
     assert "600" in capsys.readouterr().out
     assert list(state_dir.iterdir()) == []
