@@ -455,7 +455,7 @@ MUTANTS: Final = mutants(
                     Event(9.5, Fault.KILL, which=0.9, moment="add offsets"),
                 ],
             },
-            start=105,
+            start=60,
         ),
         "a new shard reads the log from its beginning, beside control records that it lacks": Tried(
             (
