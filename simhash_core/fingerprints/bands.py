@@ -63,20 +63,22 @@ class Bands(NamedTuple):
         return _triples(self.number) if self.bins == TRIPLES else _pairs(self.number)
 
     def keys(self, heads: NDArray[np.uint8], tails: NDArray[np.uint8]) -> NDArray[np.uint32]:
-        """Return the keys of contiguous heads and tails, (sketches, bytes): (sketches, number)."""
+        """Return the keys of heads and tails, both (sketches, bytes): (sketches, number)."""
         keys: NDArray[np.uint32]
         if self.bins != TRIPLES:
-            keys = tails.view(_KEY)
+            keys = np.ascontiguousarray(tails).view(_KEY)
             return keys
         values = np.empty((len(tails), 2 * self.head_bytes), dtype=_KEY)
-        values[:, 0::2] = heads >> np.uint8(_HALF)
-        values[:, 1::2] = heads & np.uint8(_LOW)
+        np.right_shift(heads, np.uint8(_HALF), out=values[:, 0::2])
+        np.bitwise_and(heads, np.uint8(_LOW), out=values[:, 1::2])
         values <<= np.uint32(TAIL_BITS)
         values[:, : self.tail_bytes] |= tails
-        first, second, third = self.members.T
-        keys = values[:, first]
-        keys ^= values[:, second] << np.uint32(_SHIFTS[1])
-        keys ^= values[:, third] << np.uint32(_SHIFTS[2])
+        first, second, third = _triples(self.number).T
+        keys = values.take(first, axis=1)
+        for others, shift in ((second, _SHIFTS[1]), (third, _SHIFTS[2])):
+            of_others = values.take(others, axis=1)
+            of_others <<= np.uint32(shift)
+            keys ^= of_others
         return keys
 
     def shared(self, a: bytes, b: bytes) -> Iterator[int]:

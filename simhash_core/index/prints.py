@@ -142,6 +142,12 @@ def with_bands(scheme: BlockScheme, columns: DocumentColumns) -> DocumentColumns
 
 def band_keys(sketches: BytesColumn, bands: Bands) -> NDArray[np.uint32]:
     """Return the keys of the bands of sketches, uint32 (sketches, bands)."""
+    lengths = np.diff(sketches.bounds)
+    size = int(lengths[0]) if len(lengths) else 0
+    if bands.number and size >= bands.head_bytes + bands.tail_bytes and (lengths == size).all():
+        # The usual case needs no copies.
+        rows = np.frombuffer(sketches.joined, dtype=np.uint8).reshape(-1, size)
+        return bands.keys(rows[:, : bands.head_bytes], rows[:, size - bands.tail_bytes :])
     bounds = sketches.bounds.astype(np.intp)
     return band_keys_at(sketches.joined, bounds[:-1], bounds[1:], bands)
 
