@@ -6,9 +6,10 @@ The probability that two texts share a given band of n bins is the n-th power of
 Indyk 2006 share hash functions among hash tables in the same way). The first bins of the sketch
 form three groups of g, a third of the number of bands, rounded up. Band i of the first g has bin i
 of each group; of the next g, bin i, i + 1 and i + 2 of the groups, modulo g; of the last g, bin i,
-i + 2 and i + 4. So from 13 bands on, two have one bin in common at most. A bin counts with twelve
-bits: four are in the sketch, and the next eight follow the sketch in its *tail*. The key of a band
-are 26 bits, the exclusive or of its first bin, its second bin << 7 and its third bin << 14.
+i + 2 and i + 4. So from ``TRIPLES_MIN`` bands on, two have one bin in common at most. A bin counts
+with twelve bits: four are in the sketch, and the next eight follow the sketch in its *tail*. The
+key of a band are 26 bits, the exclusive or of its first bin, its second bin << 7 and its third bin
+<< 14.
 
 **Bands of two bins** share none. Their keys of 32 bits, little-endian, are the tail of the sketch.
 Indexes of release 0.1.0 have them.
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 PAIRS: Final = 2
 TRIPLES: Final = 3
 BAND_BINS: Final = (PAIRS, TRIPLES)
+TRIPLES_MIN: Final = 13
 TAIL_BITS: Final = 8  # of a bin in the tail, with bands of three bins
 
 NO_BAND: Final = 0  # the key of a document without a sketch, and of no bucket

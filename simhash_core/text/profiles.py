@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from simhash_core.errors import UnknownNameError, UsageError
-from simhash_core.fingerprints.bands import TRIPLES
+from simhash_core.fingerprints.bands import PAIRS, TRIPLES, TRIPLES_MIN
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.text.idf import IdfModel
 from simhash_core.text.segmentation import WITHOUT_DICTIONARY
@@ -119,6 +119,12 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 setting="bands",
                 hint="set bands to 0, and blocks to 1 or more",
             )
+        if self.band_bins == TRIPLES and 0 < self.bands < TRIPLES_MIN:
+            raise UsageError(
+                f"bands is {self.bands}: so few bands of three bins would have the same bins",
+                setting="bands",
+                hint=f"set bands to 0 or to {TRIPLES_MIN} or more, or set band_bins to {PAIRS}",
+            )
         if self.mean_at and self.verify == NO_VERIFICATION:
             raise UsageError(
                 f"mean_at is {self.mean_at}, which needs the similarity of a second check; verify "
@@ -126,6 +132,10 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 setting="mean_at",
                 hint="set mean_at to 0, or set verify",
             )
+        return self.block_scheme()
+
+    def block_scheme(self) -> BlockScheme:
+        """Return the scheme without a look at the other settings."""
         return BlockScheme(
             self.bits,
             self.blocks,

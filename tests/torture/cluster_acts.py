@@ -12,7 +12,7 @@ import random
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -249,7 +249,8 @@ class ClusterActs:
     async def _fill_disk(self) -> None:
         """Leave a broker no room, which ends it; later it has room, and is started again."""
         async with self._brokers.victim("no room", self._rng.choice(list(Role))) as broker:
-            with without_room(broker.data):
+            with ExitStack() as full:
+                await asyncio.to_thread(full.enter_context, without_room(broker.data))
                 await self._sleep(FULL_SECONDS)
             said = "had ended" if not broker.is_running() else "still ran"
             self._narrate(f"broker {broker.node_id}: has room again, and {said}")

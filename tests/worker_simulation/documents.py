@@ -55,15 +55,7 @@ class SimulatedProfile(Profile, frozen=True):
     """A profile whose scheme and verifier are those of a scenario."""
 
     def scheme(self) -> BlockScheme:
-        return BlockScheme(
-            self.bits,
-            self.blocks,
-            self.distance,
-            self.block_bits,
-            self.cuts,
-            self.bands,
-            self.band_bins,
-        )
+        return self.block_scheme()
 
     def verifier(self) -> Verifier | None:
         return _VERIFIERS.get(self)

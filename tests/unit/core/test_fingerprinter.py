@@ -117,7 +117,7 @@ def test_each_setting_changes_the_identity() -> None:
     assert profile_named("wide") == PROFILES["wide"]
 
 
-SHINGLES = {"fingerprint": "shingles", "verify": "shingles", "bands": 4}
+SHINGLES = {"fingerprint": "shingles", "verify": "shingles", "bands": 13}
 
 
 @pytest.mark.parametrize(
@@ -132,6 +132,10 @@ SHINGLES = {"fingerprint": "shingles", "verify": "shingles", "bands": 4}
         ({"mean_at": 0.7}, "verify is none: set mean_at to 0, or set verify"),
         ({"min_features": 0}, "min_features is 0"),
         ({"verify": "cosine", "bands": 8}, "set bands to 0"),
+        (
+            {"verify": "shingles", "bands": 12},
+            "to 13 or more, or set band_bins to 2",
+        ),
         ({"band_bins": 5}, "band_bins is 5: it must be from 2 to 3"),
         ({"fingerprint": "shingles", "verify": "cosine"}, "set verify to shingles"),
         ({**SHINGLES, "stop_words": parse_stop_words("的")}, "stop_words has no effect"),
