@@ -68,7 +68,7 @@ _LOOK_SECONDS: Final = 10.0
 _MARKERS_SECONDS: Final = 15.0
 """How long an open transaction of another worker may hide the last commits of a shard."""
 _STALE_WAIT_SECONDS: Final = 0.05
-_COMMITS_GATHERED: Final = 50.0
+_COMMITS_GATHERED: Final = 150.0
 """With more outputs per second, a commit waits for others, as each costs a dozen requests."""
 
 

@@ -25,12 +25,15 @@ logger = logging.getLogger(__name__)
 
 # ---- Batch pace: a fast stream comes in fewer, larger batches; a slow one is not delayed
 #
-# Each batch costs some milliseconds and several requests, and each partition in it costs a packet
-# or a request. So batches of many partitions are gathered for longer.
+# Each batch costs some milliseconds and several requests, and each partition in it costs two
+# requests. So a batch of a fast stream waits until it has enough documents to be worth this, or
+# for some time. More documents would only make them wait longer.
 
-GATHER_SECONDS: Final = 0.02  # the shortest time between two batches of a fast stream
+GATHER_DOCUMENTS: Final = 16
+PARTITION_DOCUMENTS: Final = 2  # the same per partition in the batch
+GATHER_SECONDS: Final = 0.02  # the longest time between two batches of one partition
+PARTITION_SECONDS: Final = 0.01  # the same per partition, if that is more
 GATHER_SECONDS_MAX: Final = 0.08
-PARTITION_SECONDS: Final = 0.01  # the same per partition in the batch, between the two limits above
 
 _FAST: Final = 300.0  # records per second above which a stream is fast
 
@@ -55,8 +58,9 @@ class BatchPace:
         self._began = now
         self._gather_seconds = 0.0
         if self._rate > self._fast and not is_full:
-            wanted = max(GATHER_SECONDS, PARTITION_SECONDS * partitions)
-            self._gather_seconds = min(wanted, GATHER_SECONDS_MAX)
+            longest = max(GATHER_SECONDS, PARTITION_SECONDS * partitions)
+            enough = (GATHER_DOCUMENTS + PARTITION_DOCUMENTS * partitions) / self._rate
+            self._gather_seconds = min(enough, longest, GATHER_SECONDS_MAX)
 
     def seconds(self) -> float:
         if not self._gather_seconds:

@@ -12,8 +12,10 @@ from streams.kafka.raw_consumer import RawRecords
 from streams.settings.settings import BatchSettings, InFlightSettings, IntakeSettings, Settings
 from streams.worker import consume
 from streams.worker.consume import (
+    GATHER_DOCUMENTS,
     GATHER_SECONDS,
     GATHER_SECONDS_MAX,
+    PARTITION_DOCUMENTS,
     PARTITION_SECONDS,
     BatchPace,
     Intake,
@@ -203,10 +205,10 @@ async def test_a_gap_before_the_start_of_a_partition_is_counted_as_deleted_unrea
         pytest.param(2, 0.01, 1, 300.0, False, 0.0, id="slow"),
         pytest.param(10, 0.05, 1, 300.0, False, 0.0, id="slow, in batches"),
         pytest.param(1, 0.01, 64, 300.0, False, 0.0, id="slow, many partitions"),
-        pytest.param(1, 0.001, 1, 300.0, False, GATHER_SECONDS, id="fast"),
-        pytest.param(50, 0.02, 2, 300.0, False, GATHER_SECONDS, id="fast, in batches"),
-        pytest.param(40, 0.02, 4, 300.0, False, 4 * PARTITION_SECONDS, id="fast, four partitions"),
-        pytest.param(40, 0.02, 64, 300.0, False, GATHER_SECONDS_MAX, id="fast, many partitions"),
+        pytest.param(1, 0.002, 1, 300.0, False, GATHER_SECONDS, id="fast"),
+        pytest.param(10, 0.02, 2, 300.0, False, GATHER_SECONDS, id="fast, in batches"),
+        pytest.param(10, 0.02, 4, 300.0, False, 4 * PARTITION_SECONDS, id="fast, four partitions"),
+        pytest.param(20, 0.02, 64, 300.0, False, GATHER_SECONDS_MAX, id="fast, many partitions"),
         pytest.param(1, 0.01, 1, 50.0, False, GATHER_SECONDS, id="what is fast is chosen"),
         pytest.param(250, 0.05, 1, 300.0, True, 0.0, id="full batches"),
     ],
@@ -227,11 +229,22 @@ def test_a_fast_stream_is_gathered_unless_its_batches_are_full(
     assert pace.seconds() == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(("rate", "partitions"), [(3_000, 1), (3_000, 16), (6_000, 64)])
+def test_a_batch_does_not_wait_for_more_than_enough_documents(rate: int, partitions: int) -> None:
+    clock = ManualClock()
+    pace = BatchPace(clock)
+    for _ in range(1_000):
+        clock.now += 0.002
+        pace.began(rate // 500, partitions)
+    enough = GATHER_DOCUMENTS + PARTITION_DOCUMENTS * partitions
+    assert rate * pace.seconds() == pytest.approx(enough, rel=0.01)
+
+
 def test_the_wait_ends() -> None:
     clock = ManualClock()
     pace = BatchPace(clock)
     assert pace.seconds() == 0.0, "the first batch begins at once"
-    pace.began(500)
+    pace.began(100)
     clock.now += GATHER_SECONDS / 2
     assert pace.seconds() == pytest.approx(GATHER_SECONDS / 2)
     clock.now += GATHER_SECONDS
