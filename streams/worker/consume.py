@@ -27,10 +27,12 @@ logger = logging.getLogger(__name__)
 #
 # Each batch costs some milliseconds and several requests, and each partition in it costs two
 # requests. So a batch of a fast stream waits until it has enough documents to be worth this, or
-# for some time. More documents would only make them wait longer.
+# for some time. More documents would only make them wait longer. If the worker or the brokers are
+# slow, more batches would make them slower. So about three are in flight.
 
 GATHER_DOCUMENTS: Final = 16
-PARTITION_DOCUMENTS: Final = 2  # the same per partition in the batch
+PARTITION_DOCUMENTS: Final = 4  # the same per partition in the batch
+BATCHES_IN_FLIGHT: Final = 3
 GATHER_SECONDS: Final = 0.02  # the longest time between two batches of one partition
 PARTITION_SECONDS: Final = 0.01  # the same per partition, if that is more
 GATHER_SECONDS_MAX: Final = 0.08
@@ -50,8 +52,13 @@ class BatchPace:
         self._rate = 0.0
         self._gather_seconds = 0.0
 
-    def began(self, records: int, partitions: int = 1, *, is_full: bool = False) -> None:
-        """Note the start of a batch; if it ``is_full``, the next one may begin at once."""
+    def began(
+        self, records: int, partitions: int = 1, in_flight: int = 0, *, is_full: bool = False
+    ) -> None:
+        """Note the start of a batch; if it ``is_full``, the next one may begin at once.
+
+        ``in_flight``: records of earlier batches that have no output yet.
+        """
         now = self._now()
         self._rate *= math.exp((self._began - now) / _MEMORY_SECONDS)
         self._rate += records / _MEMORY_SECONDS
@@ -60,7 +67,8 @@ class BatchPace:
         if self._rate > self._fast and not is_full:
             longest = max(GATHER_SECONDS, PARTITION_SECONDS * partitions)
             enough = (GATHER_DOCUMENTS + PARTITION_DOCUMENTS * partitions) / self._rate
-            self._gather_seconds = min(enough, longest, GATHER_SECONDS_MAX)
+            a_third = in_flight / BATCHES_IN_FLIGHT / self._rate
+            self._gather_seconds = min(max(min(enough, longest), a_third), GATHER_SECONDS_MAX)
 
     def seconds(self) -> float:
         if not self._gather_seconds:
@@ -185,7 +193,7 @@ class Intake:
         if batch:
             records = sum(len(run.messages) for run in batch)
             others_wait = bool(self._merge) or records >= self._records
-            self._pace.began(records, len(batch), is_full=others_wait)
+            self._pace.began(records, len(batch), self._documents, is_full=others_wait)
             self._member.gather(self._pace.seconds())
             for run in batch:
                 self._check_gap(run)

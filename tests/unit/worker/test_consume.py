@@ -12,6 +12,7 @@ from streams.kafka.raw_consumer import RawRecords
 from streams.settings.settings import BatchSettings, InFlightSettings, IntakeSettings, Settings
 from streams.worker import consume
 from streams.worker.consume import (
+    BATCHES_IN_FLIGHT,
     GATHER_DOCUMENTS,
     GATHER_SECONDS,
     GATHER_SECONDS_MAX,
@@ -229,15 +230,24 @@ def test_a_fast_stream_is_gathered_unless_its_batches_are_full(
     assert pace.seconds() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("rate", "partitions"), [(3_000, 1), (3_000, 16), (6_000, 64)])
-def test_a_batch_does_not_wait_for_more_than_enough_documents(rate: int, partitions: int) -> None:
+@pytest.mark.parametrize(
+    ("rate", "partitions", "in_flight", "documents"),
+    [
+        pytest.param(3_000, 1, 0, GATHER_DOCUMENTS + PARTITION_DOCUMENTS, id="one partition"),
+        pytest.param(3_000, 16, 0, GATHER_DOCUMENTS + 16 * PARTITION_DOCUMENTS, id="many"),
+        pytest.param(3_000, 1, 150, 150 / BATCHES_IN_FLIGHT, id="slow brokers"),
+        pytest.param(3_000, 1, 3_000, 3_000 * GATHER_SECONDS_MAX, id="very slow brokers"),
+    ],
+)
+def test_a_batch_waits_for_enough_documents(
+    rate: int, partitions: int, in_flight: int, documents: float
+) -> None:
     clock = ManualClock()
     pace = BatchPace(clock)
     for _ in range(1_000):
         clock.now += 0.002
-        pace.began(rate // 500, partitions)
-    enough = GATHER_DOCUMENTS + PARTITION_DOCUMENTS * partitions
-    assert rate * pace.seconds() == pytest.approx(enough, rel=0.01)
+        pace.began(rate // 500, partitions, in_flight)
+    assert rate * pace.seconds() == pytest.approx(documents, rel=0.01)
 
 
 def test_the_wait_ends() -> None:
