@@ -33,6 +33,7 @@ from benchmarks.random_documents import (
 from benchmarks.recovery import from_records
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.bucket_columns import completed
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import Nearness
 from simhash_core.index.prints import Prints, Rows, prints_of
@@ -240,7 +241,9 @@ def look_up_skewed(_: Path, profile: str, documents: int) -> Figures:
             sequences, prints = zip(*parts, strict=True)
             joined = Prints(*map(np.concatenate, zip(*prints, strict=True)))
             rows = Rows(np.concatenate(sequences), np.zeros(size, dtype=np.uint16), joined)
-            columns = segment_columns(build_segment(index.scheme, rows), with_times=False)
+            columns = segment_columns(
+                completed(build_segment(index.scheme, rows)), with_times=False
+            )
             ranges = [(int(rows.sequences[0]), int(rows.sequences[-1]))]
             index.claim(segment_of(index.scheme, *columns), 0, slot, ranges)
             parts, size = [], 0

@@ -23,9 +23,9 @@ look-up needs only the range with its own first bits and the ranges that differ 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,21 @@ _LARGE_DOCUMENTS: Final = 1 << 18
 NEXT_DISTANCE: Final = 1
 _FULL_RANGE_BITS: Final = 2  # four rows in each range of a full bucket: a directory as long as rows
 _TAG_BITS_MIN: Final = 3  # with fewer tag bits in a range, a look-up needs nearly all ranges
+
+Result = TypeVar("Result")
+Steps = Generator[None, None, Result]
+"""A computation in steps of some milliseconds, so that an event loop can do other work between."""
+
+
+def completed(steps: Steps[Result]) -> Result:
+    """Take all steps at once and return the result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
 
 ROWS_LIMIT: Final = 1 << 24  # a row number takes three bytes
 _BYTES: Final = 3
@@ -154,9 +169,9 @@ class BucketColumns:
             return kept, _NO_ROWS
         return ends.searchsorted(kept, side="right"), unpack_rows(self.rows[at[kept]])
 
-    def values(self, documents: int) -> NDArray[np.uint32]:
+    def values(self, documents: int) -> Steps[NDArray[np.uint32]]:
         """Return the values, (documents, columns); tags, if any, are the rests of values."""
-        by_column = np.empty((documents, self.columns), dtype=np.uint32)
+        by_column = np.empty((self.columns, documents), dtype=np.uint32)
         a_column = (len(self.directory) - 1) // max(self.columns, 1)
         lengths = np.diff(self.directory)
         for column in range(self.columns):
@@ -165,8 +180,9 @@ class BucketColumns:
             values = np.repeat(np.arange(a_column, dtype=np.uint32) << self.shift, ranges)
             if self.shift:
                 values |= self.tags[own]
-            by_column[unpack_rows(self.rows[own]), column] = values
-        return by_column
+            by_column[column, unpack_rows(self.rows[own])] = values
+            yield
+        return by_column.T
 
 
 def build_columns(
@@ -177,7 +193,7 @@ def build_columns(
     documents: int,
     *,
     sparse: bool = False,
-) -> BucketColumns:
+) -> Steps[BucketColumns]:
     """Return the buckets of documents, fewer than ``ROWS_LIMIT``; ``width`` is in bits.
 
     ``columns`` yields ``count`` pairs: value and tag of each document. ``sparse``: hardly any
@@ -212,6 +228,7 @@ def build_columns(
             tags[number] = in_order & np.uint32((1 << shift) - 1)
         elif tagged:
             tags[number] = of_fingerprints[order]
+        yield
     return BucketColumns(
         shift, count, distance, range_tag_bits, rows.reshape(-1, 3), directory, tags.reshape(-1)
     )

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.bucket_columns import Steps, completed
 from simhash_core.index.hot_buckets import BYTE_WORDS
 from simhash_core.index.pairs import Pairs, near_rows, sorted_pairs
 from simhash_core.index.prints import Prints, Rows, bucket_values, joined_rows, shared
@@ -51,7 +52,7 @@ LiveRows = Sequence[NDArray[np.bool_]]
 
 
 class SegmentMerge:
-    """Segments to merge, in their present state; ``build`` may run in another thread."""
+    """Segments to merge, in their present state; another thread may take the steps."""
 
     def __init__(
         self, scheme: BlockScheme, segments: Sequence[KeptSegment], live: Callable[[], LiveRows]
@@ -64,22 +65,30 @@ class SegmentMerge:
         # The slots of a segment in a file change as shards open and close.
         self._slots = [each.copy() if is_filed else each for each, is_filed in slots]
 
+    @property
+    def most_documents(self) -> int:
+        """The number of documents to merge if all are live."""
+        return _documents(self.segments)
+
     @cached_property
     def _live(self) -> LiveRows:
         return self._find_live()
 
-    def rows(self) -> Rows:
-        return joined_rows([*self._parts()])
-
-    def _parts(self) -> Iterator[Rows]:
+    def rows(self) -> Steps[Rows]:
+        parts = []
         for each, slots, live in zip(self.segments, self._slots, self._live, strict=True):
-            rows = each.segment.rows()._replace(slots=slots[each.segment.slots.shards])
-            yield rows.take(live)
+            rows = yield from each.segment.rows()
+            rows = rows._replace(slots=slots[each.segment.slots.shards])
+            parts.append(rows if live.all() else rows.take(live))
+            yield
+        return joined_rows(parts)
 
-    def build(self) -> Segment | None:
+    def build(self) -> Steps[Segment | None]:
         """Return the merged segment, or None if no row is live."""
-        whole = self.rows()
-        return build_segment(self._scheme, whole) if whole.documents else None
+        whole = yield from self.rows()
+        if not whole.documents:
+            return None
+        return (yield from build_segment(self._scheme, whole))
 
     def hide_dropped(self, merged: KeptSegment) -> None:
         """Hide the rows that were hidden in the segments since this merge began."""
@@ -310,7 +319,7 @@ class DocumentIndex:
         ]
         live = [self._live[each.slots] for each, _ in as_now]  # by number of the shard
 
-        def rows() -> LiveRows:  # in another thread: there may be millions
+        def rows() -> LiveRows:  # perhaps in another thread: there may be millions
             found = zip(as_now, live, strict=True)
             return [
                 own[slots.shards] if hidden is None else own[slots.shards] & ~hidden
@@ -479,7 +488,7 @@ class DocumentIndex:
     def _seal(self, part: Rows) -> None:
         if not part.documents:
             return
-        self._segments.append(KeptSegment(build_segment(self.scheme, part)))
+        self._segments.append(KeptSegment(completed(build_segment(self.scheme, part))))
         while (run := self._run_to_merge(len(self._segments))) and (
             _documents(run) <= self.inline_documents
         ):
@@ -511,7 +520,7 @@ class DocumentIndex:
 
     def _merge_now(self, segments: Sequence[KeptSegment]) -> None:
         merge = self._merge_of(segments)
-        self.merged(merge, merge.build())
+        self.merged(merge, completed(merge.build()))
 
     def _run_to_merge(self, end: int) -> Sequence[KeptSegment]:
         """Return the segments before ``end`` to merge into one, or none."""

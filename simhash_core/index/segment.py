@@ -16,6 +16,7 @@ from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.bucket_columns import (
     BucketColumns,
     BucketQuery,
+    Steps,
     build_columns,
     fingerprint_tags,
     spread,
@@ -167,8 +168,8 @@ class Segment:
     def __len__(self) -> int:
         return len(self.fingerprints)
 
-    def rows(self) -> Rows:
-        bands = self.bands.values(len(self))
+    def rows(self) -> Steps[Rows]:
+        bands = yield from self.bands.values(len(self))
         prints = Prints(np.asarray(self.fingerprints), bands, np.asarray(self.times_ms))
         return Rows(self.sequences.all(), self.slots.take(slice(None)), prints)
 
@@ -229,19 +230,19 @@ class Segment:
             yield Candidates(documents[of], of_columns[of], rows)
 
 
-def build_segment(scheme: BlockScheme, part: Rows) -> Segment:
+def build_segment(scheme: BlockScheme, part: Rows) -> Steps[Segment]:
     if np.any(part.sequences[1:] < part.sequences[:-1]):
         part = part.take(np.argsort(part.sequences, kind="stable"))
     prints = part.prints
     fingerprints = np.ascontiguousarray(prints.fingerprints)
     documents = part.documents
     values, tags = _values_by_block(scheme, fingerprints)
-    blocks = build_columns(
+    blocks = yield from build_columns(
         scheme, scheme.block_bits, zip(values, tags, strict=True), scheme.all_blocks, documents
     )
     no_tags = np.empty(0, dtype=np.uint16)
     key_bits = scheme.sketch_bands.key_bits
-    bands = build_columns(
+    bands = yield from build_columns(
         scheme,
         key_bits,
         ((np.ascontiguousarray(keys), no_tags) for keys in prints.bands.T),

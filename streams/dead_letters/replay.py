@@ -33,7 +33,7 @@ from streams.dead_letters.letters import (
 from streams.errors import BrokerRefusedError
 from streams.kafka.client_config import client_config, output_config
 from streams.kafka.clients import Consumer, committed_offsets
-from streams.kafka.errors import FencedError, retrying
+from streams.kafka.errors import FencedError, Retries
 from streams.kafka.producers import AcknowledgedProducer, ProducerRecord
 from streams.kafka.topic_follower import ReadRecord
 from streams.kafka.transactions import TransactionalProducer
@@ -179,7 +179,7 @@ class Redeliveries:
             TopicPartition(self._topics.dead_letters, partition)
             for partition in range(self._topics.dead_letter_partitions)
         ]
-        ask = retrying(self._seconds, _RETRY_SECONDS)
+        ask = Retries(self._seconds, _RETRY_SECONDS)
         try:
             committed = ask(committed_offsets, self._consumer, wanted, self._seconds)
             return {each.partition: self._ranges(each) for each in committed}

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from streams.errors import BrokerRefusedError, BrokerUnavailableError, Problem, SettingsError
 from streams.kafka.client_config import client_config
 from streams.kafka.clients import Consumer, Producer, committed_offsets
-from streams.kafka.errors import becomes_true, retrying
+from streams.kafka.errors import Retries, becomes_true
 from streams.settings.registry import schema_formats
 from streams.settings.settings import MESSAGE_OVERHEAD_BYTES, MIB, Settings
 
@@ -169,7 +169,7 @@ class DocumentSender:
                 once()
             except BufferError:
                 seconds = self._seconds + _GRACE_SECONDS
-                retrying(seconds, _POLL_SECONDS, _is_full, pause=self._producer.poll)(once)
+                Retries(seconds, _POLL_SECONDS, _is_full, pause=self._producer.poll)(once)
             self._producer.poll(0)
         except BufferError:
             raise BrokerUnavailableError(self._outcome("no answer")) from None

@@ -20,7 +20,7 @@ from simhash_core.documents import SourcePosition
 from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import BrokerRefusedError, UnansweredError
 from streams.kafka.clients import Producer
-from streams.kafka.errors import AbortedError, StaleGenerationError, retrying
+from streams.kafka.errors import AbortedError, Retries, StaleGenerationError
 from streams.kafka.thread_bridge import joined
 
 # ---- A record to send, and why one is refused.
@@ -186,7 +186,7 @@ def _send_again(
         if not may_pass(reason):
             raise reason
         left = deadline - time.monotonic()
-        again = retrying(left, _POLL_SECONDS, may_pass, pause=producer.poll)
+        again = Retries(left, _POLL_SECONDS, may_pass, pause=producer.poll)
         again(_send, producer, record, report)
     except BufferError:
         raise UnansweredError(

@@ -13,7 +13,7 @@ from simhash_core.documents import Headers, SourcePosition, TopicPartition
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
 from streams.kafka.client_config import client_config
 from streams.kafka.clients import Consumer, headers_of, offset_range, position_of
-from streams.kafka.errors import PASSING_ERRORS, retrying
+from streams.kafka.errors import PASSING_ERRORS, Retries
 from streams.settings.settings import Settings
 
 _BATCH: Final = 500
@@ -96,7 +96,7 @@ class TopicFollower:
 
     def ends(self) -> dict[TopicPartition, int]:
         try:
-            return retrying(_ANSWER_SECONDS, _RETRY_SECONDS)(self._ends)
+            return Retries(_ANSWER_SECONDS, _RETRY_SECONDS)(self._ends)
         except KafkaException as error:
             raise BrokerUnavailableError(
                 f"the Kafka broker does not return the ends of topics: {error.args[0].str()}"

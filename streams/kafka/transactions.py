@@ -26,10 +26,10 @@ from streams.kafka.errors import (
     STALE_GENERATION,
     AbortedError,
     FencedError,
+    Retries,
     StaleGenerationError,
     TransactionError,
     UnverifiedError,
-    retrying,
 )
 from streams.kafka.producers import (
     UNCHECKED,
@@ -330,7 +330,7 @@ class TransactionalProducer:
                 self.hangs_from = math.inf
 
         try:
-            retrying(limit, _RETRY_SECONDS, _is_retriable)(once)
+            Retries(limit, _RETRY_SECONDS, _is_retriable)(once)
         except KafkaException as error:
             reason: KafkaError = error.args[0]
             if not reason.retriable():

@@ -16,7 +16,7 @@ from simhash_core.log.replica import Replica
 from streams.errors import BrokerUnavailableError
 from streams.kafka.client_config import changelog_group, client_config, raw_consumer_config
 from streams.kafka.clients import AdminClient, Consumer, committed_offsets
-from streams.kafka.errors import becomes_true, is_of_client, retrying
+from streams.kafka.errors import Retries, becomes_true, is_of_client
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog import Changelog, steps_back
 from streams.store.changelog_codec import ENTRIES_TAG, LoggedProgress, first_sequence, furthest
@@ -109,7 +109,7 @@ class ExclusiveMember:
 
         Raises ``BrokerUnavailableError``.
         """
-        ask = retrying(_STABLE_SECONDS, _POLL_SECONDS, is_of_client)
+        ask = Retries(_STABLE_SECONDS, _POLL_SECONDS, is_of_client)
         return _committed(self._consumer, self._topic, len(self._wanted), ask)
 
     def _assigned(self, consumer: Consumer, partitions: Iterable[ClientPartition]) -> None:

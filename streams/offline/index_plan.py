@@ -16,7 +16,7 @@ from simhash_core.errors import UsageError
 from simhash_core.fingerprints.bands import PAIRS
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.fingerprints.fingerprint import WORD_BITS
-from simhash_core.index.bucket_columns import sparse_bytes, tag_bits_of_ranges
+from simhash_core.index.bucket_columns import completed, sparse_bytes, tag_bits_of_ranges
 from simhash_core.index.prints import Prints, Rows
 from simhash_core.index.segment import build_segment, columns_of
 from simhash_core.log.records import Chain
@@ -98,7 +98,8 @@ def _measured_segment_bytes(scheme: BlockScheme) -> float:
         np.zeros(_DOCUMENTS, dtype=np.int64),
     )
     numbers = np.arange(_DOCUMENTS, dtype=np.uint64)
-    segment = build_segment(scheme, Rows(numbers, np.zeros(_DOCUMENTS, dtype=np.uint16), prints))
+    rows = Rows(numbers, np.zeros(_DOCUMENTS, dtype=np.uint16), prints)
+    segment = completed(build_segment(scheme, rows))
     _, columns = columns_of(segment, with_times=False)
     return sum(column.nbytes for column in columns.values()) / _DOCUMENTS
 

@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import UnansweredError
 from streams.kafka.clients import Consumer, offset_range
-from streams.kafka.errors import PASSING_ERRORS, is_passing, judge, retrying
+from streams.kafka.errors import PASSING_ERRORS, Retries, is_passing, judge
 from streams.kafka.log_reader import ReaderThread
 from streams.store.changelog_codec import Decoded, LoggedProgress, decode_records, furthest
 from streams.topics.watermarks import HUNG_ADVICE
@@ -219,7 +219,7 @@ class Changelog:
             return offset_range(consumer, self.topic, self.partition, left)
 
         try:
-            return retrying(self.silence_seconds, _AGAIN_SECONDS)(once)
+            return Retries(self.silence_seconds, _AGAIN_SECONDS)(once)
         except KafkaException as error:
             if not is_passing(error):
                 raise

@@ -1,9 +1,10 @@
 """Merges segments and writes segment files while the worker runs.
 
 When there are enough new documents in memory, they are written to a file; files of similar size are
-merged. The event loop marks the rows, which takes milliseconds. A thread copies, sorts and writes
-them. Then the index uses the new file, the stores of the shards name it, and the old files are
-deleted.
+merged. The event loop marks the rows, and sorts them in short steps with pauses; only where the
+steps would be long, a thread takes them. (A thread waits for Python's interpreter lock before each
+step while the event loop is busy, and delays documents ten times as long.) A thread writes the
+file. Then the index uses it, the stores of the shards name it, and the old files are deleted.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.bucket_columns import Result, Steps, completed
 from simhash_core.index.document_index import DocumentIndex, Filing
-from simhash_core.index.segment import SLOT_NUMBERS
+from simhash_core.index.segment import SLOT_NUMBERS, Segment, build_segment
 from streams.store.row_store import StoreClosedError
 from streams.store.shard_segments import (
     FILE_DOCUMENTS,
@@ -63,7 +66,24 @@ class _Work(NamedTuple):
 
 
 INLINE_DOCUMENTS: Final = 4096
-"""Segments up to this size are merged by the event loop itself, in 25 ms."""
+"""Segments up to this size are merged at once, in 4 ms."""
+_LOOP_DOCUMENTS: Final = 2 * FILE_DOCUMENTS
+"""Segments up to this size are built on the event loop; a step takes up to 10 ms."""
+_PAUSE_SECONDS: Final = 0.005
+"""The pause after each step."""
+
+
+async def _taken(steps: Steps[Result], documents: int) -> Result:
+    """Return the result of a computation about this many documents."""
+    if documents > _LOOP_DOCUMENTS:
+        return await asyncio.to_thread(completed, steps)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        await asyncio.sleep(_PAUSE_SECONDS)
 
 
 class SegmentKeeper:
@@ -83,7 +103,7 @@ class SegmentKeeper:
         self._is_at_work = True
         try:
             if (merge := self._index.next_merge()) is not None:
-                self._index.merged(merge, await asyncio.to_thread(merge.build))
+                self._index.merged(merge, await _taken(merge.build(), merge.most_documents))
             kept = [*shards()]
             if not kept:
                 return False
@@ -107,7 +127,9 @@ class SegmentKeeper:
         filed = [FiledShard(each.segments.partition, ranges) for each, ranges in work.shards]
         gone = [each.gone(ranges) for each, ranges in work.shards]
         numbers = {each.slot: number for number, (each, _) in enumerate(work.shards)}
-        file = await asyncio.to_thread(_write, files, work.filing, filed, numbers)
+        steps = _filed_segment(files.scheme, work.filing, numbers)
+        segment = await _taken(steps, work.filing.most_documents)
+        file = await asyncio.to_thread(files.write, segment, filed)
         here = {id(each.store): each for each in shards() if not each.store.closed}
         claiming = [each for each, _ in work.shards]
         free = (self._is_free(each, claiming, [*here.values()]) for each in work.replaced)
@@ -181,14 +203,12 @@ class SegmentKeeper:
         return here[0].segments.files.is_settled(file, partitions)
 
 
-def _write(
-    files: WorkerSegments,
-    filing: Filing,
-    shards: Sequence[FiledShard],
-    numbers: Mapping[int, int],
-) -> SegmentFile:
-    rows = filing.rows()
+def _filed_segment(
+    scheme: BlockScheme, filing: Filing, numbers: Mapping[int, int]
+) -> Steps[Segment]:
+    """Return the segment to write, whose slots are the ``numbers`` of its shards."""
+    rows = yield from filing.rows()
     of_slots = np.zeros(SLOT_NUMBERS, dtype=np.uint16)
     for slot, number in numbers.items():
         of_slots[slot] = number
-    return files.write(rows._replace(slots=of_slots[rows.slots]), shards)
+    return (yield from build_segment(scheme, rows._replace(slots=of_slots[rows.slots])))

@@ -31,8 +31,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from simhash_core.errors import ErrorReason, FirstseenError, IndexMismatchError
+from simhash_core.index.bucket_columns import completed
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.prints import Rows
+from simhash_core.index.segment import build_segment
 from simhash_core.text.profiles import REPLACE
 from simhash_core.window import UNITS_MS
 from streams.monitoring.metrics import Metrics
@@ -139,7 +141,8 @@ def _written(store: ShardStore, segments: ShardSegments, part: EntryPrints) -> b
     rows = Rows(sequences, np.zeros(len(sequences), dtype=np.uint16), prints)
     ranges = [(segments.next, int(sequences[-1]))]
     try:
-        file = segments.files.write(rows, [FiledShard(segments.partition, ranges)])
+        segment = completed(build_segment(segments.files.scheme, rows))
+        file = segments.files.write(segment, [FiledShard(segments.partition, ranges)])
     except OSError as error:
         logger.warning("no segment file can be written: %s", error)
         return False

@@ -31,12 +31,10 @@ from numpy.typing import NDArray
 from simhash_core.errors import ErrorReason, FirstseenError, UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.bucket_columns import ROWS_LIMIT
-from simhash_core.index.prints import Rows
 from simhash_core.index.segment import (
     Column,
     Layout,
     Segment,
-    build_segment,
     columns_of,
     segment_of,
 )
@@ -370,12 +368,11 @@ class WorkerSegments:
         check_columns(path, head)
         return SegmentFile(path, head, head.checksum, map_segment(path, head, self.scheme))
 
-    def write(self, rows: Rows, shards: Sequence[FiledShard]) -> SegmentFile:
-        """Write a file; the slots of ``rows`` are indexes of ``shards``. Raises ``OSError``."""
+    def write(self, segment: Segment, shards: Sequence[FiledShard]) -> SegmentFile:
+        """Write a file; the slots of ``segment`` are indexes of ``shards``. Raises ``OSError``."""
         self._directory.mkdir(parents=True, exist_ok=True)
         if not self._is_locked():
             raise OSError(f"{self._directory}: another process uses it")
-        segment = build_segment(self.scheme, rows)
         path = write_segment(
             self._directory, self._owner, shards, segment, with_times=self._with_times
         )

@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
 from streams.kafka.clients import AdminClient
-from streams.kafka.errors import becomes_true, is_passing, retrying, retrying_on_loop
+from streams.kafka.errors import Retries, becomes_true, is_passing, retrying_on_loop
 from streams.settings.settings import Settings
 from streams.topics.plans import REPLICAS, TIMES_AHEAD, TopicPlan
 
@@ -207,7 +207,7 @@ def _metadata(admin: AdminClient) -> Any:  # noqa: ANN401 - ClusterMetadata is t
 
     After a pause of some seconds its controller may fence a broker for a moment.
     """
-    again = retrying(
+    again = Retries(
         _ANSWER_SECONDS, _AGAIN_SECONDS, lambda error: isinstance(error, _OutOfServiceError)
     )
     return again(_listed, admin)
@@ -284,7 +284,7 @@ class TopicIds:
         return await again(asyncio.to_thread, self._ask, topic)
 
     def of_now(self, topic: str) -> str:
-        return retrying(self._wait_seconds, _ID_AGAIN_SECONDS, _may_pass)(self._ask, topic)
+        return Retries(self._wait_seconds, _ID_AGAIN_SECONDS, _may_pass)(self._ask, topic)
 
 
 def _may_pass(error: BaseException) -> bool:

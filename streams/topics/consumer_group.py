@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from simhash_core.documents import TopicPartition
 from streams.errors import BrokerUnavailableError
 from streams.kafka.clients import AdminClient, Consumer, committed_offsets
-from streams.kafka.errors import is_of_client, retrying
+from streams.kafka.errors import Retries, is_of_client
 from streams.topics.admin import partitions_of
 from streams.topics.watermarks import BrokerWatermarks, broker_answers
 
@@ -65,7 +65,7 @@ def group_members(client: AdminClient, group: str) -> dict[str, str]:
     """Return the ids of the members by name; raise ``BrokerUnavailableError``."""
     try:
         # A new group's coordinator is loaded at the first request.
-        again = retrying(_GROUP_SECONDS, _AGAIN_SECONDS, is_of_client)
+        again = Retries(_GROUP_SECONDS, _AGAIN_SECONDS, is_of_client)
         listed = again(listed_group, client, group, _ANSWER_SECONDS)
     except KafkaException as error:
         raise BrokerUnavailableError(

@@ -28,7 +28,7 @@ from streams.kafka.clients import (
     offset_range,
     position_of,
 )
-from streams.kafka.errors import is_passing, retrying
+from streams.kafka.errors import Retries, is_passing
 from streams.kafka.transactions import abort_left_open
 from streams.monitoring.group_watch import decode_offset_metadata
 from streams.settings.registry import schema_formats
@@ -320,7 +320,7 @@ def _tails(
             wait = max(_TAIL_SECONDS, deadline - time.monotonic())
             # A broker that was lost does not respond to a request; the next request goes to its
             # successor.
-            again = retrying(wait, _TAIL_SECONDS)
+            again = Retries(wait, _TAIL_SECONDS)
             seconds = min(wait, _ANSWER_SECONDS)
             low, high = again(offset_range, consumer, topic, partition, seconds)
             if low < high:

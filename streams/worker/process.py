@@ -27,7 +27,7 @@ from streams.kafka.client_config import (
 )
 from streams.kafka.clients import AdminClient
 from streams.kafka.connection import connect_admin
-from streams.kafka.errors import retrying
+from streams.kafka.errors import Retries
 from streams.kafka.log_reader import LogReader
 from streams.kafka.producers import AcknowledgedSends, Appender
 from streams.kafka.raw_consumer import RawConsumer
@@ -63,8 +63,6 @@ from streams.worker.pipeline import Pipeline
 from streams.worker.status import PipelineView
 
 if TYPE_CHECKING:
-    from tenacity import Retrying
-
     from streams.worker.traces import DocumentTraces
 
 logger = logging.getLogger(__name__)
@@ -250,14 +248,14 @@ def _await_topics(settings: Settings) -> _TopicLimits:
     return _until_answered(settings)(_checked_topics, settings)
 
 
-def _until_answered(settings: Settings) -> Retrying:
+def _until_answered(settings: Settings) -> Retries:
     """Return a caller that retries requests without a response, for ``broker_wait_seconds``.
 
     A broker that fails or is cut off is replaced after its session of some seconds. Until then
     requests to this broker may get no response, although other brokers respond.
     """
     seconds = settings.broker_wait_seconds
-    return retrying(math.inf if seconds is None else seconds, _AGAIN_SECONDS, _is_unanswered)
+    return Retries(math.inf if seconds is None else seconds, _AGAIN_SECONDS, _is_unanswered)
 
 
 def _is_unanswered(error: BaseException) -> bool:

@@ -7,7 +7,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.cimpl import NewPartitions
 
 from streams.kafka.clients import AdminClient, Consumer, offset_range
-from streams.kafka.errors import retrying
+from streams.kafka.errors import Retries
 from tests.rigs.brokers.broker import Broker
 
 SECONDS = 10.0
@@ -25,7 +25,7 @@ def test_a_partition_that_was_added_is_soon_known(kafka_broker: Broker) -> None:
         admin = AdminClient({"bootstrap.servers": address})
         admin.create_partitions([NewPartitions(topic, 2)])[topic].result(SECONDS)
 
-        again = retrying(SECONDS, 0.1)
+        again = Retries(SECONDS, 0.1)
         assert again(offset_range, consumer, topic, 1, SECONDS) == (0, 0)
     finally:
         consumer.close()

@@ -12,6 +12,7 @@ import numpy as np
 from simhash_core.document_columns import BytesColumn
 from simhash_core.fingerprints.bands import TRIPLES, Bands
 from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.bucket_columns import completed
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.prints import Rows, band_keys
 from simhash_core.index.segment import COLUMNS, build_segment
@@ -109,7 +110,8 @@ def test_segment_file_has_the_bytes_of_the_page(tmp_path: Path) -> None:
     numbers = np.array([7, 9], dtype=np.uint64)
     prints = bare_prints(np.repeat(columns().fingerprints[:1], 2, axis=0))
     prints.fingerprints[1] = ~prints.fingerprints[0]
-    segment = build_segment(SCHEME, Rows(numbers, np.array([0, 1], dtype=np.uint16), prints))
+    rows = Rows(numbers, np.array([0, 1], dtype=np.uint16), prints)
+    segment = completed(build_segment(SCHEME, rows))
     path = write_segment(tmp_path, SEGMENT_OWNER, FILED, segment, with_times=False)
     assert path.read_bytes() == documented_segment()
     assert path.stem in SEGMENTS

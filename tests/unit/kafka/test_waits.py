@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streams.kafka.errors import becomes_true, becomes_true_on_loop, retrying
+from streams.kafka.errors import Retries, becomes_true, becomes_true_on_loop
 from streams.kafka.thread_bridge import PollInterval
 from tests.rigs.manual_clock import ManualClock
 
@@ -47,7 +47,7 @@ def test_a_request_is_repeated_if_its_broker_has_left_the_cluster() -> None:
             raise KafkaException(KafkaError(code))
         return "answered"
 
-    assert retrying(60, 0)(asks) == "answered"
+    assert Retries(60, 0)(asks) == "answered"
 
 
 async def test_the_loop_runs_on_during_a_wait() -> None:

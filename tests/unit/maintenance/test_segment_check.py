@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.bucket_columns import completed
 from simhash_core.index.prints import Rows
+from simhash_core.index.segment import build_segment
 from streams.maintenance.verification import check_segments
 from streams.store.shard_segments import (
     FiledShard,
@@ -31,7 +33,8 @@ def directory(tmp_path: Path) -> Path:
         prints = bare_prints(random.integers(0, 2**64, (100, 1), dtype=np.uint64))
         numbers = np.arange(first, first + 100, dtype=np.uint64)
         rows = Rows(numbers, np.zeros(100, dtype=np.uint16), prints)
-        segments.write(rows, [FiledShard(3, [(first, first + 99)])])
+        segment = completed(build_segment(SCHEME, rows))
+        segments.write(segment, [FiledShard(3, [(first, first + 99)])])
     return tmp_path
 
 

@@ -7,13 +7,14 @@ from numpy.typing import NDArray
 
 from simhash_core.fingerprints.bands import NO_BAND
 from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.index.bucket_columns import completed
 from simhash_core.index.prints import Prints, Rows, bucket_values, shared
 from simhash_core.index.segment import Segment, build_segment, columns_of, segment_of
 
 
 def in_a_file(scheme: BlockScheme, rows: Rows, shards: int = 1) -> Segment:
     """Return the segment of a file, in which the rows' slots are the numbers of shards."""
-    built = build_segment(scheme, rows)
+    built = completed(build_segment(scheme, rows))
     return segment_of(scheme, *columns_of(built, with_times=False, shards=shards))
 
 

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from simhash_core.document_columns import BytesColumn
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index import bucket_columns, document_index, hot_buckets
-from simhash_core.index.bucket_columns import ROWS_LIMIT, pack_rows, tag_bits_of_ranges, unpack_rows
+from simhash_core.index.bucket_columns import (
+    ROWS_LIMIT,
+    completed,
+    pack_rows,
+    tag_bits_of_ranges,
+    unpack_rows,
+)
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.hot_buckets import overload_threshold, slice_bits, slices
 from simhash_core.index.prints import Prints, Rows, band_keys, first_shared_bucket, shared_buckets
@@ -129,10 +135,10 @@ def test_tags_of_bands_take_as_few_bytes_as_a_short_directory_allows(
         1, 2**scheme.sketch_bands.key_bits, held.bands.shape, dtype=np.uint32
     )
     held.bands[:] = keys
-    segment = build_segment(scheme, rows_of(held))
+    segment = completed(build_segment(scheme, rows_of(held)))
     assert segment.bands.shift == shift
     assert segment.bands.tags.dtype == tags
-    assert np.array_equal(segment.rows().prints.bands, keys)
+    assert np.array_equal(completed(segment.rows()).prints.bands, keys)
 
 
 @given(st.lists(st.integers(0, ROWS_LIMIT - 1)))
@@ -211,7 +217,7 @@ def test_a_file_takes_the_place_of_rows() -> None:
     index.remove(slot, np.array([3, 5, 860], dtype=np.uint64))
     index.remove(other, np.array([1_003, 1_400], dtype=np.uint64))
     before = looked_up(index, asked)
-    rows = filing.rows()
+    rows = completed(filing.rows())
     numbers = np.where(rows.slots == slot, 1, 0).astype(np.uint16)
     index.filed(in_a_file(CLASSIC, rows._replace(slots=numbers), 2), {slot: 1, other: 0})
     assert looked_up(index, asked) == before
@@ -236,7 +242,7 @@ def test_sequence_numbers_are_packed(numbers: list[int], bound: int) -> None:
 
 def test_segments_give_their_rows_back() -> None:
     held = random_prints(WITH_BANDS, 500, 11)
-    again = build_segment(WITH_BANDS, rows_of(held)).rows()
+    again = completed(completed(build_segment(WITH_BANDS, rows_of(held))).rows())
     assert np.array_equal(again.sequences, sequences_of(held))
     assert np.array_equal(again.prints.fingerprints, held.fingerprints)
     assert np.array_equal(again.prints.bands, held.bands)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index import document_index, segment
+from simhash_core.index.bucket_columns import completed
 from simhash_core.index.document_index import DocumentIndex, Filing, SegmentMerge
 from simhash_core.index.pairs import NearRows, near_earlier_rows, near_rows
 from simhash_core.index.prints import (
@@ -168,7 +169,7 @@ class Files:
     def begin_or_end_merge(self) -> None:
         """Begin or end merging several segments in memory, while the index changes."""
         if self.merge is not None:
-            self.index.merged(self.merge, self.merge.build())
+            self.index.merged(self.merge, completed(self.merge.build()))
             self.merge = None
         elif self.under_way is None:
             self.merge = self.index.next_merge()
@@ -209,7 +210,7 @@ class Files:
         filing, shards, files, slots = self.under_way
         self.under_way = None
         shards = [each for each in shards if opened[each] in filing.documents]
-        rows = filing.rows()
+        rows = completed(filing.rows())
         if all(self.index.claimed(each)[1] <= slots for each in files):
             numbers = {opened[shard]: number for number, shard in enumerate(shards)}
             of = np.array([numbers[slot] for slot in rows.slots.tolist()], dtype=np.uint16)
