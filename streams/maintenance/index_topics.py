@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Final, NamedTuple, Self
 
@@ -37,6 +37,7 @@ from streams.worker.log_codec import LogCodec, OtherIndexError, version_of
 # ---- The group.
 
 _POLL_SECONDS: Final = 0.2
+_ONCE: Final = Retries(0, 0)
 _JOIN_SECONDS: Final = 60.0
 _ANSWER_SECONDS: Final = 30.0
 _STABLE_SECONDS: Final = 60.0  # longer than a killed worker's transaction stays open
@@ -141,7 +142,7 @@ def _committed(
     consumer: Consumer,
     topic: str,
     partitions: int,
-    ask: Callable[..., list[ClientPartition]] = lambda call, *arguments: call(*arguments),
+    ask: Retries = _ONCE,
 ) -> dict[int, int]:
     wanted = [ClientPartition(topic, each) for each in range(partitions)]
     try:
