@@ -1,8 +1,8 @@
 """Documents by bucket: a memtable of new ones, and sorted segments.
 
-A full memtable becomes a segment, and four segments of about the same size are merged. So each
-document is sorted only a few times in all, and a look-up reads few segments. If segments are kept
-in files, the caller writes and merges these files (``filing``, ``filed``).
+A full memtable becomes a segment, and four segments of about the same size are merged; of large
+ones, two. So each document is sorted only a few times in all, and a look-up reads few segments. If
+segments are kept in files, the caller writes and merges these files (``filing``, ``filed``).
 
 One index serves all shards of a worker, so a look-up costs the same for one shard and for many. The
 *slot* of a row stands for the shard that was opened. A mask hides rows that expired, were removed
@@ -46,6 +46,7 @@ SEGMENT_DOCUMENTS_LIMIT: Final = 1 << 20  # merging them takes seconds and 300 M
 SLOTS_LIMIT: Final = SLOT_NUMBERS - 1  # the last number is ``NO_SLOT``
 
 _MERGED_SEGMENTS: Final = 4
+_LARGE_MAGNITUDE: Final = 3  # from 32,768 documents on, two segments are merged
 
 
 LiveRows = Sequence[NDArray[np.bool_]]
@@ -536,7 +537,8 @@ class DocumentIndex:
         ):
             first -= 1
         run = segments[first:end]
-        is_one = len(run) >= _MERGED_SEGMENTS and _documents(run) <= SEGMENT_DOCUMENTS_LIMIT
+        least = _MERGED_SEGMENTS if size < _LARGE_MAGNITUDE else 2
+        is_one = len(run) >= least and _documents(run) <= SEGMENT_DOCUMENTS_LIMIT
         return run if is_one else []
 
 

@@ -148,22 +148,42 @@ def _numbers(first: int) -> NDArray[np.uint32]:
 
 _ORDER: Final = np.argsort(_numbers(0), kind="stable")
 _STEPS: Final = _ORDER[_ORDER != 0]  # from an empty bin to all others, in a fixed order
+_FEW_EMPTY: Final = 0.15
+"""The share of empty bins up to which they are filled one by one."""
+_STEPPED_TOGETHER: Final = 2048
 _DRAWS: Final = _numbers(BINS) | np.uint32(1)  # odd factors by which bins draw bits from values
 
 
 def _densify(lowest: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Fill empty bins, (texts, BINS); each text has at least one filled bin."""
-    filled_bins = lowest.ravel()
-    filled = filled_bins.copy()
-    left = np.flatnonzero(filled_bins == _EMPTY)
-    for step in _STEPS:
-        if not len(left):
-            break
+    filled, steps = _with_first_steps(lowest)
+    filled_bins, found = lowest.reshape(-1), filled.reshape(-1)
+    left = np.flatnonzero(found == _EMPTY)
+    while len(left):
+        # A few bins may need many steps, so they take several at a time.
+        some, steps = np.split(steps, [max(1, _STEPPED_TOGETHER // len(left))])
         # BINS is a power of two, so the masks keep the step within the row of a text.
-        neighbours = filled_bins.take(((left + step) & _LAST_BIN) | (left & ~_LAST_BIN))
-        filled[left] = neighbours
-        left = left[neighbours == _EMPTY]
-    return filled.reshape(lowest.shape)
+        neighbours = filled_bins.take(((left + some[:, None]) & _LAST_BIN) | (left & ~_LAST_BIN))
+        values = neighbours[0]
+        if len(some) > 1:
+            values = neighbours[(neighbours != _EMPTY).argmax(axis=0), np.arange(len(left))]
+        found[left] = values
+        left = left[values == _EMPTY]
+    return filled
+
+
+def _with_first_steps(
+    lowest: NDArray[np.uint32],
+) -> tuple[NDArray[np.uint32], NDArray[np.intp]]:
+    """Take steps for all bins at once while many are empty; return the bins and the other steps."""
+    filled, twice = lowest.copy(), np.concatenate([lowest, lowest], axis=1)
+    steps = _STEPS
+    while np.count_nonzero(empty := filled == _EMPTY) > _FEW_EMPTY * filled.size:
+        step, steps = steps[0], steps[1:]
+        # All bits of ``_EMPTY`` are set, so it takes the bits of the neighbour; others keep theirs.
+        kept = empty.astype(np.uint32) - np.uint32(1)
+        filled &= kept | twice[:, step : step + BINS]
+    return filled, steps
 
 
 def _drawn(lowest: NDArray[np.uint32], first: int, bits: int) -> NDArray[np.uint8]:
