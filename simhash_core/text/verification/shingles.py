@@ -161,7 +161,8 @@ def _densify(lowest: NDArray[np.uint32]) -> NDArray[np.uint32]:
     left = np.flatnonzero(found == _EMPTY)
     while len(left):
         # A few bins may need many steps, so they take several at a time.
-        some, steps = np.split(steps, [max(1, _STEPPED_TOGETHER // len(left))])
+        together = max(1, _STEPPED_TOGETHER // len(left))
+        some, steps = steps[:together], steps[together:]
         # BINS is a power of two, so the masks keep the step within the row of a text.
         neighbours = filled_bins.take(((left + some[:, None]) & _LAST_BIN) | (left & ~_LAST_BIN))
         values = neighbours[0]

@@ -48,6 +48,12 @@ def test_a_batch_gives_what_each_text_gives_alone(texts: list[str]) -> None:
     assert sketches(texts) == [sketches([text])[0] for text in texts]
 
 
+def test_long_and_short_texts_of_a_batch_give_what_each_gives_alone() -> None:
+    rng = random.Random(1)
+    texts = [drawn(rng, characters) for characters in (1, 5, 6, 9, 20, 100, 700, 5_000) * 9]
+    assert sketches(texts) == [sketches([text])[0] for text in texts]
+
+
 @given(st.text(), st.text())
 def test_similarity_is_symmetric_and_bounded(a: str, b: str) -> None:
     first, second = sketches([a, b])
