@@ -116,7 +116,7 @@ def test_a_removed_queue_is_not_waited_for_and_what_is_fetched_for_it_is_dropped
 
 def test_a_partition_far_ahead_is_paused_once_and_resumed_once() -> None:
     merged = Merged(16)
-    merged.put(3, *range(30), size=100_000)
+    merged.put(3, *range(30), size=400_000)
     changed = merged.merge.changed_pauses
     assert (changed(), changed()) == (([3], []), ([], []))
     merged.merge.take(9, ALL * 100)
