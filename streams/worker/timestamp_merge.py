@@ -26,9 +26,9 @@ _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
 _BYTES: Final = 128 * _MIB  # limit of all waiting records; a running fetch may exceed it
 _PARTITION_BYTES: Final = 16 * _MIB
-"""Limit per partition if there are few. A pause discards what is fetched, and it takes a quarter of a
-second until records come again. So the limit is more than one fetch with its records unpacked, and
-half of it is work for that time."""
+"""Limit per partition if there are few. A pause discards what is fetched, and it takes a quarter of
+a second until records come again. So the limit is more than one fetch with its records unpacked,
+and half of it is work for that time."""
 _PARTITION_BYTES_MIN: Final = 64 * _KIB
 _TURN_SECONDS: Final = 2.0
 _TURNS_PASSED: Final = 4  # a queue comes next after ``_TURN_SECONDS`` and this many turns per queue
