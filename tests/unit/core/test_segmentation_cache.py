@@ -171,3 +171,16 @@ def test_trials_grow_until_one_pays_in_its_second_half() -> None:
         assert used(trials, REST * trial, 0.0) == 0
     assert used(trials, 9 * SHORTEST_TRIAL, 0.9) == 9 * SHORTEST_TRIAL
     assert used(trials, 10 * SHORTEST_TRIAL, 0.0) == SHORTEST_TRIAL
+
+
+def test_a_trial_begins_again_when_the_memo_is_emptied() -> None:
+    trials = CacheTrials()
+    used(trials, SHORTEST_TRIAL * 3 // 4, 0.3)
+    trials.emptied()
+    used(trials, SHORTEST_TRIAL // 2, 0.3)
+    used(trials, SHORTEST_TRIAL // 2, 0.9)
+    assert trials.is_on
+    used(trials, SHORTEST_TRIAL, 0.0)
+    trials.emptied()  # a pause goes on
+    assert used(trials, REST * SHORTEST_TRIAL, 0.0) == 0
+    assert trials.is_on
