@@ -198,6 +198,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ShardStor
     monkeypatch.setattr(shard_store, "_JOINED_SCANS", 1)
     monkeypatch.setattr(hot_buckets, "DOCUMENTS_MIN", 10)
     monkeypatch.setattr(document_index, "MEMTABLE_DOCUMENTS", 32)
+    monkeypatch.setattr(compaction, "_PAUSE_SECONDS", 0)
     with closing(store_of(tmp_path, 3)) as opened:
         yield opened
 
@@ -273,10 +274,12 @@ def test_deleted_entries_of_files_stay_deleted(store: ShardStore) -> None:
     check(Opened(store).index, store)
 
 
+@pytest.mark.parametrize("loop_documents", [0, 1 << 19])
 def test_files_are_made_and_merged_while_documents_come_and_go(
-    store: ShardStore, monkeypatch: pytest.MonkeyPatch
+    store: ShardStore, monkeypatch: pytest.MonkeyPatch, loop_documents: int
 ) -> None:
     """Look-ups always give the same results, without entries removed while a file is written."""
+    monkeypatch.setattr(compaction, "_LOOP_DOCUMENTS", loop_documents)
     shard = Opened(store)
     write = WorkerSegments.write
     removed: list[int] = []
@@ -375,9 +378,11 @@ def test_files_of_a_standby_have_what_was_read_of_the_log(store: ShardStore) -> 
     check(Opened(store).index, store)
 
 
-def test_large_segments_are_merged_beside_the_event_loop(
-    store: ShardStore, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("loop_documents", [0, 1 << 19])
+def test_large_segments_are_merged_in_steps_or_in_a_thread(
+    store: ShardStore, monkeypatch: pytest.MonkeyPatch, loop_documents: int
 ) -> None:
+    monkeypatch.setattr(compaction, "_LOOP_DOCUMENTS", loop_documents)
     monkeypatch.setattr(document_index, "MEMTABLE_DOCUMENTS", 2)
     monkeypatch.setattr(compaction, "INLINE_DOCUMENTS", 2)
     shard = Opened(store)
