@@ -69,17 +69,21 @@ INLINE_DOCUMENTS: Final = 4096
 """Segments up to this size are merged at once, in 4 ms."""
 _LOOP_DOCUMENTS: Final = 2 * FILE_DOCUMENTS
 """Segments up to this size are built on the event loop; a step takes up to 10 ms."""
+_DOCUMENTS_A_TURN: Final = 2 * FILE_DOCUMENTS
+"""Steps of small segments are taken together: in a backlog, each turn of the loop takes long."""
 _PAUSE_SECONDS: Final = 0.005
-"""The pause after each step."""
+"""The pause after each turn."""
 
 
 async def _taken(steps: Steps[Result], documents: int) -> Result:
     """Return the result of a computation about this many documents."""
     if documents > _LOOP_DOCUMENTS:
         return await asyncio.to_thread(completed, steps)
+    together = max(1, _DOCUMENTS_A_TURN // max(1, documents))
     while True:
         try:
-            next(steps)
+            for _ in range(together):
+                next(steps)
         except StopIteration as end:
             result: Result = end.value
             return result

@@ -199,6 +199,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ShardStor
     monkeypatch.setattr(hot_buckets, "DOCUMENTS_MIN", 10)
     monkeypatch.setattr(document_index, "MEMTABLE_DOCUMENTS", 32)
     monkeypatch.setattr(compaction, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(compaction, "_DOCUMENTS_A_TURN", 1000)
     with closing(store_of(tmp_path, 3)) as opened:
         yield opened
 
