@@ -13,8 +13,8 @@ from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.kafka.raw_consumer import RawRecords
 from streams.kafka import client_config
+from streams.kafka.raw_consumer import RawRecords
 from streams.worker import timestamp_merge
 from streams.worker.timestamp_merge import RawQueue, TimestampMerge
 from tests.rigs.manual_clock import ManualClock
@@ -129,7 +129,7 @@ def test_a_partition_far_ahead_is_paused_once_and_resumed_once() -> None:
 def test_a_partition_has_room_for_more_than_one_unpacked_fetch() -> None:
     """Otherwise each fetch ends in a pause, which discards the rest of it."""
     packed = client_config._PARTITION_FETCH_BYTES
-    assert timestamp_merge._PARTITION_BYTES // 2 >= 4 * packed
+    assert 4 * packed <= timestamp_merge._PARTITION_BYTES // 2
 
 
 @pytest.mark.parametrize("count", [1, 16, 100, 1000])
