@@ -69,7 +69,7 @@ INLINE_DOCUMENTS: Final = 4096
 """Segments up to this size are merged at once, in 4 ms."""
 _LOOP_DOCUMENTS: Final = 2 * FILE_DOCUMENTS
 """Segments up to this size are built on the event loop; a step takes up to 10 ms."""
-_DOCUMENTS_A_TURN: Final = 2 * FILE_DOCUMENTS
+_DOCUMENTS_A_TURN: Final = FILE_DOCUMENTS // 2
 """Steps of small segments are taken together: in a backlog, each turn of the loop takes long."""
 _PAUSE_SECONDS: Final = 0.005
 """The pause after each turn."""
