@@ -50,6 +50,39 @@ def test_a_request_is_repeated_if_its_broker_has_left_the_cluster() -> None:
     assert Retries(60, 0)(asks) == "answered"
 
 
+@pytest.mark.parametrize(
+    ("code", "seconds"),
+    [(KafkaError._TRANSPORT, 0), (KafkaError.TOPIC_AUTHORIZATION_FAILED, 60)],
+)
+def test_a_request_without_time_or_with_a_permanent_error_is_not_repeated(
+    code: int, seconds: float
+) -> None:
+    made = 0
+
+    def asks() -> None:
+        nonlocal made
+        made += 1
+        raise KafkaException(KafkaError(code))
+
+    with pytest.raises(KafkaException):
+        Retries(seconds, 0)(asks)
+    assert made == 1
+
+
+def test_repeats_end_after_their_time_with_the_last_error() -> None:
+    made = 0
+
+    def asks() -> None:
+        nonlocal made
+        made += 1
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT, str(made)))
+
+    with pytest.raises(KafkaException) as raised:
+        Retries(0.05, 0.01)(asks)
+    assert made > 1
+    assert raised.value.args[0].str() == str(made)
+
+
 async def test_the_loop_runs_on_during_a_wait() -> None:
     event = asyncio.Event()
     asyncio.get_running_loop().call_soon(event.set)
