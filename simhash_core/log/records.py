@@ -283,8 +283,12 @@ class Horizons:
         self._clocks.append(LogClock(time_ms, slices))
 
     def at(self, offset: int) -> int:
-        """Return the offset before which everything has expired for the record at ``offset``."""
-        clock = self.before(offset + 1)
+        """Return the offset before which everything has expired for the record at ``offset``.
+
+        A bundle's own documents do not count: in an archive, one bundle may cover more time than
+        the window, and its first documents must still find those just before them.
+        """
+        clock = self.before(offset)
         return 0 if clock is None else clock.horizon
 
     def before(self, offset: int) -> LogClock | None:

@@ -230,7 +230,7 @@ class Replica:
 
     @property
     def expired(self) -> int:
-        return self.expired_for(self.decided_before - 1)
+        return self.expired_for(self.decided_before)
 
     def clock_before(self, position: int) -> LogClock | None:
         """Return the watermark before ``position``; known from ``start`` on."""

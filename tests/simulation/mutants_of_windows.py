@@ -78,6 +78,9 @@ WINDOWS: Final[dict[str, Rule]] = {
     "what has expired for a packet is what has for the latest": wrapped(
         Horizons, "at", lambda original, horizons, _offset: original(horizons, BEYOND)
     ),
+    "the later documents of a bundle expire what its first ones meet": wrapped(
+        Horizons, "at", lambda original, horizons, offset: original(horizons, offset + 1)
+    ),
     "what is undecided is looked up where documents are gone that it meets": by(
         Replica, "expired", lambda replica: replica.expired_for(replica.position)
     ),

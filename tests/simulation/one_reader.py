@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from enum import Enum, auto
 from typing import NamedTuple
 
 from simhash_core.documents import SourcePosition
@@ -19,13 +20,21 @@ from tests.simulation.scenario import IndexScenario
 SLICES = 16
 
 
+class Dated(Enum):
+    IN_TIME = auto()
+    LATE = auto()  # by more than the lateness, after documents before it in the log or its bundle
+    FUTURE = auto()  # after its append
+
+
 class Original(NamedTuple):
-    """A unique document and its position in the log; ``slice_`` is that of the watermark there."""
+    """A unique document and its position in the log, with the slices of the watermark there."""
 
     sequence: int
     source: SourcePosition
     document: SimulatedDocument
-    slice_: int
+    before: int  # the slice before its bundle, by which earlier documents had expired for it
+    after: int  # the slice after its bundle, by which it expires
+    dated: Dated
 
 
 class Truth(NamedTuple):
@@ -52,14 +61,14 @@ class OneReader:
         self._window = scenario.window
         self._replaces = scenario.replaces
         self._heads: dict[Chain, int] = {}
-        self._watermark = -1
+        self._watermark = -1  # after the bundles before
+        self._after = -1  # after the bundle that is read
 
     def bundle(
         self, offset: int, bundle: Bundle, documents: Sequence[SimulatedDocument], appended_ms: int
     ) -> list[list[Truth] | None]:
         """Return the answers for each packet's documents; None if the packet does not count."""
-        times = [min(each.time_ms, appended_ms) for each in documents if not each.is_delete]
-        self._watermark = max([self._watermark, *times])
+        dated = self._dated(documents, appended_ms)
         said: list[list[Truth] | None] = []
         for packet in bundle.packets():
             if packet.previous != self._heads.get(packet.chain, -1):
@@ -69,13 +78,35 @@ class OneReader:
             rows = range(packet.first, packet.first + len(packet))
             said.append(
                 [
-                    self._say(offset * 65536 + row, documents[row], packet.source(row - rows[0]))
+                    self._say(
+                        offset * 65536 + row,
+                        documents[row],
+                        packet.source(row - rows[0]),
+                        dated[row],
+                    )
                     for row in rows
                 ]
             )
+        self._watermark = self._after
         return said
 
-    def _say(self, sequence: int, document: SimulatedDocument, source: SourcePosition) -> Truth:
+    def _dated(self, documents: Sequence[SimulatedDocument], appended_ms: int) -> list[Dated]:
+        """Advance the watermark after the bundle; return how each document stands to it."""
+        lateness_ms = 0 if self._window is None else self._window.lateness_ms
+        dated = []
+        for document in documents:
+            time_ms = document.time_ms
+            late = time_ms < self._after - lateness_ms
+            dated.append(
+                Dated.FUTURE if time_ms > appended_ms else Dated.LATE if late else Dated.IN_TIME
+            )
+            if not document.is_delete:
+                self._after = max(self._after, min(time_ms, appended_ms))
+        return dated
+
+    def _say(
+        self, sequence: int, document: SimulatedDocument, source: SourcePosition, dated: Dated
+    ) -> Truth:
         removed: tuple[Original, ...] = ()
         if document.is_delete or self._replaces:
             removed = self._take_out(document.document_id, sequence)
@@ -83,7 +114,14 @@ class OneReader:
             return Truth(sequence, None, 0, None, removed)
         truth = self.ask(document, sequence)._replace(removed=removed)
         if truth.original is None:
-            unique = Original(sequence, source, document, self._slice())
+            unique = Original(
+                sequence,
+                source,
+                document,
+                self._slice(self._watermark),
+                self._slice(self._after),
+                dated,
+            )
             self.uniques.append(unique)
             self._live.append(unique)
         return truth
@@ -105,9 +143,11 @@ class OneReader:
         """Return whether the earlier document was in the index for the later one, and is near."""
         if self.removed_at.get(earlier.sequence, later.sequence + 1) <= later.sequence:
             return False
-        if self._window is not None and later.slice_ - earlier.slice_ > SLICES:
-            return False
-        return self.near(earlier.document, later.document) is not None
+        near = self.near(earlier.document, later.document) is not None
+        if later.before - earlier.after <= SLICES:
+            return near
+        # Two documents in time find each other however they were put into bundles.
+        return near and earlier.dated is not Dated.FUTURE and later.dated is Dated.IN_TIME
 
     def expired_before(self) -> int:
         """Return the sequence number of the first document that is unique and has not expired."""
@@ -126,14 +166,14 @@ class OneReader:
             self.removed_at[each.sequence] = sequence
         return removed
 
-    def _slice(self) -> int:
+    def _slice(self, watermark: int) -> int:
         if self._window is None:
             return 0
         length = math.ceil((self._window.window_ms + self._window.lateness_ms) / SLICES)
-        return self._watermark // max(1, length)
+        return watermark // max(1, length)
 
     def _has_expired(self, original: Original) -> bool:
-        return self._slice() - original.slice_ > SLICES
+        return self._slice(self._watermark) - original.after > SLICES
 
     def near(self, a: SimulatedDocument, b: SimulatedDocument) -> tuple[int, float | None] | None:
         """Return distance and similarity of two near documents; None: they are not near."""

@@ -26,7 +26,8 @@ class LoggedRow(NamedTuple):
     source: SourcePosition
     document_id: str  # of the document, or of the documents that the delete removes
     is_delete: bool
-    watermark: int  # the highest time up to this bundle; each time is at most that of its append
+    before: int  # the watermark before its bundle: the highest time, at most that of its append
+    after: int  # the watermark after its bundle
 
 
 class Undecided(NamedTuple):
@@ -57,7 +58,8 @@ class History:
     _queries: set[int] = field(default_factory=set)
     _heads: dict[Chain, int] = field(default_factory=dict)
     _control: int = NOTHING
-    _watermark: int = NOTHING
+    _before: int = NOTHING
+    _after: int = NOTHING
 
     def take(self, offset: int, record: LogRecord, appended_ms: int = 1 << 62) -> None:
         """Add the log record at an offset, which the broker appended at ``appended_ms``."""
@@ -74,10 +76,11 @@ class History:
     def _pass(self, bundle: Bundle, appended_ms: int) -> None:
         """Advance the watermark, also by packets that do not count."""
         columns = bundle.columns
+        self._before = self._after
         for row in range(len(bundle)):
             if not _is_delete(columns, row):
                 time_ms = min(int(columns.times_ms[row]), appended_ms)
-                self._watermark = max(self._watermark, time_ms)
+                self._after = max(self._after, time_ms)
 
     def _take_bundle(self, offset: int, bundle: Bundle) -> None:
         partitions = [segment.chain.partition for segment in bundle.segments]
@@ -115,7 +118,8 @@ class History:
             is_delete = _is_delete(columns, row)
             rows[row] = Undecided(source, is_delete)
             document_id = columns.ids[row].decode()
-            self.rows.append(LoggedRow(source, document_id, is_delete, self._watermark))
+            logged = LoggedRow(source, document_id, is_delete, self._before, self._after)
+            self.rows.append(logged)
             if is_delete:
                 continue
             self.documents.append(source)

@@ -18,7 +18,8 @@ class Unique(NamedTuple):
     name: str
     known: Known
     place: int  # position among all rows of the log
-    slice: int  # the slice of the watermark there
+    before: int  # the slice of the watermark before its bundle
+    after: int  # the slice after its bundle, by which it expires
 
 
 class Answers(NamedTuple):
@@ -37,7 +38,7 @@ class Answers(NamedTuple):
             return True
         first, second = sorted((self.uniques[one], self.uniques[other]), key=lambda u: u.place)
         gone = self.removed_at.get(first.name, second.place + 1) <= second.place
-        return not gone and second.slice - first.slice <= SLICES
+        return not gone and second.before - first.after <= SLICES
 
 
 class OneReader:
@@ -62,8 +63,7 @@ class OneReader:
         removed: dict[str, set[str]] = {}
         for place, row in enumerate(rows):
             name = str(row.source)
-            if self._slice_ms is not None:
-                self._slice = row.watermark // self._slice_ms
+            self._slice = self._slice_of(row.before)
             if row.is_delete or self._replaces:
                 gone = self._take_out(row.document_id, place)
                 if gone:
@@ -74,7 +74,10 @@ class OneReader:
             decide = self._of_content if found.fingerprint is None else self._nearest
             originals[name] = decide(found)
             if originals[name] is None:
-                self._add(Unique(name, found, place, self._slice), row.document_id)
+                after = self._slice_of(row.after)
+                self._add(Unique(name, found, place, self._slice, after), row.document_id)
+        if rows:
+            self._slice = self._slice_of(rows[-1].after)
         everyone = [*self._uniques, *(u for found in self._contents.values() for u in found)]
         return Answers(
             originals,
@@ -84,8 +87,11 @@ class OneReader:
             {each.name for each in everyone if self._is_there(each)},
         )
 
+    def _slice_of(self, watermark: int) -> int:
+        return 0 if self._slice_ms is None else watermark // self._slice_ms
+
     def _is_there(self, unique: Unique) -> bool:
-        return unique.name not in self._removed_at and self._slice - unique.slice <= SLICES
+        return unique.name not in self._removed_at and self._slice - unique.after <= SLICES
 
     def _take_out(self, document_id: str, place: int) -> set[str]:
         gone = {each.name for each in self._by_id[document_id] if self._is_there(each)}

@@ -91,7 +91,7 @@ def duplicate(source: SourcePosition, original: SourcePosition) -> ProducerRecor
 def history(*documents: SourcePosition, copy: SourcePosition | None = FIRST) -> History:
     """Return a log of these documents, in which the copy repeats the first, or ``copy``."""
     found = History(list(documents))
-    found.rows = [LoggedRow(source, "d", False, 0) for source in documents]
+    found.rows = [LoggedRow(source, "d", False, 0, 0) for source in documents]
     found.verdicts = dict.fromkeys(documents)
     found.verdicts[COPY] = copy
     found.prints = {source: fingerprint_of(source) for source in documents}
@@ -169,7 +169,7 @@ TOMBSTONE = tombstone_record(DELETE, TombstoneReason.DELETED, RULES)
 def deleting() -> History:
     """Return a log in which a tombstone removes the first document before its copy comes."""
     found = history(FIRST, COPY, STRANGER, copy=None)
-    found.rows.insert(1, LoggedRow(GONE, "d", True, 0))
+    found.rows.insert(1, LoggedRow(GONE, "d", True, 0, 0))
     found.removed = {GONE: {FIRST}}
     return found
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from simhash_core.errors import ProtocolError, UsageError
 from simhash_core.index.look_up import Nearness
-from simhash_core.log.local_decider import MemoryEntries
+from simhash_core.log.local_decider import LocalDecider, MemoryEntries
 from simhash_core.log.participant import Participant
 from simhash_core.log.records import (
     NO_CONTROL,
@@ -24,7 +24,7 @@ from simhash_core.log.records import (
     sequence_number,
 )
 from simhash_core.window import DURATION_MS_MAX, SLICES, Window, format_duration, parse_duration
-from tests.unit.core.log.made_to_order import CHAIN, SCHEME, Made, columns_of
+from tests.unit.core.log.made_to_order import CHAIN, SCHEME, Made, columns_of, packet_of
 
 
 def read_into(horizons: Horizons, times_ms: list[int], first: int = 0) -> Horizons:
@@ -39,7 +39,7 @@ def test_horizon_is_the_first_bundle_that_is_sixteen_slices_back() -> None:
     horizons = read_into(Horizons(Window(16, 0)), [*range(40)])
     delete = Made(b"", time_ms=500, is_delete=True)
     horizons.bundle(40, columns_of([delete]), 1 << 40)  # it does not move the watermark
-    assert [horizons.at(each) for each in (0, SLICES, SLICES + 1, 39)] == [0, 0, 1, 39 - SLICES]
+    assert [horizons.at(each) for each in (0, SLICES + 1, SLICES + 2, 40)] == [0, 0, 1, 39 - SLICES]
     assert horizons.before(20) == LogClock(19, [(each, each) for each in range(3, 20)])
     before = [horizons.before(each) for each in range(20, 42)]
     assert before[-1] == before[-2]
@@ -47,6 +47,21 @@ def test_horizon_is_the_first_bundle_that_is_sixteen_slices_back() -> None:
     assert [horizons.before(each) for each in range(20, 42)] == before
     with pytest.raises(ProtocolError, match="no longer kept"):
         horizons.before(19)
+
+
+def test_later_documents_of_a_bundle_do_not_expire_what_its_first_ones_need() -> None:
+    nearness = Nearness(SCHEME, None, 30, 1)
+    days = [[0], [30, 31, 90], [100]]
+    decider = LocalDecider(nearness, store := MemoryEntries())
+    originals, first = {}, 0
+    for number, times_ms in enumerate(days):
+        decision = decider.decide(
+            number, packet_of([Made(b"", b"x", time_ms=time_ms) for time_ms in times_ms], first)
+        )
+        store.add(decision.new)
+        originals |= {first + row: each.source.offset for row, each in decision.matches.items()}
+        first += len(times_ms)
+    assert originals == {1: 0, 4: 3}
 
 
 def test_reading_goes_on_from_a_clock() -> None:
