@@ -53,7 +53,8 @@ def test_later_documents_of_a_bundle_do_not_expire_what_its_first_ones_need() ->
     nearness = Nearness(SCHEME, None, 30, 1)
     days = [[0], [30, 31, 90], [100]]
     decider = LocalDecider(nearness, store := MemoryEntries())
-    originals, first = {}, 0
+    originals: dict[int, int] = {}
+    first = 0
     for number, times_ms in enumerate(days):
         decision = decider.decide(
             number, packet_of([Made(b"", b"x", time_ms=time_ms) for time_ms in times_ms], first)
