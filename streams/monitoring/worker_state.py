@@ -27,6 +27,7 @@ class ShardState(NamedTuple):
 
 class NextStep(Enum):
     READ = auto()  # no raw record is in memory
+    TURN = auto()  # it was read, and records of other partitions come first
     VERDICT = auto()  # it was read but has no verdict
     COMMIT = auto()  # it can be output
 
@@ -47,6 +48,8 @@ class Waits(NamedTuple):
         step = self.steps.get(partition, NextStep.READ)
         if step is NextStep.COMMIT:
             return True
+        if step is NextStep.TURN:
+            return False  # with a long backlog of many partitions, its turn may be minutes away
         if step is NextStep.VERDICT:
             return ready and not self.on_others
         return ready and not self.is_full

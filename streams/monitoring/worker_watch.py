@@ -14,7 +14,7 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -31,7 +31,7 @@ from streams.monitoring.health import (
     unmoved_since,
 )
 from streams.monitoring.metrics import Metrics
-from streams.monitoring.worker_state import WorkerView
+from streams.monitoring.worker_state import NextStep, WorkerView
 from streams.topics.checking import SyncCopies, TooFewCopies
 from streams.topics.watermarks import (
     HUNG_ADVICE,
@@ -190,7 +190,9 @@ class WorkerWatch:
         self._state_path = state_path
         self._detector = StallDetector(stall_seconds)
         self._quiet = StallDetector(min(_QUIET_SECONDS, stall_seconds / 2))
-        self._markers: dict[TopicPartition, tuple[int, int]] = {}
+        # What follows in partitions without progress: from a position to an end only markers; from
+        # a position to None also records.
+        self._tails: dict[TopicPartition, tuple[int, int | None]] = {}
         self._broker_up: bool | None = None
         self._stalls: Sequence[Stall] = ()
         self._wait: tuple[int, float] | None = None
@@ -352,9 +354,8 @@ class WorkerWatch:
             for partition, marks in watermarks.items()
             if partition.topic == self._topics.raw
         }
-        waiting = {p for p, shard in shards.items() if shard.waiting}
         return _Lags(
-            self._without_markers(raw, waiting),
+            self._without_markers(raw),
             positions.keys(),
             {log: lag_of(log_position, watermarks[log])} if log in watermarks and logs else {},
             {
@@ -367,19 +368,28 @@ class WorkerWatch:
         )
 
     def _without_markers(
-        self, lags: Mapping[TopicPartition, PartitionLag], waiting: Container[int]
+        self, lags: Mapping[TopicPartition, PartitionLag]
     ) -> dict[TopicPartition, PartitionLag]:
-        """Return lags, 0 where only transaction markers remain; do not check ``waiting`` ones."""
-        corrected = dict(lags)
-        quiet = {partition: lag for partition, lag in lags.items() if partition[1] not in waiting}
-        for stall in self._quiet.update(quiet, time.monotonic()):
-            tail = (stall.position, stall.position + stall.messages)
-            if self._markers.get(stall.partition) != tail:
-                if self._broker.holds_record(stall.partition, stall.position):
-                    continue
-                self._markers[stall.partition] = tail
-            corrected[stall.partition] = PartitionLag(stall.position, 0, 0)
-        return corrected
+        """Return lags, 0 where only transaction markers remain; those in work are not checked."""
+        steps = self._view.waits().steps
+        idle = {
+            p: lag for p, lag in lags.items() if steps.get(p.partition) in {None, NextStep.READ}
+        }
+        tails = {
+            stall.partition: (stall.position, stall.position + stall.messages)
+            for stall in self._quiet.update(idle, time.monotonic())
+        }
+        asked = {
+            p: position
+            for p, (position, end) in tails.items()
+            if self._tails.get(p) not in {(position, end), (position, None)}
+        }
+        for p, holds_record in self._broker.hold_records(asked).items():
+            self._tails[p] = (asked[p], None if holds_record else tails[p][1])
+        at_end = {
+            p: position for p, (position, _) in tails.items() if self._tails[p][1] is not None
+        }
+        return {**lags, **{p: PartitionLag(at, 0, 0) for p, at in at_end.items()}}
 
     def _note_failure(self, error: Exception) -> None:
         if repr(error) not in self._failures and len(self._failures) < _FAILURES_LIMIT:

@@ -23,6 +23,8 @@ from streams.kafka.clients import AdminClient, Consumer, committed_offsets
 from streams.topics.admin import partitions_of
 
 _SPARE_SECONDS: Final = 1.0
+_ONE_RECORD: Final = {"max.partition.fetch.bytes": 16 * 1024, "queued.min.messages": 1}
+"""So little is fetched of each partition to find its next record."""
 _EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
@@ -88,7 +90,7 @@ class BrokerWatermarks:
         if not partitions:
             return {}
         wanted = [ClientPartition(*partition) for partition in partitions]
-        with closing(self._consumer()) as group, broker_answers():
+        with closing(self._consumer({})) as group, broker_answers():
             committed = committed_offsets(group, wanted, self._timeout_seconds)
         return {
             TopicPartition(each.topic, each.partition): each.offset
@@ -96,25 +98,34 @@ class BrokerWatermarks:
             if each.offset >= 0
         }
 
-    def holds_record(self, partition: TopicPartition, offset: int) -> bool:
-        """Return whether records, not only transaction markers, follow from ``offset`` on."""
-        with closing(self._consumer()) as reader:
-            reader.assign([ClientPartition(*partition, offset)])
-            message = reader.poll(self._timeout_seconds)
-        if message is None:
-            raise BrokerUnavailableError(f"no answer about {partition}")
-        error = message.error()
-        if error is None:
-            return True
-        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its name
-            return False
-        raise BrokerUnavailableError(error.str())
+    def hold_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, bool]:
+        """Return whether records, not only transaction markers, follow from each offset on."""
+        found: dict[TopicPartition, bool] = {}
+        if not offsets:
+            return found
+        deadline = time.monotonic() + self._timeout_seconds
+        with closing(self._consumer(_ONE_RECORD)) as reader, broker_answers():
+            reader.assign([ClientPartition(*each, offset) for each, offset in offsets.items()])
+            while len(found) < len(offsets):
+                message = reader.poll(max(0.0, deadline - time.monotonic()))
+                if message is None:
+                    missing = min(offsets.keys() - found.keys())
+                    raise BrokerUnavailableError(f"no answer about {missing}")
+                partition = TopicPartition(message.topic() or "", message.partition() or 0)
+                error = message.error()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - its name
+                    raise BrokerUnavailableError(error.str())
+                if partition not in found:
+                    found[partition] = error is None
+                    reader.pause([ClientPartition(*partition)])
+        return found
 
-    def _consumer(self) -> Consumer:
+    def _consumer(self, properties: Mapping[str, int]) -> Consumer:
         """Return a consumer that joins no group, as it does not subscribe."""
         return Consumer(
             {
                 **self._config,
+                **properties,
                 "group.id": self._group_id,
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,

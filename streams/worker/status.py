@@ -153,5 +153,6 @@ class PipelineView:
 
     def _next_step(self, shard: OwnedShard[PendingRecord]) -> NextStep:
         if not shard.stream.waiting:
-            return NextStep.READ
+            queue = self._pipeline.shards[shard.partition].queue
+            return NextStep.TURN if queue.messages else NextStep.READ
         return NextStep.COMMIT if self._participant.next_is_ready(shard) else NextStep.VERDICT

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from simhash_core.documents import TopicPartition
 from simhash_core.log.participant import Waiting
 from streams.errors import BrokerUnavailableError
 from streams.kafka.clients import Producer
@@ -259,6 +260,29 @@ def test_transaction_markers_are_no_stall_and_no_lag(kafka_broker: Broker, tmp_p
     await_that(lambda: watching.checked_lag() == 3)
     assert "no progress" in watching.stall_after_the_limit()
     assert watching.lag() == 3
+    watching.view.found = Waits(steps={0: NextStep.TURN})
+    assert not watching.stall_after_the_limit(), "records of other partitions come first"
+
+
+def test_partitions_are_asked_for_records_together(kafka_broker: Broker) -> None:
+    raw = kafka_broker.new_topic("asked", partitions=20)
+    committed, aborted = (
+        kafka_broker.transactional_producer(),
+        kafka_broker.transactional_producer(),
+    )
+    for partition in range(20):
+        committed.begin_transaction()
+        committed.produce(raw, b"x" * 100_000, partition=partition)
+        committed.commit_transaction(SECONDS)
+        aborted.begin_transaction()
+        aborted.produce(raw, b"x", partition=partition)
+        aborted.abort_transaction(SECONDS)
+    broker = BrokerWatermarks(
+        {"bootstrap.servers": kafka_broker.bootstrap_servers}, "no-group", SECONDS
+    )
+    offsets = {TopicPartition(raw, each): each % 3 for each in range(20)}
+    found = broker.hold_records(offsets)
+    assert found == {each: offset == 0 for each, offset in offsets.items()}
 
 
 def test_no_broker_is_a_metric_and_one_line_until_it_answers(

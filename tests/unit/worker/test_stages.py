@@ -9,9 +9,11 @@ import pytest
 from simhash_core.log.records import NO_CONTROL, Bundle, ChainHeads, Control
 from streams.errors import UnansweredError
 from streams.kafka.errors import AbortedError, FencedError, RecordsLostError, StaleGenerationError
+from streams.monitoring.worker_state import NextStep
 from streams.worker import commit, pipeline
 from streams.worker.index_on_kafka import Claim
 from streams.worker.log_codec import LogCodec
+from streams.worker.status import PipelineView
 from tests.rigs.async_tests import until
 from tests.unit.worker.hand_driven import (
     FINGERPRINTER,
@@ -334,3 +336,28 @@ async def test_a_worker_that_stops_ends_its_commit_and_begins_no_other(worker: H
     await turns()
     assert len(worker.committer.calls) == calls
     assert worker.outputs == [("unique", "1@0")]
+
+
+# ---- status
+
+
+async def test_fetched_records_wait_for_their_turn_while_others_are_in_work(
+    worker: HandDriven,
+) -> None:
+    await worker.open(0, 1)
+    view = PipelineView(worker.pipeline, worker.stores, FINGERPRINTER)
+    queue = worker.shards[1].queue
+    queue.messages += worker.records(1, 0, [text(2)]).messages
+    view.note_waits()
+    assert view.waits().steps == dict.fromkeys((0, 1), NextStep.READ), "nothing is in work"
+
+    worker.log.is_held = True
+    worker.fetch(0, 0, [text(1)])
+    await until(lambda: not worker.pipeline.intake.is_empty)
+    view.note_waits()
+    assert view.waits().steps == {0: NextStep.VERDICT, 1: NextStep.TURN}
+    assert not view.waits().is_own_step(1, ready=True)
+    queue.messages.clear()
+    view.note_waits()
+    assert view.waits().is_own_step(1, ready=True), "its records must be read"
+    worker.log.release()
