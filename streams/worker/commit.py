@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -70,6 +71,13 @@ _MARKERS_SECONDS: Final = 15.0
 _STALE_WAIT_SECONDS: Final = 0.05
 _COMMITS_GATHERED: Final = 150.0
 """With more outputs per second, a commit waits for others, as each costs a dozen requests."""
+
+
+_BACKLOG_SECONDS_A_PARTITION: Final = 0.0015
+_BACKLOG_SECONDS_MAX: Final = 0.4
+"""The shortest time from one commit to the next in a backlog, by the partitions of an output topic.
+Each partition in a commit is a request and a marker, however few records it gets."""
+_BACKLOG_LOOK_SECONDS: Final = 0.02
 
 
 class _ShardCommit(NamedTuple):
@@ -129,6 +137,7 @@ class OutputCommits:
         self._notes = OffsetMetadataWriter(context.rules.writer, context.rules.page)
         self._expired = ExpiredOutputs(context.rules, context.metrics)
         self._pace = BatchPace(time.monotonic, fast=_COMMITS_GATHERED)
+        self._began = -math.inf  # the last commit
         self._new: list[Shard] = []
         self._under_way: frozenset[Shard] = frozenset()
         self._end: asyncio.Future[None] | None = None
@@ -160,8 +169,7 @@ class OutputCommits:
 
     async def _cycle(self) -> bool:
         await asyncio.sleep(0)
-        if wait := self._pace.seconds():
-            await asyncio.sleep(wait)
+        await self._gather()
         await self._notice_failures()
         if not self._is_verified and not await self._verify():
             return True
@@ -182,6 +190,7 @@ class OutputCommits:
         counts = batch.counts()
         outputs = len(batch.outputs)
         self._pace.began(outputs, is_full=outputs >= self._limit)
+        self._began = time.monotonic()
         self._under_way = frozenset(each.shard for each in commits)
         self._end = end = asyncio.get_running_loop().create_future()
         try:
@@ -212,6 +221,20 @@ class OutputCommits:
             self._under_way, self._end = frozenset(), None
             end.set_result(None)
         return True
+
+    async def _gather(self) -> None:
+        """Wait for enough outputs, as each commit has its cost, and each partition in it."""
+        if wait := self._pace.seconds():
+            await asyncio.sleep(wait)
+        next_at = self._began + min(
+            _BACKLOG_SECONDS_MAX, _BACKLOG_SECONDS_A_PARTITION * self._rules.partitions
+        )
+        intake = self._intake
+        while intake.is_behind and not (intake.is_held or self._is_stopped):
+            left = next_at - time.monotonic()
+            if left <= 0:
+                break
+            await asyncio.sleep(min(left, _BACKLOG_LOOK_SECONDS))
 
     async def _prepared(self) -> list[_ShardCommit]:
         """Return what each shard can commit now; the event loop gets turns in between."""

@@ -116,6 +116,7 @@ class Intake:
         self._gaps: set[asyncio.Task[None]] = set()
         self._documents = self._bytes = 0
         self.is_held = False
+        self.is_behind = False  # records were left when the last batch was full
         self._is_stopped = False
 
     # ---- shards
@@ -192,8 +193,8 @@ class Intake:
         batch = [] if wait else self._merge.take(self._records, _BATCH_BYTES)
         if batch:
             records = sum(len(run.messages) for run in batch)
-            others_wait = bool(self._merge) or records >= self._records
-            self._pace.began(records, len(batch), self._documents, is_full=others_wait)
+            self.is_behind = bool(self._merge) or records >= self._records
+            self._pace.began(records, len(batch), self._documents, is_full=self.is_behind)
             self._member.gather(self._pace.seconds())
             for run in batch:
                 self._check_gap(run)

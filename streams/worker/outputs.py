@@ -89,6 +89,7 @@ class OutputRules:
     ``identity``: the whole identity of the index. ``reading``: the reading rules. ``writer``: the
     worker's transactional id. ``application``: the application's id. ``page``: the address of its
     ops page. ``retention_ms``: how long each output topic keeps a record, if it has a limit.
+    ``partitions``: those of the output topic with the most, when the worker started.
     """
 
     identity: str
@@ -101,6 +102,7 @@ class OutputRules:
     page: str | None = None
     retention_ms: Mapping[str, int] = field(default_factory=dict)
     mode: Mode = Mode.SPLIT
+    partitions: int = 1
 
     @property
     def kinds(self) -> Mapping[str, OutputKind]:

@@ -119,6 +119,7 @@ def _run(settings: Settings, server: OpsServer) -> int:
         settings.web.page_url,
         limits.retention_ms,
         settings.mode,
+        limits.output_partitions,
     )
     clients = _connect(settings, rules, index, metrics)
     traces = _traces(settings, writer)
@@ -234,6 +235,7 @@ class _TopicLimits(NamedTuple):
     """The broker's settings of each output topic, and whether it has transactions."""
 
     retention_ms: dict[str, int]
+    output_partitions: int  # of the topic with the most
     min_in_sync: dict[str, int]
     transactions: TransactionWatch | None  # None if the broker has none
 
@@ -289,6 +291,7 @@ def _checked_topics(settings: Settings) -> _TopicLimits:
     durable = {plan.name for plan in plans if plan.is_durable}
     return _TopicLimits(
         output_retentions(admin, plans),
+        max(each.partitions for each in checked.states if each.topic in settings.output_topics),
         {state.topic: state.min_in_sync or 1 for state in checked.states if state.topic in durable},
         transactions,
     )
