@@ -73,8 +73,8 @@ _COMMITS_GATHERED: Final = 150.0
 """With more outputs per second, a commit waits for others, as each costs a dozen requests."""
 
 
-_BACKLOG_SECONDS_A_PARTITION: Final = 0.0015
-_BACKLOG_SECONDS_MAX: Final = 0.4
+_BACKLOG_SECONDS_A_PARTITION: Final = 0.0025
+_BACKLOG_SECONDS_MAX: Final = 0.5
 """The shortest time from one commit to the next in a backlog, by the partitions of an output topic.
 Each partition in a commit is a request and a marker, however few records it gets."""
 _BACKLOG_LOOK_SECONDS: Final = 0.02

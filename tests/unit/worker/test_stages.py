@@ -11,6 +11,7 @@ from streams.errors import UnansweredError
 from streams.kafka.errors import AbortedError, FencedError, RecordsLostError, StaleGenerationError
 from streams.monitoring.worker_state import NextStep
 from streams.worker import commit, pipeline
+from streams.worker.consume import Intake
 from streams.worker.index_on_kafka import Claim
 from streams.worker.log_codec import LogCodec
 from streams.worker.status import PipelineView
@@ -336,6 +337,26 @@ async def test_a_worker_that_stops_ends_its_commit_and_begins_no_other(worker: H
     await turns()
     assert len(worker.committer.calls) == calls
     assert worker.outputs == [("unique", "1@0")]
+
+
+async def test_in_a_backlog_commits_gather_until_too_much_is_in_flight(
+    worker: HandDriven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await worker.open(0)
+    await worker.output(0, text(1))
+    monkeypatch.setattr(commit, "_BACKLOG_SECONDS_A_PARTITION", 3600.0)
+    monkeypatch.setattr(commit, "_BACKLOG_SECONDS_MAX", 3600.0)
+    await worker.output(0, text(2))
+    assert not worker.pipeline.intake.is_behind, "so it does not wait"
+
+    behind = property(lambda _: True, lambda *_: None)
+    monkeypatch.setattr(Intake, "is_behind", behind, raising=False)
+    worker.send(0, text(3))
+    await until(lambda: len(worker.broker.records()) == 6)
+    await turns(200)
+    assert len(worker.outputs) == 2
+    worker.pipeline.intake.is_held = True
+    await until(lambda: len(worker.outputs) == 3)
 
 
 # ---- status
