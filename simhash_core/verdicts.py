@@ -17,7 +17,7 @@ class RejectionReason(StrEnum):
     """
 
     NULL_VALUE = "null_value"  # and no key; with a key it is a tombstone, not an error
-    NOT_UTF8 = "not_utf8"
+    NOT_UTF8 = "not_utf8"  # the value, or the name of a header
     NOT_JSON = "not_json"  # or truncated, or nested too deep
     NOT_AN_OBJECT = "not_an_object"  # but a list, a number or a string
     MISSING_TEXT = "missing_text"  # there is no text field, or it is null

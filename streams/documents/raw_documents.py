@@ -93,6 +93,19 @@ class DocumentReader:
         except UnreadableError as error:
             return Rejection(source, record, error.reason, error.detail)
 
+    def without_headers(self, source: SourcePosition, record: RawRecord) -> Rejection:
+        """Refuse a record whose headers the client cannot read; ``record`` has none of them."""
+        size = record_bytes(record)
+        if size > self.max_record_bytes:
+            return self._too_large(source, record, size, lost_headers=True)
+        return Rejection(
+            source,
+            record,
+            RejectionReason.NOT_UTF8,
+            "the name of a header is not UTF-8: encode names in UTF-8 (headers left out; the whole "
+            f"record is at {source})",
+        )
+
     def _decode(self, content: Content, record: RawRecord) -> dict[str, object] | str:
         data = content.data
         wanted = self._format
@@ -190,10 +203,12 @@ class DocumentReader:
         except UnicodeDecodeError:
             return None
 
-    def _too_large(self, source: SourcePosition, record: RawRecord, size: int) -> Rejection:
+    def _too_large(
+        self, source: SourcePosition, record: RawRecord, size: int, *, lost_headers: bool = False
+    ) -> Rejection:
         """Return a rejection with key and headers if they fit, then what fits of the value."""
         kept = msgspec.structs.replace(record, value=None)
-        cut = []
+        cut = ["headers left out"] if lost_headers else []
         if record_bytes(kept) > self._kept_bytes:
             kept = msgspec.structs.replace(kept, headers=())
             cut.append("headers left out")

@@ -22,12 +22,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition, admin
 
-from simhash_core.documents import Headers, SourcePosition
+from simhash_core.documents import SourcePosition
 
 # ---- Blocking calls of a client, in order, in a thread that is abandoned if one hangs.
 
@@ -335,11 +335,6 @@ def is_read_to_end(consumer: Consumer, topic: str, partition: int, next_offset: 
 
 
 # ---- What the library's message holds, in this project's types.
-
-
-def headers_of(message: Message) -> Headers:
-    # The type allows a mapping or a list; actually it is a list of pairs with bytes.
-    return tuple(cast("list[tuple[str, bytes | None]]", message.headers() or []))
 
 
 def position_of(message: Message) -> SourcePosition:

@@ -12,8 +12,9 @@ from confluent_kafka import TopicPartition as ClientPartition
 from simhash_core.documents import Headers, SourcePosition, TopicPartition
 from streams.errors import BrokerRefusedError, BrokerUnavailableError
 from streams.kafka.client_config import client_config
-from streams.kafka.clients import Consumer, headers_of, offset_range, position_of
+from streams.kafka.clients import Consumer, offset_range, position_of
 from streams.kafka.errors import PASSING_ERRORS, Retries
+from streams.kafka.headers import headers_of
 from streams.settings.settings import Settings
 
 _BATCH: Final = 500
@@ -167,7 +168,11 @@ def read_at(settings: Settings, position: SourcePosition) -> ReadRecord | None:
 def _as_read(message: Message) -> ReadRecord:
     timestamp_ms = message.timestamp()[1]
     return ReadRecord(
-        position_of(message), timestamp_ms, message.key(), message.value(), headers_of(message)
+        position_of(message),
+        timestamp_ms,
+        message.key(),
+        message.value(),
+        headers_of(message) or (),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -14,6 +14,7 @@ from simhash_core.log.shard_stream import RawBatch
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.verdicts import Rejection, Verdict
 from streams.documents.raw_documents import DocumentReader, Tombstone, record_bytes
+from streams.kafka.headers import headers_of
 from streams.monitoring.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -92,13 +93,12 @@ class RawBatches:
 
     def _read(self, message: Message) -> _Read:
         source = SourcePosition(self._topic, message.partition() or 0, message.offset() or 0)
-        # This is ``streams.kafka.clients.headers_of``, whose module would load the Kafka client.
-        headers = cast("list[tuple[str, bytes | None]] | None", message.headers())
-        record = RawRecord(
-            message.key(), message.value(), message.timestamp()[1], tuple(headers or ())
-        )
+        headers = headers_of(message)
+        record = RawRecord(message.key(), message.value(), message.timestamp()[1], headers or ())
         if record.headers and self.traces is not None:
             record = self.traces.begin(source, record)
+        if headers is None:
+            return PendingRecord(source, record, self._reader.without_headers(source, record)), None
         item = self._reader.read(source, record)
         if isinstance(item, Rejection):
             return PendingRecord(source, record, item), None

@@ -24,11 +24,11 @@ from streams.kafka.clients import (
     AdminClient,
     Consumer,
     committed_offsets,
-    headers_of,
     offset_range,
     position_of,
 )
 from streams.kafka.errors import Retries, is_passing
+from streams.kafka.headers import headers_of
 from streams.kafka.transactions import abort_left_open
 from streams.monitoring.group_watch import decode_offset_metadata
 from streams.settings.registry import schema_formats
@@ -328,7 +328,7 @@ def _tails(
 
 
 def _other_output(message: Message, application: str) -> OtherOutputs | None:
-    headers = dict(headers_of(message))
+    headers = dict(headers_of(message) or ())
     whose = (headers.get(APPLICATION_HEADER) or b"").decode(errors="replace")
     if VERDICT_HEADER not in headers or whose == application:
         return None

@@ -19,7 +19,7 @@ from simhash_core.documents import Headers
 from streams.documents.raw_documents import DocumentReader
 from streams.documents.schema_framing import KEY, VALUE, Part, SchemaDecoders, SchemaId
 from streams.errors import RegistryRefusedError
-from streams.kafka.clients import headers_of
+from streams.kafka.headers import headers_of
 from streams.kafka.raw_consumer import RawRecords
 from streams.monitoring.metrics import Metrics
 from streams.registry.registry_client import RegistryClient
@@ -127,10 +127,18 @@ class SchemaPrefetch:
 
 
 def _values(batch: Sequence[RawRecords]) -> Iterator[tuple[Headers, bytes]]:
-    messages = (message for run in batch for message in run.messages)
-    return ((headers_of(each), value) for each in messages if (value := each.value()) is not None)
+    return (
+        (headers, value)
+        for run in batch
+        for message in run.messages
+        if (value := message.value()) is not None and (headers := headers_of(message)) is not None
+    )
 
 
 def _keys(batch: Sequence[RawRecords]) -> Iterator[tuple[Headers, bytes]]:
-    messages = (message for run in batch for message in run.messages)
-    return ((headers_of(each), key) for each in messages if (key := each.key()))
+    return (
+        (headers, key)
+        for run in batch
+        for message in run.messages
+        if (key := message.key()) and (headers := headers_of(message)) is not None
+    )
