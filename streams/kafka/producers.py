@@ -72,6 +72,8 @@ def is_too_large(error: KafkaError) -> bool:
 _POLL_SECONDS: Final = 0.05
 _METADATA_SECONDS: Final = 5.0
 _ANY_PARTITION: Final = -1
+_NOW_MS: Final = 0  # librdkafka replaces it by the time of sending
+_FIRST_MS: Final = 1  # so for the time 0, the nearest time that it can send
 _NOT_KNOWN_YET: Final = frozenset(
     {
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - a public code of librdkafka
@@ -160,7 +162,7 @@ def _send(producer: Producer, record: ProducerRecord, report: _Report) -> None:
         key,
         partition=_ANY_PARTITION if partition is None else partition,
         on_delivery=report,
-        timestamp=timestamp_ms or 0,
+        timestamp=_NOW_MS if timestamp_ms is None else timestamp_ms or _FIRST_MS,
         headers=headers if isinstance(headers, list) else list(headers),
     )
 

@@ -88,3 +88,13 @@ def test_headers_that_cannot_be_read_stay_so(embedded_broker: Broker) -> None:
         assert [headers_of(message), headers_of(message)] == [None, None]
     finally:
         consumer.close()
+
+
+def test_the_time_0_does_not_become_the_time_of_sending(broker: Broker, tmp_path: Path) -> None:
+    """It becomes 1, the nearest time that librdkafka can send."""
+    times_ms = {0: 1, 1: 1, -1: -1}
+    records = [ForeignRecord(b"key", value_of(3 + each), each) for each in times_ms]
+    records += [ForeignRecord(b"key", b"no JSON", each) for each in times_ms]
+    ended = outputs_of(broker, tmp_path, records)
+    came = [output.record.timestamp_ms for (output,) in ended]
+    assert came == [*times_ms.values(), *times_ms.values()]
