@@ -210,7 +210,7 @@ def _validator(schema: FetchedSchema) -> Any:  # noqa: ANN401 - jsonschema's pro
 # Only wanted fields are converted. In proto3, fields may lack presence: then a number that is 0
 # counts as absent, and an absent text is "".
 
-_FILE: Final = "value.proto"
+_FILE: Final = "value, not a file"  # no other file is imported by this name
 _DEPTH_MAX: Final = 32  # maximum nesting of declared messages
 _VARINT_BYTES_MAX: Final = 5
 _WRAPPED: Final = frozenset(

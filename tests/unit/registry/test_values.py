@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pytest
 from fastavro import parse_schema, schemaless_writer
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -242,6 +243,23 @@ def test_json_schema_refuses_by_rule_without_quoting_unless_not_validated() -> N
 def test_unusable_schemas_are_refused(kind: str, texts: list[str]) -> None:
     for text in texts:
         assert refusal(read(FetchedSchema(kind, text), b"{}")) is R.BAD_SCHEMA
+
+
+@pytest.mark.parametrize("name", ["value.proto", "text.proto"])
+def test_protobuf_may_import_a_file_of_any_name(name: str) -> None:
+    inner = FileDescriptorProto(name=name)
+    field = {"name": "text", "number": 1, "type": FieldDescriptorProto.TYPE_STRING}
+    inner.message_type.add(name="Inner").field.add(**field)
+    outer = FileDescriptorProto(name="outer.proto", dependency=[name])
+    field = {"name": "data", "number": 1, "type": FieldDescriptorProto.TYPE_MESSAGE}
+    outer.message_type.add(name="Outer").field.add(**field, type_name=".Inner")
+    packed, inner_packed = (
+        base64.b64encode(file.SerializeToString()).decode() for file in (outer, inner)
+    )
+    schema = FetchedSchema("PROTOBUF", packed, (Reference(name, inner_packed),))
+    found = read(schema, b"\x00\x0a\x03\x0a\x01x", text="data.text")
+    assert isinstance(found, Document), found
+    assert found.text == "x"
 
 
 def test_bytes_of_no_protobuf_message_are_refused(registry: SchemaRegistry) -> None:
