@@ -17,7 +17,13 @@ from streams.documents.fields import (
     checked_time_ms,
     identifier_of,
 )
-from streams.documents.json_values import UnreadableError, decode_json, decode_text, type_named
+from streams.documents.json_values import (
+    UnreadableError,
+    decode_json,
+    decode_text,
+    type_named,
+    without_surrogates,
+)
 from streams.documents.schema_framing import (
     NO_SCHEMAS,
     SCHEMA_FORMATS,
@@ -138,7 +144,9 @@ class DocumentReader:
                 "a structured CloudEvent is JSON, which has no id of a schema: send binary events",
             )
         decoded = schemas.decode(record.headers, data)
-        if isinstance(decoded, dict | str):
+        if isinstance(decoded, str):
+            return without_surrogates(decoded)
+        if isinstance(decoded, dict):
             return decoded
         raise UnreadableError(
             RejectionReason.NOT_AN_OBJECT,

@@ -245,6 +245,13 @@ def test_unusable_schemas_are_refused(kind: str, texts: list[str]) -> None:
         assert refusal(read(FetchedSchema(kind, text), b"{}")) is R.BAD_SCHEMA
 
 
+def test_a_text_alone_in_json_loses_lone_surrogates() -> None:
+    """UTF-8 could not encode it, for the page of the worker for example."""
+    found = read(FetchedSchema("JSON", '{"type": "string"}'), rb'"a\ud800b"')
+    assert isinstance(found, Document)
+    assert found.text == "ab"
+
+
 @pytest.mark.parametrize("name", ["value.proto", "text.proto"])
 def test_protobuf_may_import_a_file_of_any_name(name: str) -> None:
     inner = FileDescriptorProto(name=name)
