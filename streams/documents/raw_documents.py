@@ -190,6 +190,7 @@ class DocumentReader:
                 "null value, and no key that could be a document's id: to delete a document, "
                 "send its id as the key; otherwise send a value",
             )
+        _record_time_ms(record)
         return Tombstone(source, record, document_id)
 
     def _fallback_id(self, source: SourcePosition, record: RawRecord, content: Content) -> str:
@@ -251,4 +252,9 @@ def record_bytes(record: RawRecord) -> int:
 def _fallback_time_ms(record: RawRecord, content: Content) -> int:
     if content.event_time is not None:
         return checked_time_ms(content.event_time, "the CloudEvent's time")
+    return _record_time_ms(record)
+
+
+def _record_time_ms(record: RawRecord) -> int:
+    """Return the record's own time; raise ``UnreadableError`` outside the years 1 to 9999."""
     return checked_time_ms(record.timestamp_ms, "the record's own timestamp")

@@ -100,6 +100,7 @@ CASES = [
     *(refused_field(R.BAD_TIMESTAMP, '"timestamp"', timestamp=value) for value in NO_TIMES),
     Refused(R.BAD_TIMESTAMP, raw(b'{"text": "x", "timestamp": 1e400}'), '"timestamp"'),
     Refused(R.BAD_TIMESTAMP, raw(TEXT, time_ms=NOW_MS * 1000), "record's own"),
+    Refused(R.BAD_TIMESTAMP, raw(None, b"key", time_ms=NOW_MS * 1000), "record's own"),
     Refused(
         R.BAD_TIMESTAMP, raw(TEXT, headers=(*EVENT_HEADERS, ("ce_time", b"noon"))), "CloudEvent"
     ),
