@@ -24,6 +24,7 @@ _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 # Matches a whole string, or one bracket; in valid JSON every string ends.
 _STRING_OR_BRACKET: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
+_DETAIL_MAX: Final = 1_000  # characters of a reason
 _DIGITS_MAX: Final = 4_300  # digits of an integer; the interpreter converts no longer integers
 
 _TYPE_NAMES: Final[tuple[tuple[type, str], ...]] = (
@@ -41,13 +42,14 @@ _decode = msgspec.json.Decoder().decode
 class UnreadableError(Exception):
     """A value that cannot be read; it becomes a ``Rejection``.
 
-    ``detail`` names the fix, never the body.
+    ``detail`` names the fix, never the body. It is cut, because it may quote a schema or a setting,
+    and the topic of dead letters must have room for it.
     """
 
     def __init__(self, reason: RejectionReason, detail: str) -> None:
         self.reason = reason
-        self.detail = detail
-        super().__init__(f"{reason}: {detail}")
+        self.detail = detail if len(detail) <= _DETAIL_MAX else f"{detail[:_DETAIL_MAX]}…"
+        super().__init__(f"{reason}: {self.detail}")
 
 
 def decode_text(value: bytes) -> str:

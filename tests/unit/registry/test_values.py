@@ -30,6 +30,7 @@ from tests.rigs.registry.schema_registry import SchemaRegistry
 from tests.rigs.registry.serialized_records import SERIALIZERS
 
 HERE = SourcePosition("raw", 0, 7)
+KIB = 1024
 FRAME = b"\x00\x00\x00\x00\x01"
 """The id of schema 1, before a value or a key."""
 FORMATS: dict[str, Any] = {"AVRO": "avro", "JSON": "json-schema", "PROTOBUF": "protobuf"}
@@ -175,6 +176,16 @@ def test_avro_that_no_field_can_hold_is_refused(schema: object, value: object, r
 def test_invalid_or_harmful_avro_schemas_are_refused_before_decoding(schema: object) -> None:
     text = schema if isinstance(schema, str) else json.dumps(schema)
     assert refusal(read(FetchedSchema("AVRO", text), b"\x02" * 10_000)) is R.BAD_SCHEMA
+
+
+def test_reason_does_not_quote_a_large_schema_at_length() -> None:
+    """A dead letter has 8 KiB more than its record, and four bytes are the most of a character."""
+    schema = record_of(text="string", number="int")
+    schema["fields"][1]["default"] = "\U0001f600" * 100_000
+    found = read(FetchedSchema("AVRO", json.dumps(schema)), b"")
+    assert isinstance(found, Rejection)
+    assert found.detail.startswith("no Avro schema")
+    assert len(found.detail.encode()) < 6 * KIB
 
 
 def test_avro_types_may_be_used_twice_and_be_of_references() -> None:
