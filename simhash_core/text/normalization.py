@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Final
 
@@ -94,9 +95,37 @@ def normalize(text: str, *, fold_case: bool = True, simplify: bool = False) -> s
     return simplified(text) if simplify else text
 
 
+# Unicode sorts the marks after a letter, and ``unicodedata`` does it by insertion: for a megabyte
+# of marks it would take minutes. In texts of this length, runs of so many marks are sorted before.
+_LONG: Final = 1_000
+_RUN: Final = 64
+
+
+def _nfkc(text: str) -> str:
+    if len(text) > _LONG:
+        marks = "".join(filter(_is_mark, set(text)))
+        if marks:
+            text = re.sub(f"[{marks}]{{{_RUN},}}", _sorted_marks, text)
+    return unicodedata.normalize("NFKC", text)
+
+
+def _sorted_marks(run: re.Match[str]) -> str:
+    return "".join(sorted("".join(map(_parts, run[0])), key=unicodedata.combining))
+
+
+def _parts(character: str) -> str:
+    return unicodedata.normalize("NFKD", character)
+
+
+@lru_cache(1 << 14)
+def _is_mark(character: str) -> bool:
+    """Return whether all parts of a character are marks; none is in ASCII."""
+    return all(map(unicodedata.combining, _parts(character)))
+
+
 def _compose(text: str) -> str:
     if not unicodedata.is_normalized("NFKC", text):
-        text = unicodedata.normalize("NFKC", text)
+        text = _nfkc(text)
     return " ".join(text.split())
 
 
@@ -105,14 +134,14 @@ def _fold(text: str) -> str:
         # Case folding can undo NFKC (e.g. U+0345), so Unicode's recipe for caseless matching
         # applies NFKC again after folding; the quick check avoids most second passes.
         if not unicodedata.is_normalized("NFKC", text):
-            text = unicodedata.normalize("NFKC", text)
+            text = _nfkc(text)
         text = text.casefold()
         if not unicodedata.is_normalized("NFKC", text):
             # A few letters (ǰ, ΐ) fold to a letter and a mark that compose to the same letter
             # again, so this repeats until the composed form is stable.
-            text, before = unicodedata.normalize("NFKC", text), ""
+            text, before = _nfkc(text), ""
             while text != before:
-                text, before = unicodedata.normalize("NFKC", text.casefold()), text
+                text, before = _nfkc(text.casefold()), text
     else:
         text = text.casefold()
     return " ".join(text.split())

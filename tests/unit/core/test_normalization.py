@@ -23,6 +23,7 @@ from simhash_core.text.normalization import (
 from simhash_core.text.profiles import PROFILES
 from simhash_core.text.word_lists import parse_stop_words, parse_user_dictionary
 
+MARKS = "\u0300\u0301\u0315\u0316\u0327\u0334\u0344\u0345\u05b0\u0f71\u0f73\u3099\uff9e"
 anything = st.text(st.characters(codec=None, exclude_categories=()))
 
 
@@ -48,6 +49,33 @@ anything = st.text(st.characters(codec=None, exclude_categories=()))
 def test_spellings_of_one_text(text: str, normal: str) -> None:
     """The texts of each pair look the same, or nearly the same."""
     assert normalize(text) == normal
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "marks", ["\u0315\u0300", "\u0f73", "\u0316\u0344", "\u0315\u200d\u0300\u200d"]
+)
+def test_a_megabyte_of_marks_takes_no_longer_than_one_of_letters(marks: str) -> None:
+    """``unicodedata`` sorts marks by insertion: these would take several minutes."""
+    text = "a" + marks * (600_000 // len(marks))
+    once = normalize(text)
+    assert normalize(once) == once
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.text(MARKS, min_size=64, max_size=200),
+            st.text("aeｅ\u1e69ﾞ가\u0f40 ", max_size=3),
+            st.text(MARKS, max_size=3),
+        ),
+        min_size=8,
+        max_size=30,
+    ).map("".join)
+)
+def test_long_runs_of_marks_have_the_form_of_unicode(text: str) -> None:
+    text += " " * 1_000
+    assert normalize(text, fold_case=False) == " ".join(unicodedata.normalize("NFKC", text).split())
 
 
 @pytest.mark.timeout(60)
