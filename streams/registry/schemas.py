@@ -7,7 +7,8 @@ batch, and keep all schemas. Theirs for Protobuf needs a generated class. None h
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection, Mapping
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC
 from enum import StrEnum
 from functools import cache
@@ -187,7 +188,7 @@ def json_decoder(schema: FetchedSchema, *, validate: bool) -> Decode:
 
 
 def _validator(schema: FetchedSchema) -> Any:  # noqa: ANN401 - jsonschema's protocol has no types
-    from jsonschema.validators import Draft7Validator, validator_for
+    from jsonschema.validators import Draft7Validator, extend, validator_for
     from referencing import Registry, Resource
     from referencing.jsonschema import DRAFT7
 
@@ -200,9 +201,34 @@ def _validator(schema: FetchedSchema) -> Any:  # noqa: ANN401 - jsonschema's pro
         parsed = msgspec.json.decode(schema.text)
         of_draft = validator_for(parsed, default=Draft7Validator)
         of_draft.check_schema(parsed)
-        return of_draft(parsed, registry=registry)
+        with_sets = extend(of_draft, {"uniqueItems": _unique_items})  # type: ignore[no-untyped-call]
+        return with_sets(parsed, registry=registry)
     except Exception as error:  # noqa: BLE001 - a schema may be anything
         raise bad_schema(f"no JSON Schema: {type(error).__name__}") from None
+
+
+def _unique_items(
+    validator: Any,  # noqa: ANN401 - jsonschema's protocol has no types
+    unique: object,
+    items: object,
+    _schema: object,
+) -> Iterator[Exception]:
+    """Check that items differ; jsonschema compares each with each if they cannot be sorted."""
+    from jsonschema import ValidationError
+
+    if unique and validator.is_type(items, "array"):
+        assert isinstance(items, list)
+        if len({json.dumps(_canonical(each), sort_keys=True) for each in items}) < len(items):
+            yield ValidationError("items repeat")
+
+
+def _canonical(value: object) -> object:
+    """Return a value with one spelling for each number: 1.0 is 1."""
+    if isinstance(value, dict):
+        return {name: _canonical(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_canonical(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 # ---- Protobuf values, without generated classes, by descriptors from the registry.

@@ -280,6 +280,31 @@ def test_protobuf_may_import_a_file_of_any_name(name: str) -> None:
     assert found.text == "x"
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("items", "differ"),
+    [
+        ("[]", True),
+        ('[1, true, 0, false, null, [], {}, "1", [1], [true]]', True),
+        ("[1, 1.0]", False),
+        ("[1e300, 1e400, 2e300]", True),
+        ('[{"a": [1], "b": 2}, {"b": 2.0, "a": [1.0]}]', False),
+        ('[{"a": 1}, {"a": true}]', True),
+        ('["a", 1, "a"]', False),
+        (json.dumps([each for n in range(50_000) for each in (n, str(n))]), True),
+    ],
+)
+def test_items_of_any_number_and_kind_are_compared(items: str, differ: bool) -> None:
+    """Compared each with each, as by jsonschema itself, the last would take ten minutes."""
+    schema = FetchedSchema("JSON", '{"properties": {"items": {"uniqueItems": true}}}')
+    found = read(schema, b'{"text": "x", "items": %s}' % items.encode())
+    if differ:
+        assert isinstance(found, Document), found
+    else:
+        assert refusal(found) is R.NOT_OF_SCHEMA
+        assert "properties/items/uniqueItems" in str(found)
+
+
 def test_bytes_of_no_protobuf_message_are_refused(registry: SchemaRegistry) -> None:
     _, fetched = article(registry, "protobuf")
     contents = (
