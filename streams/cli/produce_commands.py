@@ -38,7 +38,7 @@ def produce(
     """Send the documents of each FILE to the raw topic, and wait for all acknowledgements.
 
     A FILE has one JSON object per line, with "text" and optionally "id", which becomes the key. It
-    is read as gzip if its name ends in .gz; - is standard input. Lines are sent unchanged,
+    is unpacked if its name ends in .gz or .zst; - is standard input. Lines are sent unchanged,
     including invalid ones, which become dead letters. Empty lines are skipped.
 
     A folder has one document per file: the text is the file's content, the id its path in the

@@ -168,9 +168,9 @@ def text_rows(
     def lines() -> Iterator[bytes]:
         nonlocal done
         for file in files:
-            content, _ = _read_start(file, longest_bytes + 1)
-            done += len(content)
-            name = file.relative_to(folder).as_posix()
+            content, size = _read_start(file, longest_bytes + 1)
+            done += size
+            name = _encodable(file.relative_to(folder).as_posix())
             # Keep bytes that are not UTF-8, as from a file of lines.
             text = content.decode("utf-8-sig", "surrogateescape")
             value = {id_field or "id": name, text_field: text}
@@ -282,11 +282,18 @@ class InputDocuments:
 
 
 def _read_start(file: Path, limit: int) -> tuple[bytes, int]:
-    """Return the first ``limit`` bytes of a file, and its size; raise ``InputFileError``."""
+    """Return the first ``limit`` unpacked bytes of a file, and its size on the disk.
+
+    Raises ``InputFileError``.
+    """
     try:
-        with file.open("rb") as opened:
-            content = opened.read(limit)
-            return content, max(len(content), os.fstat(opened.fileno()).st_size)
+        with file.open("rb") as raw:
+            content = unpacked(raw, file.name).read(limit)
+            return content, max(raw.tell(), os.fstat(raw.fileno()).st_size)
+    except DAMAGED_ERRORS as error:
+        raise InputFileError(
+            f"cannot read {file}: the compressed data is damaged ({error})"
+        ) from None
     except OSError as error:
         raise InputFileError(f"cannot read {file}: {error.strerror}") from None
 

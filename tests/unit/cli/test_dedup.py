@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Final
@@ -284,6 +285,23 @@ def test_a_folder_is_read_by_names_and_not_written_to() -> None:
     assert (report["unique"], report["duplicates"]) == (2, 2)
     assert sources("in.duplicates.jsonl") == ["deep/b.csv@0 of a.jsonl@0", "in@1 of a.jsonl@0"]
     assert files() == ["in.dead-letters.jsonl", "in.duplicates.jsonl", "in.unique.jsonl"]
+
+
+def test_a_text_in_a_folder_may_be_packed_and_have_any_name() -> None:
+    text, other, last = (each["text"] for each in documents(1, 2, 3))
+    Path("in").mkdir()
+    Path("in/a.txt.gz").write_bytes(gzip.compress(text.encode()))
+    Path("in/b.txt.zst").write_bytes(zstandard.ZstdCompressor().compress(other.encode()))
+    Path(os.fsdecode(b"in/\xff.txt")).write_text(last, "utf-8")
+    report = report_of("dedup", "in")
+    assert (report["unique"], report["dead_letters"]) == (3, 0)
+    assert json_lines(Path("in.unique.jsonl")) == [
+        {"id": "a.txt.gz", "text": text},
+        {"id": "b.txt.zst", "text": other},
+        {"id": "\ufffd.txt", "text": last},
+    ]
+    Path("in/c.txt.gz").write_bytes(gzip.compress(text.encode())[:-9])
+    assert "c.txt.gz" in message_of(ExitCode.RUNTIME, "dedup", "in", "--force")
 
 
 def test_files_of_one_name_are_told_apart_and_outputs_stay_with_one_that_is_named() -> None:
