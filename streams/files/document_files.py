@@ -12,6 +12,7 @@ import io
 import json
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -392,11 +393,16 @@ def document_files(paths: Sequence[str], fields: FieldSettings) -> list[Document
             )
         if each.path != STANDARD_INPUT and not each.texts:
             _check_content(each.path)
-    names = [file.name for file in files]
-    return [
-        file._replace(name=_encodable(file.path)) if names.count(file.name) > 1 else file
+    names = Counter(file.name for file in files)
+    files = [
+        file._replace(name=_encodable(file.path)) if names[file.name] > 1 else file
         for file in files
     ]
+    # A source position must name one document: a duplicate would otherwise name itself.
+    for name, count in Counter(file.name for file in files).items():
+        if count > 1:
+            raise UsageError(f"{name} is named {count} times: name each file once")
+    return files
 
 
 def open_documents(file: DocumentFile, fields: FieldSettings, longest_bytes: int) -> LineSource:
