@@ -13,7 +13,7 @@ import json
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -333,12 +333,19 @@ def _texts_in(folder: Path) -> list[Path]:
     return files
 
 
-def files_in(folder: Path) -> list[Path]:
+def files_in(folder: Path, left_out: Collection[Path] = ()) -> list[Path]:
     """Return the visible files under a folder, sorted; raise ``UsageError`` for none."""
     paths: list[Path] = []
     for directory, names, files in os.walk(folder):
-        names[:] = [name for name in names if not name.startswith(".")]
-        visible = (Path(directory, name) for name in files if not name.startswith("."))
+        resolved = Path(directory).resolve()
+        names[:] = [
+            name for name in names if not name.startswith(".") and resolved / name not in left_out
+        ]
+        visible = (
+            Path(directory, name)
+            for name in files
+            if not name.startswith(".") and resolved / name not in left_out
+        )
         paths += [file for file in visible if file.is_file()]
     if not paths:
         raise UsageError(f"there are no files in the folder {folder}")
@@ -369,9 +376,12 @@ class DocumentFile(NamedTuple):
     texts: tuple[Path, ...] = ()  # the text files of a folder, each a document
 
 
-def document_files(paths: Sequence[str], fields: FieldSettings) -> list[DocumentFile]:
+def document_files(
+    paths: Sequence[str], fields: FieldSettings, left_out: Collection[Path] = ()
+) -> list[DocumentFile]:
     """Return the files that ``paths`` name, in order; the content of a folder is sorted by name.
 
+    Of a folder, the files and folders in ``left_out`` (resolved paths) are not read.
     Raises ``UsageError`` for anything unreadable, before work begins.
     """
     _check_standard_input(paths)
@@ -380,7 +390,7 @@ def document_files(paths: Sequence[str], fields: FieldSettings) -> list[Document
         if path == STANDARD_INPUT:
             files.append(DocumentFile("stdin", path))
         elif Path(path).is_dir():
-            files += _in_folder(path)
+            files += _in_folder(path, left_out)
         else:
             files.append(DocumentFile(_encodable(Path(path).name), path))
     for each in files:
@@ -420,9 +430,9 @@ def open_documents(file: DocumentFile, fields: FieldSettings, longest_bytes: int
     return lines
 
 
-def _in_folder(folder: str) -> list[DocumentFile]:
+def _in_folder(folder: str, left_out: Collection[Path]) -> list[DocumentFile]:
     tables, texts = [], []
-    for file in files_in(Path(folder)):
+    for file in files_in(Path(folder), left_out):
         name = unpacked_name(file.name)
         if name.endswith((*_CSV, _PARQUET, *_LINE_SUFFIXES)):
             tables.append(DocumentFile(_encodable(file.relative_to(folder).as_posix()), str(file)))

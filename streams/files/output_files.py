@@ -28,6 +28,10 @@ class OutputFileError(FirstseenError):
     """A file cannot be written; the message names it and the reason."""
 
 
+def partial_path(path: Path) -> Path:
+    return path.with_name(path.name + PARTIAL_SUFFIX)
+
+
 class OutputFile(ABC):
     """Methods raise ``OutputFileError``."""
 
@@ -61,7 +65,7 @@ class NewFile(OutputFile):
     def __init__(self, path: Path) -> None:
         """Create it; raise ``OutputFileError``, also if another process is writing it."""
         self._path = path
-        self._partial = path.with_name(path.name + PARTIAL_SUFFIX)
+        self._partial = partial_path(path)
         with _errors_named(self._partial):
             self._file = _open_locked(self._partial)
             self._file.truncate(0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -23,6 +23,7 @@ from streams.files.output_files import (
     OutputFile,
     OutputFileError,
     Stream,
+    partial_path,
 )
 from streams.settings.settings import Settings
 
@@ -91,8 +92,11 @@ class Batch(NamedTuple):
 
 
 class DedupInputs:
-    def __init__(self, paths: Sequence[str], settings: Settings) -> None:
-        self.files: Final = document_files(paths, settings.fields)
+    def __init__(
+        self, paths: Sequence[str], settings: Settings, left_out: Collection[Path] = ()
+    ) -> None:
+        """``left_out`` are resolved paths that are not read as part of a folder."""
+        self.files: Final = document_files(paths, settings.fields, left_out)
         self._fields: Final[FieldSettings] = settings.fields
         self._longest_bytes: Final = settings.max_record_bytes
         self._batch_lines: Final = settings.batch.documents
@@ -191,6 +195,15 @@ def output_paths(files: Sequence[str], chosen: Mapping[Kind, str | None]) -> dic
         if first != kind and not _is_stream(path):  # /dev/null takes any number
             raise UsageError(f"{FLAGS[first]} and {FLAGS[kind]} are both {path}: name two files")
     return paths
+
+
+def own_paths(outputs: Mapping[Kind, Path], state: Path | None) -> set[Path]:
+    """Return what a run writes itself, which may be in a folder of its inputs.
+
+    An interrupted run has left it there, and the repeated command must read the same files.
+    """
+    own = {path for output in outputs.values() for path in (output, partial_path(output))}
+    return own if state is None else own | {state.resolve()}
 
 
 def check_can_be_continued(paths: Mapping[Kind, Path]) -> None:

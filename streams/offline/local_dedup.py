@@ -52,6 +52,7 @@ from streams.offline.dedup_files import (
     new_run,
     open_outputs,
     output_paths,
+    own_paths,
     skip_done,
 )
 from streams.offline.fingerprint_pool import (
@@ -344,7 +345,8 @@ def launched(
     else:
         check_can_be_continued(paths)
     with ExitStack() as opened:
-        inputs = opened.enter_context(closing(DedupInputs(request.files, settings)))
+        left_out = own_paths(paths, request.state)
+        inputs = opened.enter_context(closing(DedupInputs(request.files, settings, left_out)))
         jobs = jobs_for(request.jobs, inputs.total_bytes)
         pool = opened.enter_context(started_pool(settings, jobs))
         fingerprinter = fingerprinter_of(settings.index_profile())

@@ -152,6 +152,27 @@ def test_bytes_that_were_never_committed_are_dropped(done: int, lines: list[byte
     assert_outputs_as_alone()
 
 
+def test_outputs_and_state_in_a_folder_are_not_its_documents(lines: list[bytes]) -> None:
+    """So the command can be repeated after a kill, as with a file."""
+    write("f.jsonl", lines[:300])
+    small = Settings(batch=BatchSettings(documents=100))
+    outputs = dict.fromkeys(KINDS, None) | {"unique": "f.unique.jsonl"}
+    with launched(small, DedupRequest(["."], outputs, Path("s"))) as run:
+        next(run.dedup.run(run.inputs))
+
+    command = ("dedup", ".", "--state", "s", "--unique", "f.unique.jsonl")
+    report = report_of(*command)
+
+    assert (report["files"], report["resumed_after_line"], report["lines"]) == (1, 100, 300)
+    again = report_of(*command, "--force")
+    assert (again["files"], again["documents"], again["unique"]) == (1, report["documents"], 0)
+
+    Path("in").mkdir()
+    write("in/g.jsonl", lines[:3])
+    Path("in/u.partial").write_bytes(b"of a run without a state that was killed")
+    assert report_of("dedup", "in", "--unique", "in/u")["files"] == 1
+
+
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_run_says_that_it_can_go_on(sent: signal.Signals, lines: list[bytes]) -> None:
     write("f.jsonl", lines[:1500])
