@@ -147,7 +147,7 @@ def parquet_rows(file: str, name: str, longest_bytes: int, column: str) -> Input
         encode = msgspec.json.Encoder(enc_hook=str).encode
         try:
             for batch in table.iter_batches(batch_size=_PARQUET_ROWS):
-                yield from map(encode, batch.to_pylist())
+                yield from map(encode, _parquet_values(batch))
                 done += batch.num_rows
         except (OSError, pa.ArrowException) as error:
             raise InputFileError(f"{file}: {error}, after row {done}") from None
@@ -157,6 +157,31 @@ def parquet_rows(file: str, name: str, longest_bytes: int, column: str) -> Input
         return size * done // total
 
     return InputRows(name, lines(), longest_bytes, size, position=position, close=table.close)
+
+
+def _parquet_values(batch: Any) -> list[dict[str, object]]:  # noqa: ANN401 - pyarrow has no types
+    try:
+        rows: list[dict[str, object]] = batch.to_pylist()
+    except (ValueError, OverflowError):
+        columns = [map(_parquet_value, column) for column in batch.columns]
+        names = batch.schema.names
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return rows
+
+
+def _parquet_value(scalar: Any) -> object:  # noqa: ANN401 - pyarrow has no types
+    """Return a value; as text if it is a time for which Python has no object."""
+    try:
+        return scalar.as_py()
+    except ValueError:  # it has nanoseconds
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+
+        if getattr(scalar.type, "tz", None):
+            scalar = scalar.cast(pa.timestamp("ns", "UTC"))
+        text: str = scalar.cast(pa.string()).as_py()
+        return text.replace(" ", "T")
+    except OverflowError:  # not in the years 1 to 9999
+        return str(scalar.value)
 
 
 def text_rows(

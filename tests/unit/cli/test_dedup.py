@@ -275,6 +275,27 @@ def test_rows_of_parquet_are_objects_with_all_columns() -> None:
     assert json.loads(Path("t.unique.jsonl").read_text("utf-8").splitlines()[1])["score"] == 1
 
 
+def test_times_of_parquet_for_which_python_has_no_object_are_kept() -> None:
+    nanoseconds = 1_767_225_600_123_456_789
+    columns: dict[str, object] = {
+        "text": [each["text"] for each in documents(1, 2)],
+        "timestamp": pa.array([nanoseconds, nanoseconds - 789], pa.timestamp("ns", "Asia/Tokyo")),
+        "seen": pa.array([nanoseconds, None], pa.timestamp("ns")),
+        "far": pa.array([-(10**17), 0], pa.timestamp("us")),
+    }
+    parquet.write_table(pa.table(columns), "t.parquet")
+    assert report_of("dedup", "t.parquet")["unique"] == 2
+    first, second = json_lines(Path("t.unique.jsonl"))
+    assert first["timestamp"] == "2026-01-01T00:00:00.123456789Z"
+    assert second["timestamp"] == "2026-01-01T09:00:00.123456+09:00"
+    assert (first["seen"], second["seen"]) == ("2026-01-01T00:00:00.123456789", None)
+    assert (first["far"], second["far"]) == (str(-(10**17)), "1970-01-01T00:00:00")
+
+    columns["seen"] = pa.array([[nanoseconds]] * 2, pa.list_(pa.timestamp("ns")))
+    parquet.write_table(pa.table(columns), "t.parquet")
+    assert "t.parquet" in message_of(ExitCode.RUNTIME, "dedup", "t.parquet", "--force")
+
+
 def test_a_folder_is_read_by_names_and_not_written_to() -> None:
     Path("in/deep").mkdir(parents=True)
     Path("in/a.jsonl").write_bytes(numbered(1))
