@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import msgspec
 
@@ -39,6 +39,7 @@ from streams.files.input_lines import (
 # ---- Tables and folders as lines of JSON: a row, or a text file, is an object.
 
 SURPLUS_COLUMN: Final = "(surplus)"  # key of the cells of a CSV row beyond the last column
+_CSV_CELL_CHARACTERS: Final = 64 << 20
 _PARQUET_ROWS: Final = 1024
 
 
@@ -83,18 +84,22 @@ def csv_rows(file: str, name: str, longest_bytes: int, column: str) -> InputRows
     raw = open_raw(file)
     content = unpacked(raw, file)
     delimiter = "\t" if unpacked_name(file).endswith(".tsv") else ","
-    csv.field_size_limit(max(longest_bytes, csv.field_size_limit()))
+    # A longer cell makes its row a dead letter, so the limit only bounds the memory.
+    csv.field_size_limit(max(_CSV_CELL_CHARACTERS, longest_bytes, csv.field_size_limit()))
     text = io.TextIOWrapper(content, "utf-8-sig", errors="surrogateescape", newline="")
-    reader = csv.DictReader(text, restkey=SURPLUS_COLUMN, delimiter=delimiter)
+    ended = _AtEnd(text)
+    reader = csv.DictReader(ended, restkey=SURPLUS_COLUMN, delimiter=delimiter)
 
     with ExitStack() as opened:
         opened.callback(raw.close)
         opened.callback(text.close)
         try:
             _check_column(file, list(reader.fieldnames or ()), column)
+            if ended.is_reached:
+                raise UsageError(f'{file}: a quote (") in the header is never closed: close it')
         except (*DAMAGED_ERRORS, csv.Error, OSError) as error:
             raise UsageError(f"cannot read {file}: {error}") from None
-        lines, size = _csv_lines(file, reader), Path(file).stat().st_size
+        lines, size = _csv_lines(file, reader, ended), Path(file).stat().st_size
         close = opened.pop_all().close
     return InputRows(name, lines, longest_bytes, size, position=raw.tell, close=close)
 
@@ -109,14 +114,41 @@ def _check_column(file: str, columns: list[str], column: str) -> None:
         )
 
 
-def _csv_lines(file: str, reader: csv.DictReader[str]) -> Iterator[bytes]:
+class _AtEnd:
+    """Yields lines, and then an empty one: a row that has it has a quote that nothing closes.
+
+    The reader would take the rest of the file for one cell, and say nothing.
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.is_reached = False
+        self._lines = iter(lines)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> str:
+        if (line := next(self._lines, None)) is not None:
+            return line
+        if self.is_reached:
+            raise StopIteration
+        self.is_reached = True
+        return "\n"
+
+
+def _csv_lines(file: str, reader: csv.DictReader[str], end: _AtEnd) -> Iterator[bytes]:
     while True:
+        done = reader.line_num
         try:
             row = next(reader, None)
         except (*DAMAGED_ERRORS, csv.Error, OSError) as error:
             raise InputFileError(f"{file}: {error}, after line {reader.line_num}") from None
         if row is None:
             return
+        if end.is_reached:
+            raise InputFileError(
+                f'{file}: a quote (") is never closed, in the row after line {done}: close it'
+            )
         # Keep bytes that are not UTF-8: the reader refuses them.
         yield json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape")
 

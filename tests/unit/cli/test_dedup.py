@@ -267,6 +267,21 @@ def test_rows_of_csv_are_objects_and_a_bad_one_is_a_dead_letter() -> None:
     assert first == {"id": "1", "body": 'He said "no",\nand left.', "lang": "en"}
 
 
+def test_a_long_row_of_csv_is_a_dead_letter_and_an_open_quote_is_an_error() -> None:
+    long = "x" * (3 << 20)
+    Path("t.csv").write_text(f'id,text\n1,"{long},\n{long}"\n2,{long}\n3,short\n4,"a\nb"', "utf-8")
+    report = report_of("dedup", "t.csv")
+    assert (report["unique"], report["dead_letters_by_reason"]) == (2, {"too_large": 2})
+    assert [each["text"] for each in json_lines(Path("t.unique.jsonl"))] == ["short", "a\nb"]
+
+    Path("q.csv").write_text('id,text\n1,one\n2,"two\n3,three\n4,four\n', "utf-8")
+    message = message_of(ExitCode.RUNTIME, "dedup", "q.csv")
+    assert [part for part in ("q.csv", "never closed", "line 2") if part not in message] == []
+    assert not Path("q.unique.jsonl").exists()
+    Path("q.csv").write_text('text,"id\none,1\n', "utf-8")
+    assert "header" in message_of(ExitCode.USAGE, "dedup", "q.csv")
+
+
 def test_rows_of_parquet_are_objects_with_all_columns() -> None:
     rows = [each | {"score": number} for number, each in enumerate(documents(1, 2, 1))]
     parquet.write_table(pa.Table.from_pylist(rows), "t.parquet")
