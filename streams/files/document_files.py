@@ -79,8 +79,8 @@ class InputRows(LineSource):
         self._close()
 
 
-def csv_rows(file: str, name: str, longest_bytes: int, column: str) -> InputRows:
-    """Open a CSV file (``.tsv``: tab-separated); raise ``UsageError`` if it lacks ``column``."""
+def csv_rows(file: str, name: str, longest_bytes: int, fields: FieldSettings) -> InputRows:
+    """Open a CSV file (``.tsv``: tab-separated); raise ``UsageError`` if it lacks the text."""
     raw = open_raw(file)
     content = unpacked(raw, file)
     delimiter = "\t" if unpacked_name(file).endswith(".tsv") else ","
@@ -94,12 +94,13 @@ def csv_rows(file: str, name: str, longest_bytes: int, column: str) -> InputRows
         opened.callback(raw.close)
         opened.callback(text.close)
         try:
-            _check_column(file, list(reader.fieldnames or ()), column)
+            _check_column(file, list(reader.fieldnames or ()), fields.text)
             if ended.is_reached:
                 raise UsageError(f'{file}: a quote (") in the header is never closed: close it')
         except (*DAMAGED_ERRORS, csv.Error, OSError) as error:
             raise UsageError(f"cannot read {file}: {error}") from None
-        lines, size = _csv_lines(file, reader, ended), Path(file).stat().st_size
+        lines = _csv_lines(file, reader, ended, fields.timestamp)
+        size = Path(file).stat().st_size
         close = opened.pop_all().close
     return InputRows(name, lines, longest_bytes, size, position=raw.tell, close=close)
 
@@ -136,7 +137,9 @@ class _AtEnd:
         return "\n"
 
 
-def _csv_lines(file: str, reader: csv.DictReader[str], end: _AtEnd) -> Iterator[bytes]:
+def _csv_lines(
+    file: str, reader: csv.DictReader[str], end: _AtEnd, time_column: str
+) -> Iterator[bytes]:
     while True:
         done = reader.line_num
         try:
@@ -149,6 +152,8 @@ def _csv_lines(file: str, reader: csv.DictReader[str], end: _AtEnd) -> Iterator[
             raise InputFileError(
                 f'{file}: a quote (") is never closed, in the row after line {done}: close it'
             )
+        if row.get(time_column) == "":  # a table has no other way to leave a time out
+            row |= {time_column: None}
         # Keep bytes that are not UTF-8: the reader refuses them.
         yield json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape")
 
@@ -479,7 +484,7 @@ def open_documents(file: DocumentFile, fields: FieldSettings, longest_bytes: int
     if file.texts:
         return text_rows(file.path, list(file.texts), longest_bytes, (fields.id, column))
     if kind.endswith(_CSV):
-        return csv_rows(file.path, file.name, longest_bytes, column)
+        return csv_rows(file.path, file.name, longest_bytes, fields)
     if kind.endswith(_PARQUET):
         return parquet_rows(file.path, file.name, longest_bytes, column)
     lines = InputLines(file.path, longest_bytes)

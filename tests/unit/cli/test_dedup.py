@@ -267,6 +267,13 @@ def test_rows_of_csv_are_objects_and_a_bad_one_is_a_dead_letter() -> None:
     assert first == {"id": "1", "body": 'He said "no",\nand left.', "lang": "en"}
 
 
+def test_an_empty_cell_of_csv_is_no_time() -> None:
+    Path("t.csv").write_text("id,text,timestamp\n1,one,2026-01-01T00:00:00Z\n2,two,\n3,three\n")
+    assert report_of("dedup", "t.csv")["unique"] == 3
+    times = [each["timestamp"] for each in json_lines(Path("t.unique.jsonl"))]
+    assert times == ["2026-01-01T00:00:00Z", None, None]
+
+
 def test_a_long_row_of_csv_is_a_dead_letter_and_an_open_quote_is_an_error() -> None:
     long = "x" * (3 << 20)
     Path("t.csv").write_text(f'id,text\n1,"{long},\n{long}"\n2,{long}\n3,short\n4,"a\nb"', "utf-8")
