@@ -133,6 +133,15 @@ class DedupInputs:
                 self._done_bytes += source.total_bytes or 0
             del self._open[number]
 
+    def first_batch(self) -> Batch | None:
+        """Return the first batch of the first file; None for a pipe, which is read only once."""
+        first = self.files[0]
+        if not first.texts and not Path(first.path).is_file():
+            return None
+        with closing(open_documents(first, self._fields, self._longest_bytes)) as source:
+            lines = next(_batches(source, self._batch_lines), [])
+            return Batch(0, lines, source.lines_read, source.digest)
+
     def close(self) -> None:
         for source in self._open.values():
             source.close()

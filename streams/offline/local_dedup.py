@@ -30,9 +30,10 @@ from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import Profile
 from simhash_core.verdicts import DuplicateOf, RejectionReason, verdict_name
 from streams.documents.output_records import bytes_view, encode_duplicate
+from streams.documents.raw_documents import DocumentReader
 from streams.files.input_lines import Line
 from streams.files.output_files import OutputFile
-from streams.files.text_files import PARTITION, Refused
+from streams.files.text_files import PARTITION, Refused, read_line
 from streams.offline.dedup_files import (
     BLANK,
     DEAD_LETTER,
@@ -178,7 +179,7 @@ class LocalDedup:
         is_first = not self.progress.all_lines
         for batch, prepared in self._prepare(inputs.batches(self.progress.file)):
             if is_first:
-                _check_readable(batch, prepared, self.progress.inputs[batch.file])
+                _check_readable(batch, prepared.refused, self.progress.inputs[batch.file])
                 is_first = False
             self._decide(batch, prepared)
             yield self.progress
@@ -291,11 +292,26 @@ def unreadable_line(topic: str, line: Line, refused: Refused) -> bytes:
     return _encode(fields) + b"\n"
 
 
-def _check_readable(batch: Batch, prepared: Prepared, name: str) -> None:
-    read = sum(not line.is_blank for line in batch.lines)
-    if not read or len(prepared.refused) < read:
+def _check_beginning(inputs: DedupInputs, settings: Settings) -> None:
+    """Raise ``UsageError`` as ``run`` would, before anything is written."""
+    if (batch := inputs.first_batch()) is None:
         return
-    number, (reason, detail) = next(iter(prepared.refused.items()))
+    reader = DocumentReader(settings.fields, settings.max_record_bytes)
+    name, refused = inputs.names[0], {}
+    for row, line in enumerate(batch.lines):
+        if not line.is_blank:
+            item = read_line(reader, name, line)
+            if not isinstance(item, Refused):
+                return
+            refused[row] = item
+    _check_readable(batch, refused, name)
+
+
+def _check_readable(batch: Batch, refused: Mapping[int, Refused], name: str) -> None:
+    read = sum(not line.is_blank for line in batch.lines)
+    if not read or len(refused) < read:
+        return
+    number, (reason, detail) = next(iter(refused.items()))
     first = f"line {batch.lines[number].number + 1}: {reason}, {detail}"
     lines = "the only line" if read == 1 else f"none of the first {read:,} lines"
     hint = _HINTS.get(reason, "")
@@ -360,6 +376,7 @@ def launched(
         run = _run_to_do(previous, inputs, paths, request)
         resumed = run is previous
         if not resumed:
+            _check_beginning(inputs, settings)
             begin(store, run)
         outputs = open_outputs(run, with_state=request.state is not None)
         opened.callback(close_outputs, outputs.values())

@@ -108,6 +108,20 @@ def test_written_outputs_are_not_begun_anew_unasked(lines: list[bytes]) -> None:
     assert read_output(Path(), "f") == before
 
 
+def test_a_refused_command_writes_nothing(lines: list[bytes]) -> None:
+    write("f.jsonl", lines[:20])
+    write("g.jsonl", [b'{"body": "x"}'] * 3)
+    report_of(*F)
+    before = read_output(Path(), "f")
+    names = ("unique", "duplicates", "dead-letters")
+    same_outputs = [part for name in names for part in (f"--{name}", f"f.{name}.jsonl")]
+    assert "fields.text" in message_of(ExitCode.USAGE, *G, *same_outputs, "--force")
+    assert read_output(Path(), "f") == before
+    assert "fields.text" in message_of(ExitCode.USAGE, *G)
+    assert list(Path().glob("g.*")) == [Path("g.jsonl")]
+    report_of(*F, "--force")  # the state is not locked
+
+
 @pytest.mark.slow
 def test_killed_at_any_moment_the_outcome_is_the_same(lines: list[bytes]) -> None:
     expected = run_alone(lines)
