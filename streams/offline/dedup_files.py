@@ -197,12 +197,22 @@ def output_paths(files: Sequence[str], chosen: Mapping[Kind, str | None]) -> dic
             raise UsageError(
                 f"{FLAGS[kind]} is {path}: there is no directory {path.parent}; create it first"
             )
-        if path.is_file() and any(file != STANDARD_INPUT and path.samefile(file) for file in files):
-            raise UsageError(f"{FLAGS[kind]} is {path}, an input itself: name another file")
+        for written in (path, partial_path(path)):
+            if written.is_file() and any(
+                file != STANDARD_INPUT and written.samefile(file) for file in files
+            ):
+                raise UsageError(
+                    f"{FLAGS[kind]} is {path}, but {written} is an input itself: name another file"
+                )
     for kind, path in paths.items():
         first = next(each for each in KINDS if paths[each] == path)
         if first != kind and not _is_stream(path):  # /dev/null takes any number
             raise UsageError(f"{FLAGS[first]} and {FLAGS[kind]} are both {path}: name two files")
+        if (partial := partial_path(path)) in paths.values():
+            raise UsageError(
+                f"{FLAGS[kind]} is {path}, which is written to {partial}, another output: name "
+                "another file"
+            )
     return paths
 
 
