@@ -198,9 +198,7 @@ def output_paths(files: Sequence[str], chosen: Mapping[Kind, str | None]) -> dic
                 f"{FLAGS[kind]} is {path}: there is no directory {path.parent}; create it first"
             )
         for written in (path, partial_path(path)):
-            if written.is_file() and any(
-                file != STANDARD_INPUT and written.samefile(file) for file in files
-            ):
+            if any(file != STANDARD_INPUT and _are_one_file(written, file) for file in files):
                 raise UsageError(
                     f"{FLAGS[kind]} is {path}, but {written} is an input itself: name another file"
                 )
@@ -300,6 +298,14 @@ def _stem(files: Sequence[str]) -> str:
     for suffix in _INPUT_SUFFIXES:
         stem = stem.removesuffix(suffix)
     return stem or path.name
+
+
+def _are_one_file(path: Path, file: str) -> bool:
+    """Return whether both names lead to one regular file; one that is missing leads nowhere."""
+    try:
+        return path.is_file() and path.samefile(file)
+    except OSError:
+        return False
 
 
 def _is_stream(path: Path) -> bool:

@@ -58,6 +58,7 @@ WRONG_USAGE = [
     ("produce empty", "folder empty"),
     ("produce mixed", "mixed/x.jsonl"),
     ("dedup missing.jsonl", "missing.jsonl"),
+    ("dedup missing.jsonl --unique kept.jsonl --force", "cannot read missing.jsonl"),
     ("dedup empty", "folder"),
     ("dedup f.jsonl f.jsonl", "f.jsonl is named 2 times"),
     ("dedup mixed mixed/x.jsonl", "mixed/x.jsonl is named 2 times"),
