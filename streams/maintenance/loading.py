@@ -37,9 +37,11 @@ from simhash_core.log.records import (
     sequence_number,
 )
 from simhash_core.text.fingerprinter import Fingerprinter
+from simhash_core.text.profiles import REPLACE
 from simhash_core.verdicts import Rejection
 from simhash_core.window import Window
 from streams.documents.output_records import source_position
+from streams.documents.raw_documents import Tombstone
 from streams.errors import StateMismatchError
 from streams.files.input_lines import InputLines, Line
 from streams.kafka.clients import AdminClient
@@ -268,7 +270,11 @@ def _is_compared_later(difference: Difference) -> bool:
 
 
 class TopicSource:
-    """All documents that are now on a topic, such as ``unique``."""
+    """All documents that are now on a topic, such as ``unique``, and were not removed on it.
+
+    A tombstone removes the documents with its id that are before it in its partition, as compaction
+    by key does; with ``index.same_id=replace`` so does a later document.
+    """
 
     def __init__(
         self, settings: Settings, fingerprinter: Fingerprinter, admin: AdminClient, topic: str
@@ -276,6 +282,7 @@ class TopicSource:
         self.refused: Counter[str] = Counter()
         self._fingerprinter = fingerprinter
         self._reader = command_reader(settings, settings.max_record_bytes)
+        self._replaces = settings.index_profile().same_id == REPLACE
         self._settings = settings
         self._partitions = partitions_of(admin, [topic])
         self._topic = topic
@@ -284,12 +291,14 @@ class TopicSource:
 
     def runs(self, report: Report) -> Iterator[LoadedRun]:
         """Yield all runs; raise ``BrokerUnavailableError`` if the broker stops answering."""
-        with TopicFollower(self._settings, self._partitions, from_beginning=True) as follower:
+        with self._follower() as follower:
             ends = follower.ends()
+            removed = self._removals(follower.batches(ends), sum(ends.values()), report)
+        with self._follower() as follower:
             total, done = sum(ends.values()), 0
             documents: list[Document] = []
             for records in follower.batches(ends):
-                read = map(self._read, records)
+                read = (self._document(each, removed) for each in records)
                 documents += [each for each in read if each is not None]
                 if len(documents) >= BATCH_DOCUMENTS:
                     yield from self._runs(documents)
@@ -298,19 +307,48 @@ class TopicSource:
                 report(f"reading {self._topic}", done, total)
             yield from self._runs(documents)
 
-    def _read(self, read: ReadRecord) -> Document | None:
-        """Return a document with its first id and source; None, counted, if it is refused."""
+    def _follower(self) -> TopicFollower:
+        return TopicFollower(self._settings, self._partitions, from_beginning=True)
+
+    def _removals(
+        self, batches: Iterator[list[ReadRecord]], total: int, report: Report
+    ) -> dict[tuple[TopicPartition, str], int]:
+        """Return the offset before which an id is removed, by partition and id."""
+        removed: dict[tuple[TopicPartition, str], int] = {}
+        done = 0
+        for records in batches:
+            for each in records:
+                if self._replaces or each.value is None:
+                    item = self._read(each)
+                    if not isinstance(item, Rejection):
+                        name = item.id if isinstance(item, Document) else item.document_id
+                        removed[each.partition, name] = each.position.offset
+            done += len(records)
+            report(f"looking for deletes on {self._topic}", done, total)
+        return removed
+
+    def _document(
+        self, read: ReadRecord, removed: Mapping[tuple[TopicPartition, str], int]
+    ) -> Document | None:
+        """Return a document; None, counted, if it is refused or was removed."""
+        item = self._read(read)
+        if not isinstance(item, Document):
+            self.refused[item.reason if isinstance(item, Rejection) else "tombstone"] += 1
+            return None
+        if read.position.offset < removed.get((read.partition, item.id), 0):
+            self.refused["removed"] += 1
+            return None
+        return item
+
+    def _read(self, read: ReadRecord) -> Document | Rejection | Tombstone:
+        """Return what a record is, with its first id and source."""
         record = RawRecord(read.key, read.value, read.timestamp_ms, tuple(read.headers))
         headers = {name: value for name, value in read.headers if value is not None}
         source = read.position
         if "firstseen-source" in headers:
             with suppress(UsageError, UnicodeDecodeError):
                 source = source_position(headers["firstseen-source"].decode())
-        item = self._reader.read(source, record)
-        if isinstance(item, Document):
-            return item
-        self.refused[item.reason if isinstance(item, Rejection) else "tombstone"] += 1
-        return None
+        return self._reader.read(source, record)
 
     def _runs(self, documents: Sequence[Document]) -> Iterator[LoadedRun]:
         if not documents:

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 from pathlib import Path
+from random import Random
 from typing import Any
 from unittest.mock import patch
 
@@ -15,6 +16,7 @@ from streams.topics.admin import create, partitions_of
 from streams.topics.consumer_group import group_members
 from streams.topics.plans import topic_plans
 from tests.kafka.stream_changes import admin_of, delete_topic, send_and_settle
+from tests.kafka.test_forgetting import U, document, send_and_check, tombstone
 from tests.kafka.test_shard_recovery import check_copies_are_named, copy_of, shard_directories
 from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
@@ -68,6 +70,11 @@ def readable(documents: list[Raw]) -> list[Raw]:
         if isinstance(fields, dict) and isinstance(fields.get("text"), str) and "id" in fields:
             found.append(raw)
     return found
+
+
+def long_text(seed: int) -> str:
+    """Return a text that is near no other one."""
+    return "".join(map(chr, Random(seed).choices(range(0x4E00, 0x9FA5), k=100)))
 
 
 def flip_a_bit(directory: Path) -> Path:
@@ -220,6 +227,41 @@ def test_an_index_moves_to_other_settings_and_fewer_partitions(
             assert [duplicates[place].original for place in places] == list(uniques)
             worker.stop_gently()
             assert findings(second) == []
+
+
+def test_what_was_removed_on_a_topic_is_not_loaded(kafka_broker: Broker, tmp_path: Path) -> None:
+    options = ["index.same_id=replace"]
+    texts = {name: long_text(seed) for seed, name in enumerate(("old", "new", "gone", "same"))}
+    with Stream(kafka_broker, tmp_path, raw_partitions=1, options=options) as stream:
+        worker = stream.started()
+        stream.send(
+            [
+                document("replaced", texts["old"]),
+                document("replaced", texts["new"]),
+                document("deleted", texts["gone"]),
+                tombstone("deleted"),
+                document("same", texts["same"]),
+                document("again", texts["gone"]),
+                tombstone("again"),
+                document("again", texts["gone"]),
+            ]
+        )
+        stream.settle()
+        worker.stop_gently()
+        unique_topic = stream.settings.topics.unique
+    directory = tmp_path / "second"
+    directory.mkdir()
+    with Stream(kafka_broker, directory, raw_partitions=1, options=options) as second:
+        loaded = answer(second, "load", "--topic", unique_topic)
+        assert (loaded["documents"], loaded["refused"]) == (3, {"tombstone": 2, "removed": 3})
+        second.started()
+        send_and_check(
+            second,
+            (document("a", texts["old"]), U),
+            (document("b", texts["new"]), "replaced"),
+            (document("c", texts["gone"]), "again"),
+            (document("d", texts["same"]), "same"),
+        )
 
 
 def test_changes_of_an_index_are_refused_beside_workers(
