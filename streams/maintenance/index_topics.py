@@ -11,8 +11,17 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from simhash_core.documents import TopicPartition
 from simhash_core.errors import FirstseenError, ProtocolError
-from simhash_core.log.records import NO_CONTROL, Bundle, Chain, ChainHeads, Heads, log_offset_of
+from simhash_core.log.records import (
+    NO_CONTROL,
+    Bundle,
+    Chain,
+    ChainHeads,
+    Heads,
+    Horizons,
+    log_offset_of,
+)
 from simhash_core.log.replica import Replica
+from simhash_core.window import Window
 from streams.errors import BrokerUnavailableError
 from streams.kafka.client_config import changelog_group, client_config, raw_consumer_config
 from streams.kafka.clients import AdminClient, Consumer, committed_offsets
@@ -248,6 +257,11 @@ class LogState(NamedTuple):
         return documents
 
 
+def window_of(settings: Settings) -> Window | None:
+    profile = settings.index_profile()
+    return None if profile.window is None else Window(profile.window, profile.lateness)
+
+
 def read_log(settings: Settings, identity: str, shards: list[ShardHead]) -> LogState:
     """Read the log from where the shards need it; read nothing if none has progress. Blocking.
 
@@ -266,7 +280,7 @@ def read_log(settings: Settings, identity: str, shards: list[ShardHead]) -> LogS
             f"{first.position} or more, but it has {start} to {end - 1}: it was truncated, or "
             "deleted and created again"
         )
-    replica = Replica(first.position, first.control)
+    replica = Replica(first.position, first.control, Horizons(window_of(settings), first.clock))
     codec = LogCodec(identity)
     damaged: list[str] = []
     for batch in log.read(replica.start, lambda _left: None):
@@ -275,7 +289,8 @@ def read_log(settings: Settings, identity: str, shards: list[ShardHead]) -> LogS
                 replica.skip(offset)
                 continue
             try:
-                replica.read(offset, codec.decode(value, f"{settings.topics.log}/0@{offset}"))
+                record = codec.decode(value, f"{settings.topics.log}/0@{offset}")
+                replica.read(offset, record, batch.time_ms)
             except OtherIndexError:
                 replica.skip(offset)
             except ProtocolError as error:

@@ -39,9 +39,9 @@ from simhash_core.log.records import (
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import REPLACE
 from simhash_core.verdicts import Rejection
-from simhash_core.window import Window
 from streams.documents.output_records import source_position
 from streams.documents.raw_documents import Tombstone
+from streams.documents.timestamps import TIME_MS_MIN
 from streams.errors import StateMismatchError
 from streams.files.input_lines import InputLines, Line
 from streams.kafka.clients import AdminClient
@@ -58,6 +58,7 @@ from streams.maintenance.index_topics import (
     read_log,
     refuse_other_index,
     shard_heads,
+    window_of,
 )
 from streams.maintenance.index_transaction import IndexTransaction, LogReservations
 from streams.offline.dedup_files import Batch
@@ -91,6 +92,7 @@ class LoadSpool:
 
     def __init__(self) -> None:
         self.documents = 0
+        self.latest_ms = TIME_MS_MIN  # the latest time of a document
         self._file = tempfile.TemporaryFile(prefix="firstseen-load-")  # noqa: SIM115 - closed by __exit__
 
     def __enter__(self) -> Self:
@@ -104,6 +106,7 @@ class LoadSpool:
         self._file.write(len(value).to_bytes(_LENGTH_BYTES, "big"))
         self._file.write(value)
         self.documents += len(run.columns)
+        self.latest_ms = max(self.latest_ms, int(run.columns.times_ms.max()))
 
     def read(self) -> Iterator[LoadedRun]:
         self._file.seek(0)
@@ -360,6 +363,42 @@ class TopicSource:
         yield from loaded_runs(sources, columns)
 
 
+def _refuse_in_flight(shards: Sequence[ShardHead], log: LogState) -> None:
+    """Raise ``UsageError`` if a worker must read the log from before its end."""
+    known = {each.partition: each.progress for each in shards}
+
+    def lacks_outputs(chain: Chain, last: int) -> bool:
+        was = known.get(chain.partition)
+        if was is None:
+            return last != NO_OFFSET
+        return was.progress.chain == chain and last >= was.progress.next
+
+    if log.undecided or any(lacks_outputs(*each) for each in log.heads):
+        raise UsageError(
+            "the log has documents without an output, and the documents to load are later than the "
+            "index, so that its window moves: start the workers, wait until they have no lag, stop "
+            "them, and repeat the command"
+        )
+
+
+def _continue(
+    shards: Sequence[ShardHead], control: int, clock: LogClock | None, transaction: IndexTransaction
+) -> None:
+    """Let the shards of an index continue behind ``control``; those without progress are new."""
+    for each in shards:
+        if (was := each.progress) is not None:
+            chain, following = was.progress.chain, was.progress.next
+            progress = Progress(chain, following, control + 1, control, clock)
+            record = encode_progress(
+                progress,
+                was.identity,
+                was.reading,
+                expired_before=was.expired_before,
+                lineage=was.lineage.next(""),
+            )
+            transaction.change(each.partition, record)
+
+
 LoadSource = FileSource | TopicSource
 """``refused`` counts unreadable documents by reason; ``runs`` yields the others."""
 
@@ -446,20 +485,28 @@ class Loading:
                     raise IndexNotEmptyError("a worker of this index has started since")
                 log = read_log(self._settings, self._identity, shards)
                 heads = self._heads(shards, log)
+                clock = log.replica.clock_before(log.replica.position)
+                moves = not self._topics.is_empty and self._moves(clock, spool.latest_ms)
+                if moves:
+                    _refuse_in_flight(shards, log)
                 with (
                     LogReservations(
                         self._settings,
                         self._identity,
                         log.replica,
                         heads,
-                        begins=self._topics.is_empty,
+                        begins=self._topics.is_empty or moves,
                     ) as reservations,
                     IndexTransaction(self._settings, _NAME) as transaction,
                 ):
-                    clock = self._send(spool, reservations, transaction, member, account, report)
+                    clock = self._send(
+                        spool, clock, reservations, transaction, member, account, report
+                    )
                     if self._topics.is_empty:
                         self._begin(account.log_offset, clock, transaction)
                         account.begins = self._begins
+                    elif moves:
+                        _continue(shards, account.log_offset, clock, transaction)
                     offsets = self._offsets(shards, committed)
                     report("committing", spool.documents, spool.documents)
                     transaction.commit(offsets, member.metadata())
@@ -469,20 +516,19 @@ class Loading:
     def _send(
         self,
         spool: LoadSpool,
+        clock: LogClock | None,
         reservations: LogReservations,
         transaction: IndexTransaction,
         member: ExclusiveMember,
         account: LoadAccount,
         report: Report,
     ) -> LogClock | None:
-        """Send each run to the shard with the fewest entries; return the clock after them.
+        """Send each run to the shard with the fewest entries; return ``clock`` after them.
 
         A shard gets at most one record for a log offset, as with packets.
         """
         counts = dict.fromkeys(range(self._topics.raw.partitions), 0)
-        profile = self._settings.index_profile()
-        window = None if profile.window is None else Window(profile.window, profile.lateness)
-        horizons = Horizons(window)
+        horizons = Horizons(window_of(self._settings), clock)
         now_ms = int(time.time() * 1000)
         free: set[int] = set()
         limit = BUNDLE_DOCUMENTS_LIMIT
@@ -508,6 +554,18 @@ class Loading:
                 report("loading", reported, spool.documents)
         account.shards = counts
         return horizons.before(account.log_offset + 1)
+
+    def _moves(self, clock: LogClock | None, latest_ms: int) -> bool:
+        """Return whether a document of that time moves the watermark into another slice.
+
+        Then workers must begin behind the loaded documents, with that watermark: otherwise these
+        would expire with what was in the index before.
+        """
+        window = window_of(self._settings)
+        if window is None:
+            return False
+        number = min(latest_ms, int(time.time() * 1000)) // window.slice_ms
+        return clock is None or clock.slices[-1][0] < number
 
     def _heads(self, shards: list[ShardHead], log: LogState) -> list[tuple[Chain, int]]:
         """Return the heads of all chains: a leader waits only for shards that the log names."""

@@ -264,6 +264,30 @@ def test_what_was_removed_on_a_topic_is_not_loaded(kafka_broker: Broker, tmp_pat
         )
 
 
+def test_documents_that_are_added_later_stay_for_their_window(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    options = ["index.window=30d", "index.lateness=1d"]
+    texts = [long_text(day) for day in range(35)]
+    file = tmp_path / "later.jsonl"
+    file.write_bytes(
+        lines_of([document(f"day-{day}", texts[day], days=day) for day in range(1, 35)])
+    )
+    with Stream(kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
+        worker = stream.started()
+        send_and_check(stream, (document("day-0", texts[0]), U))
+        worker.stop_gently()
+        answer(stream, "load", str(file), "--add")
+        assert findings(stream) == []
+        for day, original in ((36, "day-34"), (37, "day-20"), (38, "day-34")):
+            worker = stream.started()  # from what the last one committed
+            text = texts[int(original.removeprefix("day-"))]
+            send_and_check(stream, (document(f"copy-{day}", text, days=day), original))
+            worker.stop_gently()
+        stream.started()
+        send_and_check(stream, (document("copy-39", texts[2], days=39), U))
+
+
 def test_changes_of_an_index_are_refused_beside_workers(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
