@@ -56,15 +56,20 @@ class WorkersRunError(FirstseenError):
     """The index has running workers, and the command needs it exclusively."""
 
 
-def refuse_running_workers(admin: AdminClient, settings: Settings) -> None:
-    """Raise ``WorkersRunError`` if the application's group has members. Blocking."""
-    group = settings.application_id
+def refuse_running_workers(
+    admin: AdminClient, settings: Settings, application: str | None = None
+) -> None:
+    """Raise ``WorkersRunError`` if an application's group has members. Blocking.
+
+    By default, the application is that of the settings.
+    """
+    group = application or settings.application_id
     members = group_members(admin, group)
     if members:
         raise WorkersRunError(
             f"the group {group} has {len(members)} member(s), such as {min(members)}: stop the "
-            "workers of this index first. (A killed worker stays a member for "
-            "session_timeout_seconds.)"
+            f"workers of {'this index' if application is None else application} first. (A killed "
+            "worker stays a member for session_timeout_seconds.)"
         )
 
 

@@ -57,6 +57,7 @@ from streams.maintenance.index_topics import (
     raw_watermarks,
     read_log,
     refuse_other_index,
+    refuse_running_workers,
     shard_heads,
     window_of,
 )
@@ -459,7 +460,7 @@ class Loading:
                 "to it, 'firstseen index drop --everything' empties it, and --application-id "
                 "starts another"
             )
-        self._begins = self._begin_offsets(begin)
+        self._begins = self._begin_offsets(admin, begin)
 
     def run(self, source: LoadSource, report: Report) -> LoadAccount:
         """Load all of a source, or nothing. Blocking.
@@ -591,7 +592,7 @@ class Loading:
         }
         return {**had, **{each: committed[each] for each in had.keys() & committed}, **self._begins}
 
-    def _begin_offsets(self, begin: str | None) -> dict[int, int]:
+    def _begin_offsets(self, admin: AdminClient, begin: str | None) -> dict[int, int]:
         """Return the raw offsets to begin at; empty for an index that already has progress."""
         if not self._topics.is_empty:
             if begin is not None:
@@ -612,6 +613,8 @@ class Loading:
         if begin == LATEST:
             return {partition: marks[partition].readable_end for partition in range(raw.partitions)}
         assert begin is not None
+        # A document that its workers output after this would be loaded and read again.
+        refuse_running_workers(admin, self._settings, begin)
         committed = committed_by(self._settings, begin, raw)
         if not committed:
             raise UsageError(f"the application {begin!r} has no committed offsets in {raw.name}")

@@ -300,7 +300,13 @@ def test_changes_of_an_index_are_refused_beside_workers(
         for command in (["load", str(file), "--add"], ["drop", "--everything", "--yes"]):
             assert "stop the workers" in refusal(stream, *command)
         assert "Only one process can use it at a time" in refusal(stream, "drop", "--yes")
-        worker.stop_gently()
+        other = ["load", str(file), "--begin", stream.settings.application_id]
+        with Stream(kafka_broker, tmp_path, raw_partitions=1) as second:
+            second.assign(f"topics.raw={stream.settings.topics.raw}")
+            why = refusal(second, *other)
+            assert f"stop the workers of {stream.settings.application_id}" in why
+            worker.stop_gently()
+            assert answer(second, *other)["begins"] == {"0": 20}
 
         answer(stream, "drop", "--yes")
         assert not list((tmp_path / "state" / stream.settings.application_id).glob("shard-*"))
