@@ -11,8 +11,17 @@ from typing import Final
 
 import msgspec
 
+from simhash_core.document_columns import DocumentColumns
 from simhash_core.errors import FirstseenError, UsageError
-from simhash_core.log.records import NO_CONTROL, NO_OFFSET, Chain, LogClock, Progress, log_offset_of
+from simhash_core.log.records import (
+    NO_CONTROL,
+    NO_OFFSET,
+    Chain,
+    Horizons,
+    LogClock,
+    Progress,
+    log_offset_of,
+)
 from simhash_core.log.replica import Replica
 from streams.kafka.clients import AdminClient
 from streams.maintenance import Report
@@ -20,15 +29,18 @@ from streams.maintenance.index_topics import (
     ExclusiveMember,
     LogGapError,
     ShardHead,
+    changelog_of,
     index_topics,
     log_of,
     raw_watermarks,
     read_log,
     refuse_other_index,
     shard_heads,
+    window_of,
 )
 from streams.maintenance.index_transaction import IndexTransaction, LogReservations
 from streams.settings.settings import Settings
+from streams.store.changelog import steps_back
 from streams.store.changelog_codec import encode_progress
 
 _NAME: Final = "index-new-log"
@@ -89,11 +101,12 @@ def begin_new_log(
             reservations.fill(filled, show)
             reservations.begin_at(max(first, end))
             control = reservations.take()
+            clock = _clock(settings, shards)
             begun = {each.partition: each.progress for each in shards if each.progress is not None}
             nexts = {partition: was.progress.next for partition, was in begun.items()}
             for partition, was in begun.items():
                 chain, following = was.progress.chain, was.progress.next
-                progress = Progress(chain, following, control + 1, control, _clock(shards))
+                progress = Progress(chain, following, control + 1, control, clock)
                 lineage = was.lineage.next("")
                 record = encode_progress(
                     progress, was.identity, was.reading, "", was.expired_before, lineage=lineage
@@ -129,8 +142,38 @@ def _latest_offset(shard: ShardHead) -> int:
     return max(shard.latest_entry, log_offset_of(expired) - 1)
 
 
-def _clock(shards: list[ShardHead]) -> LogClock | None:
-    """Return the latest watermark of the shards, because all start with the same one."""
-    clocks = [each.progress.progress.clock for each in shards if each.progress is not None]
-    known = [each for each in clocks if each is not None]
-    return max(known, key=lambda each: each.watermark, default=None)
+def _clock(settings: Settings, shards: list[ShardHead]) -> LogClock | None:
+    """Return the watermark after all entries; all shards start with the same one.
+
+    The progress of a shard has the watermark of where it reads the log again. Entries behind that
+    are from bundles which the lost log had; without them, they would expire too early.
+    """
+    known = [each.progress.progress for each in shards if each.progress is not None]
+    last = max(known, key=lambda each: each.needed, default=None)
+    window = window_of(settings)
+    if window is None or last is None:
+        return None
+    horizons = Horizons(window, last.clock)
+    later = [each for shard in shards for each in _entries_from(settings, shard, last.needed)]
+    for offset, appended_ms, columns in sorted(later, key=lambda each: each[0]):
+        horizons.bundle(offset, columns, appended_ms)
+    return horizons.before(1 + max(map(_latest_offset, shards)))
+
+
+def _entries_from(
+    settings: Settings, shard: ShardHead, needed: int
+) -> list[tuple[int, int, DocumentColumns]]:
+    """Return the entries of a shard from a log offset on: offset, time of the commit, columns."""
+    if shard.latest_entry < needed:
+        return []
+    log = changelog_of(settings, shard.partition)
+    entries: list[tuple[int, int, DocumentColumns]] = []
+    for first in steps_back(*log.ends()):
+        entries = [
+            (log_offset_of(int(block.sequences[0])), batch.time_ms, block.columns)
+            for batch in log.read(first, lambda _left: None)
+            for block in batch.decoded().blocks
+        ]
+        if any(offset < needed for offset, *_ in entries):
+            break
+    return [each for each in entries if each[0] >= needed]

@@ -203,6 +203,26 @@ def test_a_cut_log_begins_again(kafka_broker: Broker, tmp_path: Path) -> None:
         stream.judge.separated(stream.sent, stream.outputs)
 
 
+def test_entries_stay_for_their_window_when_a_log_begins_again(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """The progress of a shard does not have the watermark of its last entries."""
+    options = ["index.window=30d", "index.lateness=1d"]
+    first, last, other = map(long_text, range(3))
+    with Stream(kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
+        worker = stream.started()
+        send_and_check(stream, (document("first", first), U))
+        send_and_check(stream, (document("last", last, days=40), U))
+        worker.stop_gently()
+        answer(stream, "new-log", "--force")
+        worker = stream.started()
+        send_and_check(stream, (document("other", other, days=45), U))
+        send_and_check(stream, (document("copy", last, days=46), "last"))
+        send_and_check(stream, (document("again", first, days=46), U))
+        worker.stop_gently()
+        assert findings(stream) == []
+
+
 def test_an_index_moves_to_other_settings_and_fewer_partitions(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
