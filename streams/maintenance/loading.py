@@ -39,7 +39,7 @@ from simhash_core.log.records import (
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import REPLACE
 from simhash_core.verdicts import Rejection
-from streams.documents.output_records import source_position
+from streams.documents.output_records import VERDICT_HEADER, source_position
 from streams.documents.raw_documents import Tombstone
 from streams.documents.timestamps import TIME_MS_MIN
 from streams.errors import StateMismatchError
@@ -276,6 +276,7 @@ def _is_compared_later(difference: Difference) -> bool:
 class TopicSource:
     """All documents that are now on a topic, such as ``unique``, and were not removed on it.
 
+    On a topic of ``mode=tag``, duplicates are not among them: nothing may name one as its original.
     A tombstone removes the documents with its id that are before it in its partition, as compaction
     by key does; with ``index.same_id=replace`` so does a later document.
     """
@@ -334,10 +335,13 @@ class TopicSource:
     def _document(
         self, read: ReadRecord, removed: Mapping[tuple[TopicPartition, str], int]
     ) -> Document | None:
-        """Return a document; None, counted, if it is refused or was removed."""
+        """Return a document; None, counted, if it is refused, a duplicate, or removed."""
         item = self._read(read)
         if not isinstance(item, Document):
             self.refused[item.reason if isinstance(item, Rejection) else "tombstone"] += 1
+            return None
+        if (VERDICT_HEADER, b"duplicate") in read.headers:
+            self.refused["duplicate"] += 1
             return None
         if read.position.offset < removed.get((read.partition, item.id), 0):
             self.refused["removed"] += 1

@@ -284,6 +284,25 @@ def test_what_was_removed_on_a_topic_is_not_loaded(kafka_broker: Broker, tmp_pat
         )
 
 
+def test_duplicates_on_a_tagged_topic_are_not_loaded(kafka_broker: Broker, tmp_path: Path) -> None:
+    text, other = long_text(0), long_text(1)
+    with Stream(kafka_broker, tmp_path, raw_partitions=1, options=["mode=tag"]) as stream:
+        worker = stream.started()
+        stream.send([document("first", text), document("copy", text), document("other", other)])
+        stream.send([tombstone("first")])
+        stream.send([document("last", other)])
+        stream.settle()
+        worker.stop_gently()
+        tagged = stream.settings.topics.tagged
+    directory = tmp_path / "second"
+    directory.mkdir()
+    with Stream(kafka_broker, directory, raw_partitions=1) as second:
+        loaded = answer(second, "load", "--topic", tagged)
+        assert loaded["refused"] == {"removed": 1, "duplicate": 2, "tombstone": 1}
+        second.started()
+        send_and_check(second, (document("a", text), U), (document("b", other), "other"))
+
+
 def test_documents_that_are_added_later_stay_for_their_window(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
