@@ -379,13 +379,13 @@ class WorkerWatch:
             stall.partition: (stall.position, stall.position + stall.messages)
             for stall in self._quiet.update(idle, time.monotonic())
         }
-        asked = {
+        unknown = {
             p: position
             for p, (position, end) in tails.items()
             if self._tails.get(p) not in {(position, end), (position, None)}
         }
-        for p, holds_record in self._broker.hold_records(asked).items():
-            self._tails[p] = (asked[p], None if holds_record else tails[p][1])
+        for p, holds_record in self._broker.hold_records(unknown).items():
+            self._tails[p] = (unknown[p], None if holds_record else tails[p][1])
         at_end = {
             p: position for p, (position, _) in tails.items() if self._tails[p][1] is not None
         }
