@@ -352,7 +352,11 @@ async def test_in_a_backlog_commits_gather_until_too_much_is_in_flight(
     behind = property(lambda _: True, lambda *_: None)
     monkeypatch.setattr(Intake, "is_behind", behind, raising=False)
     worker.send(0, text(3))
-    await until(lambda: len(worker.broker.records()) == 6)
+    shard = worker.shards[0].owned
+    assert shard is not None
+    await until(
+        lambda: bool(shard.stream.waiting) and worker.pipeline.participant.next_is_ready(shard)
+    )
     await turns(200)
     assert len(worker.outputs) == 2
     worker.pipeline.intake.is_held = True
