@@ -6,6 +6,7 @@ So the pages respond while the worker's loop is busy or stuck, and no request de
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import re
 import socket
@@ -20,6 +21,7 @@ from typing import Final, NamedTuple, Self
 
 import msgspec
 from aiohttp import hdrs, web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
 from simhash_core.errors import FirstseenError
@@ -453,6 +455,22 @@ def listen(settings: WebSettings) -> socket.socket:
         ) from error
 
 
+class _WithoutRequests(logging.Filter):
+    """Drops aiohttp's errors about malformed requests, and clients that went away.
+
+    They quote what was sent: texts of documents, and the token. Anybody who reaches the port could
+    fill the log with them.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, HttpProcessingError | ConnectionError)
+
+
+_requests_logger = logging.getLogger(f"{__name__}.requests")
+_requests_logger.addFilter(_WithoutRequests())
+
+
 def url_of(listening: socket.socket) -> str:
     return http_url(*listening.getsockname()[:2])
 
@@ -463,6 +481,7 @@ async def served(application: web.Application, listening: socket.socket) -> Asyn
     runner = web.AppRunner(
         application,
         access_log=None,  # frequent probes would bury what matters
+        logger=_requests_logger,
         auto_decompress=False,
         keepalive_timeout=_IDLE_SECONDS,
         lingering_time=_LINGER_SECONDS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import threading
+import time
 from http import HTTPStatus
 from pathlib import Path
 
@@ -112,6 +113,40 @@ def test_pages_answer_while_the_event_loop_is_blocked(tmp_path: Path) -> None:
 )
 def test_address_of_the_pages_of_this_machine(host: str, url: str) -> None:
     assert own_url(WebSettings(host=host)) == url
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\x01\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n{'%s'}\r\n\r\n",
+        b"GET /%s" + 9_000 * b"x" + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+)
+def test_malformed_requests_are_not_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, request_bytes: bytes
+) -> None:
+    with served_page(tmp_path) as served:
+        with socket.create_connection(("127.0.0.1", served.port), SECONDS) as client:
+            client.sendall(request_bytes % TOKEN.encode())
+            replies = b""
+            while part := client.recv(65_536):
+                replies += part
+        assert b" 400 Bad Request" in replies
+        assert served.ask("GET", "/healthz").status == HTTPStatus.OK
+    assert not caplog.records
+
+
+def test_a_client_that_goes_away_is_not_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = b"POST /api/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with served_page(tmp_path) as served:
+        with socket.create_connection(("127.0.0.1", served.port), SECONDS) as client:
+            client.sendall(head + b"Content-Length: 9\r\n\r\n{")
+            time.sleep(0.2)  # until the server waits for the rest
+        assert served.ask("GET", "/healthz").status == HTTPStatus.OK
+    assert not caplog.records
 
 
 def test_pages_of_a_worker_that_starts_say_so() -> None:
