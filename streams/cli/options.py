@@ -95,8 +95,15 @@ def given_text(file: str | None, text: str | None, settings: Settings) -> str:
     if file is not None and text is None:
         return read_text(file, settings.max_record_bytes)
     if file is None and text is not None:
-        return text
+        return utf8("--text", text)
     raise UsageError("give either a FILE (- is standard input) or --text")
+
+
+def utf8(option: str, text: str) -> str:
+    """Return a text of the command line; raise ``UsageError`` if its bytes are not UTF-8."""
+    if text.isascii() or text == text.encode(errors="replace").decode():
+        return text
+    raise UsageError(f"{option} is not UTF-8: encode it in UTF-8")
 
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

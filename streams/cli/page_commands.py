@@ -62,7 +62,8 @@ def check(
     from streams.errors import ExitCode
     from streams.ops_page.text_check import CheckRequest, ask_worker, own_url
 
-    request = CheckRequest(options.given_text(file, text, settings), scope=scope, nearest=nearest)
+    text = options.given_text(file, text, settings)
+    request = CheckRequest(text, scope=options.utf8("--scope", scope), nearest=nearest)
     answer = ask_worker(url or own_url(settings.web), settings.web, request)
     options.write_answer("check", answer, check_view(answer))
     return exit_code_of_answer(answer) if by_verdict else ExitCode.OK

@@ -290,7 +290,8 @@ def _named_texts(
     pairs = []
     for letter, text in zip("ab", inline, strict=True):
         if text is not None:
-            pairs.append((f"--text-{letter}", text))
+            option = f"--text-{letter}"
+            pairs.append((option, options.utf8(option, text)))
             continue
         name = next(rest)
         read = found[name].text if documents else read_text(name, settings.max_record_bytes)
@@ -334,12 +335,13 @@ def _explanation_object(
     """Return an explanation for JSON; ``limit`` applies only to the terms."""
     from simhash_core.text.profiles import index_digest
     from simhash_core.verdicts import DuplicateOf
+    from streams.files.document_files import encodable
 
     verdict = explained.verdict
     shared_blocks, shared_bands = _shared(explained)
     return {
-        "a": {"name": names[0], **_fingerprint_object(fingerprinter, explained.a)},
-        "b": {"name": names[1], **_fingerprint_object(fingerprinter, explained.b)},
+        "a": {"name": encodable(names[0]), **_fingerprint_object(fingerprinter, explained.a)},
+        "b": {"name": encodable(names[1]), **_fingerprint_object(fingerprinter, explained.b)},
         "distance": explained.distance,
         "threshold": explained.scheme.distance,
         "near": explained.distance is not None and explained.distance <= explained.scheme.distance,

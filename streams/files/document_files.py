@@ -233,7 +233,7 @@ def text_rows(
         for file in files:
             content, size = _read_start(file, longest_bytes + 1)
             done += size
-            name = _encodable(file.relative_to(folder).as_posix())
+            name = encodable(file.relative_to(folder).as_posix())
             # Keep bytes that are not UTF-8, as from a file of lines.
             text = content.decode("utf-8-sig", "surrogateescape")
             value = {id_field or "id": name, text_field: text}
@@ -323,7 +323,7 @@ class InputDocuments:
         return None
 
     def _of_file(self, folder: Path, file: Path) -> InputRecord:
-        document_id = _encodable(file.relative_to(folder).as_posix())
+        document_id = encodable(file.relative_to(folder).as_posix())
         content, size = _read_start(file, self._longest_bytes + 1)
         self._done_bytes += size
         if len(content) > self._longest_bytes:
@@ -454,7 +454,7 @@ def document_files(
         elif Path(path).is_dir():
             files += _in_folder(path, left_out)
         else:
-            files.append(DocumentFile(_encodable(Path(path).name), path))
+            files.append(DocumentFile(encodable(Path(path).name), path))
     for each in files:
         if fields.format == "text" and (
             each.texts or unpacked_name(each.path).endswith((*_CSV, _PARQUET))
@@ -467,8 +467,7 @@ def document_files(
             _check_content(each.path)
     names = Counter(file.name for file in files)
     files = [
-        file._replace(name=_encodable(file.path)) if names[file.name] > 1 else file
-        for file in files
+        file._replace(name=encodable(file.path)) if names[file.name] > 1 else file for file in files
     ]
     # A source position must name one document: a duplicate would otherwise name itself.
     for name, count in Counter(file.name for file in files).items():
@@ -497,11 +496,11 @@ def _in_folder(folder: str, left_out: Collection[Path]) -> list[DocumentFile]:
     for file in files_in(Path(folder), left_out):
         name = unpacked_name(file.name)
         if name.endswith((*_CSV, _PARQUET, *_LINE_SUFFIXES)):
-            tables.append(DocumentFile(_encodable(file.relative_to(folder).as_posix()), str(file)))
+            tables.append(DocumentFile(encodable(file.relative_to(folder).as_posix()), str(file)))
         else:
             texts.append(file)
     if texts:
-        tables.append(DocumentFile(_encodable(Path(folder).resolve().name), folder, tuple(texts)))
+        tables.append(DocumentFile(encodable(Path(folder).resolve().name), folder, tuple(texts)))
     return tables
 
 
@@ -518,6 +517,6 @@ def _check_content(path: str) -> None:
             raise UsageError(f"cannot read {path}: it is {hint}")
 
 
-def _encodable(name: str) -> str:
+def encodable(name: str) -> str:
     """Return a name that UTF-8 can encode, for any bytes in the file system."""
     return name.encode(errors="surrogateescape").decode(errors="replace")

@@ -43,6 +43,12 @@ def explained(a: str, b: str, *options: str) -> dict[str, Any]:
     return report_of("explain", "--text-a", a, "--text-b", b, *options)
 
 
+def test_json_of_files_whose_names_are_not_utf8() -> None:
+    name = "a\udcff.txt"
+    Path(name).write_text(ARTICLE, "utf-8")
+    assert report_of("explain", name, "--text-b", COPY)["a"]["name"] == "a\ufffd.txt"
+
+
 def shown(*arguments: str) -> str:
     """Return the output of a command, which must succeed and fit the terminal."""
     run = run_here(*arguments)
