@@ -20,7 +20,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from docs.metrics_table import markdown_table, with_table
+from simhash_core.text.profiles import profile_named
 from streams.monitoring.metrics import DEFINITIONS
+from streams.offline.index_plan import plan_index
 from tests.repository.deploy.shipped_files import parse_command, pins_in, services
 from tests.repository.source_tree import ROOT, modules_of
 
@@ -165,6 +167,16 @@ def test_targets_of_make_exist() -> None:
     named = found_in_pages(MADE, *PAGES)
     assert {"check", "test", "sbom", "audit", "tools"} <= named
     assert named - set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE)) == set()
+
+
+# ---- sizes
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/operations.md", "docs/scale.md"])
+def test_buckets_of_a_document_take_what_the_plan_says(page: str) -> None:
+    plan = plan_index(100_000_000, profile_named("wide"))
+    text = " ".join((ROOT / page).read_text("utf-8").split())
+    assert f"{plan.memory_bytes_per_document} bytes" in text
 
 
 # ---- metrics
