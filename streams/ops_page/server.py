@@ -43,7 +43,8 @@ _MINIMUM_BYTES: Final = 16 * 1024
 """Cost of the smallest check: look-ups do not depend on the text's length."""
 _BYTES_A_SECOND: Final = 512 * 1024
 _ENVELOPE_BYTES: Final = 64 * 1024
-_ESCAPED: Final = 2  # allowance for escapes in the JSON of a text
+_ESCAPED: Final = 3
+"""Allowance for escapes in the JSON of a text, such as ``\\u00e9``: six bytes instead of two."""
 
 
 def longest_body(settings: Settings) -> int:

@@ -130,7 +130,7 @@ def test_large_and_too_many_checks_are_refused(live: Live) -> None:
     long = live.ask("POST", "/api/check", body, Content_Type=JSON)
     assert long.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     assert "max_record_bytes" in long.json["error"]["message"]
-    longer = live.ask("POST", "/api/check", b"x" * 2_300_000, Content_Type=JSON)
+    longer = live.ask("POST", "/api/check", b"x" * 3_300_000, Content_Type=JSON)
     assert longer.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     endless = live.ask("POST", "/api/check", iter([b"{}"]), Content_Type=JSON)
     assert endless.status == HTTPStatus.LENGTH_REQUIRED
@@ -141,6 +141,12 @@ def test_large_and_too_many_checks_are_refused(live: Live) -> None:
     assert replies[0].status == HTTPStatus.OK
     put_off = [each for each in replies if each.status == HTTPStatus.TOO_MANY_REQUESTS]
     assert 1 <= int(put_off[0].headers["Retry-After"]) <= 5
+
+
+@pytest.mark.parametrize("sign", ["é", "😀"])
+def test_longest_text_is_checked_with_all_its_characters_escaped(live: Live, sign: str) -> None:
+    text = sign * (live.stream.settings.max_record_bytes // len(sign.encode()))
+    assert live.check(text)["verdict"] == "undecidable"
 
 
 @pytest.mark.parametrize(
