@@ -71,8 +71,6 @@ _MARKERS_SECONDS: Final = 15.0
 _STALE_WAIT_SECONDS: Final = 0.05
 _COMMITS_GATHERED: Final = 150.0
 """With more outputs per second, a commit waits for others, as each costs a dozen requests."""
-
-
 _BACKLOG_SECONDS_A_PARTITION: Final = 0.0025
 _BACKLOG_SECONDS_MAX: Final = 0.5
 """The shortest time from one commit to the next in a backlog, by the partitions of an output topic.
@@ -223,7 +221,7 @@ class OutputCommits:
         return True
 
     async def _gather(self) -> None:
-        """Wait for enough outputs, as each commit has its cost, and each partition in it."""
+        """Let outputs of a fast stream gather, and those of a backlog for longer."""
         if wait := self._pace.seconds():
             await asyncio.sleep(wait)
         next_at = self._began + min(

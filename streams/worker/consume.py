@@ -116,7 +116,7 @@ class Intake:
         self._gaps: set[asyncio.Task[None]] = set()
         self._documents = self._bytes = 0
         self.is_held = False
-        self.is_behind = False  # records were left when the last batch was full
+        self.is_behind = False  # the last batch was full, or left records
         self._is_stopped = False
 
     # ---- shards
