@@ -175,6 +175,8 @@ class Assignment:
             self._participant.drop_shard(shard.partition)
             shard.owned = None
             logger.info("shard %d closed: %s", shard.partition, why)
+        elif shard.partition == LEADING_SHARD:
+            self._session_wanted.set()  # others may have waited until this one has begun the index
         if not shard.is_in_use:
             self._start(self._close_store(shard))
 
@@ -423,18 +425,22 @@ class Assignment:
 
         Shards without entries take the current position of shard 0; this is safe, because the
         leader trims the log only to positions that are a minute old. The settings of an index are
-        those in shard 0, so the other shards wait for it.
+        those in shard 0, so the other shards wait until it has begun, also if this worker owns it:
+        it may lose shard 0 before the commit, to a worker with other settings.
         """
         claim = await self._index.claim()
-        if claim is None and all(shard.partition != LEADING_SHARD for shard in new):
+        if claim is None:
             waiting = " ".join(str(shard.partition) for shard in new)
-            if waiting != self._logged_waiting:
-                self._logged_waiting = waiting
-                logger.info(
-                    "shards wait until the owner of shard 0 has started the new index: %s", waiting
-                )
-            asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._session_wanted.set)
-            return
+            new = [shard for shard in new if shard.partition == LEADING_SHARD]
+            if not new:
+                if waiting != self._logged_waiting:
+                    self._logged_waiting = waiting
+                    logger.info(
+                        "shards wait until the owner of shard 0 has started the new index: %s",
+                        waiting,
+                    )
+                asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._session_wanted.set)
+                return
         self._logged_waiting = ""
         wanted = [shard for shard in new if self._is_wanted(shard)]
         for shard in wanted:

@@ -519,7 +519,7 @@ MUTANTS: Final = mutants(
         "an idle worker does not notice that brokers have failed": Tried(
             without(OutputCommits, "_notice_failures"),
             group_of(1, Theme.MIXED, events=power_loss_of_last_commits, produced_seconds=3.0),
-            start=20,
+            start=100,
         ),
         "a producer keeps its epoch after a broken connection": Tried(
             always(SimulatedTransactions, "_needs_new_epoch", False),

@@ -69,6 +69,19 @@ async def test_a_revocation_does_not_wait_for_an_opening(worker: HandDriven, is_
     await worker.output(1, text(1))
 
 
+async def test_an_index_begins_with_shard_0_alone(worker: HandDriven) -> None:
+    # A worker that loses shard 0 before its first commit must not have begun the others: the next
+    # owner of shard 0 may have other settings.
+    first = worker.hold_commit()
+    worker.assign(0, 1)
+    await first.began.wait()
+    assert [partitions for partitions, _ in worker.committer.calls] == [[0]]
+    revoked = worker.revoke(0)
+    first.go.set()
+    await revoked
+    await until(lambda: worker.is_open(1))
+
+
 async def test_a_revocation_waits_for_the_commit_of_its_shard_and_no_other(
     worker: HandDriven,
 ) -> None:
