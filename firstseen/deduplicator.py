@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
 from datetime import datetime
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Final, Self
 
@@ -86,6 +86,7 @@ class Deduplicator:
         self._arrivals = 0 if stored is None else stored.progress.next
         self._packets = 0 if stored is None else stored.progress.position
         nearness = Nearness.of(self._fingerprinter.profile)
+        self._window = nearness.window
         self._decider = LocalDecider(
             nearness,
             self._store,
@@ -175,11 +176,33 @@ class Deduplicator:
     def _decide(
         self, texts: Sequence[str], ids: Sequence[str], times_ms: Sequence[int]
     ) -> list[Verdict]:
-        rows = PacketRows(self._words)
         prints = self._fingerprinter.fingerprint_batch(list(texts))
-        for at, (text, name, moment) in enumerate(zip(texts, ids, times_ms, strict=True)):
-            rows.add_document(Document(name, text, self._source(at), moment), prints[at])
-        return self._commit(rows, len(texts))
+        verdicts: list[Verdict] = []
+        for packet in self._packets_of(times_ms):
+            rows = PacketRows(self._words)
+            for at, row in enumerate(packet):
+                source, time_ms = self._source(at), times_ms[row]
+                rows.add_document(Document(ids[row], texts[row], source, time_ms), prints[row])
+            verdicts += self._commit(rows, len(packet))
+        return verdicts
+
+    def _packets_of(self, times_ms: Sequence[int]) -> list[range]:
+        """Divide texts into packets that give the verdicts of one by one.
+
+        A packet sees what was there before it, and its entries expire by the watermark after it.
+        So a text that moves the watermark into another slice of the window is a packet of its own.
+        """
+        if self._window is None:
+            return [range(len(times_ms))]
+        clock = self._decider.clock_before(self._packets)
+        latest = None if clock is None else clock.slices[-1][0]
+        bounds = {0, len(times_ms)}
+        for at, time_ms in enumerate(times_ms):
+            number = time_ms // self._window.slice_ms
+            if latest is None or number > latest:
+                latest = number
+                bounds |= {at, at + 1}
+        return [range(low, high) for low, high in pairwise(sorted(bounds))]
 
     def _source(self, at: int) -> SourcePosition:
         return SourcePosition(_STREAM, 0, self._arrivals + at)

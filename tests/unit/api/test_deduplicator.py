@@ -103,6 +103,20 @@ def test_batch_gives_the_verdicts_of_one_by_one(texts: list[str]) -> None:
     assert isinstance(verdicts[31], DuplicateOf)
 
 
+def test_batch_expires_texts_as_one_by_one_does(texts: list[str]) -> None:
+    """The third text is too late to find the first, which the second made expire."""
+    days = [(0, 0), (1, 100), (0, 0), (1, 101), (2, 300), (1, 100), (2, 301), (2, 300)]
+    stream, times = [texts[at] for at, _ in days], [day * DAY_MS for _, day in days]
+    index = IndexSettings(window="30d")
+    with Deduplicator(index=index) as together, Deduplicator(index=index) as single:
+        verdicts = together.add_batch(stream, times=times)
+        each = zip(stream, times, strict=True)
+        assert verdicts == [single.add(text, time=time) for text, time in each]
+        assert len(together) == len(single)
+    names = [None, None, None, "1", None, None, "4", "4"]
+    assert [original(verdict) for verdict in verdicts] == names
+
+
 def test_state_outlives_a_killed_process(tmp_path: Path, texts: list[str]) -> None:
     script = (
         "import os, signal, sys\n"
