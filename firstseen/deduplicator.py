@@ -166,7 +166,7 @@ class Deduplicator:
         before = len(self._store)
         rows = PacketRows(self._words)
         rows.add_delete(self._source(0), id, int(time.time() * _MS))
-        self._commit(rows, 1)
+        self._commit(rows, 0)  # it is no text, so the next text has the same number as without it
         return len(self._store) < before
 
     def close(self) -> None:

@@ -145,6 +145,21 @@ def test_forgotten_text_is_unique_again(seen: Deduplicator, texts: list[str]) ->
     assert seen.add(texts[0], id="b") == Unique()
 
 
+def test_forgetting_does_not_count_as_a_text(tmp_path: Path, texts: list[str]) -> None:
+    with Deduplicator("quick", state=tmp_path) as seen:
+        seen.add_batch(texts[:2])
+        assert seen.forget("0")
+        assert not seen.forget("0")
+    with Deduplicator("quick", state=tmp_path) as seen:
+        assert seen.add(texts[0]) == Unique()
+        assert seen.forget("1")
+        repeat = seen.add(texts[0])
+        assert isinstance(repeat, DuplicateOf)
+        assert (repeat.original_id, repeat.original.offset) == ("2", 2)
+        assert seen.add(texts[1]) == Unique()
+        assert len(seen) == 2
+
+
 def test_text_repeats_within_the_window_only(texts: list[str]) -> None:
     with Deduplicator(index=IndexSettings(window="30d")) as seen:
         begin = datetime(2026, 1, 1, tzinfo=UTC)
