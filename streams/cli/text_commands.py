@@ -13,6 +13,7 @@ from streams.terminal.layout import Block, counted, hex_lines, one_line, table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from simhash_core.documents import Document
     from simhash_core.fingerprints.blocks import BlockScheme
     from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter, WeightedTerm
     from streams.offline.explanation import Comparison, Explanation
@@ -138,7 +139,7 @@ def _show_documents(file: str, settings: options.Settings, fingerprinter: Finger
         if isinstance(item, Refused):
             options.announce(f"line {line.number + 1}: {item.reason}: {item.detail}")
             continue
-        fingerprinted = fingerprinter.fingerprint(item.text)
+        fingerprinted = fingerprinter.fingerprint(item.content)
         if options.is_json():
             shown = {"id": item.id, **_fingerprint_object(fingerprinter, fingerprinted)}
             options.write_json("fingerprint", shown)
@@ -245,9 +246,9 @@ def explain(
     """Show why text B is, or is not, a near duplicate of text A.
 
     A and B are files of text, UTF-8 (- is standard input, for one of them); with --documents they
-    are ids. Shows both fingerprints, the bits that differ, the blocks that are equal, the verdict
-    on B if A came first, how close each differing bit was, and the features that contribute most to
-    the difference.
+    are ids, and scopes and times count too. Shows both fingerprints, the bits that differ, the
+    blocks that are equal, the verdict on B if A came first, how close each differing bit was, and
+    the features that contribute most to the difference.
 
     \b
     Examples:
@@ -273,8 +274,8 @@ def _named_texts(
     inline: tuple[str | None, str | None],
     documents: tuple[str, ...],
     settings: options.Settings,
-) -> list[tuple[str, str]]:
-    """Return name and text of A and of B; raise ``UsageError`` unless there are two."""
+) -> list[tuple[str, Document | str]]:
+    """Return name and text or document of A and of B; raise ``UsageError`` unless there are two."""
     from streams.files.text_files import find_documents, read_text
 
     wanted = 2 - sum(text is not None for text in inline)
@@ -287,14 +288,14 @@ def _named_texts(
         raise UsageError("A and B cannot both be standard input: name a file for one")
     rest = iter(names)
     found = find_documents(documents, names, settings) if documents else {}
-    pairs = []
+    pairs: list[tuple[str, Document | str]] = []
     for letter, text in zip("ab", inline, strict=True):
         if text is not None:
             option = f"--text-{letter}"
             pairs.append((option, options.utf8(option, text)))
             continue
         name = next(rest)
-        read = found[name].text if documents else read_text(name, settings.max_record_bytes)
+        read = found[name] if documents else read_text(name, settings.max_record_bytes)
         pairs.append((name, read))
     return pairs
 
@@ -309,10 +310,10 @@ def _verdict_in_words(explained: Explanation) -> str:
         case DuplicateOf(distance=distance):
             return f"B is a near duplicate of A: {_bits_of(distance)} apart, up to {limit} is near"
         case Undecidable(reason):
-            return (
-                f"B is undecidable ({reason}), and no exact repeat of A, so it goes to the unique "
-                "documents"
-            )
+            why = explained.never_near or "no exact repeat of A"
+            return f"B is undecidable ({reason}), and {why}, so it goes to the unique documents"
+    if explained.never_near is not None:
+        return f"B is unique: {explained.never_near}"
     apart = f"{_bits_of(explained.distance or 0)} apart"
     if explained.distance is None:
         why = "A has no fingerprint to compare with"

@@ -23,10 +23,12 @@ from simhash_core.log.records import NO_OFFSET, Chain, Packet, Sender
 from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.profiles import Profile, profile_named
 from simhash_core.verdicts import Verdict
+from simhash_core.window import format_duration
 
 # ---- Bits, blocks, and the features that differ.
 
 _EXPLAINED: Final = Chain("explain", "", 0)
+_NO_DOCUMENT: Final = Document("", "", SourcePosition("", 0, 0), 0)
 _ROUNDING: Final = 1e-18
 """A squared distance below this, of vectors of length 1, is a rounding error."""
 
@@ -61,6 +63,7 @@ class Explanation(NamedTuple):
     b: Fingerprinted
     scheme: BlockScheme
     verdict: Verdict  # the verdict on B if A came first
+    never_near: str | None  # why no such documents are compared, whatever their texts
     cosine: float  # of the weighted features
     terms: list[TermDifference]  # by share, descending
     # These need fingerprints of both.
@@ -76,11 +79,15 @@ class Explanation(NamedTuple):
         return self.scheme.bits * math.acos(min(1.0, max(-1.0, self.cosine))) / math.pi
 
 
-def explain(fingerprinter: Fingerprinter, text_a: str, text_b: str) -> Explanation:
+def explain(
+    fingerprinter: Fingerprinter, text_a: Document | str, text_b: Document | str
+) -> Explanation:
+    """Explain two documents; a text without a document has the scope and the time of the other."""
     scheme = fingerprinter.scheme
-    a, b = fingerprinter.fingerprint_batch([text_a, text_b])
-    weights_a = dict(fingerprinter.weighted_terms(text_a))
-    weights_b = dict(fingerprinter.weighted_terms(text_b))
+    contents = [each if isinstance(each, str) else each.content for each in (text_a, text_b)]
+    a, b = fingerprinter.fingerprint_batch(contents)
+    weights_a, weights_b = (dict(fingerprinter.weighted_terms(each)) for each in contents)
+    given = [each for each in (text_a, text_b) if isinstance(each, Document)] or [_NO_DOCUMENT]
     comparable = bool(a.fingerprint and b.fingerprint)
     distance = distance_bits(a.fingerprint, b.fingerprint) if comparable else None
     agreement, minimum = _agreement(fingerprinter, a, b, distance)
@@ -88,7 +95,8 @@ def explain(fingerprinter: Fingerprinter, text_a: str, text_b: str) -> Explanati
         a=a,
         b=b,
         scheme=scheme,
-        verdict=_verdict_on_second(fingerprinter, a, b),
+        verdict=_verdict_on_second(fingerprinter, (a, b), (given[0], given[-1])),
+        never_near=_never_near(fingerprinter.profile, given[0], given[-1]),
         cosine=vector_cosine(weights_a, weights_b),
         terms=_term_differences(weights_a, weights_b),
         agreement=agreement,
@@ -117,16 +125,37 @@ def margins(fingerprinter: Fingerprinter, weights: Mapping[str, float]) -> NDArr
     return sums(votes, scaled).astype(np.float64) / total
 
 
-def _verdict_on_second(fingerprinter: Fingerprinter, a: Fingerprinted, b: Fingerprinted) -> Verdict:
+def _verdict_on_second(
+    fingerprinter: Fingerprinter,
+    prints: tuple[Fingerprinted, Fingerprinted],
+    given: tuple[Document, Document],
+) -> Verdict:
     """Decide A, then B, with the real decider."""
     documents = [
-        Document(name, "", SourcePosition(_EXPLAINED.topic, _EXPLAINED.partition, row), 0)
+        Document(
+            name,
+            "",
+            SourcePosition(_EXPLAINED.topic, _EXPLAINED.partition, row),
+            given[row].event_time_ms,
+            scope=given[row].scope,
+        )
         for row, name in enumerate("AB")
     ]
-    columns = document_columns(documents, (a, b), fingerprinter.scheme.bits // WORD_BITS)
+    columns = document_columns(documents, prints, fingerprinter.scheme.bits // WORD_BITS)
     decider = LocalDecider(Nearness.of(fingerprinter.profile), MemoryEntries())
     packet = Packet(_EXPLAINED, Sender(_EXPLAINED.topic, 0), NO_OFFSET, 1, columns)
     return verdict_of(columns, 1, decider.decide(0, packet).matches.get(1))
+
+
+def _never_near(profile: Profile, a: Document, b: Document) -> str | None:
+    if a.scope != b.scope:
+        return "they have different scopes"
+    apart_ms = abs(a.event_time_ms - b.event_time_ms)
+    window_ms = profile.window
+    if window_ms is None or apart_ms <= window_ms:
+        return None
+    apart, window = format_duration(apart_ms), format_duration(window_ms)
+    return f"their times are {apart} apart, more than the window of {window}"
 
 
 def _agreement(

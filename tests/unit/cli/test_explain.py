@@ -145,6 +145,43 @@ def test_length_does_not_weigh() -> None:
     assert all(term.share == 0 for term in found.terms)
 
 
+def test_scopes_and_times_of_documents_count() -> None:
+    fields: list[dict[str, object]] = [
+        {"timestamp": 0},
+        {"timestamp": 86_400_000},
+        {"timestamp": 86_400_001},
+        {"scope": "b"},
+    ]
+    for text, verdict in ((ARTICLE, "Unique"), (SHORT, "Undecidable")):
+        documents = [{"id": f"{at}", "text": text, **each} for at, each in enumerate(fields)]
+        Path("a.jsonl").write_text("\n".join(map(json.dumps, documents)))
+        options = ["--documents", "a.jsonl", "--set", "index.window=1d"]
+        found = [
+            report_of("explain", *options, "--set", "fields.scope=scope", "0", other)
+            for other in "123"
+        ]
+        assert [each["verdict"] for each in found] == ["DuplicateOf", verdict, verdict]
+        words = [each["verdict_in_words"] for each in found]
+        assert "times are 86400001ms apart, more than the window of 1d" in words[1]
+        assert "they have different scopes" in words[2]
+        inline = report_of("explain", *options, "--text-a", text, "2")
+        assert inline["verdict"] == "DuplicateOf"
+
+
+def test_titles_of_documents_weigh() -> None:
+    documents = [
+        {"id": "a", "text": ARTICLE, "title": ARTICLE[:40]},
+        {"id": "b", "text": ARTICLE, "title": ARTICLE[60:90]},
+    ]
+    Path("a.jsonl").write_text("\n".join(map(json.dumps, documents)))
+    weighting = ["--set", "index.weighting=tfidf-roles"]
+    report = report_of("explain", "--documents", "a.jsonl", *weighting, "a", "b")
+    lines = shown("fingerprint", "--jsonl", "a.jsonl", "--profile", "classic", *weighting)
+    assert report["distance"] > 0
+    prints = [line.split("\t")[1] for line in lines.splitlines()]
+    assert prints[0] != prints[1]
+
+
 def test_documents_are_found_by_id_or_by_position() -> None:
     """The first document with an id counts, and broken lines are skipped."""
     one = ["{", json.dumps({"text": OTHER}), json.dumps({"id": 7, "text": ARTICLE})]
