@@ -18,7 +18,7 @@ from firstseen.fingerprinting import (
     described,
 )
 from simhash_core.documents import Document, SourcePosition
-from simhash_core.errors import UsageError
+from simhash_core.errors import FirstseenError, UsageError
 from simhash_core.fingerprints.fingerprint import WORD_BITS
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.columns import PacketRows, verdict_of
@@ -87,6 +87,7 @@ class Deduplicator:
         self._packets = 0 if stored is None else stored.progress.position
         nearness = Nearness.of(self._fingerprinter.profile)
         self._window = nearness.window
+        self._is_interrupted = False
         self._decider = LocalDecider(
             nearness,
             self._store,
@@ -208,7 +209,17 @@ class Deduplicator:
         return SourcePosition(_STREAM, 0, self._arrivals + at)
 
     def _commit(self, rows: PacketRows, arrivals: int) -> list[Verdict]:
-        """Decide rows and store the new entries in one step."""
+        """Decide rows and store the new entries in one step.
+
+        An interruption, such as Ctrl-C, may come between the two. Then index and store differ, and
+        the next packet would have the number of this one: verdicts could name a wrong original.
+        """
+        if self._is_interrupted:
+            raise FirstseenError(
+                "an earlier call was interrupted before it had stored its texts: make a new "
+                "Deduplicator; with a state it continues after the last stored text"
+            )
+        self._is_interrupted = True
         chain = Chain(_STREAM, "", 0)
         last = self._arrivals + arrivals - 1
         sender = Sender(_APPLICATION, self._packets)
@@ -220,6 +231,7 @@ class Deduplicator:
         progress = Progress(chain, self._arrivals, self._packets, NO_CONTROL, clock)
         expired = 0 if clock is None else sequence_number(clock.horizon, 0)
         self._store.commit([decision.new], StoredProgress(progress), decision.removed, expired)
+        self._is_interrupted = False
         return [
             verdict_of(packet.columns, row, decision.matches.get(row)) for row in range(len(packet))
         ]

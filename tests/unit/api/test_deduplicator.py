@@ -28,6 +28,7 @@ from firstseen import (
     Unique,
 )
 from simhash_core.errors import UsageError
+from simhash_core.log.records import Packet
 from tests.repository.source_tree import ROOT
 
 DAY_MS = 86_400_000
@@ -136,6 +137,33 @@ def test_state_outlives_a_killed_process(tmp_path: Path, texts: list[str]) -> No
             Deduplicator(state=tmp_path / "seen")
     with pytest.raises(FirstseenError, match="distance"):
         Deduplicator(state=tmp_path / "seen", index=IndexSettings(distance=9))
+
+
+@pytest.mark.parametrize("does_decide", [False, True])
+def test_after_an_interruption_only_a_new_one_goes_on(
+    tmp_path: Path, texts: list[str], *, does_decide: bool
+) -> None:
+    """Its index may have the second text, which is not stored: a verdict could name another."""
+    with Deduplicator("classic", state=tmp_path) as seen:
+        seen.add(texts[0])
+        decide = seen._decider.decide
+
+        def interrupted(offset: int, packet: Packet) -> None:
+            if does_decide:
+                decide(offset, packet)
+            raise KeyboardInterrupt
+
+        with (
+            mock.patch.object(seen._decider, "decide", interrupted),
+            pytest.raises(KeyboardInterrupt),
+        ):
+            seen.add(texts[1])
+        for text in texts[2], texts[1]:
+            with pytest.raises(FirstseenError, match="interrupted"):
+                seen.add(text)
+    with Deduplicator("classic", state=tmp_path) as seen:
+        assert original(seen.add(texts[0])) == "0"
+        assert seen.add(texts[1]) == Unique()
 
 
 def test_forgotten_text_is_unique_again(seen: Deduplicator, texts: list[str]) -> None:
