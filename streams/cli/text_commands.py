@@ -311,6 +311,8 @@ def _verdict_in_words(explained: Explanation) -> str:
             return f"B is a near duplicate of A: {_bits_of(distance)} apart, up to {limit} is near"
         case Undecidable(reason):
             why = explained.never_near or "no exact repeat of A"
+            if explained.b.passes:
+                why = "index.short_texts=pass passes every short text"
             return f"B is undecidable ({reason}), and {why}, so it goes to the unique documents"
     if explained.never_near is not None:
         return f"B is unique: {explained.never_near}"

@@ -145,6 +145,13 @@ def test_length_does_not_weigh() -> None:
     assert all(term.share == 0 for term in found.terms)
 
 
+def test_a_short_text_that_passes_is_not_called_different() -> None:
+    found = explained(SHORT, SHORT, "--set", "index.short_texts=pass")
+    assert found["verdict"] == "Undecidable"
+    assert "no exact repeat" not in found["verdict_in_words"]
+    assert "index.short_texts=pass" in found["verdict_in_words"]
+
+
 def test_scopes_and_times_of_documents_count() -> None:
     fields: list[dict[str, object]] = [
         {"timestamp": 0},
