@@ -219,11 +219,11 @@ class Deduplicator:
                 "an earlier call was interrupted before it had stored its texts: make a new "
                 "Deduplicator; with a state it continues after the last stored text"
             )
-        self._is_interrupted = True
         chain = Chain(_STREAM, "", 0)
         last = self._arrivals + arrivals - 1
         sender = Sender(_APPLICATION, self._packets)
         packet = Packet(chain, sender, self._arrivals - 1, last, rows.columns())
+        self._is_interrupted = True
         decision = self._decider.decide(self._packets, packet)
         self._packets += 1
         self._arrivals += arrivals

@@ -11,6 +11,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from simhash_core.documents import TopicPartition
 from simhash_core.errors import FirstseenError, ProtocolError
+from simhash_core.index.look_up import Nearness
 from simhash_core.log.records import (
     NO_CONTROL,
     Bundle,
@@ -263,8 +264,7 @@ class LogState(NamedTuple):
 
 
 def window_of(settings: Settings) -> Window | None:
-    profile = settings.index_profile()
-    return None if profile.window is None else Window(profile.window, profile.lateness)
+    return Nearness.of(settings.index_profile()).window
 
 
 def read_log(settings: Settings, identity: str, shards: list[ShardHead]) -> LogState:
