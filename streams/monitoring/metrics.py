@@ -504,6 +504,9 @@ class Metrics:
         self._count("removed_entries_total", deleted, "deleted")
         self._count("removed_entries_total", expired, "expired")
 
+    def beyond_lateness(self, entries: int) -> None:
+        self._count("entries_beyond_lateness_total", entries)
+
     def window(self, oldest_ms: int | None, watermark_ms: int | None) -> None:
         """Set the oldest entry's time and the watermark; 0 for none or before 1970."""
         self._set("oldest_entry_timestamp_seconds", max(0, oldest_ms or 0) / _MILLISECONDS)

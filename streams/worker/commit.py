@@ -23,9 +23,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from simhash_core.errors import FirstseenError
 from simhash_core.log.participant import ShardReady
-from simhash_core.log.shard_stream import Ready
+from simhash_core.log.shard_stream import NewEntries, Ready
 from simhash_core.verdicts import DuplicateOf
 from streams.errors import BrokerUnavailableError, UnansweredError
 from streams.kafka.errors import (
@@ -49,6 +51,7 @@ from streams.worker.context import WorkerContext
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.outputs import ExpiredOutputs, OutputBatch, output_batch
 from streams.worker.shard import Shard
+from streams.worker.worker_log import RateLimitedLog
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +85,7 @@ class _ShardCommit(NamedTuple):
     shard: Shard
     ready: ShardReady[PendingRecord]
     change: StoreChange
+    beyond_lateness: int = 0  # new entries
 
 
 def _is_in_place(expected: int | None, end: int | None) -> bool:
@@ -133,6 +137,11 @@ class OutputCommits:
         self._events = events
         self._limit = batch.documents * batch.bundles  # records per shard
         self._notes = OffsetMetadataWriter(context.rules.writer, context.rules.page)
+        self._late = RateLimitedLog(
+            logger,
+            "%d unique documents came more than index.lateness behind the watermark, so documents "
+            "near them may have expired; the last in %s",
+        )
         self._expired = ExpiredOutputs(context.rules, context.metrics)
         self._pace = BatchPace(time.monotonic, fast=_COMMITS_GATHERED)
         self._began = -math.inf  # the last commit
@@ -279,7 +288,19 @@ class OutputCommits:
             if shard is not None and shard.is_open and shard.store is not None:
                 _, (_, entries, _, removed, expired_before), _ = ready
                 change = shard.store.change(entries, removed, expired_before)
-                yield _ShardCommit(shard, ready, change)
+                yield _ShardCommit(shard, ready, change, self._beyond_lateness(entries))
+
+    def _beyond_lateness(self, entries: Iterable[NewEntries]) -> int:
+        window = self._participant.nearness.window
+        if window is None:
+            return 0
+        late = 0
+        for log_offset, packet, rows in entries:
+            clock = self._participant.replica.clock_before(log_offset)
+            if clock is not None:
+                due_ms = clock.watermark - window.lateness_ms
+                late += int(np.count_nonzero(packet.columns.times_ms[rows] < due_ms))
+        return late
 
     async def _notice_failures(self) -> None:
         """Let shards be verified that have nothing to commit, if brokers may have failed."""
@@ -367,7 +388,10 @@ class OutputCommits:
         self._aborts = 0
         self._metrics.transaction(TransactionOutcome.COMMITTED)
         self._metrics.internal_bytes("changelog", batch.changelog_bytes)
-        was_new = [shard for shard, _, _ in commits if shard.is_new]
+        for shard, *_, late in commits:
+            self._metrics.beyond_lateness(late)
+            self._late.note(f"{self._rules.topics.raw}/{shard.partition}", late)
+        was_new = [each.shard for each in commits if each.shard.is_new]
         for first in range(0, len(commits), _SHARDS_TOGETHER):
             if first:
                 await asyncio.sleep(0)
@@ -386,7 +410,7 @@ class OutputCommits:
             self._events.on_begun()
 
     def _advance(self, commit: _ShardCommit, ends: Mapping[int, int]) -> None:
-        shard, ready, change = commit
+        shard, ready, change, _ = commit
         assert shard.store is not None
         try:
             shard.store.write(change, self._stored(commit, ends))
@@ -408,7 +432,7 @@ class OutputCommits:
         self._metrics.shard_state(shard.partition, len(shard.store), stream.waiting)
 
     def _stored(self, commit: _ShardCommit, ends: Mapping[int, int]) -> StoredProgress:
-        _, ready, change = commit
+        _, ready, change, _ = commit
         return StoredProgress(
             ready.progress,
             ends.get(ready.partition, 0),

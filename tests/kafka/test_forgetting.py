@@ -10,7 +10,7 @@ from simhash_core.documents import SourcePosition
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.rigs.workers.stream_outputs import Output, Raw
-from tests.rigs.workers.worker_metrics import value
+from tests.rigs.workers.worker_metrics import await_that, value
 from tests.unit.ops_page.live_worker import ask
 
 SHORT = ("👍", "好的，谢谢！", "", "See you tomorrow.")
@@ -23,6 +23,7 @@ START_MS = 1_714_536_000_000
 DAY_MS = 86_400_000
 SNOW = "北京今天下了第一场雪，地铁照常运行，学校下午停课，气象部门提醒市民出门注意防滑。"
 TEA = "今年春茶的产量比去年高出两成，茶农忙着采摘，收购价却比往年低了不少，合作社正在想办法。"
+BEYOND_LATENESS = "firstseen_entries_beyond_lateness_total"
 U, NONE = "unique", "no verdict"
 CHESS = "两位棋手下了六个小时，最后以和棋结束，观众起立鼓掌，赛后他们一起复盘了关键的几步。"
 
@@ -85,6 +86,14 @@ def test_documents_repeat_within_a_window_and_a_scope(
 
         assert original_of(worker, SNOW, "x") == "i"
         assert original_of(worker, SNOW, "y") is None, "it is of 89 days ago"
+        assert value(worker, BEYOND_LATENESS) == 0
+        send_and_check(
+            stream,
+            (document("j", CHESS, tenant="x", days=40), U),
+            (document("k", TEA, tenant="x", days=89.5), U),
+            (document("l", SNOW, tenant="x", days=70), "i"),
+        )
+        await_that("one is late", lambda: value(worker, BEYOND_LATENESS) == 1, worker)
 
 
 def test_tombstones_take_documents_out(kafka_broker: Broker, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ COUNTED = {
     # by counter: the method that counts, and its callers, each of which logs
     "skipped_messages": ("skipped", {"worker/consume.py"}),
     "expired_outputs": ("expired_output", {"worker/outputs.py"}),
+    "entries_beyond_lateness": ("beyond_lateness", {"worker/commit.py"}),
     "foreign_records": ("foreign_record", {"worker/look_up.py", "worker/decide.py"}),
     "packets_skipped": ("packet_skipped", {"worker/look_up.py"}),
     "control_records_refused": ("control_refused", {"worker/look_up.py"}),

@@ -146,6 +146,7 @@ LEADER = (("leader", True), ("reports_missing", {1, 4}), ("reports_missing", [4]
         ([("control_refused", 2)], {"control_records_refused_total": 2}),
         ([("in_flight", 250, 500)], {"in_flight_documents": 250, "in_flight_bytes": 500}),
         ([("rebalance",)], {"rebalances_total": 1}),
+        ([("beyond_lateness", 3)], {"entries_beyond_lateness_total": 3}),
         ([("expired_output", "unique")], {"expired_outputs_total{unique}": 1}),
         ([("schema_fetch", FetchOutcome.UNKNOWN)], {"schema_fetches_total{unknown}": 1}),
         (
