@@ -218,7 +218,7 @@ class TopicDeletedError(FirstseenError):
 
     def __init__(self, topic: str) -> None:
         super().__init__(
-            f"{topic} no longer exists: it was deleted while a worker read it. Create it again "
+            f"{topic} no longer exists: it was deleted while a worker used it. Create it again "
             "('firstseen topics create') and restart"
         )
 

@@ -20,7 +20,7 @@ from simhash_core.documents import SourcePosition
 from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import BrokerRefusedError, UnansweredError
 from streams.kafka.clients import Producer
-from streams.kafka.errors import AbortedError, Retries, StaleGenerationError
+from streams.kafka.errors import AbortedError, Retries, StaleGenerationError, TopicDeletedError
 from streams.kafka.thread_bridge import joined
 
 # ---- A record to send, and why one is refused.
@@ -389,9 +389,6 @@ _REFUSED: Final = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - a public code of librdkafka
-        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - a public code of librdkafka
         KafkaError.INVALID_RECORD,
     }
 )
@@ -519,6 +516,8 @@ class Appender:
 def _meaning(error: KafkaError, topic: str, size: int) -> FirstseenError:
     if is_too_large(error):
         return RecordTooLargeError([ProducerRecord(topic, None, bytes(size))])
+    if error.code() in {*_NOT_KNOWN_YET, KafkaError.UNKNOWN_TOPIC_OR_PART}:
+        return TopicDeletedError(topic)
     if error.code() in _REFUSED:
         return BrokerRefusedError(f"a record was not appended to {topic}: {error.str()}")
     return AppendUnknownError(f"unknown whether {topic} has a record: {error.str()}")

@@ -15,6 +15,7 @@ from typing import Final
 from simhash_core.errors import FirstseenError
 from simhash_core.log.participant import LEADING_SHARD, Participant
 from simhash_core.log.records import Report
+from streams.kafka.log_reader import LogCutError
 from streams.kafka.producers import AppendUnknownError
 from streams.worker.context import WorkerContext
 from streams.worker.fingerprint import PendingRecord
@@ -111,6 +112,11 @@ class Leader:
         self._prepared = False
         self._reports.seek((await self._reports.offsets())[1])
         self._prepared = True
+
+    def continue_after(self, cut: LogCutError) -> None:
+        """Read the reports that are left; workers repeat the others when nothing is decided."""
+        logger.warning("%s: this worker continues at offset %d", cut, cut.start)
+        self._reports.seek(cut.start)
 
     @property
     def is_missing(self) -> bool:

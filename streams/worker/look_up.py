@@ -15,6 +15,7 @@ import numpy as np
 from simhash_core.index.prints import prints_of
 from simhash_core.log.records import Bundle, Report
 from simhash_core.log.versions import UnreadableVersionError
+from streams.kafka.errors import TopicDeletedError
 from streams.kafka.producers import AppendUnknownError
 from streams.store.shard_store import ShardStore
 from streams.worker.context import WorkerContext
@@ -283,7 +284,8 @@ class LogLookUp:
     def _reported(self, future: asyncio.Future[int]) -> None:
         if future.cancelled() or (error := future.exception()) is None:
             return
-        if not isinstance(error, AppendUnknownError):
+        # If the topic was deleted for good, the worker that leads ends, because it reads it.
+        if not isinstance(error, AppendUnknownError | TopicDeletedError):
             self._context.append_failed(error)
             return
         logger.warning("looking documents up again: %s", error)

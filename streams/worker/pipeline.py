@@ -32,6 +32,7 @@ from simhash_core.log.records import Report
 from simhash_core.log.shards import OwnedShard
 from simhash_core.text.fingerprinter import Fingerprinter
 from streams.errors import BrokerUnavailableError, StateMismatchError
+from streams.kafka.log_reader import LogCutError
 from streams.settings.settings import Settings
 from streams.store.compaction import KeptShard, SegmentKeeper
 from streams.store.row_store import StoreCorruptError
@@ -176,7 +177,7 @@ class Pipeline:
             clients.appender.open()
             await clients.committer.open()
             clients.log.open(self._wake_look_up, self.fail)
-            clients.reports.open(self._wake_decide, self.fail)
+            clients.reports.open(self._wake_decide, self._reports_failed)
             self.assignment.open()
             self._acquisitions.rebalance_began()  # the group rebalances for the new member
             clients.member.open(self)
@@ -210,6 +211,12 @@ class Pipeline:
         if self.failure is None and not self._is_stopping:
             self.failure = error
             self._on_failure(error)
+
+    def _reports_failed(self, error: FirstseenError) -> None:
+        if isinstance(error, LogCutError):
+            self._leader.continue_after(error)
+        else:
+            self.fail(error)
 
     # ---- the stages: each runs after an event of its channel
 

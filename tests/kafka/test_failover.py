@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from simhash_core.log.versions import NEWEST
-from tests.kafka.stream_changes import send_and_settle, start_together
+from streams.topics.admin import create
+from streams.topics.plans import topic_plans
+from tests.kafka.stream_changes import (
+    admin_of,
+    delete_topic,
+    send_and_settle,
+    start_together,
+    stop_gently,
+)
 from tests.kafka.test_index_care import answer
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents
@@ -50,6 +58,26 @@ def test_the_leader_trims_the_log(kafka_broker: Broker, tmp_path: Path) -> None:
             stream.send(keyed_documents(150 + len(state), 100))
             stream.judge_all()
             worker.stop_gently()
+
+
+def test_reports_are_repeated_after_their_topic_was_created_again(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    options = ("standbys=0",)
+    with Stream(kafka_broker, tmp_path, raw_partitions=2, options=options) as stream:
+        workers = start_together(stream)
+        reports, admin = stream.settings.topics.reports, admin_of(kafka_broker)
+        number = 170
+        while kafka_broker.watermarks(reports)[1] < 20:
+            number += 1
+            send_and_settle(stream, keyed_documents(number, 20))
+        delete_topic(stream, reports)
+        create(admin, topic_plans(stream.settings, 1, stream.raw_partitions))
+        stream.send(keyed_documents(170, 200))
+        stream.judge_all()
+        (leader,) = [each for each in workers if gauge(each, "firstseen_leader")]
+        assert f"{reports} was to be read from offset" in leader.log_text()
+        stop_gently(workers)
 
 
 # ---- standbys

@@ -1,4 +1,4 @@
-"""Faults of a single broker, and of the raw topic."""
+"""Faults of a single broker, and changes of topics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from collections.abc import Callable, Mapping
 from confluent_kafka import KafkaException
 from confluent_kafka.cimpl import NewPartitions
 
+from simhash_core.errors import FirstseenError
 from streams.kafka.clients import AdminClient
+from streams.settings.settings import Settings
+from streams.topics.admin import create
+from streams.topics.plans import topic_plans
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.torture.faults import Act, Fault, NobodyError
 from tests.torture.feed import Feed
@@ -20,6 +24,7 @@ from tests.torture.workers import Cluster
 DOWN_SECONDS = (0.0, 3.0)
 BETWEEN_SECONDS = 10.0
 ANSWER_SECONDS = 30.0
+AGAIN_SECONDS = 1.0
 PARTITIONS_MAX = 12
 
 
@@ -70,18 +75,30 @@ class BrokerActs:
         await asyncio.sleep(BETWEEN_SECONDS)
 
 
-class RawTopicActs:
-    """Adds partitions to the raw topic."""
+class TopicActs:
+    """People's changes of topics, one at a time."""
 
-    def __init__(self, brokers: str, feed: Feed, narrate: Callable[[str], None]) -> None:
-        self._brokers = brokers
+    def __init__(
+        self,
+        rng: random.Random,
+        settings: Settings,
+        cluster: Cluster,
+        feed: Feed,
+        narrate: Callable[[str], None],
+    ) -> None:
+        self._rng = rng
+        self._settings = settings
+        self._cluster = cluster
         self._feed = feed
         self._narrate = narrate
         self._in_hand = asyncio.Lock()
 
     @property
     def by_fault(self) -> Mapping[Fault, Act]:
-        return {Fault.ADD_PARTITION: self._add_partition}
+        return {
+            Fault.ADD_PARTITION: self._add_partition,
+            Fault.RECREATE_REPORTS: self._recreate_reports,
+        }
 
     async def _add_partition(self) -> None:
         async with self._in_hand:
@@ -96,7 +113,42 @@ class RawTopicActs:
             self._feed.partitions = partitions
 
     def _grow(self, partitions: int) -> None:
-        admin = AdminClient({"bootstrap.servers": self._brokers})
         wanted = [NewPartitions(self._feed.topic, partitions)]
+        admin = self._admin()  # its requests end when it is deleted
         for made in admin.create_partitions(wanted, operation_timeout=ANSWER_SECONDS).values():
             made.result(ANSWER_SECONDS)
+
+    async def _recreate_reports(self) -> None:
+        """Delete the reports topic, which no committed state needs, and create it again."""
+        topic = self._settings.topics.reports
+        async with self._in_hand:
+            with self._cluster.without_reports():
+                self._narrate(f"{topic}: deleted")
+                try:
+                    await asyncio.to_thread(self._delete, topic)
+                except KafkaException as error:
+                    raise NobodyError(f"the brokers refuse: {error}") from error
+                finally:  # they may have deleted it and not said so
+                    await asyncio.sleep(self._rng.uniform(*DOWN_SECONDS))
+                    await self._create(topic)
+            self._narrate(f"{topic}: created again")
+
+    def _delete(self, topic: str) -> None:
+        admin = self._admin()
+        deleted = admin.delete_topics([topic], operation_timeout=ANSWER_SECONDS)
+        deleted[topic].result(ANSWER_SECONDS)
+
+    async def _create(self, topic: str) -> None:
+        """Create a topic as ``firstseen topics create`` does; try until the brokers do it."""
+        plans = [each for each in topic_plans(self._settings, 1) if each.name == topic]
+        while True:
+            try:
+                await asyncio.to_thread(create, self._admin(), plans)
+            except FirstseenError as error:
+                self._narrate(f"{topic}: is not created yet: {error}")
+                await asyncio.sleep(AGAIN_SECONDS)
+            else:
+                return
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self._settings.brokers})

@@ -38,6 +38,7 @@ class Fault(StrEnum):
     KILL_BROKER = "kill_broker"
     KILL_BROKER_IN_APPEND = "kill_broker_in_append"
     ADD_PARTITION = "add_partition"
+    RECREATE_REPORTS = "recreate_reports"
     # Only with three brokers:
     STOP_BROKER = "stop_broker"
     PAUSE_BROKER = "pause_broker"

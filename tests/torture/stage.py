@@ -12,7 +12,7 @@ from streams.settings.settings import Settings
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.kafka_cluster import BROKERS, BrokerNode, KafkaCluster
 from tests.rigs.brokers.kafka_configuration import SHORT_SESSION, TWO_IN_SYNC
-from tests.torture.broker_acts import BrokerActs, RawTopicActs
+from tests.torture.broker_acts import BrokerActs, TopicActs
 from tests.torture.clocks import BrokerClock
 from tests.torture.cluster_acts import Brokers, ClusterActs
 from tests.torture.disks import mount_memory
@@ -42,9 +42,9 @@ class Struck:
     def acts(self, victims: Victims, *, own_disks: bool = False) -> dict[Fault, Act]:
         """The faults that work with any number of brokers."""
         workers = WorkerActs(self.rng, self.cluster, victims, self.feed, self.log, self.narrate)
-        raw_topic = RawTopicActs(self.settings.brokers, self.feed, self.narrate).by_fault
+        topics = TopicActs(self.rng, self.settings, self.cluster, self.feed, self.narrate).by_fault
         disks = workers.with_own_disks if own_disks else {}
-        return {**workers.by_fault, **disks, **raw_topic}
+        return {**workers.by_fault, **disks, **topics}
 
 
 class OneBroker:

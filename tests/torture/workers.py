@@ -37,10 +37,12 @@ AWAY_SECONDS = 60.0
 STOP_SECONDS = 60.0
 STATE_BYTES = 512 * 1024 * 1024
 NO_ROOM = StoreFullError.fix
-# How long after a full or failing disk an exit with its error is expected.
-DISK_SECONDS = 5.0
+# How long after a full or failing disk, or a lack of a topic, an exit with its error is expected.
+SOON_SECONDS = 5.0
 DISK_FAILS = os.strerror(errno.EIO)
+NO_TOPIC = re.compile(r"\.reports (no longer exists|is missing)")
 TOO_OLD = f"has format version {versions.NEWEST}"
+_OLDER = "was of a release that does not read the log any more"
 IN_USE = StoreLockedError.fix
 ASSIGNED = re.compile(r"^firstseen_assigned_shards (\S+)$", re.MULTILINE)
 LEADER = re.compile(r"^firstseen_leader (\S+)$", re.MULTILINE)
@@ -92,6 +94,10 @@ class Away(NamedTuple):
 
 
 NEVER = Away(-math.inf, -math.inf)
+
+
+def _soon_after(away: Away) -> bool:
+    return time.monotonic() - away.until < SOON_SECONDS
 
 
 @dataclass(eq=False)
@@ -234,6 +240,7 @@ class Cluster:
         self.expected_exits: Counter[str] = Counter()
         self.brokers_since = time.monotonic()
         self.brokers_away = NEVER
+        self.reports_away = NEVER
         self.begins_older = False
         self._network = network
         self._directory = directory
@@ -290,7 +297,7 @@ class Cluster:
     def able_since(self) -> float:
         """Since when brokers and one and the same worker are up, without a fault of that worker."""
         workers = min((machine.unhurt_since for machine in self.machines), default=math.inf)
-        return max(workers, self.brokers_since)
+        return max(workers, self.brokers_since, self.reports_away.until)
 
     @contextmanager
     def without_brokers(self, machine: Machine | None = None) -> Iterator[None]:
@@ -307,6 +314,16 @@ class Cluster:
             victim.brokers_away = Away(since, back)
             if machine is None:
                 self.brokers_since = back
+
+    @contextmanager
+    def without_reports(self) -> Iterator[None]:
+        """Note that the reports topic does not exist for some time, so nothing is decided."""
+        since = time.monotonic()
+        self.reports_away = Away(since, math.inf)
+        try:
+            yield
+        finally:
+            self.reports_away = Away(since, time.monotonic())
 
     async def supervise(self) -> None:
         """Restart each worker that ends by itself after a second, and keep the reason."""
@@ -333,34 +350,40 @@ class Cluster:
     def _note_exit(self, machine: Machine, code: int) -> None:
         """Distinguish exits that a fault has caused from exits that must not happen."""
         words = machine.last_words()
+        reason = self._reason(machine, code, words)
+        if reason is None:
+            at = time.monotonic() - self._started
+            self.unexpected_exits.append(f"{at:.0f} s, {machine.name}: code {code}: {words}")
+            return
+        self.expected_exits[reason] += 1
+        machine.damaged -= {store for store in machine.damaged if str(store) in words}
+        if reason == _OLDER:
+            machine.is_older = False  # as its operator would do
+
+    def _reason(self, machine: Machine, code: int, words: str) -> str | None:
+        """Return why a fault has ended a worker, or None."""
         now = time.monotonic()
         aways = [self.brokers_away, machine.brokers_away]
         lately = [away for away in aways if now - away.until < AWAY_SECONDS]
         away_seconds = max((away.seconds(now) for away in lately), default=0.0)
-        found = {store for store in machine.damaged if str(store) in words}
-        if code in {-signal.SIGTERM, ExitCode.TERMINATED} and not words:
-            self.expected_exits["was stopped before it had begun"] += 1
-        elif found:
-            self.expected_exits["found that its store was damaged"] += 1
-            machine.damaged -= found
-        elif now - machine.disk_full.until < DISK_SECONDS and NO_ROOM in words:
-            self.expected_exits["had no room for its state"] += 1
-        elif now - machine.disk_failed.until < DISK_SECONDS and DISK_FAILS in words:
-            self.expected_exits["had a disk that fails"] += 1
-        elif machine.is_older and TOO_OLD in words:
-            self.expected_exits["was of a release that does not read the log any more"] += 1
-            machine.is_older = False  # as its operator would do
-        elif machine.shared and IN_USE in words:
-            self.expected_exits["found that another worker used its store"] += 1
-        elif machine.worker.slept_seconds > SEND_SECONDS and code == ExitCode.RUNTIME:
-            self.expected_exits["slept for longer than a send may take"] += 1
-        elif code == ExitCode.RUNTIME and away_seconds > SEND_SECONDS:
-            self.expected_exits["met a broker that was away for longer than a send may take"] += 1
-        elif lately and code == ExitCode.BROKER_UNAVAILABLE:
-            self.expected_exits["found no broker when it started"] += 1
-        else:
-            at = now - self._started
-            self.unexpected_exits.append(f"{at:.0f} s, {machine.name}: code {code}: {words}")
+        was_stopped = code in {-signal.SIGTERM, ExitCode.TERMINATED}
+        has_failed = code == ExitCode.RUNTIME
+        reasons = {
+            "was stopped before it had begun": was_stopped and not words,
+            "found that its store was damaged": any(str(each) in words for each in machine.damaged),
+            "had no room for its state": _soon_after(machine.disk_full) and NO_ROOM in words,
+            "had a disk that fails": _soon_after(machine.disk_failed) and DISK_FAILS in words,
+            "found no reports topic": _soon_after(self.reports_away)
+            and bool(NO_TOPIC.search(words)),
+            _OLDER: machine.is_older and TOO_OLD in words,
+            "found that another worker used its store": bool(machine.shared) and IN_USE in words,
+            "slept for longer than a send may take": has_failed
+            and machine.worker.slept_seconds > SEND_SECONDS,
+            "met a broker that was away for longer than a send may take": has_failed
+            and away_seconds > SEND_SECONDS,
+            "found no broker when it started": bool(lately) and code == ExitCode.BROKER_UNAVAILABLE,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), None)
 
     async def stop(self, machine: Machine) -> None:
         """Stop a worker gently, if it runs; it must end with code 0."""

@@ -76,7 +76,7 @@ class Append(NamedTuple):
 class ClusterState(NamedTuple):
     """What the disks of all brokers have at one moment."""
 
-    partitions: dict[Place, PartitionState]
+    partitions: dict[tuple[str, int], PartitionState]  # by id of the topic, and number
     transactions: CoordinatorState
     group: GroupState
 
@@ -167,8 +167,8 @@ class Cluster:
 
     def kept(self) -> ClusterState:
         partitions = {
-            (name, number): partition.kept()
-            for name, topic in self.topics.items()
+            (topic.id, number): partition.kept()
+            for topic in self.topics.values()
             for number, partition in enumerate(topic.partitions)
         }
         return ClusterState(partitions, self.transactions.kept(), self.group.kept())
@@ -176,11 +176,12 @@ class Cluster:
     def put_back(self, state: ClusterState) -> None:
         """Lose all that has happened since the disks had a ``state``, which is used once.
 
-        Partitions that were added since are empty: controllers keep what they have written.
+        Partitions that were added or created again since are empty: controllers keep what they
+        have written.
         """
-        for name, topic in self.topics.items():
+        for topic in self.topics.values():
             for number, partition in enumerate(topic.partitions):
-                partition.put_back(state.partitions.get((name, number), EMPTY))
+                partition.put_back(state.partitions.get((topic.id, number), EMPTY))
         self.transactions.put_back(state.transactions)
         self.group.put_back(state.group)
         self.network.losses += 1

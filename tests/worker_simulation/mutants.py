@@ -411,6 +411,10 @@ MUTANTS: Final = mutants(
         "a leader waits for a control record that is not there": Tried(
             without(Participant, "control_failed"), _SILENCES
         ),
+        "a leader reads no reports after their topic was created again": Tried(
+            without(Leader, "continue_after"),
+            {**_CALM, "events": [Event(2.0, Fault.REPORTS)], "standbys": 0},
+        ),
         "a leader reads no reports": Tried(by(Leader, "prepare", _prepared_at_once), _CALM),
         "a leader does not take its own reports": Tried(
             by(

@@ -84,6 +84,7 @@ class Partition:
         self.appended: Callable[[Stored], object] | None = None
         self.lost_from: list[int] = []
         """The offset of the first lost record, for each loss of power."""
+        self.is_created_again = False
         self._now_ms = now_ms
         self._changed = changed
         self._open: dict[int, Opened] = {}
@@ -151,7 +152,7 @@ class Partition:
 
     def _known(self, producer: Producer, sequence: int) -> _Known:
         known = self._producers.get(producer.id)
-        if known is None and self.lost_from:
+        if known is None and (self.lost_from or self.is_created_again):
             # As in Kafka, a broker that knows no record of a producer takes any as the first one.
             known = self._producers[producer.id] = _Known(producer.epoch, sequence)
         if known is None or known.epoch < producer.epoch:

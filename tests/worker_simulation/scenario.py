@@ -46,6 +46,7 @@ class Fault(StrEnum):
     PARTITION = "a partition is added"
     REPLACE = "a worker is replaced by one of the other release"
     POWER = "the brokers lose power, and what they had not written to their disks"
+    REPORTS = "the reports topic is deleted and created again"
 
 
 class StoreFate(StrEnum):
@@ -111,6 +112,10 @@ HELD_MOMENTS: Final = (
 _HELD_SHARE: Final = 0.1
 _COMPACTED_SHARE: Final = 0.3
 _POWER_SHARE: Final = 0.1
+_REPORTS_SHARE: Final = 0.1
+_DRAWN_SEPARATELY: Final = frozenset(
+    {Fault.PARTITION, Fault.REPLACE, Fault.HOLD, Fault.POWER, Fault.REPORTS}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +184,7 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
         events.append(Event(at, Fault.PARTITION, which=rng.random()))
     if not quiet:
         events += draw_held(seed, produced_seconds)
+        events += draw_reports(seed, produced_seconds)
     # This is drawn separately, so that all other values of a seed stay the same.
     releases = random.Random(~seed).choice([*Releases])
     if releases is Releases.BOTH:
@@ -280,6 +286,16 @@ def draw_held(seed: int, seconds: float) -> list[Event]:
     ]
 
 
+def draw_reports(seed: int, seconds: float) -> list[Event]:
+    """Return times at which people replace the reports topic; one seed in ten has some."""
+    # This is drawn separately, so that all other values of a seed stay the same.
+    rng = random.Random(f"reports {seed}")
+    if rng.random() >= _REPORTS_SHARE:
+        return []
+    times = [rng.uniform(0.5, seconds + 5.0) for _ in range(rng.randint(1, 4))]
+    return [Event(at, Fault.REPORTS) for at in times]
+
+
 def draw_replacements(rng: random.Random, workers: int, seconds: float) -> list[Event]:
     """Replace all workers one by one, or any at any time; then some more of either kind.
 
@@ -368,8 +384,7 @@ def draw_events(rng: random.Random, theme: Theme, produced_seconds: float) -> li
 
 
 def _mixed(rng: random.Random, produced_seconds: float) -> list[Event]:
-    others = {Fault.PARTITION, Fault.REPLACE, Fault.HOLD, Fault.POWER}  # these are drawn separately
-    kinds = [fault for fault in Fault if fault not in others]
+    kinds = [fault for fault in Fault if fault not in _DRAWN_SEPARATELY]
     chosen = rng.sample(kinds, rng.randint(1, 4))
     events = []
     for _ in range(rng.choice([1, 2, 4, 8])):

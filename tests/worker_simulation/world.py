@@ -175,14 +175,18 @@ class World:
         cluster, topics, scenario = self.cluster, self._topics, self.scenario
         cluster.create_topic(topics.raw, scenario.born)
         cluster.create_topic(topics.log, 1)
-        cluster.create_topic(topics.reports, 1)
         cluster.create_topic(topics.changelog, scenario.born)
         for name in (topics.unique, topics.duplicates, topics.dead_letters):
             cluster.create_topic(name, scenario.output_partitions)
         log = cluster.partition((topics.log, 0))
         log.appended = self.judge.appended
+        self._create_reports()
+
+    def _create_reports(self) -> None:
+        cluster, topic, scenario = self.cluster, self._topics.reports, self.scenario
+        cluster.create_topic(topic, 1)
         if scenario.reports_lost:
-            reports = cluster.partition((topics.reports, 0))
+            reports = cluster.partition((topic, 0))
 
             def lose(stored: object) -> None:
                 if self._random.random() < scenario.reports_lost and not self._is_calm:
@@ -455,6 +459,16 @@ class World:
             self.tell(f"FAULT {event.fault}")
             self.cluster.add_partitions(self._topics.raw, len(self.scenario.partitions))
             self._added.set()
+            return
+        if event.fault is Fault.REPORTS:
+            if self.cluster.network.faults.late:
+                # As in Kafka, an old request that came first would spoil the producer's order.
+                return
+            self.tell(f"FAULT {event.fault}")
+            self._faults[event.fault] += 1
+            self.cluster.delete_topic(self._topics.reports)
+            self._create_reports()
+            self.cluster.partition((self._topics.reports, 0)).is_created_again = True
             return
         if event.fault is Fault.POWER:
             self._keep(event)

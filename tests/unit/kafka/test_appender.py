@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from streams.errors import BrokerRefusedError
 from streams.kafka.client_config import appender_config
+from streams.kafka.errors import TopicDeletedError
 from streams.kafka.producers import Appender, AppendUnknownError
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
@@ -83,7 +83,7 @@ async def test_appends_wait_while_others_are_not_answered_and_then_go_together(
 
 async def test_a_missing_topic_is_refused(kafka_broker: Broker) -> None:
     async with appending(kafka_broker, topic_metadata_propagation_max_ms=500) as appender:
-        with pytest.raises(BrokerRefusedError):
+        with pytest.raises(TopicDeletedError, match="no longer exists"):
             await appender.append(kafka_broker.unique("missing"), b"x")
 
 
