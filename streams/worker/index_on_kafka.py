@@ -362,6 +362,9 @@ class IndexOnKafka:
         """Return the id of the raw topic, or "" if the broker has no topic ids."""
         return await self._topic_ids.of(self._settings.topics.raw)
 
+    async def log_id(self) -> str:
+        return await self._topic_ids.of(self._settings.topics.log)
+
     def changelog_id(self) -> str:
         """Return the id of the changelog topic, or ""; blocking; raises as ``TopicIds.of_now``."""
         return self._topic_ids.of_now(self._settings.topics.changelog)

@@ -32,7 +32,7 @@ from simhash_core.log.records import Report
 from simhash_core.log.shards import OwnedShard
 from simhash_core.text.fingerprinter import Fingerprinter
 from streams.errors import BrokerUnavailableError, StateMismatchError
-from streams.kafka.log_reader import LogCutError
+from streams.kafka.log_reader import LogCutError, LogReplacedError
 from streams.settings.settings import Settings
 from streams.store.compaction import KeptShard, SegmentKeeper
 from streams.store.row_store import StoreCorruptError
@@ -114,7 +114,8 @@ class Pipeline:
         self.participant, self.shards = context.participant, context.shards
         self.metrics = observers.metrics
         self.failure: FirstseenError | None = None
-        self._topic = settings.topics.raw
+        self._topic, self._log = settings.topics.raw, settings.topics.log
+        self._log_id: str | None = None  # as of the first look
         self._clients = clients
         self._on_failure = on_failure
         self._is_stopping = False
@@ -386,7 +387,10 @@ class Pipeline:
         return [*kept, *self.standbys.stores.kept()]
 
     async def _look_at_topic(self) -> None:
-        """Reopen shards of a recreated topic; ``StateMismatchError`` if it has fewer partitions."""
+        """Reopen shards of a recreated raw topic.
+
+        Raises ``StateMismatchError`` if it has fewer partitions, and ``LogReplacedError``.
+        """
         wait = max(_LOOK_SECONDS, self._partitions / _LOOKS_A_SECOND)
         if time.monotonic() - self._looked_at < wait:
             return
@@ -398,8 +402,13 @@ class Pipeline:
         try:
             partitions = self._partitions = await index.partitions()
             topic_id = await index.topic_id()
+            log_id = await index.log_id()
         except (BrokerUnavailableError, TopicsError):
             return  # ``WorkerWatch`` logs it, and the next tick tries again
+        # A young log may have as many records as before, so its reader would notice nothing.
+        if self._log_id not in {None, log_id}:
+            raise LogReplacedError(self._log)
+        self._log_id = log_id
         others = [  # of shards that are still open
             shard
             for shard in opened

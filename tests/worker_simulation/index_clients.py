@@ -63,6 +63,10 @@ class SimulatedIndexAdmin:
     async def topic_id(self) -> str:
         return await self._ask("describe topic", self._topic_id)
 
+    async def log_id(self) -> str:
+        """Return the id without a request of its own: nobody deletes the log here."""
+        return self._host.cluster.topics[self._topics.log].id
+
     async def partitions(self) -> int:
         return await self._ask("metadata", lambda: self._host.cluster.raw_partitions)
 

@@ -328,11 +328,15 @@ class Index:
         self._broker = broker
         self.error: FirstseenError | None = None
         self.foreign_claim: Claim | None = None
+        self.log = "log-id"
 
     async def topic_id(self) -> str:
         if self.error is not None:
             raise self.error
         return "raw-id"
+
+    async def log_id(self) -> str:
+        return self.log
 
     async def partitions(self) -> int:
         return 4

@@ -9,6 +9,7 @@ import pytest
 from simhash_core.log.records import NO_CONTROL, Bundle, ChainHeads, Control
 from streams.errors import UnansweredError
 from streams.kafka.errors import AbortedError, FencedError, RecordsLostError, StaleGenerationError
+from streams.kafka.log_reader import LogReplacedError
 from streams.monitoring.worker_state import NextStep
 from streams.worker import commit, pipeline
 from streams.worker.consume import Intake
@@ -281,6 +282,20 @@ async def test_the_end_of_the_log_is_missed_before_more_follows_from_it(
     assert "the log had offsets up to" in str(error)
     (told,) = [each.message for each in caplog.records if each.message.startswith("the log ends")]
     assert told.startswith("the log ends at 2, but had offsets up to 3: waiting")
+
+
+async def test_a_worker_ends_whose_log_was_created_again(
+    worker: HandDriven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A young log may soon have as many records as before, so its reader notices nothing."""
+    monkeypatch.setattr(pipeline, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(pipeline, "_LOOKS_A_SECOND", 1e9)
+    await worker.open(0, 1, 2)
+    await worker.pipeline.tick()
+    await turns()
+    worker.index.log = "another-id"
+    await worker.pipeline.tick()
+    assert isinstance(await worker.failure(), LogReplacedError)
 
 
 async def test_commits_go_on_after_a_connection_failed_and_nothing_is_lost(
