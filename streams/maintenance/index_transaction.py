@@ -48,13 +48,14 @@ class LogReservations:
     ) -> None:
         """Continue from the end of ``replica``; ``heads`` of all chains are in each control record.
 
-        With ``begins`` the records start a new chain, before which nothing is undecided.
+        With ``begins`` nothing before a record is undecided, so that readers can start at each.
         """
         self._topic = settings.topics.log
         self._codec = LogCodec(identity)
         self._name = f"care.{uuid4().hex[:12]}"
         self._heads = ChainHeads.of(heads)
         self._next = replica.decided_before
+        self._end = replica.position
         self._previous = replica.control
         self._version = replica.version
         self._begins = begins
@@ -69,7 +70,10 @@ class LogReservations:
         self._producer.close()
 
     def take(self) -> int:
-        """Append a control record without decisions; return its offset."""
+        """Append a control record without decisions; return its offset.
+
+        With ``begins`` this raises ``IndexChangeError`` if others have appended since.
+        """
         while True:
             control = Control(
                 self._previous, self._name, True, [], self._heads, self._next, self._version
@@ -77,16 +81,23 @@ class LogReservations:
             value = self._codec.encode(control, self._version)
             sent = self._producer.send([ProducerRecord(self._topic, None, value, 0)])
             offset = self._previous = sent[0] - 1
+            if not self._begins:
+                return offset
+            if offset != self._end:
+                # The next record would say of a worker's documents that they are decided.
+                raise IndexChangeError(
+                    f"others write to the log {self._topic}: a worker of this index has started "
+                    "since. Nothing was changed. Stop the worker and repeat the command"
+                )
             # A reader that starts at this record must learn from it what came before.
-            known = not self._begins or self._next >= offset
-            if self._begins:
-                self._next = offset + 1
+            known = self._next >= offset
+            self._next = self._end = offset + 1
             if known:
                 return offset
 
     def begin_at(self, offset: int) -> None:
-        """Start the chain at ``offset`` or later, after the fillers."""
-        self._next = offset
+        """Start the chain at ``offset``, after the fillers."""
+        self._next = self._end = offset
 
     def fill(self, records: int, report: Callable[[int], None]) -> None:
         """Append ``records`` fillers; ``report`` is called with the number done."""
