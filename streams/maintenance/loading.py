@@ -71,7 +71,13 @@ from streams.store.columns_codec import EncodedColumns, decode_columns, encode_c
 from streams.store.lineage import UNKNOWN
 from streams.store.row_codec import EntryBlock
 from streams.topics.admin import TopicsError, partitions_of
-from streams.worker.index_on_kafka import Claim, Difference, differences, reading_rules
+from streams.worker.index_on_kafka import (
+    LOAD_COMMAND,
+    Claim,
+    Difference,
+    differences,
+    reading_rules,
+)
 
 # ---- The spool: a temporary file that holds everything until the whole input has been read.
 
@@ -416,7 +422,6 @@ def _batches(lines: Iterator[Line]) -> Iterator[Batch]:
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 
-_NAME: Final = "index-load"
 _KEEP_DOCUMENTS: Final = 50_000
 
 
@@ -482,7 +487,7 @@ class Loading:
                 raise UsageError("nothing to load: no document could be read")
             partitions = self._topics.raw.partitions
             report("joining the group", 0, 0)
-            name = f"{self._settings.application_id}.{_NAME}"
+            name = f"{self._settings.application_id}.{LOAD_COMMAND}"
             with ExclusiveMember(self._settings, partitions, name) as member:
                 committed = member.committed()  # from here on no worker has an open transaction
                 shards = shard_heads(self._settings, range(partitions))
@@ -502,7 +507,7 @@ class Loading:
                         heads,
                         begins=self._topics.is_empty or moves,
                     ) as reservations,
-                    IndexTransaction(self._settings, _NAME) as transaction,
+                    IndexTransaction(self._settings, LOAD_COMMAND) as transaction,
                 ):
                     clock = self._send(
                         spool, clock, reservations, transaction, member, account, report

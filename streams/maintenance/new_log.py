@@ -7,8 +7,6 @@ a new topic is filled up to that offset with empty records, which nobody reads.
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 
 from simhash_core.document_columns import DocumentColumns
@@ -42,8 +40,7 @@ from streams.maintenance.index_transaction import IndexTransaction, LogReservati
 from streams.settings.settings import Settings
 from streams.store.changelog import steps_back
 from streams.store.changelog_codec import encode_progress
-
-_NAME: Final = "index-new-log"
+from streams.worker.index_on_kafka import NEW_LOG_COMMAND
 
 
 class LogNotNeededError(FirstseenError):
@@ -77,7 +74,8 @@ def begin_new_log(
         )
     partitions = topics.raw.partitions
     report("joining the group", 0, 0)
-    with ExclusiveMember(settings, partitions, f"{settings.application_id}.{_NAME}") as member:
+    name = f"{settings.application_id}.{NEW_LOG_COMMAND}"
+    with ExclusiveMember(settings, partitions, name) as member:
         committed = member.committed()  # from here on no worker has an open transaction
         shards = shard_heads(settings, range(partitions))
         end = log_of(settings).ends()[1]
@@ -91,7 +89,7 @@ def begin_new_log(
             LogReservations(
                 settings, identity, Replica(end, NO_CONTROL), heads, begins=True
             ) as reservations,
-            IndexTransaction(settings, _NAME) as transaction,
+            IndexTransaction(settings, NEW_LOG_COMMAND) as transaction,
         ):
 
             def show(done: int) -> None:

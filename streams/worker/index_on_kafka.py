@@ -15,6 +15,7 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from simhash_core.documents import SourcePosition
+from simhash_core.documents import TopicPartition as Partition
 from simhash_core.errors import FirstseenError
 from simhash_core.log.records import LogClock
 from streams.documents.output_records import APPLICATION_HEADER, VERDICT_HEADER
@@ -38,6 +39,7 @@ from streams.store.changelog_codec import LoggedProgress
 from streams.store.lineage import Lineage
 from streams.topics.admin import TopicIdResolver, TopicIds, grow_changelog, partitions_of
 from streams.topics.consumer_group import assigned_partitions, group_members, listed_group
+from streams.topics.watermarks import BrokerWatermarks, open_transactions
 
 logger = logging.getLogger(__name__)
 
@@ -337,6 +339,11 @@ def _other_output(message: Message, application: str) -> OtherOutputs | None:
 
 # ---- The index of one application
 
+LOAD_COMMAND: Final = "index-load"
+NEW_LOG_COMMAND: Final = "index-new-log"
+"""Commands with a transaction: their names in the group and as transactional ids, after the id of
+the application."""
+
 _DELETE_SECONDS: Final = 10.0
 _MEMBERS_MAX: Final = 1_000  # how many members to remember; the latest ones stay
 _READ_TOGETHER: Final = 8
@@ -468,10 +475,11 @@ class IndexOnKafka:
                 self._remember(await self.members())
 
     async def abort_left_open(self, partitions: Iterable[int]) -> None:
-        """Abort open transactions of workers that left the group, instead of waiting for time-outs.
+        """Abort open transactions of members that left the group, instead of waiting for time-outs.
 
-        These are the last writers of ``partitions`` and former members of the group. Raises
-        ``BrokerUnavailableError``.
+        These are the last writers of ``partitions`` and former members of the group. If the
+        changelog still has an open one, it may be that of a killed command, which no worker has
+        seen. Raises ``BrokerUnavailableError``.
         """
         if not self._has_admin:
             return
@@ -484,12 +492,26 @@ class IndexOnKafka:
             )
         self._remember(members)
         writers = {each.writer for each in last.values()} | self._seen.keys()
-        for writer in sorted(writers - members.keys() - {""}):
+        await self._abort(writers - members.keys() - {""})
+        if await asyncio.to_thread(self._has_open, partitions):
+            application = self._settings.application_id
+            commands = {f"{application}.{each}" for each in (LOAD_COMMAND, NEW_LOG_COMMAND)}
+            await self._abort(commands - members.keys())
+
+    async def _abort(self, writers: Iterable[str]) -> None:
+        for writer in sorted(writers):
             logger.info("%s has left the group: aborting its open transaction, if any", writer)
             await abort_left_open(
                 output_config(self._settings), writer, self._settings.send_timeout_seconds
             )
             self._seen.pop(writer, None)
+
+    def _has_open(self, partitions: Iterable[int]) -> bool:
+        settings = self._settings
+        topic, seconds = settings.topics.changelog, settings.send_timeout_seconds
+        wanted = [Partition(topic, each) for each in partitions]
+        broker = BrokerWatermarks(client_config(settings), settings.application_id, seconds)
+        return bool(wanted and open_transactions(broker.of(wanted, starts=False)))
 
     def _members(self) -> dict[str, str]:
         return group_members(self._connect(), self._settings.application_id)

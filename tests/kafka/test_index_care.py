@@ -12,6 +12,8 @@ from unittest.mock import patch
 
 from confluent_kafka import TopicPartition
 
+from streams.errors import ExitCode
+from streams.maintenance.index_transaction import IndexTransaction
 from streams.topics.admin import create, partitions_of
 from streams.topics.consumer_group import group_members
 from streams.topics.plans import topic_plans
@@ -353,3 +355,28 @@ def test_changes_of_an_index_are_refused_beside_workers(
         assert stream.settings.topics.changelog in dropped["topics"]
         loaded = answer(stream, "load", str(file), "--begin", "latest")
         assert loaded["begins"] == {"0": 20}
+
+
+def test_a_killed_load_does_not_hold_up_workers(kafka_broker: Broker, tmp_path: Path) -> None:
+    """Its transaction would hide later commits from new owners of a shard for 15 minutes."""
+    file = tmp_path / "more.jsonl"
+    documents = readable(generated(seed=68, count=3 * DOCUMENTS))
+    file.write_bytes(lines_of(documents[2 * DOCUMENTS :]))
+
+    def killed(self: IndexTransaction, *_: object) -> None:
+        self._flush()
+        raise KeyboardInterrupt
+
+    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
+        with (
+            patch.object(IndexTransaction, "commit", killed),
+            patch.object(IndexTransaction, "__exit__", lambda *_: None),
+        ):
+            index(stream, "load", str(file), code=ExitCode.INTERRUPTED)
+        worker = stream.started()
+        send_and_settle(stream, documents[:DOCUMENTS])
+        worker.stop_gently()
+        stream.started(state="another")
+        send_and_settle(stream, documents[DOCUMENTS : 2 * DOCUMENTS])
+        check_copies_are_named(stream, 1)
+        stream.judge_all()

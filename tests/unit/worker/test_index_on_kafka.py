@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from simhash_core.documents import Headers
+from simhash_core.documents import Headers, TopicPartition
 from simhash_core.log.records import NO_CONTROL, Chain, Progress
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
@@ -27,6 +27,7 @@ from streams.settings.settings import Delivery, Settings
 from streams.store.changelog_codec import LoggedProgress
 from streams.topics import consumer_group as listing
 from streams.topics.consumer_group import ListedGroup, ListedMember
+from streams.topics.watermarks import BrokerWatermarks, Watermarks
 from streams.worker import index_on_kafka
 from streams.worker.index_on_kafka import (
     Claim,
@@ -131,6 +132,7 @@ class Group:
         self.aborted: list[str] = []
         self.listed = 0
         self.error: KafkaException | None = None
+        self.has_open = False
 
     def list(self, *_: object) -> ListedGroup:
         self.listed += 1
@@ -145,6 +147,12 @@ class Group:
     async def abort(self, _: object, writer: str, __: float) -> None:
         self.aborted.append(writer)
 
+    def watermarks(
+        self, partitions: Sequence[TopicPartition], *, starts: bool
+    ) -> dict[TopicPartition, Watermarks]:
+        assert not starts
+        return {each: Watermarks(0, 1, 1 + self.has_open) for each in partitions}
+
 
 @pytest.fixture
 def group(monkeypatch: pytest.MonkeyPatch) -> Group:
@@ -153,6 +161,7 @@ def group(monkeypatch: pytest.MonkeyPatch) -> Group:
     monkeypatch.setattr(listing, "_GROUP_SECONDS", 0.0)
     monkeypatch.setattr(index_on_kafka, "last_progress", group.last_progress)
     monkeypatch.setattr(index_on_kafka, "abort_left_open", group.abort)
+    monkeypatch.setattr(BrokerWatermarks, "of", group.watermarks)
     return group
 
 
@@ -185,6 +194,16 @@ async def test_only_former_members_and_last_writers_that_have_left_are_aborted(
     group.members = {THIS, "there"}
     await of.abort_left_open(range(5))
     assert group.aborted == ["former", "left"]
+
+
+async def test_a_killed_command_that_no_worker_has_seen_is_aborted(group: Group) -> None:
+    group.members = {THIS}
+    await index().abort_left_open([0])
+    assert group.aborted == []
+    group.has_open = True
+    group.members = {THIS, "firstseen.index-new-log"}  # this one still runs
+    await index().abort_left_open([0])
+    assert group.aborted == ["firstseen.index-load"]
 
 
 @pytest.mark.parametrize("members", [set(), {"other"}])
