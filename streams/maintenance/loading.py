@@ -52,6 +52,7 @@ from streams.maintenance.index_topics import (
     ExclusiveMember,
     LogState,
     ShardHead,
+    WorkersRunError,
     committed_by,
     index_topics,
     raw_watermarks,
@@ -469,13 +470,15 @@ class Loading:
                 "to it, 'firstseen index drop --everything' empties it, and --application-id "
                 "starts another"
             )
-        self._begins = self._begin_offsets(admin, begin)
+        self._admin = admin
+        self._continued = None if begin in {None, EARLIEST, LATEST} else begin
+        self._begins = self._begin_offsets(begin)
 
     def run(self, source: LoadSource, report: Report) -> LoadAccount:
         """Load all of a source, or nothing. Blocking.
 
-        Raises what the source raises, ``WorkersRunError`` if a worker was started in between, and
-        ``IndexChangeError``.
+        Raises what the source raises, ``WorkersRunError`` if a worker of the index, or of the
+        application that it continues, was started in between, and ``IndexChangeError``.
         """
         began = time.monotonic()
         account = LoadAccount()
@@ -485,6 +488,7 @@ class Loading:
             account.refused = source.refused
             if not spool.documents:
                 raise UsageError("nothing to load: no document could be read")
+            self._refuse_continued()
             partitions = self._topics.raw.partitions
             report("joining the group", 0, 0)
             name = f"{self._settings.application_id}.{LOAD_COMMAND}"
@@ -601,7 +605,7 @@ class Loading:
         }
         return {**had, **{each: committed[each] for each in had.keys() & committed}, **self._begins}
 
-    def _begin_offsets(self, admin: AdminClient, begin: str | None) -> dict[int, int]:
+    def _begin_offsets(self, begin: str | None) -> dict[int, int]:
         """Return the raw offsets to begin at; empty for an index that already has progress."""
         if not self._topics.is_empty:
             if begin is not None:
@@ -621,10 +625,27 @@ class Loading:
             return dict.fromkeys(range(raw.partitions), 0)
         if begin == LATEST:
             return {partition: marks[partition].readable_end for partition in range(raw.partitions)}
-        assert begin is not None
+        return self._offsets_of(self._continued)
+
+    def _offsets_of(self, application: str | None) -> dict[int, int]:
+        """Return the raw offsets of another application, whose workers must not run."""
+        assert application is not None
+        raw = self._topics.raw
         # A document that its workers output after this would be loaded and read again.
-        refuse_running_workers(admin, self._settings, begin)
-        committed = committed_by(self._settings, begin, raw)
+        refuse_running_workers(self._admin, self._settings, application)
+        committed = committed_by(self._settings, application, raw)
         if not committed:
-            raise UsageError(f"the application {begin!r} has no committed offsets in {raw.name}")
+            raise UsageError(
+                f"the application {application!r} has no committed offsets in {raw.name}"
+            )
         return {partition: committed.get(partition, 0) for partition in range(raw.partitions)}
+
+    def _refuse_continued(self) -> None:
+        """Raise ``WorkersRunError`` if the continued application has read more since."""
+        if self._continued is None or self._offsets_of(self._continued) == self._begins:
+            return
+        raise WorkersRunError(
+            f"workers of {self._continued} have run since, and documents that they wrote may be "
+            "among the loaded ones. Nothing was changed. Repeat the command, and do not start them "
+            "meanwhile"
+        )

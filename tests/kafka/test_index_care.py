@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,7 +14,9 @@ from unittest.mock import patch
 from confluent_kafka import TopicPartition
 
 from streams.errors import ExitCode
+from streams.maintenance import Report
 from streams.maintenance.index_transaction import IndexTransaction
+from streams.maintenance.loading import LoadedRun, TopicSource
 from streams.topics.admin import create, partitions_of
 from streams.topics.consumer_group import group_members
 from streams.topics.plans import topic_plans
@@ -380,3 +383,32 @@ def test_a_killed_load_does_not_hold_up_workers(kafka_broker: Broker, tmp_path: 
         send_and_settle(stream, documents[DOCUMENTS : 2 * DOCUMENTS])
         check_copies_are_named(stream, 1)
         stream.judge_all()
+
+
+def test_a_load_notes_that_the_application_it_continues_has_run(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """Documents that it put out meanwhile would be loaded, and read again as duplicates."""
+    documents = readable(generated(seed=69, count=DOCUMENTS))
+    read = TopicSource.runs
+    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
+        worker = stream.started()
+        send_and_settle(stream, documents[:40])
+        worker.stop_gently()
+        stream.send(documents[40:])
+        topics, application = stream.settings.topics, stream.settings.application_id
+
+        def late(self: TopicSource, report: Report) -> Iterator[LoadedRun]:
+            worker = stream.started()
+            stream.settle()
+            worker.stop_gently()
+            return read(self, report)
+
+        with Stream(kafka_broker, tmp_path, raw_partitions=2) as second:
+            second.assign(f"topics.raw={topics.raw}")
+            command = ["load", "--topic", topics.unique, "--begin", application]
+            with patch.object(TopicSource, "runs", late):
+                assert f"workers of {application} have run since" in refusal(second, *command)
+            loaded = answer(second, *command)
+            assert loaded["documents"] == len(stream.outputs.uniques)
+            assert sum(loaded["begins"].values()) == len(stream.sent)
