@@ -24,7 +24,7 @@ import msgspec
 from simhash_core.errors import FirstseenError, UsageError
 from streams.maintenance import Report
 from streams.store.rocksdb_store import CACHE_BYTES_MIN, RocksStore, block_cache
-from streams.store.row_codec import ENTRIES
+from streams.store.row_codec import ENTRIES, sequences_in
 from streams.store.row_store import StoreCorruptError, StoreLockedError
 from streams.store.shard_directory import LocalShard, RocksDisk, ShardView, shard_view
 
@@ -198,7 +198,7 @@ def _opened(shard: LocalShard) -> RocksStore:
 
 
 def _copy_rows(view: ShardView, target: Path, report: Report) -> None:
-    total, done = len(view.store), 0
+    total, done, live = len(view.store), 0, 0
     with closing(RocksStore(target, block_cache(CACHE_BYTES_MIN), create=True)) as copy:
         for bounds in _RANGES:
             for keys, values in view.rows.scan(*bounds, _SCANNED_ROWS):
@@ -206,11 +206,13 @@ def _copy_rows(view: ShardView, target: Path, report: Report) -> None:
                 if bounds == ENTRIES.bounds:
                     batch.put_entries(keys, values)
                     done += len(keys)
+                    live += int((sequences_in(keys) >= view.store.expired_before).sum())
                 else:
                     for key, value in zip(keys, values, strict=True):
                         batch.put(key, value)
                 batch.write()
                 report(f"copying shard {view.owner.partition}", done, total)
+    view.refuse_missing(live)
 
 
 def _manifest(directory: Path, partition: int) -> Path:

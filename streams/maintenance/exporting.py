@@ -276,7 +276,7 @@ def export_entries(
         output.write(encode_header(header))
         total = sum(len(view.store) for view in views)
         count = 0
-        numbered = [zip(view.store.all_entries(), repeat(view)) for view in views]
+        numbered = [zip(_all_entries(view), repeat(view)) for view in views]
         merged = heapq.merge(*numbered, key=lambda each: each[0][0])
         while lines := [
             encode_entry(sequence, entry, _reason(view, sequence, entry))
@@ -286,6 +286,14 @@ def export_entries(
             count += len(lines)
             report("exporting", count, total)
     return count
+
+
+def _all_entries(view: ShardView) -> Iterator[tuple[int, Entry]]:
+    count = 0
+    for each in view.store.all_entries():
+        yield each
+        count += 1
+    view.refuse_missing(count)
 
 
 def _reason(view: ShardView, sequence: int, entry: Entry) -> str:

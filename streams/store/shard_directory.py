@@ -232,6 +232,15 @@ class ShardView(NamedTuple):
     store: ShardStore
     rows: RocksStore
 
+    def refuse_missing(self, entries: int) -> None:
+        """Raise ``StoreCorruptError`` if the store has more than the ``entries`` that were read.
+
+        RocksDB opens a view without the files that are missing or cut, and does not say so.
+        """
+        if entries != len(self.store):
+            what = f"{entries:,} entries can be read, but its counter is {len(self.store):,}"
+            raise StoreCorruptError(self.rows.path, what)
+
 
 @contextmanager
 def shard_view(path: Path) -> Iterator[ShardView]:
