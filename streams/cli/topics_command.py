@@ -85,10 +85,10 @@ def check(settings: options.Settings) -> None:
 
     The output shows for each topic its partitions, their copies, min.insync.replicas and the
     retention. A difference prevents workers from starting. A note warns of possible loss: too few
-    copies, an output topic with a shorter retention than output_retention_ms, or a raw topic that
-    admits records over max_record_bytes. A note also names each partition where a transaction stays
-    open for five seconds, because committed readers stop there, and a session_timeout_seconds that
-    ends while the cluster still waits for a dead broker.
+    copies, an output topic with a shorter retention than output_retention_ms, a compacted output
+    topic, or a raw topic that admits records over max_record_bytes. A note also names each
+    partition where a transaction stays open for five seconds, because committed readers stop there,
+    and a session_timeout_seconds that ends while the cluster still waits for a dead broker.
 
     Exit code 0 when all topics fit, 1 when one does not, 69 when no broker answers.
 

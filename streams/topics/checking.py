@@ -252,6 +252,7 @@ def check(admin: AdminClient, plans: Sequence[TopicPlan]) -> Checked:
             notes += copy_notes(state, brokers)
         if plan.name in configs:
             notes += _retention_notes(plan, configs[plan.name])
+            notes += _compaction_notes(plan, configs[plan.name])
             notes += _size_notes(plan, configs[plan.name])
     return Checked(states, differences, notes)
 
@@ -370,6 +371,17 @@ def _retention_notes(plan: TopicPlan, config: Mapping[str, str]) -> Iterator[str
         f"{plan.name} deletes records {retention_text(actual)} after {since}, and "
         f"output_retention_ms is {retention_text(wanted)} "
         f"({_change(plan.name, 'retention.ms', wanted)}, or set output_retention_ms)"
+    )
+
+
+def _compaction_notes(plan: TopicPlan, config: Mapping[str, str]) -> Iterator[str]:
+    """Yield a note on a compacted output topic, which needs a key in every record."""
+    if plan.output_retention_ms is None or "compact" not in config["cleanup.policy"]:
+        return
+    yield (
+        f"{plan.name} is compacted: it keeps the last record of each key only, and refuses a "
+        "record without a key, where the shard then stands still. Send all raw records with a key "
+        f"of their own ({_change(plan.name, 'cleanup.policy', 'delete')} ends the compaction)"
     )
 
 

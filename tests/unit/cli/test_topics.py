@@ -156,6 +156,9 @@ def test_outputs_that_delete_too_soon_are_notes(settings: Settings, admin: Admin
     alter(settings, topics.duplicates, {"cleanup.policy": "compact"})
 
     assert output_retentions(admin, topic_plans(settings)) == {}
+    compacted = check(admin, topic_plans(settings)).notes[-1]
+    assert f"{topics.duplicates} is compacted: " in compacted
+    assert "refuses a record without a key" in compacted
 
 
 def test_sizes_of_records_fit_from_raw_topic_to_dead_letters(
