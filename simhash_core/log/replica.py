@@ -207,6 +207,11 @@ class Replica:
         self.position = offset + 1
 
     @property
+    def lost_control(self) -> int | None:
+        """The offset of the control record in force at the start, if it is not there."""
+        return self._awaited if NO_CONTROL != self._awaited < self.position else None
+
+    @property
     def version(self) -> int:
         """The version of the formats in force at the position of this reader."""
         return versions.OLDEST if self.latest is None else self.latest.version

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from simhash_core.errors import ErrorReason, FirstseenError
 from simhash_core.index.prints import prints_of
 from simhash_core.log.records import Bundle, Report
 from simhash_core.log.versions import UnreadableVersionError
@@ -37,6 +38,19 @@ _MILLISECONDS: Final = 1000
 
 _UndecodedRecord = tuple[int, bytes, int]  # as in ``LogRecords``
 _DecodedRecord = tuple[int, DecodedRecord, int, int]  # offset, record, version, timestamp
+
+
+class ControlLostError(FirstseenError):
+    """The log lacks the control record from which the shards continue."""
+
+    reason = ErrorReason.BROKER
+
+    def __init__(self, topic: str, offset: int) -> None:
+        super().__init__(
+            f"{topic} has another record at offset {offset} than the one from which the shards "
+            "continue: the log was lost and made again. Stop all workers, then run 'firstseen "
+            "index new-log', also if an earlier run of it was interrupted"
+        )
 
 
 class LookUpEvents(NamedTuple):
@@ -150,6 +164,8 @@ class LogLookUp:
         for read in self._decoded(records):
             with self._metrics.stage("lookup"):
                 self._read(*read)
+            if (lost := participant.replica.lost_control) is not None:
+                raise ControlLostError(self._topics.log, lost)
             if time.monotonic() > slice_end:
                 await asyncio.sleep(0)
                 if session != self._session:

@@ -12,7 +12,7 @@ from simhash_core.log.records import (
     sequence_number,
     sequence_numbers,
 )
-from simhash_core.log.replica import Undecided
+from simhash_core.log.replica import Replica, Undecided
 from tests.unit.core.log.made_to_order import FAR, bundle_of, control, replica_of
 
 
@@ -36,6 +36,19 @@ def test_record_that_decides_what_is_not_in_the_log_is_not_accepted() -> None:
     assert not replica.undecided
     replica.skip(4)
     assert replica.position == 5
+
+
+def test_a_reader_notes_that_the_control_record_in_force_is_not_there() -> None:
+    """The log was made again, and has other records up to that offset."""
+    for first, lost in ((control(NO_CONTROL), None), (bundle_of(FAR[:1]), 3)):
+        replica = Replica(5, 3)
+        assert replica.lost_control is None
+        replica.read(3, first)
+        replica.read(4, control(3))
+        assert replica.lost_control == lost
+    replica = Replica(5, 3)
+    replica.skip(3)
+    assert replica.lost_control == 3
 
 
 def test_the_next_undecided_is_known_whatever_was_decided() -> None:
