@@ -37,7 +37,13 @@ from streams.settings.settings import Delivery, Settings
 from streams.store.changelog import last_progress
 from streams.store.changelog_codec import LoggedProgress
 from streams.store.lineage import Lineage
-from streams.topics.admin import TopicIdResolver, TopicIds, grow_changelog, partitions_of
+from streams.topics.admin import (
+    TopicIdResolver,
+    TopicIds,
+    can_administer,
+    grow_changelog,
+    partitions_of,
+)
 from streams.topics.consumer_group import assigned_partitions, group_members, listed_group
 from streams.topics.watermarks import BrokerWatermarks, open_transactions
 
@@ -359,7 +365,8 @@ class IndexOnKafka:
         self._identity = identity
         self._reading = reading
         self._writer = writer
-        self._has_admin = settings.delivery is Delivery.EXACTLY_ONCE
+        self._has_transactions = settings.delivery is Delivery.EXACTLY_ONCE
+        self._has_admin = self._has_transactions  # with transactions, a starting worker checks it
         self._looker: AdminClient | None = None
         self._seen: dict[str, None] = {}  # members of the group, the latest ones at the end
         resolver = TopicIdResolver(self._connect, has_ids=self._has_admin)
@@ -426,7 +433,7 @@ class IndexOnKafka:
             return
         if claim.reading == self._reading:
             return
-        if self._has_admin and self._members():
+        if self._takes_admin_requests() and self._members():
             refuse_other_settings(claim, self._identity, self._reading, self._where)
         for each in differences(claim, self._identity, self._reading):
             logger.warning("reading settings have changed: %s was %s, and is now %s", *each)
@@ -463,16 +470,20 @@ class IndexOnKafka:
         The in-process broker does not list groups. Its data is lost when it ends, so there is never
         an upgrade, and this returns only this worker.
         """
-        return await asyncio.to_thread(self._members) if self._has_admin else {self._writer: ""}
+
+        def members() -> dict[str, str]:
+            return self._members() if self._takes_admin_requests() else {self._writer: ""}
+
+        return await asyncio.to_thread(members)
 
     async def remember_members(self) -> None:
         """Remember who is in the group, to know later who has left it.
 
         A worker that is killed in its first commit of a shard has left no record that names it.
         """
-        if self._has_admin:
+        if self._has_transactions:
             with contextlib.suppress(BrokerUnavailableError):
-                self._remember(await self.members())
+                self._remember(await asyncio.to_thread(self._members))
 
     async def abort_left_open(self, partitions: Iterable[int]) -> None:
         """Abort open transactions of members that left the group, instead of waiting for time-outs.
@@ -481,7 +492,7 @@ class IndexOnKafka:
         changelog still has an open one, it may be that of a killed command, which no worker has
         seen. Raises ``BrokerUnavailableError``.
         """
-        if not self._has_admin:
+        if not self._has_transactions:
             return
         last = await asyncio.to_thread(self._last_progress, partitions)
         members = await asyncio.to_thread(self._members)
@@ -524,14 +535,18 @@ class IndexOnKafka:
             del self._seen[each]
 
     async def grow_changelog(self) -> None:
-        if self._has_admin:
-            await asyncio.to_thread(lambda: grow_changelog(self._connect(), self._settings))
+        await asyncio.to_thread(self._grow_changelog)
+
+    def _grow_changelog(self) -> None:
+        if self._takes_admin_requests():
+            grow_changelog(self._connect(), self._settings)
 
     async def delete_before(self, offset: int) -> None:
-        if self._has_admin:
-            await asyncio.to_thread(self._delete_before, offset)
+        await asyncio.to_thread(self._delete_before, offset)
 
     def _delete_before(self, offset: int) -> None:
+        if not self._takes_admin_requests():
+            return
         log = self._settings.topics.log
         admin = self._connect()  # a client that is garbage-collected gets no response
         futures: dict[TopicPartition, Future[object]] = admin.delete_records(
@@ -546,6 +561,15 @@ class IndexOnKafka:
                 f"records of {log} before offset {offset} cannot be deleted: {reason}. Has this "
                 "user the permission (ACL: DELETE on the topic)?"
             ) from error
+
+    def _takes_admin_requests(self) -> bool:
+        """Return whether the broker takes admin requests, which does not depend on ``delivery``.
+
+        Each call checks until the broker says so, because a broker that is starting can look like
+        one that takes none. Blocking; raises ``BrokerUnavailableError``.
+        """
+        self._has_admin = self._has_admin or can_administer(self._connect())
+        return self._has_admin
 
     def _connect(self) -> AdminClient:
         return AdminClient(client_config(self._settings))
