@@ -27,11 +27,15 @@ from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import Stream, Worker
 from tests.rigs.workers.stream_outputs import Raw
+from tests.rigs.workers.worker_metrics import await_that, value
 
 ALL_SECONDS = 90.0
 SILENT_SECONDS = 1.0
 FETCH_SECONDS = 1.0
 """Longer than a broker delays a fetch, so that no fetch in flight can return later records."""
+
+IN_FLIGHT = "firstseen_in_flight_documents"
+DECIDE_SECONDS = 3.0
 
 
 def documents(seed: int, count: int, partitions: int = 1) -> list[Raw]:
@@ -113,6 +117,36 @@ def test_records_that_were_deleted_unread_are_told(
         assert "retention.ms" in worker.log_text()
         count = f'firstseen_skipped_messages_total{{partition="0",topic="{raw}"}} 15.0'
         assert count in worker.metrics()
+        worker.stop_gently()
+
+
+def long_text(number: int) -> bytes:
+    return b'{"text": "%s"}' % b" ".join(b"w%dx%d" % (number, each) for each in range(40))
+
+
+def test_a_record_that_was_deleted_after_its_verdict_repeats_nothing_once_its_id_is_deleted(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """Its entry stays in the index although it never comes out, as docs/operations.md says."""
+    lost = [Raw(b"lost-%d" % number, long_text(number)) for number in range(5)]
+    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
+        worker = stream.worker()
+        worker.start("stalling")
+        worker.await_ready()
+        send_and_settle(stream, documents(12, 20))
+        in_flight = stream.send([Raw(b"stall", b'{"text": "STALL"}'), *lost])
+        await_that("read", lambda: value(worker, IN_FLIGHT) == len(in_flight), worker)
+        time.sleep(DECIDE_SECONDS)
+        worker.kill()
+        shorten(stream, len(stream.sent))
+        worker = stream.started()
+
+        again = stream.send(lost)
+        said = stream.settle().duplicates
+        assert [said[each].original for each in again] == in_flight[1:]
+        stream.send([raw._replace(value=None) for raw in lost])
+        again = stream.send(lost)
+        assert stream.settle().uniques.keys() >= {*again}
         worker.stop_gently()
 
 
