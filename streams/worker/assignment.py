@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from simhash_core.errors import FirstseenError
@@ -39,6 +39,8 @@ _UNSTABLE_LINE_SECONDS: Final = 60.0
 # How long a session waits for opening shards, because it reads the log again.
 _TOGETHER_SECONDS: Final = 2.0
 _LOOK_SECONDS: Final = 0.02
+_SHARED_SECONDS: Final = 15.0
+"""After this long without partitions, others have them all: they release some within less time."""
 _OPENED_TOGETHER: Final = 4  # how many shards open at once; each reads its changelog in a thread
 _PASSING: Final = (BrokerUnavailableError, AbortedError, FencedError, StaleGenerationError)
 """Temporary errors: the broker is unavailable, or the group rebalances."""
@@ -80,6 +82,7 @@ class Assignment:
         clients = context.clients
         self.shards = context.shards
         self.assigned_once = False
+        self._generation_at: float | None = None  # when the group last assigned, perhaps nothing
         self._fail = context.fail
         self._topic = context.settings.topics.raw
         self._participant = context.participant
@@ -108,16 +111,27 @@ class Assignment:
     @property
     def ready(self) -> bool:
         """Whether partitions are assigned, all shards are open, and the log is read to its end."""
-        return self.assigned_once and not self.opening and self._participant.caught_up
+        return self.has_its_share and not self.opening and self._participant.caught_up
+
+    @property
+    def has_its_share(self) -> bool:
+        """Whether the group has assigned partitions, or other workers have all of them."""
+        since = self._generation_at
+        return self.assigned_once or (
+            since is not None and time.monotonic() - since > _SHARED_SECONDS
+        )
 
     # ---- changes of the group
 
     def open(self) -> None:
         self._start(self._run_sessions())
 
-    def assigned(self, partitions: Iterable[int]) -> None:
-        self.assigned_once = True
-        self._assigned(partitions, self._acquisitions.assigned)
+    def assigned(self, partitions: Collection[int]) -> None:
+        """Open new shards; without any, others may still release some for this worker."""
+        self._generation_at = time.monotonic()
+        if partitions:
+            self.assigned_once = True
+            self._assigned(partitions, self._acquisitions.assigned)
 
     def _assigned(self, partitions: Iterable[int], acquisition: Callable[[], Acquisition]) -> None:
         shards = [self._assign(partition, acquisition()) for partition in sorted(partitions)]

@@ -300,7 +300,7 @@ class Pipeline:
             for partition in partitions:
                 self.metrics.watched(self._topic, partition)
             logger.info("assigned by the group: %s", _named(partitions))
-            self.assignment.assigned(partitions)
+        self.assignment.assigned(partitions)
         self._acquisitions.rebalance_ended()
         self._wake_commit()
 

@@ -80,7 +80,7 @@ class PipelineView:
             return (
                 f"{len(opening)} of {count} shards are being opened: {' '.join(map(str, opening))}"
             )
-        if not self._assignment.assigned_once:
+        if not self._assignment.has_its_share:
             return "no partitions assigned yet"
         if not self._participant.caught_up:
             return "the log is being read to its end"

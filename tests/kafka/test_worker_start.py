@@ -19,7 +19,9 @@ from tests.kafka.stream_changes import admin_of, send_and_settle
 from tests.kafka.test_stream import generated
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.loopback_ports import free_port
+from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import Stream, Worker
+from tests.rigs.workers.worker_metrics import shards_of
 
 
 def make_index_topics(stream: Stream, application: str) -> None:
@@ -44,6 +46,20 @@ def test_a_worker_that_cannot_write_its_state_names_the_setting(
     assert (
         "is not a directory" in said or "Give its user write permission, or set state_dir" in said
     )
+
+
+def test_a_worker_without_partitions_is_ready_and_takes_over(
+    broker: Broker, tmp_path: Path
+) -> None:
+    """A rolling update waits until each worker is ready, also if there are more than partitions."""
+    with Stream(broker, tmp_path, raw_partitions=1) as stream:
+        workers = [stream.started(state="first"), stream.started(state="second")]
+        spare, owner = sorted(workers, key=shards_of)
+        assert [shards_of(spare), shards_of(owner)] == [0, 1]
+        send_and_settle(stream, keyed_documents(1, 20))
+        owner.stop_gently()
+        send_and_settle(stream, keyed_documents(2, 20))
+        spare.stop_gently()
 
 
 def test_missing_topics_are_named_and_not_made(broker: Broker, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from simhash_core.errors import ProtocolError
 from streams.errors import BrokerUnavailableError, UnansweredError
 from streams.kafka.errors import StaleGenerationError
 from streams.store.changelog_codec import encode_progress
+from streams.worker import assignment
 from streams.worker.shard import AssignmentState, Shard
 from tests.rigs.async_tests import until
 from tests.unit.worker.hand_driven import HandDriven, text, turns
@@ -38,6 +39,24 @@ async def test_a_shard_has_each_state_once_in_order() -> None:
         await asyncio.sleep(0)
         assert released.done() == (shard.state is CLOSED)
     assert states == [OPEN, CLOSING, CLOSING, CLOSED, CLOSED]
+
+
+# ---- ready
+
+
+async def test_a_worker_is_ready_with_its_shards_or_when_none_were_left_for_a_while(
+    worker: HandDriven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = worker.pipeline.assignment
+    ready = [shards.ready]  # not in the group yet
+    worker.assign()
+    ready.append(shards.ready)  # others may still release some
+    monkeypatch.setattr(assignment, "_SHARED_SECONDS", 0.0)
+    ready.append(shards.ready)
+    worker.assign(0)
+    ready.append(shards.ready)
+    await until(lambda: shards.ready)
+    assert ready == [False, False, True, False]
 
 
 # ---- revoked during other work
