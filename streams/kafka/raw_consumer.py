@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from operator import methodcaller
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -71,10 +72,14 @@ class RawRecords(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """The result of one poll; ``ended`` are the partitions that were read to their end."""
+    """The result of one poll; ``ended`` are the partitions that were read to their end.
+
+    ``empty`` has the ends of those without a record since ``GroupMember.read``.
+    """
 
     runs: list[RawRecords]
     ended: frozenset[int]
+    empty: Mapping[int, int] = MappingProxyType({})
 
 
 class GroupEvents(Protocol):
@@ -125,6 +130,7 @@ class RawConsumer:
         # Only the thread uses these: owned partitions, and the reading of each fetched partition.
         self._owned: set[int] = set()
         self._readings: dict[int, int] = {}
+        self._unread: set[int] = set()  # nothing came since ``read``, not even an end
         self._stopped: set[int] = set()
         self._to_seek: dict[int, int] = {}
         self._paused: set[int] = set()
@@ -343,14 +349,19 @@ class RawConsumer:
     def _hand_over(self, messages: Sequence[Message]) -> None:
         by_partition: dict[int, list[Message]] = {}
         ended: set[int] = set()
+        empty: dict[int, int] = {}
         for message in messages:
             error = message.error()
             partition = _partition_of(message)
             if error is None:
+                self._unread.discard(partition)
                 by_partition.setdefault(partition, []).append(message)
                 ended.discard(partition)
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - a public code of librdkafka
                 ended.add(partition)
+                if partition in self._unread and partition not in self._to_seek:
+                    self._unread.discard(partition)
+                    empty[partition] = message.offset() or 0
             else:
                 self._note(error)
         runs = []
@@ -362,7 +373,7 @@ class RawConsumer:
             if is_read_to_end(self._consumer, self._topic, partition, (run[-1].offset() or 0) + 1):
                 ended.add(partition)
         if runs or ended:
-            self._inbox.put(Fetched(runs, frozenset(ended)))
+            self._inbox.put(Fetched(runs, frozenset(ended), empty))
 
     def _read(self, partition: int, offset: int, reading: int) -> None:
         self._to_seek.pop(partition, None)
@@ -371,6 +382,7 @@ class RawConsumer:
         topic_partition = TopicPartition(self._topic, partition, offset)
         was_read = partition in self._readings
         self._readings[partition] = reading
+        self._unread.add(partition)
         if was_read:
             self._overflow = [each for each in self._overflow if _partition_of(each) != partition]
             self._seek(partition, offset)
@@ -500,6 +512,7 @@ class RawConsumer:
             self._owned.discard(partition)
             self._readings.pop(partition, None)
             self._to_seek.pop(partition, None)
+        self._unread -= partitions
         self._stopped -= partitions
         self._paused -= partitions
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import BrokerUnavailableError
-from streams.kafka.raw_consumer import RawRecords
+from streams.kafka.raw_consumer import Fetched, RawRecords
 from streams.worker.context import WorkerContext
 from streams.worker.shard import Shard
 from streams.worker.timestamp_merge import TimestampMerge
@@ -179,12 +179,7 @@ class Intake:
         if self.is_held or self._is_stopped:
             return []
         while (fetched := self._member.take()) is not None:
-            for run in fetched.runs:
-                self._put(run)
-            for partition in fetched.ended:
-                shard = self._shards.get(partition)
-                if shard is not None:
-                    self._merge.at_end(shard.queue)
+            self._put_all(fetched)
         wait = self._merge.wait_seconds()
         if wait:
             if self._later is not None:
@@ -202,6 +197,16 @@ class Intake:
         self._member.pause(paused, paused=True)
         self._member.pause(resumed, paused=False)
         return batch
+
+    def _put_all(self, fetched: Fetched) -> None:
+        for run in fetched.runs:
+            self._put(run)
+        for partition, end in fetched.empty.items():
+            self._check_empty(partition, end)
+        for partition in fetched.ended:
+            shard = self._shards.get(partition)
+            if shard is not None:
+                self._merge.at_end(shard.queue)
 
     def _put(self, run: RawRecords) -> None:
         shard = self._shards.get(run.partition)
@@ -222,9 +227,20 @@ class Intake:
         if shard is None or shard.owned is None:
             return
         expected, first = shard.owned.stream.read_to + 1, run.messages[0].offset() or 0
+        self._look_at_gap(run.partition, max(expected, shard.queue.empty_to), first)
+
+    def _check_empty(self, partition: int, end: int) -> None:
+        """Check a partition that had no record to read: perhaps all were deleted."""
+        shard = self._shards.get(partition)
+        if shard is None or shard.owned is None:
+            return
+        shard.queue.empty_to = end
+        self._look_at_gap(partition, shard.owned.stream.read_to + 1, end)
+
+    def _look_at_gap(self, partition: int, expected: int, first: int) -> None:
         # A new shard begins with the first record that exists.
         if 0 < expected < first:
-            task = asyncio.ensure_future(self._judge_gap(run.partition, expected, first))
+            task = asyncio.ensure_future(self._judge_gap(partition, expected, first))
             self._gaps.add(task)
             task.add_done_callback(self._gaps.discard)
 

@@ -39,6 +39,7 @@ class RawQueue:
     """The fetched records of one shard's partition that are not in a batch yet.
 
     ``next`` is the lowest offset that may come. ``reading`` is the number of its records' reading.
+    ``empty_to`` is the end of the partition, if it had no record to read at first.
     ``since`` and ``turn`` are the time and turn at which the queue joined the line. ``entry`` is
     the number of its heap entry.
     """
@@ -47,6 +48,7 @@ class RawQueue:
         self.partition = partition
         self.reading = reading
         self.next = 0
+        self.empty_to = 0
         self.messages: list[Message] = []
         self.size = 0
         self.is_paused = False

@@ -120,6 +120,26 @@ def test_records_that_were_deleted_unread_are_told(
         worker.stop_gently()
 
 
+def test_deleted_records_are_told_also_if_no_record_follows(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    first, lost, rest = documents(1, 20), documents(2, 15), documents(3, 15)
+    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
+        raw = stream.settings.topics.raw
+        worker = stream.started()
+        send_and_settle(stream, first)
+        worker.stop_gently()
+        stream.send(lost)
+        shorten(stream, 35)
+        worker = stream.started()
+        worker.await_log(f"{raw}/0: offsets 20 to 34 were deleted before they were read")
+
+        send_and_settle(stream, rest)
+        count = f'firstseen_skipped_messages_total{{partition="0",topic="{raw}"}} 15.0'
+        assert count in worker.metrics()
+        worker.stop_gently()
+
+
 def long_text(number: int) -> bytes:
     return b'{"text": "%s"}' % b" ".join(b"w%dx%d" % (number, each) for each in range(40))
 
