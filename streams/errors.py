@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Final, NamedTuple, TextIO
 
@@ -125,6 +126,20 @@ def exit_code_of(error: BaseException) -> ExitCode:
         if isinstance(error, error_class):
             return code
     return ExitCode.RUNTIME
+
+
+@contextmanager
+def signals_shown() -> Iterator[None]:
+    """Raise what the handler of a signal raised within a call of confluent-kafka.
+
+    Such a call may return a result all the same. Python then raises ``SystemError`` instead.
+    """
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__, SystemExit | KeyboardInterrupt):
+            raise error.__cause__ from None
+        raise
 
 
 def report(error: BaseException, *, debug: bool = False, stream: TextIO | None = None) -> ExitCode:

@@ -18,7 +18,7 @@ from typing import Final, NoReturn
 
 import click
 
-from streams.errors import ExitCode, report
+from streams.errors import ExitCode, report, signals_shown
 
 # ---- The text of ``--help``: no line is wider than the terminal.
 #
@@ -196,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Only before the command's name: after it, the option belongs to the command.
     ahead = arguments[: next((i for i, a in enumerate(arguments) if a[:1] != "-"), None)]
     try:
-        with _sigterm_ends_in_order():
+        with _sigterm_ends_in_order(), signals_shown():
             # ``obj`` has the arguments, because a supervisor starts its workers with them.
             result = cli.main(
                 arguments, prog_name="firstseen", standalone_mode=False, obj=tuple(arguments)

@@ -58,7 +58,7 @@ def worker(
       firstseen worker --processes auto
     """
     from simhash_core.errors import FirstseenError
-    from streams.errors import ExitCode, exit_code_of
+    from streams.errors import ExitCode, exit_code_of, signals_shown
     from streams.settings.settings import LogFormat
     from streams.worker.worker_log import log_end, set_up_logging
 
@@ -76,7 +76,8 @@ def worker(
             return supervise(settings, processes, arguments or ())
         from streams.worker.process import run_worker
 
-        return run_worker(settings)
+        with signals_shown():
+            return run_worker(settings)
     except FirstseenError as error:
         if settings.log.format is not LogFormat.JSON:
             raise
