@@ -189,16 +189,6 @@ class LogCutError(FirstseenError):
         )
 
 
-class LogReplacedError(FirstseenError):
-    reason = ErrorReason.BROKER
-
-    def __init__(self, topic: str) -> None:
-        super().__init__(
-            f"{topic} was deleted and created again while a worker used it, and its records are "
-            "lost. Stop all workers, then run 'firstseen index new-log'"
-        )
-
-
 class LogReader(ReaderThread[LogRecords]):
     """A ``PartitionReader`` of partition 0; ``seek`` restarts it after a cut or deleted topic."""
 

@@ -40,16 +40,15 @@ _UndecodedRecord = tuple[int, bytes, int]  # as in ``LogRecords``
 _DecodedRecord = tuple[int, DecodedRecord, int, int]  # offset, record, version, timestamp
 
 
-class ControlLostError(FirstseenError):
-    """The log lacks the control record from which the shards continue."""
+class LogReplacedError(FirstseenError):
+    """The log is not the one from which the shards continue."""
 
     reason = ErrorReason.BROKER
 
-    def __init__(self, topic: str, offset: int) -> None:
+    def __init__(self, topic: str, what: str) -> None:
         super().__init__(
-            f"{topic} has another record at offset {offset} than the one from which the shards "
-            "continue: the log was lost and made again. Stop all workers, then run 'firstseen "
-            "index new-log', also if an earlier run of it was interrupted"
+            f"{topic} {what}: the log was lost and made again. Stop all workers, then run "
+            "'firstseen index new-log', also if an earlier run of it was interrupted"
         )
 
 
@@ -165,7 +164,10 @@ class LogLookUp:
             with self._metrics.stage("lookup"):
                 self._read(*read)
             if (lost := participant.replica.lost_control) is not None:
-                raise ControlLostError(self._topics.log, lost)
+                raise LogReplacedError(
+                    self._topics.log,
+                    f"has another record at offset {lost} than the one that shards continue from",
+                )
             if time.monotonic() > slice_end:
                 await asyncio.sleep(0)
                 if session != self._session:

@@ -32,7 +32,7 @@ from simhash_core.log.records import Report
 from simhash_core.log.shards import OwnedShard
 from simhash_core.text.fingerprinter import Fingerprinter
 from streams.errors import BrokerUnavailableError, StateMismatchError
-from streams.kafka.log_reader import LogCutError, LogReplacedError
+from streams.kafka.log_reader import LogCutError
 from streams.settings.settings import Settings
 from streams.store.compaction import KeptShard, SegmentKeeper
 from streams.store.row_store import StoreCorruptError
@@ -47,7 +47,7 @@ from streams.worker.context import Observers, WorkerContext
 from streams.worker.decide import Leader
 from streams.worker.fingerprint import PendingRecord, RawBatches
 from streams.worker.log_codec import LogCodec
-from streams.worker.look_up import LogLookUp, LookUpEvents
+from streams.worker.look_up import LogLookUp, LogReplacedError, LookUpEvents
 from streams.worker.order import BUNDLE_BYTES, BundleSender
 from streams.worker.outputs import OutputRules
 from streams.worker.schema_prefetch import SchemaPrefetch
@@ -407,7 +407,7 @@ class Pipeline:
             return  # ``WorkerWatch`` logs it, and the next tick tries again
         # A young log may have as many records as before, so its reader would notice nothing.
         if self._log_id not in {None, log_id}:
-            raise LogReplacedError(self._log)
+            raise LogReplacedError(self._log, "was deleted and created again while it was used")
         self._log_id = log_id
         others = [  # of shards that are still open
             shard

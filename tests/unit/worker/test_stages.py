@@ -9,12 +9,12 @@ import pytest
 from simhash_core.log.records import NO_CONTROL, Bundle, ChainHeads, Control
 from streams.errors import UnansweredError
 from streams.kafka.errors import AbortedError, FencedError, RecordsLostError, StaleGenerationError
-from streams.kafka.log_reader import LogReplacedError
 from streams.monitoring.worker_state import NextStep
 from streams.worker import commit, pipeline
 from streams.worker.consume import Intake
 from streams.worker.index_on_kafka import Claim
 from streams.worker.log_codec import LogCodec
+from streams.worker.look_up import LogReplacedError
 from streams.worker.status import PipelineView
 from tests.rigs.async_tests import until
 from tests.unit.worker.hand_driven import (
