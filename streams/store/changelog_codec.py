@@ -43,6 +43,7 @@ from simhash_core.log.records import (
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.log.versions import UnreadableVersionError
 from streams.store.columns_codec import (
+    DECODE_ERRORS,
     ColumnsError,
     EncodedColumns,
     EncodedNumbers,
@@ -428,7 +429,7 @@ def _opened(
             return _entries_decoder.decode(body)
         if is_entry:
             return _deletions(_written(key).first, _deletions_decoder.decode(body))
-    except (msgspec.DecodeError, UnicodeDecodeError, ColumnsError) as error:
+    except DECODE_ERRORS as error:
         raise _damaged(where(), error) from error
     raise ChangelogFormatError(f"the changelog record {where()} has an unknown key {key.hex()}")
 

@@ -43,6 +43,10 @@ class ColumnsError(FirstseenError, ValueError):
     reason = ErrorReason.FORMAT
 
 
+DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ColumnsError)
+"""What decoding a damaged record raises; msgspec also limits the depth of what it skips."""
+
+
 class EncodedNumbers(msgspec.Struct, frozen=True, array_like=True):
     """Numbers as a base and unsigned little-endian offsets from it, of ``width`` bytes each."""
 

@@ -20,6 +20,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from simhash_core.document_columns import DocumentColumns
 from simhash_core.errors import ErrorReason, FirstseenError, ProtocolError
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.prints import with_bands
@@ -39,6 +40,8 @@ from simhash_core.log.records import (
 )
 from simhash_core.log.versions import UnreadableVersionError
 from streams.store.columns_codec import (
+    DECODE_ERRORS,
+    WORD_BYTES,
     ColumnsError,
     EncodedColumns,
     EncodedNumbers,
@@ -107,7 +110,7 @@ class _TopicChains(msgspec.Struct, frozen=True, array_like=True):
 
     topic: str
     topic_id: str
-    chains: int
+    chains: Annotated[int, Meta(ge=0)]
     partitions: EncodedNumbers
 
 
@@ -196,7 +199,7 @@ class LogCodec:
             return None
         try:
             return self._bundle_start.decode(memoryview(value)[_BODY_AT:]).worker
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except DECODE_ERRORS:
             return None
 
     def decode_many(
@@ -220,7 +223,7 @@ class LogCodec:
             return self._body(kind, body, version_of(value), where)
         except NOT_DECODED as error:
             return error
-        except (msgspec.DecodeError, UnicodeDecodeError, ColumnsError) as error:
+        except DECODE_ERRORS as error:
             return _damaged(where, error)
 
     def _body(
@@ -231,7 +234,7 @@ class LogCodec:
             case b"B":
                 return self._bundle.decode(body)
             case b"Q":
-                return _query(self._query.decode(body))
+                return _query(self._query.decode(body), self._scheme)
             case b"C" if version < versions.STANDBYS_SINCE:
                 return self._read_control(self._control.decode(body), ())
             case b"C":
@@ -249,7 +252,7 @@ class LogCodec:
             raise LogDecodeError(f"the report {where} is of an unknown kind: {kind.hex()}")
         try:
             return self._report.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except DECODE_ERRORS as error:
             raise _damaged(where, error) from error
 
     def _control_body(self, control: Control, version: int) -> _ControlBody:
@@ -333,6 +336,7 @@ def _bundles(bodies: Sequence[_BundleBody], scheme: BlockScheme | None) -> list[
     for body in bodies:
         _check(body)
     columns = decode_columns([each.columns for each in bodies], [each.rows for each in segments])
+    _check_words(columns, scheme)
     ends = np.cumsum([each.rows for each in segments]) - 1
     if np.any(columns.offsets[ends] > [each.last - each.previous - 1 for each in segments]):
         raise ColumnsError("documents beyond the offsets of their packet")
@@ -347,6 +351,12 @@ def _bundles(bodies: Sequence[_BundleBody], scheme: BlockScheme | None) -> list[
         bundles.append(Bundle(body.worker, _segments(body), of_body))
         first = end
     return bundles
+
+
+def _check_words(columns: DocumentColumns, scheme: BlockScheme | None) -> None:
+    words = columns.fingerprints.shape[1]
+    if scheme is not None and words != scheme.bits // (8 * WORD_BYTES):
+        raise ColumnsError(f"fingerprints of {words} words, and this index has {scheme.bits} bits")
 
 
 def _check(body: _BundleBody) -> None:
@@ -369,8 +379,9 @@ def _segments(body: _BundleBody) -> list[BundleSegment]:
     return segments
 
 
-def _query(body: _QueryBody) -> Query:
+def _query(body: _QueryBody, scheme: BlockScheme | None) -> Query:
     columns = decode_columns([body.columns])
+    _check_words(columns, scheme)
     if len(columns) != 1:
         raise ColumnsError(f"a query about {len(columns)} documents")
     return Query(body.identifier, body.limit, columns)
@@ -400,6 +411,9 @@ class _RememberingCodec(Generic[_Value]):
         return self._latest[0]
 
 
+_NOT_RISING: Final = "the chains of a control record do not ascend"
+
+
 def _encode_chains(chains: tuple[Chain, ...]) -> bytes:
     topics = []
     for (topic, topic_id), group in groupby(chains, lambda each: each[:2]):
@@ -411,10 +425,13 @@ def _encode_chains(chains: tuple[Chain, ...]) -> bytes:
 def _decode_chains(encoded: bytes) -> tuple[Chain, ...]:
     chains: list[Chain] = []
     for each in msgspec.msgpack.decode(encoded, type=list[_TopicChains]):
+        # Equal numbers take no bytes, so a few bytes could ask for any amount of memory.
+        if each.chains > max(len(each.partitions.added), 1):
+            raise ColumnsError(_NOT_RISING)
         partitions = decode_numbers([each.partitions], [each.chains])
         chains += [Chain(each.topic, each.topic_id, p) for p in partitions.tolist()]
     if any(not one < other for one, other in pairwise(chains)):
-        raise ColumnsError("the chains of a control record do not ascend")
+        raise ColumnsError(_NOT_RISING)
     return tuple(chains)
 
 

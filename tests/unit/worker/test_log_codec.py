@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.log.records import Bundle, ChainHeads, Control, Found, LogRecord, Query, Report
 from simhash_core.log.versions import NEWEST, OLDEST, UnreadableVersionError
 from streams.worker.log_codec import (
@@ -151,6 +152,40 @@ def test_a_record_with_garbage_is_decoded_or_refused(
             decode(CODEC, each, WHERE)
         except NOT_DECODED:
             continue
+
+
+@each_kind
+def test_a_record_that_is_nested_too_deep_is_refused(value: bytes, decode: Decode) -> None:
+    """A reader ignores unknown fields at the end, but msgspec does not skip any depth."""
+    body = msgspec.msgpack.encode(msgspec.msgpack.decode(value[18:]))
+    one_field_more = bytes((body[0] + 1,)) + body[1:]
+    deep = value[:18] + one_field_more + b"\x91" * 100_000 + b"\x01"
+    with pytest.raises(LogDecodeError, match=f"{WHERE} is damaged: .*recursion"):
+        decode(CODEC, deep, WHERE)
+    assert CODEC.sender_of(deep) is None
+
+
+@pytest.mark.parametrize("number", [-1, 2, 1 << 50])
+def test_chains_without_their_partitions_are_refused(number: int) -> None:
+    """Equal numbers take no bytes, so the number of chains could ask for any memory."""
+    value = CODEC.encode(Control(3, "w.1", True, [], ChainHeads.of([(CHAIN, 6)]), 4))
+    body = msgspec.msgpack.decode(value[18:])
+    chains = msgspec.msgpack.decode(body[4])
+    chains[0][2] = number
+    body[4] = msgspec.msgpack.encode(chains)
+    with pytest.raises(LogDecodeError, match=f"{WHERE} is damaged: "):
+        CODEC.decode(value[:18] + msgspec.msgpack.encode(body), WHERE)
+
+
+@pytest.mark.parametrize(
+    "value", [BUNDLE_BYTES, CODEC.encode(Query("q", 5, columns_of([sample(0)])))]
+)
+def test_fingerprints_of_another_length_are_refused(value: bytes) -> None:
+    """They could not be compared with those of the index."""
+    LogCodec(INDEX, BlockScheme(bits=64, blocks=4, distance=3)).decode(value, WHERE)
+    wider = LogCodec(INDEX, BlockScheme(bits=128, blocks=8, distance=3))
+    with pytest.raises(LogDecodeError, match=f"{WHERE} is damaged: fingerprints of 1 words"):
+        wider.decode(value, WHERE)
 
 
 def test_another_version_is_refused_with_those_that_are_read() -> None:
