@@ -153,8 +153,9 @@ class RegistryClient:
         finally:
             # They have no limit, unlike SchemaCache.
             self._client.clear_caches()  # type: ignore[no-untyped-call]
-        kind, text = answer.schema_type or "AVRO", answer.schema_str or ""
-        return FetchedSchema(kind, text, tuple(references.values()))
+        return FetchedSchema(
+            answer.schema_type or "AVRO", _text_of(answer), tuple(references.values())
+        )
 
     def close(self) -> None:
         self._client.close()
@@ -178,7 +179,7 @@ class RegistryClient:
             request = partial(self._client.get_version, subject, version, True, self._form)
             other = self._answer(request).schema
             self._collect(other, references, (*path, version_of))
-            references[version_of] = Reference(version_of[0], other.schema_str or "")
+            references[version_of] = Reference(version_of[0], _text_of(other))
 
     def _answer(self, request: Callable[[], Answer]) -> Answer:
         from confluent_kafka.schema_registry.error import SchemaRegistryError
@@ -222,6 +223,14 @@ class RegistryClient:
             return isinstance(self._client.get_schema_types(), list)
         except Exception:  # noqa: BLE001 - whatever it is, it is no answer of a registry
             return False
+
+
+def _text_of(schema: Schema) -> str:
+    """Raise ``RegistryUnavailableError`` for JSON that is no answer of a registry."""
+    text: object = schema.schema_str
+    if not isinstance(text, str):
+        raise RegistryUnavailableError("its answer has no schema")
+    return text
 
 
 def _properties(settings: RegistrySettings, tokens: AccessTokens | None) -> dict[str, Any]:

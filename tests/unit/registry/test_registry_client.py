@@ -106,6 +106,26 @@ def test_server_errors_are_no_answer_and_a_refused_user_is_told_settings(
             fetched(registry, schema)
 
 
+@pytest.mark.parametrize("referring", [False, True])
+@pytest.mark.parametrize("body", [{"status": "ok"}, {"schema": None}, {"schema": 5}])
+def test_json_without_a_schema_is_no_answer(
+    registry: SchemaRegistry, body: dict[str, object], *, referring: bool
+) -> None:
+    """A proxy or a page for maintenance may answer with status 200; that says nothing of schemas.
+
+    As a schema that cannot be used, it would turn all records into dead letters.
+    """
+    schema = wrong = registered(registry)
+    if referring:
+        reference = {"name": "a", "subject": "a", "version": 1}
+        schema = registered(registry, '"top"', references=[reference])
+    assert wrong.number == 1
+    registry.schemas[0].body.pop("schema")
+    registry.schemas[0].body.update(body)
+    with pytest.raises(RegistryUnavailableError, match="no schema"):
+        fetched(registry, schema)
+
+
 def test_closed_port_is_no_answer_until_reopened(
     registry: SchemaRegistry, schema: SchemaId
 ) -> None:
