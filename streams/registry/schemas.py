@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC
 from enum import StrEnum
 from functools import cache
@@ -71,9 +71,10 @@ def not_of_schema(detail: str) -> UnreadableError:
 
 # ---- Avro values, decoded by fastavro.
 #
-# fastavro decodes in C without limits. With a schema that contains itself, a record of some
-# thousand bytes overflows the stack and ends the process; with a list of items that take no bytes,
-# ten bytes announce a trillion items. Both forms are refused.
+# fastavro decodes in C without limits. With a schema that contains itself, or has thousands of
+# types in each other, a record overflows the stack and ends the process. With a list of items that
+# take no bytes, ten bytes announce a trillion items; and thirty records, each with the one before
+# it twice, are a billion values without bytes. These forms are refused.
 
 _PRIMITIVES: Final = frozenset(
     {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
@@ -107,58 +108,71 @@ def avro_decoder(schema: FetchedSchema) -> Decode:
     return decode
 
 
+_AVRO_DEPTH_MAX: Final = 128  # of types in each other
+_NULLS_MAX: Final = 128  # values without bytes that a record has, as nulls
+
+
+class _Kind(NamedTuple):
+    """What values of a schema may do to a decoder."""
+
+    depth: int = 1  # of types in each other
+    nulls: int = 0  # how many values without bytes it has; those of items and branches apart
+    is_empty: bool = False  # it has no bytes at all
+
+
 class _Check:
     """Checks a parsed schema; ``named`` has its named types."""
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
-        self._done: set[str] = set()
+        self._records: dict[str, _Kind] = {}
 
-    def walk(self, schema: Any, path: tuple[str, ...]) -> None:  # noqa: ANN401 - as JSON has them
+    def walk(self, schema: Any, path: tuple[str, ...]) -> _Kind:  # noqa: ANN401 - as JSON has them
         """Raise ``UnreadableError`` for a refused form; ``path`` has the enclosing types."""
-        if isinstance(schema, list):
-            for branch in schema:
-                self.walk(branch, path)
-            return
+        if isinstance(schema, list):  # the number of the branch takes a byte
+            return self._around(*(self.walk(branch, path) for branch in schema))
         kind = schema["type"] if isinstance(schema, dict) else schema
         if isinstance(kind, dict | list):
-            self.walk(kind, path)
-        elif kind in {"record", "error"}:
-            self._walk_record(schema, path)
-        elif kind == "array":
-            if self._is_empty(schema["items"]):
+            return self.walk(kind, path)
+        if kind in {"record", "error"}:
+            return self._walk_record(schema, path)
+        if kind in {"array", "map"}:
+            items = self.walk(schema["items" if kind == "array" else "values"], path)
+            if kind == "array" and items.is_empty:
                 raise bad_schema("an array of items without bytes, so its length has no limit")
-            self.walk(schema["items"], path)
-        elif kind == "map":
-            self.walk(schema["values"], path)
-        elif isinstance(kind, str) and kind in self._named:
+            return self._around(items)
+        if kind not in _PRIMITIVES and kind in self._named:
             if kind in path:
-                raise bad_schema(f"{kind} contains itself, so the depth of a value has no limit")
-            self.walk(self._named[kind], path)
+                raise _contains_itself(kind)
+            return self.walk(self._named[kind], path)
+        is_empty = kind == "null" or (kind == "fixed" and not schema["size"])
+        return _Kind(nulls=int(is_empty), is_empty=is_empty)
 
-    def _walk_record(self, schema: dict[str, Any], path: tuple[str, ...]) -> None:
+    def _around(self, *inner: _Kind) -> _Kind:
+        return _Kind(self._deeper(inner))
+
+    def _deeper(self, inner: Iterable[_Kind]) -> int:
+        depth = 1 + max((each.depth for each in inner), default=0)
+        if depth > _AVRO_DEPTH_MAX:
+            raise bad_schema(f"more than {_AVRO_DEPTH_MAX} types in each other")
+        return depth
+
+    def _walk_record(self, schema: dict[str, Any], path: tuple[str, ...]) -> _Kind:
         name = schema["name"]
         if name in path:
-            raise bad_schema(f"{name} contains itself, so the depth of a value has no limit")
-        if name in self._done:
-            return
-        for field in schema["fields"]:
-            self.walk(field["type"], (*path, name))
-        self._done.add(name)
+            raise _contains_itself(name)
+        if name not in self._records:
+            fields = [self.walk(field["type"], (*path, name)) for field in schema["fields"]]
+            is_empty = all(each.is_empty for each in fields)
+            nulls = sum(each.nulls for each in fields) + is_empty
+            if nulls > _NULLS_MAX:
+                raise bad_schema(f"{name} has more than {_NULLS_MAX} values without bytes")
+            self._records[name] = _Kind(self._deeper(fields), nulls, is_empty)
+        return self._records[name]
 
-    def _is_empty(self, schema: Any) -> bool:  # noqa: ANN401 - as JSON has them
-        if isinstance(schema, list):  # the number of the branch takes a byte
-            return False
-        kind = schema["type"] if isinstance(schema, dict) else schema
-        if isinstance(kind, dict):
-            return self._is_empty(kind)
-        if kind == "fixed":
-            return not schema["size"]
-        if kind in {"record", "error"}:
-            return all(self._is_empty(field["type"]) for field in schema["fields"])
-        if isinstance(kind, str) and kind not in _PRIMITIVES and kind in self._named:
-            return self._is_empty(self._named[kind])
-        return bool(kind == "null")
+
+def _contains_itself(name: str) -> UnreadableError:
+    return bad_schema(f"{name} contains itself, so the depth of a value has no limit")
 
 
 # ---- JSON values with a JSON Schema, validated by jsonschema.

@@ -178,6 +178,31 @@ def test_invalid_or_harmful_avro_schemas_are_refused_before_decoding(schema: obj
     assert refusal(read(FetchedSchema("AVRO", text), b"\x02" * 10_000)) is R.BAD_SCHEMA
 
 
+def avro_chain(length: int, *, twice: bool, leaf: str) -> str:
+    """Return a union of records, each of which has the one before it once or twice."""
+    schemas = [record_of(a=leaf) | {"name": "R0"}]
+    for number in range(1, length):
+        fields = {"a": f"R{number - 1}"} | ({"b": f"R{number - 1}"} if twice else {})
+        schemas.append(record_of(**fields) | {"name": f"R{number}"})
+    return json.dumps(schemas)
+
+
+def test_avro_schemas_of_many_types_in_each_other_are_refused() -> None:
+    """With 20,000 of them, a value of four bytes overflowed the decoder's stack."""
+    refused = read(FetchedSchema("AVRO", avro_chain(127, twice=False, leaf="int")), b"\x00")
+    assert refusal(refused) is R.BAD_SCHEMA
+    allowed = read(FetchedSchema("AVRO", avro_chain(126, twice=False, leaf="int")), b"\x00\x02")
+    assert refusal(allowed) is R.MISSING_TEXT
+
+
+def test_avro_schemas_of_many_values_without_bytes_are_refused() -> None:
+    """With thirty records, each with the one before it twice, a byte was a billion values."""
+    refused = read(FetchedSchema("AVRO", avro_chain(30, twice=True, leaf="null")), b"\x3a")
+    assert refusal(refused) is R.BAD_SCHEMA
+    allowed = read(FetchedSchema("AVRO", avro_chain(30, twice=True, leaf="int")), b"\x00\x02")
+    assert refusal(allowed) is R.MISSING_TEXT
+
+
 def test_reason_does_not_quote_a_large_schema_at_length() -> None:
     """A dead letter has 8 KiB more than its record, and four bytes are the most of a character."""
     schema = record_of(text="string", number="int")
