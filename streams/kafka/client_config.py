@@ -140,6 +140,8 @@ def log_reader_config(settings: Settings) -> dict[str, Any]:
             auto_offset_reset="error",
             enable_auto_commit=False,
             enable_auto_offset_store=False,
+            # The client then reports when it has read a partition to its end.
+            enable_partition_eof=True,
             isolation_level="read_committed",
         ),
     }

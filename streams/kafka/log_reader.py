@@ -166,7 +166,10 @@ _CUT: Final = frozenset(
 
 
 class LogRecords(NamedTuple):
-    """Consecutive records: offset, value and timestamp in milliseconds of each."""
+    """Consecutive records: offset, value and timestamp in milliseconds of each.
+
+    If another program has sent a transaction, the last one may be its marker, without a value.
+    """
 
     epoch: int
     records: list[tuple[int, bytes, int]]
@@ -225,14 +228,17 @@ class LogReader(ReaderThread[LogRecords]):
     # ---- the thread
 
     def _take(self, messages: list[Message]) -> None:
-        records = []
+        records: list[tuple[int, bytes, int]] = []
         for message in messages:
-            error = message.error()
-            if error is not None:
+            error, offset = message.error(), message.offset() or 0
+            if error is None:
+                records.append((offset, message.value() or b"", message.timestamp()[1]))
+            elif error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - a public code of librdkafka
                 self._note(error)
-            else:
-                offset, (_, timestamp_ms) = message.offset() or 0, message.timestamp()
-                records.append((offset, message.value() or b"", timestamp_ms))
+            elif offset > (records[-1][0] + 1 if records else self._next):
+                # The client returns no markers of transactions. Without the last one, the owner
+                # would wait for the end of the partition until somebody else appends a record.
+                records.append((offset - 1, b"", 0))
         if records:
             self._next = records[-1][0] + 1
             self._batches.put(LogRecords(self._reading, records))

@@ -25,9 +25,9 @@ from streams.worker.log_codec import LogCodec
 
 # ---- Reserved log offsets: control records without decisions, and fillers.
 #
-# They are appended outside of the transaction, because a transaction marker would move the log's
-# end past its last record, and readers detect the end by its offset. They stay valid if the
-# transaction is aborted: they only say that all shards must report, and that nothing is decided.
+# They are appended outside of the transaction, because readers of the log take a transaction marker
+# for a record of another program. They stay valid if the transaction is aborted: they only say that
+# all shards must report, and that nothing is decided.
 
 _FILLERS_AT_ONCE: Final = 20_000
 
