@@ -181,7 +181,11 @@ def _contains_itself(name: str) -> UnreadableError:
 # ---- JSON values with a JSON Schema, validated by jsonschema.
 #
 # References that the registry did not give are not fetched, so a schema cannot make a worker
-# contact other servers.
+# contact other servers. Patterns are searched by ``regex``: Python's ``re`` may take hours for one
+# line of text, and cannot be interrupted.
+
+_SEARCH_SECONDS: Final = 0.25
+"""How long the search for a pattern may take; most take microseconds."""
 
 
 def json_decoder(schema: FetchedSchema, *, validate: bool) -> Decode:
@@ -193,6 +197,8 @@ def json_decoder(schema: FetchedSchema, *, validate: bool) -> Decode:
         value = decode_json(content)
         try:
             error = next(validator.iter_errors(value), None)
+        except TimeoutError:
+            raise not_of_schema("a pattern of its JSON Schema takes too long on it") from None
         except Exception as failure:  # noqa: BLE001 - a reference that is not there, a regex, depth
             raise bad_schema(f"its JSON Schema cannot be used: {type(failure).__name__}") from None
         if error is not None:
@@ -205,6 +211,7 @@ def json_decoder(schema: FetchedSchema, *, validate: bool) -> Decode:
 
 
 def _validator(schema: FetchedSchema) -> Any:  # noqa: ANN401 - jsonschema's protocol has no types
+    from jsonschema import FormatChecker
     from jsonschema.validators import Draft7Validator, extend, validator_for
     from referencing import Registry, Resource
     from referencing.jsonschema import DRAFT7
@@ -217,9 +224,11 @@ def _validator(schema: FetchedSchema) -> Any:  # noqa: ANN401 - jsonschema's pro
             registry = registry.with_resource(reference.name, resource)
         parsed = msgspec.json.decode(schema.text)
         of_draft = validator_for(parsed, default=Draft7Validator)
-        of_draft.check_schema(parsed)
-        with_sets = extend(of_draft, {"uniqueItems": _unique_items})  # type: ignore[no-untyped-call]
-        return with_sets(parsed, registry=registry)
+        # Without formats, because jsonschema would check patterns by the rules of Python's ``re``.
+        no_formats = FormatChecker(formats=())
+        of_draft.check_schema(parsed, format_checker=no_formats)  # type: ignore[call-arg]
+        bounded = extend(of_draft, _BOUNDED)  # type: ignore[no-untyped-call]
+        return bounded(parsed, registry=registry)
     except Exception as error:  # noqa: BLE001 - a schema may be anything
         raise bad_schema(f"no JSON Schema: {type(error).__name__}") from None
 
@@ -237,6 +246,66 @@ def _unique_items(
         assert isinstance(items, list)
         if len({json.dumps(_canonical(each), sort_keys=True) for each in items}) < len(items):
             yield ValidationError("items repeat")
+
+
+def _pattern(
+    validator: Any,  # noqa: ANN401 - jsonschema's protocol has no types
+    pattern: str,
+    text: object,
+    _schema: object,
+) -> Iterator[Exception]:
+    from jsonschema import ValidationError
+
+    if validator.is_type(text, "string") and not _is_in(pattern, text):
+        yield ValidationError("it does not match")
+
+
+def _pattern_properties(
+    validator: Any,  # noqa: ANN401 - jsonschema's protocol has no types
+    by_pattern: Mapping[str, object],
+    value: Any,  # noqa: ANN401 - any JSON
+    _schema: object,
+) -> Iterator[Exception]:
+    if validator.is_type(value, "object"):
+        for pattern, inner in by_pattern.items():
+            for name in [each for each in value if _is_in(pattern, each)]:
+                yield from validator.descend(value[name], inner, path=name, schema_path=pattern)
+
+
+def _additional_properties(
+    validator: Any,  # noqa: ANN401 - jsonschema's protocol has no types
+    additional: object,
+    value: Any,  # noqa: ANN401 - any JSON
+    schema: Mapping[str, Any],
+) -> Iterator[Exception]:
+    from jsonschema import ValidationError
+
+    if not validator.is_type(value, "object"):
+        return
+    named, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    others = [name for name in value if name not in named]
+    others = [name for name in others if not any(_is_in(each, name) for each in patterns)]
+    if validator.is_type(additional, "object"):
+        for name in others:
+            yield from validator.descend(value[name], additional, path=name)
+    elif not additional and others:
+        yield ValidationError("it has other properties")
+
+
+def _is_in(pattern: str, text: object) -> bool:
+    """Return whether a pattern is found in a text; raise ``TimeoutError``."""
+    import regex
+
+    return regex.search(pattern, str(text), timeout=_SEARCH_SECONDS) is not None
+
+
+_BOUNDED: Final = {
+    "uniqueItems": _unique_items,
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+}
+"""The rules of a JSON Schema that may take for ever, as jsonschema has them."""
 
 
 def _canonical(value: object) -> object:

@@ -15,7 +15,7 @@ from streams.documents.fields import FieldSettings
 from streams.documents.schema_framing import KEY, SCHEMA_FORMATS, VALUE
 
 _EXTRA: Final = ("attrs", "authlib", "cachetools", "certifi", "fastavro", "google.protobuf")
-_JSON_SCHEMA: Final = ("jsonschema", "referencing")
+_JSON_SCHEMA: Final = ("jsonschema", "referencing", "regex")
 
 
 class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -17,6 +17,7 @@ from fastavro import parse_schema, schemaless_writer
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft7Validator
 from msgspec.structs import replace
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
@@ -287,6 +288,60 @@ def test_json_schema_refuses_by_rule_without_quoting_unless_not_validated() -> N
     assert (reason, "4711" in detail) == (R.NOT_OF_SCHEMA, False)
     assert "properties/text/type" in detail
     assert json_decoder(schema, validate=False)(b'{"text": 4711}') == {"text": 4711}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"pattern": "^a+$"}, "aa"),
+        ({"pattern": "^a+$"}, "ab"),
+        ({"pattern": "^a+$"}, 7),
+        ({"patternProperties": {"^n": {"type": "number"}}}, {"n1": 1, "m": "x"}),
+        ({"patternProperties": {"^n": {"type": "number"}}}, {"n1": "x"}),
+        ({"patternProperties": {"^n": False}}, ["n"]),
+        ({"additionalProperties": False, "properties": {"a": {}}}, {"a": 1}),
+        ({"additionalProperties": False, "properties": {"a": {}}}, {"a": 1, "b": 2}),
+        ({"additionalProperties": False, "patternProperties": {"b$": {}}}, {"ab": 1}),
+        ({"additionalProperties": {"type": "string"}}, {"a": 1}),
+        ({"additionalProperties": True}, {"a": 1}),
+        ({"additionalProperties": False}, ["a"]),
+    ],
+)
+def test_rules_with_patterns_mean_what_they_mean_to_jsonschema(
+    schema: dict[str, object], value: object
+) -> None:
+    decode = json_decoder(FetchedSchema("JSON", json.dumps(schema), ()), validate=True)
+    is_refused = False
+    try:
+        decode(json.dumps(value).encode())
+    except UnreadableError as error:
+        is_refused = error.reason is R.NOT_OF_SCHEMA
+    assert is_refused is not Draft7Validator(schema).is_valid(value)
+
+
+def test_patterns_may_name_classes_of_unicode() -> None:
+    schema = FetchedSchema("JSON", json.dumps({"pattern": r"^\p{L}+$"}), ())
+    decode = json_decoder(schema, validate=True)
+    assert decode('"é文"'.encode()) == "é文"
+    assert reason_of(decode, b'"a1"')[0] is R.NOT_OF_SCHEMA
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"text": {"pattern": "^(a|aa)+$"}}},
+        {"additionalProperties": {"pattern": "^(a|aa)+$"}},
+        {"patternProperties": {"^(a|aa)+$": {}}},
+    ],
+)
+def test_a_pattern_that_takes_hours_refuses_the_value(schema: dict[str, object]) -> None:
+    decode = json_decoder(FetchedSchema("JSON", json.dumps(schema), ()), validate=True)
+    text = "a" * 60 + "b"
+    reason, detail = reason_of(decode, json.dumps({"text": text, text: text}).encode())
+    assert (reason, detail) == (
+        R.NOT_OF_SCHEMA,
+        "a pattern of its JSON Schema takes too long on it",
+    )
 
 
 @pytest.mark.parametrize(
