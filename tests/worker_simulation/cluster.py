@@ -94,6 +94,7 @@ class ClusterLimits:
     """``delay_seconds`` pass before the first generation of the group.
 
     ``markers_seconds`` is how long the marker of a transaction sometimes takes at most.
+    ``keeps_last``: members that give partitions up give up their first ones, shard 0 among them.
     """
 
     session_seconds: float = 6.0
@@ -102,6 +103,7 @@ class ClusterLimits:
     record_bytes: int = 1 << 30
     markers_seconds: float = 0.01
     slow_markers: float = 0.0
+    keeps_last: bool = False
 
 
 class Cluster:

@@ -20,6 +20,7 @@ from tests.simulation.documents import SimulatedDocument
 from tests.simulation.scenario import IndexScenario
 
 IDENTITY: Final = "simulated-index v=1"
+OTHER_IDENTITY: Final = "simulated-index v=2"
 READING: Final = "simulated"
 UNREADABLE: Final = b"{"
 

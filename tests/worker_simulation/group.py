@@ -289,7 +289,8 @@ class GroupCoordinator:
 
     def _assign(self) -> None:
         owned = {member.id: member.owned for member in self._members.values()}
-        assigned = sticky_assignment(owned, self._cluster.raw_partitions)
+        partitions, limits = self._cluster.raw_partitions, self._cluster.limits
+        assigned = sticky_assignment(owned, partitions, keeps_last=limits.keeps_last)
         self._state = _State.STABLE
         for member in self._members.values():
             member.assigned = assigned[member.id]
@@ -364,9 +365,9 @@ class GroupCoordinator:
 
 
 def sticky_assignment(
-    owned: Mapping[str, frozenset[int]], partitions: int
+    owned: Mapping[str, frozenset[int]], partitions: int, *, keeps_last: bool = False
 ) -> dict[str, frozenset[int]]:
-    """Return the assignment: members keep their partitions, up to equal numbers.
+    """Return the assignment: members keep their first (or last) partitions, up to equal numbers.
 
     A partition that moves is assigned to no member: its owner must release it first.
     """
@@ -374,7 +375,7 @@ def sticky_assignment(
     kept: dict[str, list[int]] = {member: [] for member in members}
     taken: set[int] = set()
     for member in members:
-        for partition in sorted(owned[member]):
+        for partition in sorted(owned[member], reverse=keeps_last):
             if partition < partitions and partition not in taken:
                 kept[member].append(partition)
                 taken.add(partition)

@@ -179,6 +179,10 @@ def progresses_of(records: Iterable[Stored]) -> list[Progress]:
     return [each.progress for each in _logged(records)]
 
 
+def identities_of(records: Iterable[Stored]) -> list[str]:
+    return [each.identity for each in _logged(records)]
+
+
 def logged_batch(records: Sequence[Stored], name: str) -> LoggedBatch:
     return LoggedBatch(
         [each.key for each in records],

@@ -28,13 +28,13 @@ from streams.settings.settings import Delivery, Settings
 from streams.store.recovery import load_batch
 from streams.store.row_codec import StoreIdentity
 from streams.store.shard_directory import open_shard
-from streams.worker.log_codec import LogCodec, version_of
+from streams.worker.log_codec import LogCodec, OtherIndexError, version_of
 from tests.rigs.memory_rows import MemoryDisk
 from tests.simulation.broker import RawPartition
 from tests.simulation.judge import Judge, ViolationError
 from tests.worker_simulation.cluster import Cluster
 from tests.worker_simulation.documents import IDENTITY, RawDocument
-from tests.worker_simulation.index_clients import logged_batch, progresses_of
+from tests.worker_simulation.index_clients import identities_of, logged_batch, progresses_of
 from tests.worker_simulation.partitions import Stored, compacted
 from tests.worker_simulation.scenario import WorkerScenario
 
@@ -53,7 +53,8 @@ class WorkerJudge:
         self._scenario = scenario
         self._topics = settings.topics
         self._cluster = cluster
-        self._codec = LogCodec(IDENTITY)
+        self._identity = None if scenario.other_settings else IDENTITY
+        self._unread: list[Stored] = []  # of the log, until the index has an identity
         self.log = Judge(scenario)
         self.chains: list[RawChain] = []
 
@@ -62,8 +63,27 @@ class WorkerJudge:
         self.log.produced(cast("Iterable[RawPartition]", chains))
 
     def appended(self, stored: Stored) -> None:
-        record: LogRecord = self._codec.decode(stored.value, f"log@{stored.offset}")
-        self.log.appended(stored.offset, record, stored.timestamp_ms, version_of(stored.value))
+        self._unread.append(stored)
+        self._read_log()
+
+    def _read_log(self) -> None:
+        """Read the log from the first progress on, which says whose index it is."""
+        if self._identity is None:
+            changelog = self._cluster.partition((self._topics.changelog, 0))
+            self._identity = next(iter(identities_of(changelog.read_committed())), None)
+            if self._identity is None:
+                return
+        codec = LogCodec(self._identity)
+        unread, self._unread = self._unread, []
+        for stored in unread:
+            try:
+                record: LogRecord = codec.decode(stored.value, f"log@{stored.offset}")
+            except OtherIndexError:
+                if not self._scenario.other_settings:
+                    raise
+            else:
+                version = version_of(stored.value)
+                self.log.appended(stored.offset, record, stored.timestamp_ms, version)
 
     # ---- outputs
 
@@ -110,6 +130,7 @@ class WorkerJudge:
         return f"committed {offsets} of {ends}, undecided packets {undecided[:5]}"
 
     def at_the_end(self) -> None:
+        self._read_log()
         outputs = self._outputs()
         repeats = self._scenario.delivery is Delivery.AT_LEAST_ONCE
         for chain, records in self.chains:
@@ -229,12 +250,12 @@ class WorkerJudge:
         """Return the entries that a new worker would read from a ``state`` of the changelog."""
         entries: dict[int, Entry] = {}
         for number, partition in enumerate(self._cluster.topics[self._topics.changelog].partitions):
-            owner = StoreIdentity(IDENTITY, "judge", number, "")
+            owner = StoreIdentity(self._identity or "", "judge", number, "")
             store = open_shard(Path(str(number)), owner, self._scenario.scheme.bits, MemoryDisk())
             records = state(partition.read_committed())
             if records:
                 batch = logged_batch(records, f"changelog/{number}")
-                load_batch(store, batch, batch.decoded(), IDENTITY)
+                load_batch(store, batch, batch.decoded(), self._identity or "")
             entries.update(store.all_entries())
         return entries
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from simhash_core.log import versions
 from simhash_core.log.decider import Decider
-from simhash_core.log.participant import Participant
+from simhash_core.log.participant import LEADING_SHARD, Participant
 from simhash_core.log.records import NO_CONTROL, Chain, Progress
 from simhash_core.log.replica import Replica
 from simhash_core.log.versions import Readers
@@ -158,6 +158,13 @@ def power_loss_of_appends(rng: random.Random) -> list[Event]:
     return events
 
 
+@drawn
+def slow_begin(rng: random.Random) -> list[Event]:
+    """Let the first commit wait for a response, while others join."""
+    joins = [Event(rng.uniform(0.05, 1.0), Fault.JOIN) for _ in range(2)]
+    return [Event(0.1, Fault.SILENCE, rng.uniform(1.0, 5.0), moment="add offsets"), *joins]
+
+
 # ---- groups
 
 
@@ -286,6 +293,14 @@ async def _begin_at_once(shards: Assignment, new: Sequence[Shard]) -> None:
     shards._events.begin(shard for shard in new if shards._is_wanted(shard))
 
 
+async def _begin_all(original: Function, shards: Assignment, new: Sequence[Shard]) -> None:
+    is_first = any(each.partition == LEADING_SHARD for each in new)
+    if is_first and await shards._index.claim() is None:
+        shards._events.begin([each for each in new if shards._is_wanted(each)])
+    else:
+        await original(shards, new)
+
+
 def _from_the_beginning(
     original: Function,
     shards: Assignment,
@@ -410,6 +425,14 @@ MUTANTS: Final = mutants(
         ),
         "a leader waits for a control record that is not there": Tried(
             without(Participant, "control_failed"), _SILENCES
+        ),
+        "a new index begins with all shards of a worker": Tried(
+            wrapped(Assignment, "_begin_new", _begin_all),
+            {
+                **group_of(1, Theme.MOVES, events=slow_begin, other_settings=True),
+                "releases": Releases.OLDER,
+                "cluster": lambda scenario: replace(scenario.cluster, keeps_last=True),
+            },
         ),
         "a leader reads no reports after their topic was created again": Tried(
             without(Leader, "continue_after"),

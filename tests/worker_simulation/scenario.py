@@ -113,6 +113,7 @@ _HELD_SHARE: Final = 0.1
 _COMPACTED_SHARE: Final = 0.3
 _POWER_SHARE: Final = 0.1
 _REPORTS_SHARE: Final = 0.1
+_OTHERS_SHARE: Final = 0.1
 _DRAWN_SEPARATELY: Final = frozenset(
     {Fault.PARTITION, Fault.REPLACE, Fault.HOLD, Fault.POWER, Fault.REPORTS}
 )
@@ -163,6 +164,7 @@ class WorkerScenario(IndexScenario):
     fair_records: int = 0
     releases: Releases = Releases.OLDER
     compacts: bool = False
+    other_settings: bool = False
 
 
 def draw_worker_scenario(seed: int) -> WorkerScenario:
@@ -189,6 +191,8 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
     releases = random.Random(~seed).choice([*Releases])
     if releases is Releases.BOTH:
         events += draw_replacements(random.Random(~seed), workers, produced_seconds)
+    others = random.Random(f"others {seed}").random() < _OTHERS_SHARE
+    others = others and releases is Releases.OLDER
     events.sort()
     scenario = WorkerScenario(
         seed=seed,
@@ -219,6 +223,7 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
             delay_seconds=rng.choice([0.0, 0.5]),
             markers_seconds=rng.choice([0.005, 0.3, 3.0]),
             slow_markers=rng.choice([0.0, 0.2]),
+            keeps_last=others,
         ),
         network=NetworkFaults(
             lost=rng.choice([0.0, 0.0, 0.005]),
@@ -234,8 +239,9 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
         compared=rng.choice([2, 1024]),
         releases=releases,
         compacts=random.Random(f"compacted {seed}").random() < _COMPACTED_SHARE,
+        other_settings=others,
     )
-    if not quiet and may_lose_power(scenario):
+    if not quiet and may_lose_power(scenario) and not scenario.other_settings:
         events += draw_power(seed, produced_seconds)
         events.sort()
     return scenario

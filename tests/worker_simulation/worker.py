@@ -113,6 +113,7 @@ class Place:
     clock_seconds: float = 0.0
     slow_until: float = 0.0
     reads: int = versions.OLDEST
+    identity: str = IDENTITY
     copies: list[MemoryDisk] = field(default_factory=list)
 
 
@@ -174,11 +175,11 @@ class Worker:
             SimulatedReader(host, topics.reports, batch_records=batch),
             SimulatedAppender(host, message_seconds=settings.send_timeout_seconds),
             committer,
-            SimulatedIndexAdmin(host, settings, IDENTITY, writer, place.reads),
+            SimulatedIndexAdmin(host, settings, place.identity, writer, place.reads),
             SimulatedStores(
                 host,
                 settings,
-                IDENTITY,
+                place.identity,
                 fingerprinter.profile,
                 metrics,
                 place.disk,
@@ -189,7 +190,7 @@ class Worker:
             lambda: owners_of(host, settings, writer),
         )
         rules = OutputRules(
-            IDENTITY,
+            place.identity,
             READING,
             writer,
             scenario.scheme.bits,

@@ -25,6 +25,7 @@ from streams.kafka.errors import MemberFencedError, RecordsLostError
 from streams.kafka.log_reader import LogCutError
 from streams.worker import commit
 from streams.worker.consume import TopicRecreatedError
+from streams.worker.index_on_kafka import OtherSettingsError
 from tests.rigs.memory_rows import MemoryDisk
 from tests.simulation.documents import SimulatedDocument
 from tests.simulation.judge import Judge, ViolationError
@@ -32,6 +33,8 @@ from tests.simulation.replacements import constant, low_limits, replaced
 from tests.simulation.simulator import Runs, Simulator
 from tests.worker_simulation.cluster import Cluster, ClusterState
 from tests.worker_simulation.documents import (
+    IDENTITY,
+    OTHER_IDENTITY,
     RawDocument,
     fingerprinter_of,
     profile_of,
@@ -398,6 +401,8 @@ class World:
         is_newer = self.scenario.releases is Releases.NEWER or self._is_calm
         place = Place(name, MemoryDisk(), instance_id, clock)
         place.reads = versions.NEWEST if is_newer else versions.OLDEST
+        if self.scenario.other_settings and number % 2:
+            place.identity = OTHER_IDENTITY
         self._return_in(seconds, place)
 
     def _return_in(self, seconds: float, place: Place) -> None:
@@ -424,6 +429,11 @@ class World:
         if isinstance(error, UnreadableVersionError) and self.judge.log.version > worker.reads:
             worker.place.reads = versions.NEWEST
             self._begin_stop(worker, lambda: self._return_in(1.0, worker.place))
+            return
+        if isinstance(error, OtherSettingsError) and self.scenario.other_settings:
+            others = {IDENTITY: OTHER_IDENTITY, OTHER_IDENTITY: IDENTITY}
+            worker.place.identity, worker.place.disk = others[worker.place.identity], MemoryDisk()
+            self._begin_again(worker, self._random.uniform(*_RESTART_SECONDS))
             return
         if self.loop.time() < self._ends_until and isinstance(error, _AFTER_LOSSES):
             self._begin_again(worker, self._random.uniform(*_RESTART_SECONDS))
