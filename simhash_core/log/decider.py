@@ -45,7 +45,7 @@ from simhash_core.log.records import (
     log_offset_of,
     sequence_number,
 )
-from simhash_core.log.removals import own_removals, removing_rows
+from simhash_core.log.removals import REMOVALS_A_DOCUMENT, own_removals, removing_rows
 from simhash_core.log.replica import AcceptedControl, Replica
 from simhash_core.log.unique_documents import RecentUniques, unique_rows
 from simhash_core.log.versions import member_of
@@ -408,7 +408,9 @@ class Decider:
             self._recent.forget_through(self._known_to_all(replica, offset))
             if offset not in self._pairs:
                 self._compare(replica)
-            decisions.append(self._decision(replica, offset))
+            decision = self._decision(replica, offset)
+            decisions.append(decision)
+            documents += len(decision.removals) // REMOVALS_A_DOCUMENT
             self._reports.forget(offset)
             self._next = offset + 1
         control = Control(

@@ -35,13 +35,13 @@ from simhash_core.log.records import (
     Removal,
     Report,
 )
-from simhash_core.log.removals import UndecidedRemovals, held, view_of
+from simhash_core.log.removals import REMOVALS_A_DOCUMENT, UndecidedRemovals, held, view_of
 from simhash_core.log.replica import AcceptedControl, Decided, Replica
 from simhash_core.log.shard_stream import Ready, Record, ShardStream
 from simhash_core.log.shards import EntryStore, HeldShards, OwnedShard
 from simhash_core.verdicts import Answer
 
-Item = tuple[int, Bundle | Query, View]  # with the offset in the log
+Item = tuple[int, Bundle | Query, View, list[Removal]]  # with the offset in the log
 
 
 class LookedUp(NamedTuple):
@@ -111,22 +111,21 @@ class Reporter:
         if not self.has_more:
             return None
         first, end, items = self._take(limit)
-        bundles = [(offset, item, view) for offset, item, view in items if isinstance(item, Bundle)]
+        bundles = [each for each in items if isinstance(each[1], Bundle)]
         matches_of = self._look_up.matches_of(
-            [item.columns for _, item, _ in bundles], [view for _, _, view in bundles]
+            [item.columns for _, item, _, _ in bundles], [view for _, _, view, _ in bundles]
         )
         found = []
-        for (offset, _, view), matches in zip(bundles, matches_of, strict=True):
-            removes = self._held(view)
+        for (offset, _, _, removes), matches in zip(bundles, matches_of, strict=True):
             if matches or removes:
                 found.append(Found(offset, matches, None, removes))
-        for offset, item, view in items:
+        for offset, item, view, _ in items:
             if isinstance(item, Query):
                 answer = self._look_up.answer(item.columns, item.limit, view)
                 matches = [] if answer.match is None else [answer.match]
                 found.append(Found(offset, matches, answer))
         found.sort(key=attrgetter("offset"))
-        documents = sum(len(item) for _, item, _ in bundles)
+        documents = sum(len(item.columns) for _, item, _, _ in bundles)
         return LookedUp(first, end, found, documents)
 
     def _take(self, limit: int) -> tuple[int, int, list[Item]]:
@@ -142,7 +141,10 @@ class Reporter:
             documents += len(item.columns)
             if (items and documents > limit) or (stop is not None and offset >= stop):
                 break
-            items.append((offset, item, self._view(offset)))
+            view = self._view(offset)
+            removes = self._held(view) if isinstance(item, Bundle) else []
+            documents += len(removes) // REMOVALS_A_DOCUMENT
+            items.append((offset, item, view, removes))
             end = offset + 1
         if stop is None:
             self._next = end

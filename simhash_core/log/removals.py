@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,10 @@ from simhash_core.document_columns import DocumentColumns
 from simhash_core.index.look_up import EntrySource, View
 from simhash_core.log.records import Bundle, Heads, Packet, Removal, sequence_number
 from simhash_core.log.replica import Replica
+
+REMOVALS_A_DOCUMENT: Final = 256
+"""So many removals take no more space in a record than one document may (``MATCH_BYTES``). Control
+records and reports count them, so that they do not gather the removals of many bundles."""
 
 
 def removing_rows(

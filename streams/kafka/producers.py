@@ -55,11 +55,16 @@ class RecordTooLargeError(DeliveryError):
         record = max(refused, key=lambda record: record.size)
         contents = ", ".join(map(str, record.about[:_NAMED])) or "an internal record"
         more = len(record.about) - _NAMED
+        cause = "its max.message.bytes was lowered"
+        if not record.about:
+            cause += (
+                ", or a tombstone or a document that replaces others removes more entries than one "
+                "record can name (then raise batch.bundles of all workers first)"
+            )
         super().__init__(
             f"{record.topic} refuses a record of {record.size} bytes "
-            f"({contents}{f' and {more} more' if more > 0 else ''}): its max.message.bytes was "
-            "lowered. 'firstseen topics check' shows the required value. Raise it and start "
-            "again; nothing is lost"
+            f"({contents}{f' and {more} more' if more > 0 else ''}): {cause}. 'firstseen topics "
+            "check' shows the required value. Raise it and start again; nothing is lost"
         )
 
 

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 from confluent_kafka import TopicPartition
 
+from simhash_core.documents import SourcePosition
 from streams.errors import UnansweredError
 from streams.kafka.client_config import output_config
 from streams.kafka.clients import Consumer
@@ -157,6 +158,13 @@ async def test_acknowledged_sends_commit_offsets_after_the_records(broker: Broke
         assert await sends.commit([scene.entry(1)], {}, group) == {1: 3}
         await sends.close()
     assert scene.outputs() == [b"a"]
+
+
+def test_only_an_internal_record_may_be_too_large_because_of_removals() -> None:
+    record = ProducerRecord("log", None, bytes(9))
+    output = record._replace(topic="unique", about=[SourcePosition("raw", 0, 5)])
+    assert "raise batch.bundles of all workers first" in str(RecordTooLargeError([record]))
+    assert "(raw/0@5): its max.message.bytes was lowered. '" in str(RecordTooLargeError([output]))
 
 
 async def test_acknowledged_sends_commit_no_offset_with_a_record_too_large(

@@ -23,6 +23,7 @@ from simhash_core.log.records import (
     Report,
     sequence_number,
 )
+from simhash_core.log.removals import REMOVALS_A_DOCUMENT
 from simhash_core.log.shard_stream import ShardStream
 from simhash_core.log.unique_documents import RecentUniques
 from tests.unit.core.log.made_to_order import (
@@ -309,6 +310,26 @@ def test_what_was_decided_just_before_counts_for_what_follows() -> None:
     assert present(present(answered.answer).match).sequence == first
     assert deleted.removals == [Removal(0, 0, first)]
     assert unique.matches == again.matches == []
+
+
+def test_records_do_not_gather_the_removals_of_many_bundles() -> None:
+    """A record has space for the matches of so many documents, and removals take it, too."""
+    worker = worker_with(0)
+    append(worker)
+    names = [b"a", b"b"]
+    many = [Made(b"", name=name) for name in names for _ in range(2 * REMOVALS_A_DOCUMENT)]
+    read(worker, bundle_of(many))
+    worker.take_report(present(worker.report(9)))
+    append(worker)
+    last = len(many) - 1
+    deletes = [Made(b"", name=name, is_delete=True) for name in (*names, b"c")]
+    read(worker, *(bundle_of([each], last + at) for at, each in enumerate(deletes)))
+    made = [present(worker.report(3)) for _ in range(2)]
+    assert [[len(each.held) for each in report.found] for report in made] == [[512], [512]]
+    for each in made:
+        worker.take_report(each)
+    records = [append(worker, 3).decisions for _ in range(2)]
+    assert [[len(each.removals) for each in record] for record in records] == [[512], [512]]
 
 
 def test_recent_documents_are_kept_until_all_know_their_record(
