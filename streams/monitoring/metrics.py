@@ -124,6 +124,8 @@ _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "errors": tuple(map(str, ErrorReason)),
     "fetches": tuple(map(str, FetchOutcome)),
     "internal topics": tuple(map(str, InternalTopic)),
+    # A worker does not open a shard whose changelog has a foreign record.
+    "internal topics without changelog": (str(InternalTopic.LOG), str(InternalTopic.REPORTS)),
     "outputs": OUTPUTS,
     "phases": tuple(map(str, AcquisitionPhase)),
     "rejections": tuple(map(str, RejectionReason)),

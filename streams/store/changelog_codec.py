@@ -347,7 +347,7 @@ def decode_records(
 ) -> Decoded:
     """Decode the records at ``offsets`` that count; ``where`` names one by its index.
 
-    Raises as ``decode_record``.
+    Raises as ``decode_record``. Tombstones with unknown keys take records of other programs back.
 
     Entries of consecutive packets are joined, because most of the cost is per block and packets may
     be small. Records with tombstones are skipped; other records of the same packet may follow and
@@ -357,6 +357,8 @@ def decode_records(
     entries: list[_Entries] = []
     ended = {key for key, value in zip(keys, values, strict=True) if value is None}
     for index, (key, value, offset) in enumerate(zip(keys, values, offsets, strict=True)):
+        if value is None and key and not _is_known(key):
+            continue
         if value is None or key not in ended:
             opened = _opened(key, value, partial(where, index))
             _note(decoded, entries, key or b"", opened, offset)
@@ -411,7 +413,7 @@ def _runs_of(entries: Iterable[_Entries]) -> Iterator[list[_Entries]]:
 def _opened(
     key: bytes | None, value: bytes | None, where: Callable[[], str]
 ) -> _Entries | _ProgressRecord | LoggedDeletions | LoggedEnd:
-    is_entry = key is not None and len(key) in _KEYS_BYTES and key[:1] in _ENTRY_TAGS
+    is_entry = key is not None and _is_of_entries(key)
     if key is not None and value is None and is_entry:
         return _written(key).end
     if not key or not value:
@@ -419,19 +421,31 @@ def _opened(
             f"the changelog record {where()} has no key or no value: does another program write "
             "to this topic?"
         )
+    if not _is_known(key):
+        raise ChangelogFormatError(
+            f"the changelog record {where()} has the unknown key {key.hex()}: does another program "
+            'or a newer release write to this topic? The runbook for "unknown key" '
+            "(docs/operations.md) says how to take the record back"
+        )
     if not versions.OLDEST <= value[0] <= versions.NEWEST:
         raise UnreadableVersionError(f"the changelog record {where()}", value[0], versions.NEWEST)
     body = memoryview(value)[1:]
     try:
         if key == PROGRESS_KEY:
             return _progress_decoder.decode(body)
-        if is_entry and key[:1] == ENTRIES_TAG:
+        if key[:1] == ENTRIES_TAG:
             return _entries_decoder.decode(body)
-        if is_entry:
-            return _deletions(_written(key).first, _deletions_decoder.decode(body))
+        return _deletions(_written(key).first, _deletions_decoder.decode(body))
     except DECODE_ERRORS as error:
         raise _damaged(where(), error) from error
-    raise ChangelogFormatError(f"the changelog record {where()} has an unknown key {key.hex()}")
+
+
+def _is_known(key: bytes) -> bool:
+    return key == PROGRESS_KEY or _is_of_entries(key)
+
+
+def _is_of_entries(key: bytes) -> bool:
+    return len(key) in _KEYS_BYTES and key[:1] in _ENTRY_TAGS
 
 
 def _deletions(first: int, encoded: _Deletions) -> LoggedDeletions:

@@ -117,6 +117,17 @@ def test_unknown_keys_are_refused(key: bytes | None, value: bytes | None) -> Non
         decode_record(key, value, HERE)
 
 
+def test_records_of_other_programs_are_named_and_can_be_taken_back() -> None:
+    """Their first byte is no version."""
+    foreign = ChangelogRecord(b"key", b'{"text": "hello"}')
+    ours = [progress_record(1), progress_record(2)]
+    with pytest.raises(ChangelogFormatError, match=r"unknown key 6b6579: does another program"):
+        decoded([ours[0], foreign, ours[1]])
+    taken_back = foreign._replace(value=None)
+    assert decoded([ours[0], taken_back, ours[1]]) == decoded(ours)
+    assert decoded([ours[0], foreign, taken_back, ours[1]]) == decoded(ours)
+
+
 @pytest.mark.parametrize(
     "added", [[], [3, 1], [0, 0], [-1], [1 << 16]], ids=["none", "falling", "twice", "-1", "far"]
 )
