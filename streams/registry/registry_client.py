@@ -8,7 +8,8 @@ the last one, somebody must change the settings or the user's rights.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -24,8 +25,39 @@ from streams.settings.named_files import secret_of_file
 from streams.settings.registry import RegistrySettings
 
 if TYPE_CHECKING:
+    import httpx2
     from confluent_kafka.schema_registry import Schema
     from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+# ---- The time limit of a whole answer. That of the HTTP client is for each wait, so an answer of
+# which a byte comes now and then would take any time.
+
+
+def _limit_answers(client: httpx2.Client, seconds: float) -> None:
+    import httpx2
+
+    class Timed(httpx2.SyncByteStream):
+        def __init__(self, stream: httpx2.SyncByteStream) -> None:
+            self._stream = stream
+            self._until = time.monotonic() + seconds
+
+        def __iter__(self) -> Iterator[bytes]:
+            for part in self._stream:
+                if time.monotonic() > self._until:
+                    raise httpx2.ReadTimeout(
+                        f"no whole answer within {seconds:g} s (registry.timeout_seconds)"
+                    )
+                yield part
+
+        def close(self) -> None:
+            self._stream.close()
+
+    def limit(response: httpx2.Response) -> None:
+        assert isinstance(response.stream, httpx2.SyncByteStream)
+        response.stream = Timed(response.stream)
+
+    client.event_hooks["response"].append(limit)
+
 
 # ---- OAuth tokens for a registry: client credentials, exchanged at an identity provider.
 #
@@ -55,6 +87,7 @@ class AccessTokens:
             timeout=settings.timeout_seconds,
             **({} if settings.ca_file is None else {"verify": authorities_of(settings.ca_file)}),
         )
+        _limit_answers(self._client, settings.timeout_seconds)
         self._token: Any = None
 
     def fields(self) -> dict[str, str]:
@@ -130,6 +163,8 @@ class RegistryClient:
                     _secret(settings.oauth_client_secret, settings.oauth_client_secret_file),
                 )
             self._client = SchemaRegistryClient(_properties(settings, self._tokens))
+            session = self._client._rest_client.session  # noqa: SLF001 - it has no public name
+            _limit_answers(session, settings.timeout_seconds)
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             raise SettingsError(
                 [Problem("registry", "", "the settings", f"no client can be made: {error}")]

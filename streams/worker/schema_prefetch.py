@@ -58,6 +58,7 @@ class SchemaPrefetch:
         self._line_at = 0.0
         self._refusals = 0
         self._url = settings.registry.url
+        self._slow_seconds = 2 * settings.registry.timeout_seconds
         self._parts: list[_PartSchemas] = []
         caches: dict[Part, SchemaCache] = {}
         formats = schema_formats(settings.fields)
@@ -85,7 +86,7 @@ class SchemaPrefetch:
             return
         again = AsyncRetrying(
             retry=retry_if_exception(self._is_tried_again),
-            wait=wait_exponential_jitter(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS),
+            wait=wait_exponential_jitter(multiplier=_FIRST_WAIT_SECONDS, max=_LONGEST_WAIT_SECONDS),
             before_sleep=self._note,
             reraise=True,
         )
@@ -99,9 +100,14 @@ class SchemaPrefetch:
             self._waiting = None
 
     async def _fetch(self, batch: Sequence[RawRecords]) -> None:
-        for part in self._parts:
-            await asyncio.to_thread(part.fetches.fetch, part.missing(batch))
-            part.cache.trim(part.cache.schemas_of(part.framed(batch)))
+        # One request fails before, but there may be many, and a proxy may send headers slowly.
+        timer = asyncio.get_running_loop().call_later(self._slow_seconds, self._note_slow)
+        try:
+            for part in self._parts:
+                await asyncio.to_thread(part.fetches.fetch, part.missing(batch))
+                part.cache.trim(part.cache.schemas_of(part.framed(batch)))
+        finally:
+            timer.cancel()
 
     def _is_tried_again(self, error: BaseException) -> bool:
         if isinstance(error, RegistryRefusedError):
@@ -115,7 +121,16 @@ class SchemaPrefetch:
         if isinstance(error, RegistryRefusedError):
             self._waiting = str(error)
             return  # the third refusal stops the worker
-        self._waiting = f"the schema registry does not answer ({self._url}): {error}"
+        self._waits(f"the schema registry does not answer ({self._url}): {error}")
+
+    def _note_slow(self) -> None:
+        self._waits(
+            f"the schema registry does not answer in time ({self._url}): the schemas of the next "
+            f"records take more than {self._slow_seconds:g} s"
+        )
+
+    def _waits(self, why: str) -> None:
+        self._waiting = why
         self._metrics.registry_waiting(waiting=True)
         now = time.monotonic()
         if now - self._line_at >= _LINE_SECONDS:

@@ -42,7 +42,8 @@ class SchemaRegistry:
     ``password`` (``user:password``) is required by basic authentication; None accepts everybody.
     ``oauth_client`` (``id:secret``) gets tokens at ``token_url``, and requests must have the newest
     token; ``token_seconds`` is its stated lifetime. ``broken`` is a status with which every request
-    is answered; 0 for none. ``tls`` is for HTTPS.
+    is answered; 0 for none. ``pause`` is the time in seconds before each byte of a schema by
+    number; 0 sends them together. ``tls`` is for HTTPS.
     """
 
     def __init__(self, password: str | None = None, tls: ssl.SSLContext | None = None) -> None:
@@ -53,6 +54,7 @@ class SchemaRegistry:
         self.token_seconds = 3600
         self.token_requests: list[Mapping[str, str]] = []
         self.broken = 0
+        self.pause = 0.0
         self.asked: Counter[str] = Counter()
         self.schemas: list[Registered] = []
         self._versions: dict[str, list[Registered]] = {}
@@ -154,14 +156,23 @@ class SchemaRegistry:
     async def _types(self, _: web.Request) -> web.Response:
         return web.json_response(["JSON", "PROTOBUF", "AVRO"])
 
-    async def _by_number(self, request: web.Request) -> web.Response:
+    async def _by_number(self, request: web.Request) -> web.StreamResponse:
         number = request.match_info["number"]
         if not number.isdigit() or int(number) >= 2**31:  # JAX-RS answers so if it is no int
             return _error(404, 404, "HTTP 404 Not Found")
         found = next((each for each in self.schemas if each.number == int(number)), None)
         if found is None:
             return _error(404, 40403, f"Schema {number} not found")
-        return web.json_response({**_shown(found, request), "guid": found.guid})
+        answer = {**_shown(found, request), "guid": found.guid}
+        return await self._trickle(request, answer) if self.pause else web.json_response(answer)
+
+    async def _trickle(self, request: web.Request, answer: object) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        for byte in json.dumps(answer).encode():
+            await asyncio.sleep(self.pause)
+            await response.write(bytes([byte]))
+        return response
 
     async def _by_guid(self, request: web.Request) -> web.Response:
         guid = request.match_info["guid"]

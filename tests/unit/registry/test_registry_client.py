@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -52,7 +53,9 @@ def connected(registry: SchemaRegistry, **settings: Any) -> closing[RegistryClie
     return closing(RegistryClient(RegistrySettings(**{"url": registry.url} | settings), "avro"))
 
 
-def fetched(registry: SchemaRegistry, schema: SchemaId, **settings: str | None) -> FetchedSchema:
+def fetched(
+    registry: SchemaRegistry, schema: SchemaId, **settings: str | float | None
+) -> FetchedSchema:
     with connected(registry, **settings) as client:
         return client.fetch(schema)
 
@@ -104,6 +107,18 @@ def test_server_errors_are_no_answer_and_a_refused_user_is_told_settings(
         registry.broken = status
         with pytest.raises(error, match=message.format(status)):
             fetched(registry, schema)
+
+
+def test_answer_that_comes_byte_by_byte_has_the_same_time_limit(
+    registry: SchemaRegistry, schema: SchemaId
+) -> None:
+    registry.pause = 0.05  # so it would take 5 seconds
+    began = time.monotonic()
+    with pytest.raises(RegistryUnavailableError, match=r"no whole answer within 0\.3 s"):
+        fetched(registry, schema, timeout_seconds=0.3)
+    assert time.monotonic() - began < 2.0
+    registry.pause = 0.0
+    assert fetched(registry, schema, timeout_seconds=0.3).text == '"string"'
 
 
 @pytest.mark.parametrize("referring", [False, True])
