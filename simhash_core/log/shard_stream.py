@@ -182,6 +182,7 @@ class ShardStream(Generic[Record]):
         self._batches: deque[RawBatch[Record]] = deque()
         self._unsent: deque[RawBatch[Record]] = deque()
         self._decided: dict[int, DecidedPacket] = {}
+        self._gone_before = 0
         self._sent: int | None = None
         self._number = 0
         self._first_number = 0
@@ -215,6 +216,14 @@ class ShardStream(Generic[Record]):
         self.waiting_bytes += batch.size
         self._note_output()  # of records that are no documents
         self._news.to_send.add(self.chain.partition)
+
+    def gone_before(self, offset: int) -> None:
+        """Go on at a raw offset: the records before it that were not added no longer exist.
+
+        Those that are in the log get no output. Their entries stay, as others may repeat them.
+        """
+        self._gone_before = offset
+        self._note_output()
 
     def _note_output(self) -> None:
         self._news.to_commit.add(self.chain.partition)
@@ -346,6 +355,8 @@ class ShardStream(Generic[Record]):
                 verdict = self._verdict(offset, current, batch.columns, in_log_to)
                 yield offset, Output(record, verdict)
             yield batch.last, None
+        if in_log_to <= self.head:  # otherwise an undecided packet may have entries
+            yield self._gone_before - 1, None
 
     def _verdict(
         self, offset: int, packet: DecidedPacket | None, documents: DocumentColumns, in_log_to: int

@@ -227,7 +227,7 @@ class Intake:
         if shard is None or shard.owned is None:
             return
         expected, first = shard.owned.stream.read_to + 1, run.messages[0].offset() or 0
-        self._look_at_gap(run.partition, max(expected, shard.queue.empty_to), first)
+        self._look_at_gap(shard, max(expected, shard.queue.empty_to), first)
 
     def _check_empty(self, partition: int, end: int) -> None:
         """Check a partition that had no record to read: perhaps all were deleted."""
@@ -235,21 +235,28 @@ class Intake:
         if shard is None or shard.owned is None:
             return
         shard.queue.empty_to = end
-        self._look_at_gap(partition, shard.owned.stream.read_to + 1, end)
+        self._look_at_gap(shard, shard.owned.stream.read_to + 1, end)
 
-    def _look_at_gap(self, partition: int, expected: int, first: int) -> None:
+    def _look_at_gap(self, shard: Shard, expected: int, first: int) -> None:
         # A new shard begins with the first record that exists.
         if 0 < expected < first:
-            task = asyncio.ensure_future(self._judge_gap(partition, expected, first))
+            task = asyncio.ensure_future(self._judge_gap(shard, expected, first))
             self._gaps.add(task)
             task.add_done_callback(self._gaps.discard)
 
-    async def _judge_gap(self, partition: int, expected: int, first: int) -> None:
-        """Count deleted records, which are before the partition's start; other gaps have none."""
+    async def _judge_gap(self, shard: Shard, expected: int, first: int) -> None:
+        """Count deleted records, which are before the partition's start; other gaps have none.
+
+        The shard goes on behind them: perhaps no record follows.
+        """
+        partition = shard.partition
         try:
             start = await self._member.log_start(partition)
         except BrokerUnavailableError:
             start = first
+        else:
+            if shard.owned is not None:
+                shard.owned.stream.gone_before(min(first, start))
         behind = min(first, start)
         if behind <= expected:
             return  # the gap has markers of transactions, or comes from compaction

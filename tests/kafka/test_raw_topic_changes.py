@@ -133,6 +133,9 @@ def test_deleted_records_are_told_also_if_no_record_follows(
         shorten(stream, 35)
         worker = stream.started()
         worker.await_log(f"{raw}/0: offsets 20 to 34 were deleted before they were read")
+        await_that(
+            "it goes on", lambda: '"next_offset":35' in worker._get("/api/status")[1], worker
+        )
 
         send_and_settle(stream, rest)
         count = f'firstseen_skipped_messages_total{{partition="0",topic="{raw}"}} 15.0'

@@ -235,8 +235,13 @@ class Member:
     def pause(self, partitions: Iterable[int], *, paused: bool) -> None:
         (self.paused.update if paused else self.paused.difference_update)(partitions)
 
-    def put(self, *runs: RawRecords, ended: Iterable[int] = ()) -> None:
-        self._fetched.append(Fetched(list(runs), frozenset(ended)))
+    def put(
+        self,
+        *runs: RawRecords,
+        ended: Iterable[int] = (),
+        empty: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
+        self._fetched.append(Fetched(list(runs), frozenset(ended), empty))
         if self._events is not None:
             self._events.fetched()
 

@@ -197,6 +197,22 @@ async def test_a_gap_before_the_start_of_a_partition_is_counted_as_deleted_unrea
     assert ("offsets 2 to 4 were deleted" in caplog.text) == bool(lost)
 
 
+async def test_a_shard_commits_the_end_of_a_partition_whose_last_records_were_deleted(
+    worker: HandDriven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def log_start(_: int) -> int:
+        return 5
+
+    monkeypatch.setattr(worker.member, "log_start", log_start)
+    await worker.open(0, 1)
+    worker.fetch(1, 0, [text(1), text(2)])
+    await until(lambda: len(worker.outputs) == 2)
+    worker.member.put(ended=[1], empty={1: 5})
+    await turns()
+    await worker.pipeline.tick()
+    await until(lambda: worker.broker.offsets.get(1) == 5)
+
+
 # ---- the pace of batches
 
 

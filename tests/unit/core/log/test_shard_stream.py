@@ -162,6 +162,23 @@ def test_document_that_its_packet_does_not_have_is_put_out_without_a_verdict(
     assert verdicts(stream.ready(10)) == ["unique", "READ_OTHERWISE", "unique"]
 
 
+def test_a_shard_goes_on_behind_records_that_are_gone_once_all_in_the_log_are_decided(
+    stream: ShardStream[str],
+) -> None:
+    """Otherwise it would need the log from there on until a record follows, perhaps for ever."""
+    stream.add(batch(FAR[:1]))
+    stream.decided(decided(4, packet(FAR[:1])))
+    former = packet(FAR[1:3], 0)
+    stream.gone_before(5)
+    assert stream.ready(10, in_log_to=former.last).next == 1
+    stream.decided(decided(5, former))
+    ready = stream.ready(10)
+    assert (verdicts(ready), ready.next) == (["unique"], 5)
+    assert [(each.log_offset, len(each.rows)) for each in ready.entries] == [(4, 1), (5, 2)]
+    advance(stream, 5)
+    assert (stream.read_to, stream.ready(10).next) == (4, 5)
+
+
 def test_record_waits_that_an_undecided_packet_may_have_as_a_document(
     stream: ShardStream[str],
 ) -> None:
