@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -43,6 +43,8 @@ class KeptShard(NamedTuple):
     # For a standby: the index has entries below this number, but the store may have more. None: an
     # owned shard.
     standby_before: int | None = None
+    # Entries that the index no longer has, and the store may have until the next commit.
+    removed: Collection[int] = ()
 
     @property
     def highest(self) -> int:
@@ -55,6 +57,9 @@ class KeptShard(NamedTuple):
         if self.standby_before is not None:
             return []
         return [sequence for each in ranges for sequence in self.store.gone(*each)]
+
+
+_Removed = Sequence[tuple[ShardStore, Sequence[int]]]
 
 
 class _Work(NamedTuple):
@@ -73,6 +78,9 @@ _DOCUMENTS_A_TURN: Final = FILE_DOCUMENTS // 2
 """Steps of small segments are taken together: in a backlog, each turn of the loop takes long."""
 _PAUSE_SECONDS: Final = 0.005
 """The pause after each turn."""
+_COMMIT_PAUSE_SECONDS: Final = 0.1
+_COMMIT_PAUSES: Final = 50
+"""How often a finished file waits for a commit before it is given up."""
 
 
 async def _taken(steps: Steps[Result], documents: int) -> Result:
@@ -96,6 +104,7 @@ class SegmentKeeper:
         self._index = index
         index.inline_documents = INLINE_DOCUMENTS
         self._is_at_work = False
+        self._uncommitted: _Removed = ()
 
     async def step(self, shards: Callable[[], Iterable[KeptShard]]) -> bool:
         """Merge segments and write at most one file; return whether a file was written.
@@ -109,7 +118,7 @@ class SegmentKeeper:
             if (merge := self._index.next_merge()) is not None:
                 self._index.merged(merge, await _taken(merge.build(), merge.most_documents))
             kept = [*shards()]
-            if not kept:
+            if not kept or _are_stored(self._uncommitted):
                 return False
             files = kept[0].segments.files
             for each in kept:
@@ -130,10 +139,14 @@ class SegmentKeeper:
     ) -> bool:
         filed = [FiledShard(each.segments.partition, ranges) for each, ranges in work.shards]
         gone = [each.gone(ranges) for each, ranges in work.shards]
+        removed = [(each.store, [*each.removed]) for each, _ in work.shards]
         numbers = {each.slot: number for number, (each, _) in enumerate(work.shards)}
         steps = _filed_segment(files.scheme, work.filing, numbers)
         segment = await _taken(steps, work.filing.most_documents)
         file = await asyncio.to_thread(files.write, segment, filed)
+        if not await self._are_committed(removed):
+            files.delete(file)
+            return False
         here = {id(each.store): each for each in shards() if not each.store.closed}
         claiming = [each for each, _ in work.shards]
         free = (self._is_free(each, claiming, [*here.values()]) for each in work.replaced)
@@ -155,6 +168,19 @@ class SegmentKeeper:
         for each in work.replaced:
             files.delete(each)
         return True
+
+    async def _are_committed(self, removed: _Removed) -> bool:
+        """Wait for the commit of removals that the log had when a file was begun.
+
+        The file does not have these entries, and nothing else says so. If brokers lost this part of
+        the log, the entries would remain in the store, and look-ups would not find them.
+        """
+        for _ in range(_COMMIT_PAUSES):
+            if not _are_stored(removed):
+                return True
+            await asyncio.sleep(_COMMIT_PAUSE_SECONDS)
+        self._uncommitted = removed  # until then no other file is begun
+        return False
 
     def _new_file(self, shards: Sequence[KeptShard]) -> _Work | None:
         """Return the rows in memory to write to a file; None if there are too few."""
@@ -205,6 +231,10 @@ class SegmentKeeper:
             return False
         partitions = {each.segments.partition for each in here}
         return here[0].segments.files.is_settled(file, partitions)
+
+
+def _are_stored(removed: _Removed) -> bool:
+    return any(store.has(each) for store, some in removed if not store.closed for each in some)
 
 
 def _filed_segment(

@@ -380,7 +380,7 @@ class Pipeline:
 
     def _kept(self) -> list[KeptShard]:
         kept = [
-            KeptShard(owned.slot, store, segments)
+            KeptShard(owned.slot, store, segments, removed=owned.copy.removed)
             for _, owned, store in self._open_shards()
             if (segments := store.segments) is not None
         ]

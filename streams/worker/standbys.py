@@ -127,7 +127,7 @@ class StandbyStores:
     def kept(self) -> list[KeptShard]:
         before = sequence_number(self._participant.replica.decided_before, 0)
         return [
-            KeptShard(standby.slot, each.store, each.store.segments, before)
+            KeptShard(standby.slot, each.store, each.store.segments, before, standby.removed)
             for partition, each in self._open.items()
             if each.store.segments is not None
             and (standby := self._held.standbys.get(partition)) is not None

@@ -275,6 +275,31 @@ def test_deleted_entries_of_files_stay_deleted(store: ShardStore) -> None:
     check(Opened(store).index, store)
 
 
+def test_no_file_lacks_entries_whose_removal_is_not_committed(
+    store: ShardStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If brokers lose the part of the log with the removal, the entries are there again."""
+    monkeypatch.setattr(compaction, "_COMMIT_PAUSE_SECONDS", 0)
+    commit(store, range(5))
+    shard = Opened(store)
+    commit(store, range(5, 60))
+    shard.put(3, range(5, 60))
+    removed = [7 << 16 | row for row in range(PACKET)]
+    shard.remove(removed)
+    shard.kept[3] = shard.shard._replace(removed=removed)
+    files = files_of(store)
+    assert not shard.step()
+    assert not shard.step()
+    assert files_of(store) == files
+    again = Opened(store)
+    check(again.index, store)
+
+    commit(store, range(60, 60), tuple(removed))
+    assert shard.step()
+    check(shard.index, store)
+    check(Opened(store).index, store)
+
+
 @pytest.mark.parametrize("loop_documents", [0, 1 << 19])
 def test_files_are_made_and_merged_while_documents_come_and_go(
     store: ShardStore, monkeypatch: pytest.MonkeyPatch, loop_documents: int
