@@ -10,6 +10,7 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -163,8 +164,9 @@ class RegistryClient:
                     _secret(settings.oauth_client_secret, settings.oauth_client_secret_file),
                 )
             self._client = SchemaRegistryClient(_properties(settings, self._tokens))
-            session = self._client._rest_client.session  # noqa: SLF001 - it has no public name
-            _limit_answers(session, settings.timeout_seconds)
+            with suppress(AttributeError):  # another release; a slow answer is shown anyway
+                session = self._client._rest_client.session  # noqa: SLF001 - it has no public name
+                _limit_answers(session, settings.timeout_seconds)
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             raise SettingsError(
                 [Problem("registry", "", "the settings", f"no client can be made: {error}")]
