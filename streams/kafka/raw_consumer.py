@@ -38,6 +38,7 @@ from streams.kafka.errors import (
     judge,
     topic_is_deleted,
 )
+from streams.kafka.headers import headers_of
 from streams.kafka.thread_bridge import Calls, Inbox, PollInterval, joined
 
 logger = logging.getLogger(__name__)
@@ -57,18 +58,30 @@ _PAUSE_SECONDS: Final = 2.0
 _LEAVE_SECONDS: Final = 3.0
 """How long the broker may take to confirm that this member left; otherwise its session expires."""
 _FETCHES: Final = 2  # polls whose records may wait for the event loop
+_MESSAGE_BYTES: Final = 300  # memory of a message beyond its bytes: Python objects
 Result = TypeVar("Result")
 
 _partition_of = methodcaller("partition")
 
 
 class RawRecords(NamedTuple):
-    """Consecutive records; ``reading`` is that of ``GroupMember.read``, ``size`` of the values."""
+    """Consecutive records; ``reading`` is that of ``GroupMember.read``.
+
+    ``size`` is the sum of ``message_bytes``.
+    """
 
     partition: int
     reading: int
     messages: list[Message]
     size: int
+
+
+def message_bytes(message: Message) -> int:
+    """Return about how much memory a message takes: a tombstone is more than its value."""
+    size = _MESSAGE_BYTES + len(message) + len(message.key() or b"")
+    for name, value in headers_of(message) or ():
+        size += len(name) + len(value or b"")
+    return size
 
 
 class Fetched(NamedTuple):
@@ -369,7 +382,7 @@ class RawConsumer:
             reading = self._readings.get(partition)
             if reading is None or partition in self._stopped or partition in self._to_seek:
                 continue
-            runs.append(RawRecords(partition, reading, run, sum(map(len, run))))
+            runs.append(RawRecords(partition, reading, run, sum(map(message_bytes, run))))
             if is_read_to_end(self._consumer, self._topic, partition, (run[-1].offset() or 0) + 1):
                 ended.add(partition)
         if runs or ended:

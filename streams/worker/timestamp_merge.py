@@ -17,7 +17,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from streams.kafka.raw_consumer import RawRecords
+from streams.kafka.raw_consumer import RawRecords, message_bytes
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -154,7 +154,7 @@ class TimestampMerge:
         messages = queue.messages
         taken = total = 0
         for message in messages[:records]:
-            length = len(message)
+            length = message_bytes(message)
             if total + length > size and (taken or not must):
                 break
             taken += 1

@@ -18,7 +18,7 @@ from confluent_kafka import Message
 
 from streams.errors import BrokerUnavailableError, UnansweredError
 from streams.kafka.errors import AbortedError, MemberFencedError, StaleGenerationError
-from streams.kafka.raw_consumer import Fetched, GroupEvents, RawRecords
+from streams.kafka.raw_consumer import Fetched, GroupEvents, RawRecords, message_bytes
 from tests.worker_simulation.cluster import Fetch, FetchAnswer
 from tests.worker_simulation.group import NO_GENERATION, Committed, GroupMetadata
 from tests.worker_simulation.host import Host
@@ -454,7 +454,7 @@ class SimulatedGroupMember:
             messages = [message_of(place, stored) for stored in answer.records]
             reading.next, reading.losses = answer.next, answer.losses_after(reading.losses)
             if messages:
-                size = sum(map(len, messages))
+                size = sum(map(message_bytes, messages))
                 runs.append(RawRecords(partition, reading.number, messages, size))
             at_end = answer.next >= answer.end
             if at_end and (messages or not reading.is_at_end):

@@ -38,7 +38,7 @@ from simhash_core.verdicts import Rejection
 from streams.kafka.errors import UnverifiedError
 from streams.kafka.log_reader import LogRecords
 from streams.kafka.producers import UNCHECKED, CommitChecks, ProducerRecord
-from streams.kafka.raw_consumer import Fetched, GroupEvents, RawRecords
+from streams.kafka.raw_consumer import Fetched, GroupEvents, RawRecords, message_bytes
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import IntakeSettings, Settings
 from streams.store.changelog import Changelog, LoggedBatch, Report
@@ -543,7 +543,7 @@ class HandDriven:
             for at, text in enumerate(texts, first)
         ]
         reading = self.shards[partition].number
-        return RawRecords(partition, reading, messages, sum(map(len, messages)))
+        return RawRecords(partition, reading, messages, sum(map(message_bytes, messages)))
 
     @property
     def outputs(self) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from confluent_kafka import Message
 
-from streams.kafka.raw_consumer import RawRecords
+from streams.kafka.raw_consumer import RawRecords, message_bytes
 from streams.settings.settings import BatchSettings, InFlightSettings, IntakeSettings, Settings
 from streams.worker import consume
 from streams.worker.consume import (
@@ -73,7 +73,7 @@ class Scene:
             for offset in offsets
         ]
         number = reading or self.shards[partition].number
-        run = RawRecords(partition, number, messages, size * len(messages))
+        run = RawRecords(partition, number, messages, sum(map(message_bytes, messages)))
         self.member.put(run, ended=[partition])
 
     def take(self) -> list[tuple[int, list[int]]]:
@@ -97,7 +97,7 @@ def test_records_of_an_earlier_reading_and_of_a_closed_shard_are_dropped() -> No
 
 
 def test_a_batch_has_bounded_records_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consume, "_BATCH_BYTES", 5000)
+    monkeypatch.setattr(consume, "_BATCH_BYTES", 7000)
     scene = Scene(0)
     scene.put(0, range(23), 100)
     scene.put(0, range(23, 30), 1000)

@@ -14,7 +14,7 @@ from simhash_core.log.shard_stream import RawBatch
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.verdicts import RejectionReason
 from streams.documents.raw_documents import DocumentReader
-from streams.kafka.raw_consumer import RawRecords
+from streams.kafka.raw_consumer import RawRecords, message_bytes
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Settings
 from streams.worker.fingerprint import PendingRecord, RawBatches
@@ -55,7 +55,7 @@ def read(
         batch_bytes,
         metrics or Metrics(CollectorRegistry()),
     )
-    run = RawRecords(3, 1, list(messages), sum(map(len, messages)))
+    run = RawRecords(3, 1, list(messages), sum(map(message_bytes, messages)))
     partitions, parts = zip(*asyncio.run(batches.read([run])), strict=True)
     assert set(partitions) == {3}
     return list(parts)

@@ -13,14 +13,15 @@ from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.kafka import client_config
-from streams.kafka.raw_consumer import RawRecords
+from streams.kafka import client_config, raw_consumer
+from streams.kafka.raw_consumer import RawRecords, message_bytes
 from streams.worker import timestamp_merge
 from streams.worker.timestamp_merge import RawQueue, TimestampMerge
 from tests.rigs.manual_clock import ManualClock
 
 IDLE_SECONDS = 0.2
 ALL = 1_000_000
+BYTES = 10 + raw_consumer._MESSAGE_BYTES  # of a record whose value has 10
 TURN_SECONDS = timestamp_merge._TURN_SECONDS
 
 
@@ -36,6 +37,12 @@ class Record(NamedTuple):
 
     def timestamp(self) -> tuple[int, int]:
         return 1, self.time_ms
+
+    def key(self) -> None:
+        return None
+
+    def headers(self) -> None:
+        return None
 
     def __len__(self) -> int:
         return self.size
@@ -55,7 +62,8 @@ class Merged:
         queue = self.queues[partition]
         records = [Record(queue.next + at, each, size) for at, each in enumerate(times_ms)]
         messages = cast("list[Message]", records)
-        self.merge.put(queue, RawRecords(partition, 1, messages, size * len(times_ms)))
+        size = sum(map(message_bytes, messages))
+        self.merge.put(queue, RawRecords(partition, 1, messages, size))
 
     def end(self, *partitions: int) -> None:
         for partition in partitions:
@@ -126,6 +134,20 @@ def test_a_partition_far_ahead_is_paused_once_and_resumed_once() -> None:
     assert (changed(), changed()) == (([], [3]), ([], []))
 
 
+def test_tombstones_and_headers_count_as_well_as_values() -> None:
+    """Otherwise a partition of tombstones that are later than the others' records never pauses."""
+    merged = Merged(2)
+    queue, key = merged.queues[0], b"x" * 100
+    header: list[tuple[str, str | bytes | None]] = [("trace", key), ("empty", None)]
+    messages = [
+        Message(topic="raw", partition=0, offset=at, key=key, value=None, headers=header)
+        for at in range(timestamp_merge._PARTITION_BYTES // 500)
+    ]
+    size = sum(map(message_bytes, messages))
+    merged.merge.put(queue, RawRecords(0, 1, messages, size))
+    assert merged.merge.changed_pauses() == ([0], [])
+
+
 def test_a_partition_has_room_for_more_than_one_unpacked_fetch() -> None:
     """Otherwise each fetch ends in a pause, which discards the rest of it."""
     packed = client_config._PARTITION_FETCH_BYTES
@@ -169,7 +191,7 @@ def test_a_partition_with_later_timestamps_has_its_turn_beside_a_backlog() -> No
 @given(
     partitions=st.lists(st.lists(st.integers(0, 50), max_size=20), min_size=1, max_size=5),
     records=st.integers(1, 10),
-    size=st.integers(1, 200),
+    size=st.integers(1, 20 * BYTES),
 )
 def test_each_record_comes_once_in_the_order_of_its_partition(
     partitions: list[list[int]], records: int, size: int
@@ -189,7 +211,7 @@ def test_each_record_comes_once_in_the_order_of_its_partition(
             assert times_ms[0] == min(each[0] for each in left if each)
             assert left[partition][: len(times_ms)] == times_ms
             del left[partition][: len(times_ms)]
-        assert [queue.size for queue in merged.queues] == [10 * len(each) for each in left]
+        assert [queue.size for queue in merged.queues] == [BYTES * len(each) for each in left]
     assert not any(left)
 
 
