@@ -463,8 +463,13 @@ class OutputCommits:
     # ---- metrics and observers
 
     def measure(self) -> None:
-        stores = [shard.store for shard in self._shards.values() if shard.is_open]
-        oldest = [store.oldest_time_ms() for store in stores if store is not None]
+        oldest: list[int | None] = []
+        for shard in self._shards.values():
+            if shard.is_open and shard.owned is not None and shard.store is not None:
+                oldest.append(shard.store.oldest_time_ms())
+                # While documents wait for a verdict or for a commit, no commit reports it.
+                waiting = shard.owned.stream.waiting
+                self._metrics.shard_state(shard.partition, len(shard.store), waiting)
         replica = self._participant.replica
         clock = replica.clock_before(replica.decided_before)
         self._metrics.window(

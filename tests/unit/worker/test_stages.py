@@ -112,6 +112,16 @@ async def test_a_tick_does_not_wait_for_a_silent_broker(
     await until(lambda: requests == 2)
 
 
+async def test_records_that_wait_are_counted_before_their_shard_commits(worker: HandDriven) -> None:
+    await open_beside_a_leader(worker)
+    worker.send(1, text(1), text(2))
+    owned = worker.shards[1].owned
+    await until(lambda: owned is not None and owned.stream.waiting == 2)
+    await worker.pipeline.tick()
+    labels = {"partition": "1"}
+    assert worker.registry.get_sample_value("firstseen_waiting_documents", labels) == 2
+
+
 # ---- the committer of these tests refuses a commit without the offset of each shard in it
 
 
