@@ -97,6 +97,8 @@ class Ready(NamedTuple, Generic[Record]):
     # Entries to forget, which are not in ``entries``; some may no longer exist.
     removed: Sequence[int] = ()
     expired_before: int = 0  # entries before this sequence number may be forgotten
+    # Raw offsets before ``next`` with a verdict, whose records are gone: they have no output.
+    absent: Sequence[int] = ()
 
 
 class StreamNews:
@@ -142,11 +144,14 @@ class DecidedPacket:
     def remove(self, sequence: int) -> None:
         self.removed.add(index_of(sequence) - self.packet.first)
 
+    def rows_in(self, first: int, end: int) -> NDArray[np.intp]:
+        """Return the rows with raw offsets in [first, end)."""
+        return np.arange(*np.searchsorted(self.packet.columns.offsets, (first, end)))
+
     def new_rows(self, first: int, end: int) -> NDArray[np.intp]:
         """Return the rows of new entries with raw offsets in [first, end)."""
         columns = self.packet.columns
-        low, high = np.searchsorted(columns.offsets, (first, end))
-        rows = np.arange(low, high)
+        rows = self.rows_in(first, end)
         if columns.operations is not None:
             rows = rows[columns.are_documents[rows]]
         left_out = self._left_out()
@@ -390,7 +395,25 @@ class ShardStream(Generic[Record]):
             rows = each.new_rows(self.next, end)
             if len(rows) and each.log_offset >= log_offset_of(expired_before):
                 entries.append(NewEntries(each.log_offset, each.packet, rows))
-        return Ready(outputs, entries, end, list(self._removed), expired_before)
+        absent = self._absent(outputs, end)
+        return Ready(outputs, entries, end, list(self._removed), expired_before, absent)
+
+    def _absent(self, outputs: Iterable[Output[Record]], end: int) -> list[int]:
+        """Return raw offsets that are in the log, but were not there to be read again.
+
+        The topic deleted them, or a compacted topic has a later record of their key, after the
+        worker that sent them was killed.
+        """
+        known = [each.verdict for each in outputs if not isinstance(each.verdict, NoVerdict)]
+        in_log: list[NDArray[np.int64]] = []
+        for each in self._decided.values():
+            if each.packet.previous + 1 >= end:
+                break
+            in_log.append(each.packet.columns.offsets[each.rows_in(self.next, end)])
+        if sum(map(len, in_log)) == len(known):
+            return []
+        read = {int(each.packet.columns.offsets[each.row]) for each in known}
+        return [offset for part in in_log for offset in part.tolist() if offset not in read]
 
     def advance(self, progress: Progress, removed: Iterable[int] = ()) -> None:
         """Forget everything before the committed ``progress``, and the entries in ``removed``."""

@@ -286,7 +286,7 @@ class OutputCommits:
         for ready in all_ready:
             shard = self._shards.get(ready.partition)
             if shard is not None and shard.is_open and shard.store is not None:
-                _, (_, entries, _, removed, expired_before), _ = ready
+                _, (_, entries, _, removed, expired_before, _), _ = ready
                 change = shard.store.change(entries, removed, expired_before)
                 yield _ShardCommit(shard, ready, change, self._beyond_lateness(entries))
 
@@ -429,6 +429,7 @@ class OutputCommits:
         if not shard.acquisition.is_over and ready.ready.outputs:
             shard.acquisition.ended(AcquisitionPhase.OUTPUT)
         self._intake.committed(waiting - stream.waiting, size - stream.waiting_bytes)
+        self._intake.absent(shard.partition, ready.ready.absent)
         self._metrics.shard_state(shard.partition, len(shard.store), stream.waiting)
 
     def _stored(self, commit: _ShardCommit, ends: Mapping[int, int]) -> StoredProgress:

@@ -11,8 +11,8 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
 
 from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import BrokerUnavailableError
@@ -240,9 +240,38 @@ class Intake:
     def _look_at_gap(self, shard: Shard, expected: int, first: int) -> None:
         # A new shard begins with the first record that exists.
         if 0 < expected < first:
-            task = asyncio.ensure_future(self._judge_gap(shard, expected, first))
-            self._gaps.add(task)
-            task.add_done_callback(self._gaps.discard)
+            self._start(self._judge_gap(shard, expected, first))
+
+    def _start(self, judgement: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(judgement)
+        self._gaps.add(task)
+        task.add_done_callback(self._gaps.discard)
+
+    def absent(self, partition: int, offsets: Sequence[int]) -> None:
+        """Count records with a verdict that were not there to be read again."""
+        if offsets:
+            self._start(self._judge_absent(partition, offsets))
+
+    async def _judge_absent(self, partition: int, offsets: Sequence[int]) -> None:
+        """Count those that compaction removed; the others are before the partition's start."""
+        try:
+            start = await self._member.log_start(partition)
+        except BrokerUnavailableError:
+            start = 0
+        removed = [offset for offset in offsets if offset >= start]
+        if not removed:
+            return
+        logger.warning(
+            "%s/%d: %d records that a killed worker left without an output, at offsets %d to %d, "
+            "were removed by compaction. Their verdicts stay: copies of them, such as later "
+            "versions, are duplicates of documents that never come out",
+            self._topic,
+            partition,
+            len(removed),
+            removed[0],
+            removed[-1],
+        )
+        self._metrics.skipped(self._topic, partition, len(removed))
 
     async def _judge_gap(self, shard: Shard, expected: int, first: int) -> None:
         """Count deleted records, which are before the partition's start; other gaps have none.

@@ -122,6 +122,30 @@ async def test_records_that_wait_are_counted_before_their_shard_commits(worker: 
     assert worker.registry.get_sample_value("firstseen_waiting_documents", labels) == 2
 
 
+async def test_records_that_compaction_removed_before_their_output_are_counted(
+    worker: HandDriven,
+) -> None:
+    """They are in the log since a worker that was killed, and cannot be read again."""
+    await worker.open(0)
+    held = worker.hold_commit(ABORTED)
+    worker.send(0, text(1), text(2), text(3))
+    await held.began.wait()
+    await until(lambda: not worker.pipeline.participant.replica.undecided)
+    closed = worker.revoke(0)
+    held.go.set()
+    await closed
+    await worker.open(0)
+    worker.fetch(0, 0, [text(1)])
+    worker.fetch(0, 2, [text(3), text(2)])
+    labels = {"topic": TOPICS.raw, "partition": "0"}
+    await until(
+        lambda: worker.registry.get_sample_value("firstseen_skipped_messages_total", labels) == 1
+    )
+    await until(lambda: len(worker.outputs) == 3)
+    unique, duplicates = TOPICS.unique, TOPICS.duplicates
+    assert worker.outputs == [(unique, "0@0"), (unique, "0@2"), (duplicates, "0@3")]
+
+
 # ---- the committer of these tests refuses a commit without the offset of each shard in it
 
 

@@ -377,10 +377,10 @@ def seen_before(removals: UndecidedRemovals, offset: int) -> dict[bytes, int]:
 
 def comparable(ready: ShardReady[str]) -> tuple[object, ...]:
     """Return the ready outputs without objects that are only compared by identity."""
-    outputs, entries, following, removed, expired_before = ready.ready
+    outputs, entries, *others = ready.ready
     new = [(each.log_offset, each.rows.tolist()) for each in entries]
     verdicts = [(each.record, str(type(each.verdict))) for each in outputs]
-    return ready.partition, verdicts, new, following, removed, expired_before, ready.progress
+    return ready.partition, verdicts, new, others, ready.progress
 
 
 TestReading = Reading.TestCase
