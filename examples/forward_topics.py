@@ -44,6 +44,9 @@ def forward(brokers: str, target: str, sources: Sequence[str]) -> None:
             "transactional.id": f"{GROUP}.{uuid.uuid4()}",
             "transaction.timeout.ms": 10_000,
             "partitioner": "murmur2_random",  # as Kafka's own clients assign keys
+            # The topic decides which records are too large; the client's default is less than it
+            # takes by default, and would end each process at the same record.
+            "message.max.bytes": 100_000_000,
         }
     )
     stopped: list[int] = []

@@ -16,6 +16,7 @@ from tests.rigs.brokers.broker import Broker
 
 EXAMPLE = ROOT / "examples" / "forward_topics.py"
 RECORDS = 1_500
+LARGE_BYTES = 1_040_000  # less than topics take by default, and more than clients send by default
 SECONDS = 60.0
 KILLS = 2
 
@@ -42,11 +43,18 @@ def test_each_record_is_forwarded_once(kafka_broker: Broker) -> None:
     sources = [f"{name}-feeds", f"{name}-crawl-a", f"{name}-crawl-b"]
     target = f"{name}.raw"
     kafka_broker.create_topics(dict.fromkeys(sources, 2) | {target: 3})
-    producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 2})
+    producer = Producer(
+        {
+            "bootstrap.servers": kafka_broker.bootstrap_servers,
+            "message.max.bytes": 2 * LARGE_BYTES,
+            "log_level": 2,
+        }
+    )
     sent = [
         (b"k%d" % (number % 7) if number % 3 else None, b"value %d" % number)
         for number in range(RECORDS)
     ]
+    sent[-1] = b"large", b"x" * LARGE_BYTES
     for number, (key, value) in enumerate(sent):
         producer.produce(sources[number % 3], value, key, headers=[("own", b"kept")])
     assert producer.flush(SECONDS) == 0
