@@ -28,6 +28,7 @@ from streams.topics.admin import (
     topic_configs,
 )
 from streams.topics.plans import (
+    ANY_TIME_MS,
     FOR_EVER_MS,
     MIN_IN_SYNC,
     REPLICAS,
@@ -253,6 +254,7 @@ def check(admin: AdminClient, plans: Sequence[TopicPlan]) -> Checked:
         if plan.name in configs:
             notes += _retention_notes(plan, configs[plan.name])
             notes += _compaction_notes(plan, configs[plan.name])
+            notes += _age_notes(plan, configs[plan.name])
             notes += _size_notes(plan, configs[plan.name])
     return Checked(states, differences, notes)
 
@@ -382,6 +384,21 @@ def _compaction_notes(plan: TopicPlan, config: Mapping[str, str]) -> Iterator[st
         f"{plan.name} is compacted: it keeps the last record of each key only, and refuses a "
         "record without a key, where the shard then stands still. Send all raw records with a key "
         f"of their own ({_change(plan.name, 'cleanup.policy', 'delete')} ends the compaction)"
+    )
+
+
+def _age_notes(plan: TopicPlan, config: Mapping[str, str]) -> Iterator[str]:
+    """Yield a note on an output topic that refuses old records.
+
+    The raw topic may have the same limit, but outputs come later than their raw records.
+    """
+    limit_ms = int(config.get(TIMES_PAST, ANY_TIME_MS))
+    if plan.times_of is None or limit_ms == ANY_TIME_MS or config.get(_TIME_TYPE) == _BY_BROKER:
+        return
+    yield (
+        f"{plan.name} refuses records that are older than {retention_text(limit_ms)}, and outputs "
+        "have the time of their raw record: workers that are behind for longer end at the first "
+        f"one ({_change(plan.name, TIMES_PAST, ANY_TIME_MS)})"
     )
 
 

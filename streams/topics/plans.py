@@ -54,7 +54,7 @@ TIMES_AHEAD: Final = "message.timestamp.after.max.ms"
 TIMES_PAST: Final = "message.timestamp.before.max.ms"
 """How far a record's time may be from the broker's clock; since Kafka 3.6."""
 
-_ANY_TIME_MS: Final = 2**63 - 1
+ANY_TIME_MS: Final = 2**63 - 1
 
 REPLICAS: Final = 3
 """Copies of each partition, if there are as many brokers: one broker may be away for long while
@@ -151,7 +151,7 @@ def _output(settings: Settings, name: str, partitions: int | None) -> TopicPlan:
         {
             "max.message.bytes": str(min_message_bytes),
             "retention.ms": str(settings.output_retention_ms),
-            TIMES_AHEAD: str(_ANY_TIME_MS),
+            TIMES_AHEAD: str(ANY_TIME_MS),
         },
         min_message_bytes=min_message_bytes,
         sized_by=sized_by,
