@@ -130,8 +130,11 @@ def is_secret(name: str) -> bool:
 
 
 def property_name(environment_part: str) -> str:
-    """Return the property of a variable's last part: ``SASL_MECHANISM`` is ``sasl.mechanism``."""
-    return environment_part.lower().replace("_", ".")
+    """Return the property of a variable's last part: ``SASL_MECHANISM`` is ``sasl.mechanism``.
+
+    So is ``SASL__MECHANISM``: in the names of other settings each dot is ``__``.
+    """
+    return environment_part.lower().replace("__", ".").replace("_", ".")
 
 
 def translate(properties: Mapping[str, str]) -> Translation:

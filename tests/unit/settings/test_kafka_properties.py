@@ -38,10 +38,14 @@ KERBEROS = ("kafka.security.protocol=SASL_PLAINTEXT", "kafka.sasl.mechanism=GSSA
 
 
 def test_properties_of_librdkafka_are_passed_on_as_text() -> None:
-    environ = {"FIRSTSEEN_KAFKA__SOCKET_KEEPALIVE_ENABLE": "true"}
+    environ = {
+        "FIRSTSEEN_KAFKA__SOCKET_KEEPALIVE_ENABLE": "true",
+        "FIRSTSEEN_KAFKA__SOCKET__NAGLE__DISABLE": "true",
+    }
     assert load("kafka.client.id=crawler", *SASL, environ=environ).settings.kafka == {
         "client.id": "crawler",
         "socket.keepalive.enable": "true",
+        "socket.nagle.disable": "true",
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-512",
         "sasl.username": "lu",
