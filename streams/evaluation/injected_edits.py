@@ -16,6 +16,7 @@ import msgspec
 
 from simhash_core.analysis.exact_similarity import exact_jaccard
 from simhash_core.documents import Document
+from simhash_core.text.normalization import normalize
 from streams.corpus.draws import pick
 from streams.corpus.edits import change_words, reorder, repost, retype, truncate
 from streams.corpus.language import LANGUAGES, Language
@@ -135,8 +136,9 @@ def edited_copies(texts: Sequence[str], copies: int, seed: int) -> list[EditedCo
 # ---- A labelled sample of unlabelled documents: originals and edited copies.
 #
 # Documents are drawn at random. Those that repeat others, by the deduplicator and the exact
-# Jaccard, are left out, so that each join of two originals is wrong. A copy is a positive of its
-# original if the two share half of their character 5-grams; otherwise it is not scored.
+# Jaccard of the normalised texts, are left out, so that each join of two originals is wrong. A copy
+# is a positive of its original if the two share half of their character 5-grams; otherwise it is
+# not scored.
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -166,7 +168,9 @@ def inject(
     path = directory / "drawn.jsonl"
     _write(path, [_record(str(number), each) for number, each in enumerate(drawn)])
     kept = _without_repeats(str(path), plain, drawn)
-    edited = edited_copies([document.text for document in kept], copies, seed)
+    texts = [document.text for document in kept]
+    # Copies of which nothing is left would repeat each other.
+    edited = [copy for copy in edited_copies(texts, copies, seed) if copy.text.strip()]
     records = [_record(f"{number}", each, f"{number}") for number, each in enumerate(kept)]
     pairs = ["id1\tid2\tlabel\tjaccard"]
     for number, copy in enumerate(edited):
@@ -203,7 +207,12 @@ def _drawn(file: str, settings: Settings, size: int, seed: int) -> list[Document
 def _without_repeats(file: str, settings: Settings, drawn: list[Document]) -> list[Document]:
     decided = decide(file, settings, read_documents(file, settings))
     named = named_by(decided.originals)
-    jaccards = exact_jaccards(documents_again(file, settings), named)
+    # Raw texts of the same content may share nothing: full-width letters, for example.
+    normal = (
+        msgspec.structs.replace(document, text=normalize(document.text))
+        for document in documents_again(file, settings)
+    )
+    jaccards = exact_jaccards(normal, named)
     repeats = {
         duplicate
         for (duplicate, _), jaccard in jaccards.items()

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from simhash_core.analysis.exact_similarity import exact_jaccard
@@ -16,6 +17,7 @@ from streams.cli.main import main
 from streams.errors import ExitCode
 from streams.evaluation.figures import POSITIVE
 from streams.evaluation.injected_edits import EDITS, Edit, edited, edited_copies, inject
+from streams.evaluation.labelled_files import documents_again
 from streams.evaluation.tuning import Tuned, TunedPoint, best, lower_bound, pairs_needed
 from streams.settings.settings import Settings
 from tests.unit.offline.labelled_sample import labelled_sample
@@ -71,6 +73,25 @@ def test_injected_copies_are_labelled_with_their_original(tmp_path: Path) -> Non
         (pair.label == POSITIVE) == (pair.jaccard is not None and pair.jaccard >= 0.5)
         for pair in made.labelled.pairs
     )
+
+
+def test_repeats_in_other_letters_are_left_out(tmp_path: Path) -> None:
+    wide = ENGLISH.translate({code: code + 0xFEE0 for code in range(0x21, 0x7F)})
+    texts = [ENGLISH, OTHER, wide]
+    source = tmp_path / "drawn-from.jsonl"
+    source.write_bytes(b"".join(msgspec.json.encode({"text": text}) + b"\n" for text in texts))
+    made = inject(str(source), Settings(), tmp_path, size=10, copies=1, seed=1)
+    assert (made.drawn, made.repeats) == (3, 1)
+
+
+def test_no_copy_is_empty(tmp_path: Path) -> None:
+    source = tmp_path / "drawn-from.jsonl"
+    texts = "abcdefgh"
+    source.write_bytes(b"".join(msgspec.json.encode({"text": text}) + b"\n" for text in texts))
+    made = inject(str(source), Settings(), tmp_path, size=10, copies=4, seed=1)
+    assert made.originals == len(texts)
+    assert made.copies == len(made.labelled.pairs) < 4 * len(texts)
+    assert all(document.text for document in documents_again(made.labelled.file, Settings()))
 
 
 def point(recall: float, precision: float, **other: object) -> TunedPoint:
