@@ -98,6 +98,7 @@ def test_releases_do_not_select_the_workers_of_each_other(tmp_path: Path) -> Non
 
 def test_settings_are_those_of_a_worker_and_roll_it(tmp_path: Path) -> None:
     settings = {"profile": "quick", "index.window": "30d", "batch.documents": 200}
+    settings |= {"kafka.client.id": "news"}
     without_secret = {"standbys": 1, "secret": {"name": ""}, "replicas": None}
     made = objects(template({**without_secret, "settings": settings}, tmp_path))
     before = objects(template(without_secret, tmp_path))["StatefulSet", "firstseen"]
@@ -107,6 +108,7 @@ def test_settings_are_those_of_a_worker_and_roll_it(tmp_path: Path) -> None:
 
     assert (loaded.profile, loaded.standbys, loaded.batch.documents) == ("quick", 1, 200)
     assert loaded.index.window == "30d"
+    assert loaded.kafka["client.id"] == "news"
     assert "FIRSTSEEN_KAFKA_CONFIG" not in made["ConfigMap", "firstseen"]["data"]
     assert "replicas" not in worker["spec"]
     pod = worker["spec"]["template"]
@@ -126,6 +128,8 @@ def test_the_chart_is_of_this_version() -> None:
         ({"standbys": 2}, "standbys"),
         ({"settings": {"Profile": "wide"}}, "Profile"),
         ({"settings": {"brokers": "kafka:9092"}}, "settings.brokers: this chart sets it"),
+        # In the pod's own variables, which would hide it:
+        ({"settings": {"web.url": "https://a.example/"}}, "settings.web.url: this chart sets it"),
     ],
 )
 def test_values_that_it_does_not_know_are_refused(

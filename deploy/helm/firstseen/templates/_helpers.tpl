@@ -38,7 +38,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- if and .name .webToken -}}{{- $_ := set $own "web.token_file" (printf "/etc/firstseen/secrets/%s" .webToken) -}}{{- end -}}
 {{- end -}}
 {{- range $name, $value := .Values.settings -}}
-{{- if hasKey $own $name -}}{{- fail (printf "settings.%s: this chart sets it, by a value of its own or as a constant" $name) -}}{{- end -}}
+{{- if or (hasKey $own $name) (eq $name "web.url") -}}{{- fail (printf "settings.%s: this chart sets it, by a value of its own or as a constant" $name) -}}{{- end -}}
 {{- $_ := set $own $name $value -}}
 {{- end -}}
 {{- range $name, $value := $own }}
