@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
@@ -301,11 +302,15 @@ def _setting_of_flag(flag: str) -> str:
     return "brokers" if name == "broker" else name
 
 
+_USER_IN_URL: Final = re.compile(r"(?<=://).*@", re.DOTALL)
+
+
 def shown_value(setting: str, value: object) -> str:
     """Return a value for a message; secrets are masked, long values cut."""
     if setting in SECRETS or (setting.startswith(f"{KAFKA}.") and is_secret(setting)):
         return MASK
-    text = repr(value) if isinstance(value, str) else shown(value)
+    # An address with a password is refused, and must not be quoted.
+    text = repr(_USER_IN_URL.sub(f"{MASK}@", value)) if isinstance(value, str) else shown(value)
     return text if len(text) <= 100 else f"{text[:97]}…"  # noqa: PLR2004 - what fits a line
 
 

@@ -192,3 +192,13 @@ def test_a_secret_is_in_no_row_and_no_repr(name: str, assignments: tuple[str, ..
         of_table = getattr(loaded.settings, table)
         assert getattr(of_table, field) == SECRET
         assert SECRET not in repr([rows(loaded), text_rows(loaded), loaded.settings, of_table])
+
+
+@pytest.mark.parametrize("url", [f"http://lu:{SECRET}@a", f"http://a,http://lu:{SECRET}@b"])
+@pytest.mark.parametrize("assignments", [(), (AVRO,)])
+def test_a_password_in_an_address_is_refused_and_not_quoted(
+    url: str, assignments: tuple[str, ...]
+) -> None:
+    problem = problems_of(*assignments, f"registry.url={url}")["registry.url"]
+    assert "(set)@" in problem.value
+    assert SECRET not in str(problem)
