@@ -151,9 +151,16 @@ def _response(
         connection.close()
 
 
+_LOOPBACK_OF: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not listened on
+
+
 def own_url(web: WebSettings) -> str:
-    """Return the address of the pages of a local worker with these settings."""
-    return http_url(web.host if web.on_loopback else "127.0.0.1", web.port).rstrip("/")
+    """Return the address of the pages of a local worker with these settings.
+
+    A worker that listens on one address answers only there, not on the loopback.
+    """
+    host = web.host.strip("[]")
+    return http_url(_LOOPBACK_OF.get(host, host), web.port).rstrip("/")
 
 
 def _connection(url: str) -> tuple[http.client.HTTPConnection, str]:

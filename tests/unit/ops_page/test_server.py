@@ -109,6 +109,10 @@ def test_pages_answer_while_the_event_loop_is_blocked(tmp_path: Path) -> None:
         ("[::1]", "http://[::1]:6066"),
         ("::1", "http://[::1]:6066"),
         (EVERYWHERE, "http://127.0.0.1:6066"),
+        ("::", "http://[::1]:6066"),
+        ("[::]", "http://[::1]:6066"),
+        ("192.0.2.7", "http://192.0.2.7:6066"),
+        ("worker-1", "http://worker-1:6066"),
     ],
 )
 def test_address_of_the_pages_of_this_machine(host: str, url: str) -> None:
