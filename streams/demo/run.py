@@ -49,11 +49,13 @@ _OURS: Final = (
     "web.port",
 )
 # The embedded broker has no read isolation, needs a session time-out for each change of the group,
-# and delays an empty fetch to its maximum (see its module).
+# and delays an empty fetch to its maximum (see its module). The demo reads health and metrics
+# without the token that a worker's page may have.
 _BESIDE: Final = {
     "delivery": "at_least_once",
     "session_timeout_seconds": "6",
     "kafka.fetch.wait.max.ms": "10",
+    "web.open_monitoring": "true",
 }
 
 

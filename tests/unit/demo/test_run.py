@@ -169,7 +169,8 @@ def test_the_users_documents_have_verdicts_but_no_truth_to_compare(tmp_path: Pat
 
 @pytest.mark.slow
 def test_what_is_kept_running_can_be_used_until_ctrl_c(tmp_path: Path) -> None:
-    with demo(tmp_path, "--documents", "20", "--keep-running") as running:
+    token = ("--set", "web.token=0123456789abcdef")
+    with demo(tmp_path, "--documents", "20", "--keep-running", *token) as running:
         broker = running.await_out(r"Kafka broker +(127\S+)")[1]
         pages = running.await_out(r"worker +(http\S+)")[1]
         running.await_out(r"stop +Ctrl-C\n")
