@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from streams.evaluation.evaluation import Quality
     from streams.evaluation.injected_edits import InjectedSample
     from streams.evaluation.tuning import Tuned, TunedPoint
+    from streams.settings.settings import IndexSettings
 
 _MARK: Final = "*"
 
@@ -186,10 +187,11 @@ def tune(
     if counts is not None:
         del counts["labelled"]
     content = {**msgspec.structs.asdict(tuned), "injected": counts}
-    options.write_answer("tune", content, tuned_view(tuned, injected))
+    options.write_answer("tune", content, tuned_view(tuned, injected, settings.index))
 
 
-def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
+def tuned_view(tuned: Tuned, sample: InjectedSample | None, index: IndexSettings) -> list[Block]:
+    """Return the answer for people; ``index`` has the settings with which all points were tried."""
     lines: list[Block]
     if sample is None:
         lines = [f"{tuned.documents:,} documents, {tuned.positives:,} labelled positives"]
@@ -209,11 +211,6 @@ def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
             f"None of the tried thresholds reaches a precision of {wanted}.",
             "Try others with --distance, --verify-at or --mean-at, or a lower --precision.",
         ]
-    thresholds = {
-        "distance": point.distance,
-        "verify_at": point.verify_at,
-        "mean_at": point.mean_at,
-    }
     if tuned.enough:
         sure = "."
     elif tuned.pairs_needed is None:
@@ -236,12 +233,36 @@ def tuned_view(tuned: Tuned, sample: InjectedSample | None) -> list[Block]:
         "",
         f'  profile = "{point.profile}"',
         "  [index]",
-        *(f"  {name} = {value:g}" for name, value in thresholds.items() if value is not None),
+        *_index_lines(point, index),
         "",
         (
             f"Of the {point.joined_pairs:,} pairs that it joined, {_percent(point.precision)} are "
             f"correct. So a precision of {_percent(point.precision_low)} or more is likely{sure}"
         ),
+    ]
+
+
+def _index_lines(point: TunedPoint, index: IndexSettings) -> list[str]:
+    """Return the settings of a point for a file: the thresholds, and what else was not a default.
+
+    Without the rest, such as another second check, the thresholds would mean something else.
+    """
+    import msgspec
+
+    thresholds = {
+        "distance": point.distance,
+        "verify_at": point.verify_at,
+        "mean_at": point.mean_at or (None if index.mean_at is None else 0.0),
+    }
+    settings = thresholds | {
+        name: value
+        for name, value in msgspec.structs.asdict(index).items()
+        if name not in thresholds
+    }
+    return [
+        f"  {name} = {msgspec.json.encode(value).decode()}"
+        for name, value in settings.items()
+        if value is not None
     ]
 
 

@@ -19,7 +19,8 @@ from streams.evaluation.figures import POSITIVE
 from streams.evaluation.injected_edits import EDITS, Edit, edited, edited_copies, inject
 from streams.evaluation.labelled_files import documents_again
 from streams.evaluation.tuning import Tuned, TunedPoint, best, lower_bound, pairs_needed
-from streams.settings.settings import Settings
+from streams.settings.loader import load_settings
+from streams.settings.settings import IndexSettings, Settings
 from tests.unit.offline.labelled_sample import labelled_sample
 
 CHINESE = (
@@ -154,7 +155,7 @@ def shown(joined_pairs: int, precision: float, wanted: float) -> str:
         documents=1000,
         curve=[chosen],
     )
-    return str(tuned_view(tuned, None)[-1])
+    return str(tuned_view(tuned, None, IndexSettings())[-1])
 
 
 def test_a_sample_that_is_too_small_is_said_to_be_so_in_figures_that_agree() -> None:
@@ -211,6 +212,34 @@ def test_tuning_on_edits_shows_settings(tmp_path: Path, capsys: pytest.CaptureFi
     assert "classic" in shown
     assert "[index]" in shown
     assert "too small" in shown
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("index.verify=cosine", "index.window=30d", "index.fold_traditional=true"),
+        ("index.mean_at=0",),
+        ("index.verify=none", "index.min_features=20"),
+    ],
+)
+def test_the_lines_for_a_settings_file_are_what_was_tried(
+    given: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample = labelled_sample(tmp_path, documents=60)
+    arguments = ["tune", "--documents", sample.documents, "--pairs", sample.pairs]
+    arguments += ["--profile", "wide", *(f"--set={each}" for each in given), "--precision", "0.5"]
+
+    assert main(arguments) == ExitCode.OK
+    lines = capsys.readouterr().out.partition("\n\n  profile")[2].partition("\n\n")[0]
+    (file := tmp_path / "tuned.toml").write_text(f"profile{lines}")
+    assert main([*arguments, "--json"]) == ExitCode.OK
+    best = json.loads(capsys.readouterr().out)["recommended"]
+
+    tried = [f"index.{name}={best[name]}" for name in ("distance", "verify_at") if best[name]]
+    expected = load_settings(assignments=["profile=wide", *given, *tried], environ={}).settings
+    assert load_settings(config=file, environ={}).settings.index_profile() == (
+        expected.index_profile()
+    )
 
 
 def test_tuning_refuses_empty_documents_and_impossible_precision(
