@@ -3,6 +3,7 @@
 
 const POLL_MS = 2000;
 const ANSWER_MS = 8000;
+const CHECK_MS = 30000; // the worker itself waits for its turn and for the index, and then says why
 const TOKEN = "firstseen.token";
 const byId = (id) => document.getElementById(id);
 
@@ -71,11 +72,11 @@ class Trouble extends Error {
   }
 }
 
-async function ask(path, options = {}) {
+async function ask(path, options = {}, milliseconds = ANSWER_MS) {
   const token = sessionStorage.getItem(TOKEN);
   const headers = { ...options.headers };
   if (token) headers.Authorization = `Bearer ${token}`;
-  const request = { cache: "no-store", ...options, headers, signal: AbortSignal.timeout(ANSWER_MS) };
+  const request = { cache: "no-store", ...options, headers, signal: AbortSignal.timeout(milliseconds) };
   let answer;
   try {
     answer = await fetch(path, request);
@@ -563,7 +564,7 @@ async function check(event) {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ text: byId("text").value, differences: true }),
-    }));
+    }, CHECK_MS));
     const verdict = byId("answer").querySelector(".verdict");
     verdict.focus({ preventScroll: true });
     verdict.scrollIntoView({ block: "nearest" });

@@ -182,6 +182,21 @@ def test_text_is_checked_by_keyboard_alone(page: Page) -> None:
     expect(answer.locator(".verdict")).to_be_in_viewport()
 
 
+@pytest.mark.slow
+def test_a_check_waits_as_long_as_the_worker_does(browser: Browser, live: Live) -> None:
+    """Without a leader, the worker answers after 15 seconds, with the reason."""
+    why, held = "no answer from the index within 15 s", list[Route]()
+    with opened(browser, live.worker.url) as watched:
+        page = watched.page
+        page.wait_for_selector("#tiles dt")
+        page.route("**/api/check", lambda route: held.append(route))  # noqa: PLW0108 - a builtin fails
+        page.locator("#text").fill(EDITED)
+        page.keyboard.press("Control+Enter")
+        page.wait_for_timeout(15_000)
+        held[0].fulfill(status=503, json={"error": {"reason": "unavailable", "message": why}})
+        expect(page.locator("#answer")).to_have_text(why)
+
+
 def test_parts_of_the_page_have_accessible_names(page: Page) -> None:
     expect(page.get_by_role("main")).to_have_count(1)
     for role, name in (("navigation", "Parts of this page"), ("region", "Latest duplicates")):
