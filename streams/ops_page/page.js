@@ -90,9 +90,10 @@ async function ask(path, options = {}, milliseconds = ANSWER_MS) {
   throw new Trouble(message, answer.status);
 }
 
-// The token may come after #, which browsers never send; then remove it from the address bar.
+// The token may come after #, which browsers never send; then remove it from the address bar. It has
+// no blanks, but may have a plus sign, for which URLSearchParams returns a blank.
 function takeToken() {
-  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  const token = new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B")).get("token");
   if (token) {
     sessionStorage.setItem(TOKEN, token);
     history.replaceState(null, "", location.pathname);

@@ -27,7 +27,7 @@ HEADINGS = (
     *("The whole group", "This worker", "Latest duplicates"),
     *("Dead letters", "Check a text", "Index"),
 )
-TOKEN = "a-token-for-the-page"  # noqa: S105 - a test's
+TOKEN = "a+token/for+the+page=="  # noqa: S105 - a test's, with signs of Base64
 SHOTS = os.environ.get("OPS_PAGE_SCREENSHOTS")
 
 
