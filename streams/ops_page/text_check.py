@@ -169,7 +169,12 @@ def _connection(url: str) -> tuple[http.client.HTTPConnection, str]:
         host, port = parts.hostname, parts.port
     except ValueError as error:
         raise UsageError(f"{url!r} is not a valid address: {error}") from None
-    if parts.scheme not in {"http", "https"} or not host:
+    if (
+        parts.scheme not in {"http", "https"}
+        or not host
+        or " " in host
+        or not (host.isprintable() and parts.path.isascii())
+    ):
         raise UsageError(f"{url!r} is not a valid address: give http://host:port")
     prefix = parts.path.rstrip("/")
     if parts.scheme == "http":

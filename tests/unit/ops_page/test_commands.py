@@ -136,6 +136,8 @@ def test_check_command_shows_the_answer(served: Served, tmp_path: Path) -> None:
         (["a.txt", "--text", "b"], "either a FILE"),
         (["--text", "b", "--url", "ftp://a"], "not a valid address"),
         (["--text", "b", "--url", "http://a:x"], "not a valid address"),
+        (["--text", "b", "--url", "http://a b"], "not a valid address"),
+        (["--text", "b", "--url", "http://127.0.0.1:1/wörker"], "not a valid address"),
         (["--text", "b", "--nearest", "51"], "51"),
         (["missing.txt"], "missing.txt"),
     ],
