@@ -24,7 +24,7 @@ from streams.evaluation.dedup_pass import decide, exact_jaccards, named_by
 from streams.evaluation.evaluation import Labelled, read_labelled
 from streams.evaluation.figures import FALSE_DUPLICATE_BELOW, POSITIVE, UNSCORED
 from streams.evaluation.labelled_files import LabelledFileError, documents_again, read_documents
-from streams.settings.settings import Settings
+from streams.settings.settings import IndexSettings, Settings
 
 SHARE_MIN: Final = 0.02
 SHARE_MAX: Final = 0.15
@@ -164,7 +164,9 @@ def inject(
     drawn = _drawn(file, settings, size, seed)
     if not drawn:
         raise LabelledFileError(f"{file} has no documents with text to make copies of")
-    plain = Settings(max_record_bytes=settings.max_record_bytes)
+    # Only with folding are texts in both Chinese scripts repeats of each other.
+    folding = IndexSettings(fold_traditional=settings.index.fold_traditional)
+    plain = Settings(max_record_bytes=settings.max_record_bytes, index=folding)
     path = directory / "drawn.jsonl"
     _write(path, [_record(str(number), each) for number, each in enumerate(drawn)])
     kept = _without_repeats(str(path), plain, drawn)
@@ -208,8 +210,9 @@ def _without_repeats(file: str, settings: Settings, drawn: list[Document]) -> li
     decided = decide(file, settings, read_documents(file, settings))
     named = named_by(decided.originals)
     # Raw texts of the same content may share nothing: full-width letters, for example.
+    simplify = bool(settings.index.fold_traditional)
     normal = (
-        msgspec.structs.replace(document, text=normalize(document.text))
+        msgspec.structs.replace(document, text=normalize(document.text, simplify=simplify))
         for document in documents_again(file, settings)
     )
     jaccards = exact_jaccards(normal, named)

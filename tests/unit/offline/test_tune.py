@@ -26,6 +26,9 @@ from tests.unit.offline.labelled_sample import labelled_sample
 CHINESE = (
     "今天上午新桥正式通车。市长和居民代表走过桥面。这座桥把两岸连在一起。\n市民出行更方便。" * 6
 )
+TRADITIONAL = (
+    "今天上午新橋正式通車。市長和居民代表走過橋面。這座橋把兩岸連在一起。\n市民出行更方便。" * 6
+)
 ENGLISH = (
     "The bridge opened today. The mayor and residents walked across.\nTraffic is lighter. " * 6
 )
@@ -76,12 +79,22 @@ def test_injected_copies_are_labelled_with_their_original(tmp_path: Path) -> Non
     )
 
 
-def test_repeats_in_other_letters_are_left_out(tmp_path: Path) -> None:
-    wide = ENGLISH.translate({code: code + 0xFEE0 for code in range(0x21, 0x7F)})
-    texts = [ENGLISH, OTHER, wide]
+@pytest.mark.parametrize(
+    ("text", "repeat", "folds"),
+    [
+        (ENGLISH, ENGLISH.translate({code: code + 0xFEE0 for code in range(0x21, 0x7F)}), False),
+        (CHINESE, TRADITIONAL, True),
+    ],
+)
+def test_repeats_in_other_letters_are_left_out(
+    text: str, repeat: str, folds: bool, tmp_path: Path
+) -> None:
+    assert exact_jaccard(text, repeat) < 0.5
     source = tmp_path / "drawn-from.jsonl"
-    source.write_bytes(b"".join(msgspec.json.encode({"text": text}) + b"\n" for text in texts))
-    made = inject(str(source), Settings(), tmp_path, size=10, copies=1, seed=1)
+    texts = (text, OTHER, repeat)
+    source.write_bytes(b"".join(msgspec.json.encode({"text": each}) + b"\n" for each in texts))
+    settings = Settings(index=IndexSettings(fold_traditional=folds))
+    made = inject(str(source), settings, tmp_path, size=10, copies=1, seed=1)
     assert (made.drawn, made.repeats) == (3, 1)
 
 
