@@ -115,7 +115,7 @@ class Pipeline:
         self.metrics = observers.metrics
         self.failure: FirstseenError | None = None
         self._topic, self._log = settings.topics.raw, settings.topics.log
-        self._log_id = ""  # as of the last look; "" is unknown
+        self._log_id = ""  # "" before it is known
         self._clients = clients
         self._on_failure = on_failure
         self._is_stopping = False
@@ -406,9 +406,9 @@ class Pipeline:
         except (BrokerUnavailableError, TopicsError):
             return  # ``WorkerWatch`` logs it, and the next tick tries again
         # A young log may have as many records as before, so its reader would notice nothing.
-        if self._log_id and log_id not in {"", self._log_id}:
+        if self._log_id and log_id and log_id != self._log_id:
             raise LogReplacedError(self._log, "was deleted and created again while it was used")
-        self._log_id = log_id
+        self._log_id = log_id or self._log_id
         others = [  # of shards that are still open
             shard
             for shard in opened
