@@ -296,6 +296,12 @@ class Participant(Generic[Record]):
         return Reporter(self.index, self.nearness, self.held, self.replica)
 
     @property
+    def watermark_ms(self) -> int | None:
+        """The time of the stream at this reader; None without a window or before all documents."""
+        clock = self.replica.clock_before(self.replica.position)
+        return None if clock is None else clock.watermark
+
+    @property
     def caught_up(self) -> bool:
         return self.replica.position >= self._end
 
@@ -386,21 +392,28 @@ class Participant(Generic[Record]):
         self.packets_skipped += len(decided.decision.skipped)
         self.held.decided(decided.offset, item, decided.decision)
 
-    def bundle(self, limit: BundleLimit) -> Bundle | None:
+    def bundle(self, limit: BundleLimit, until_ms: int | None = None) -> Bundle | None:
         """Return the next bundle to append, with a packet of each shard that has documents to send.
 
-        After a full bundle there may be another one.
+        After a full bundle there may be another one. With a window, a bundle has the earliest
+        documents, so that the later ones do not expire what these need, and none after
+        ``until_ms``.
         """
         if not self.caught_up:
             return None
         packets: list[Packet] = []
         documents = size = 0
-        for shard in self._in_session(self.held.news.to_send):
+        shards = [*self._in_session(self.held.news.to_send)]
+        latest_ms = self._latest_to_send([each.stream for each in shards], limit.documents)
+        if until_ms is None or (latest_ms is not None and latest_ms < until_ms):
+            until_ms = latest_ms
+        for shard in shards:
             packet = shard.stream.next_packet(
-                self.replica, limit.documents - documents, limit.size - size
+                self.replica, limit.documents - documents, limit.size - size, until_ms
             )
             if packet is None:
-                self.held.news.to_send.discard(shard.partition)
+                if not shard.stream.has_unsent:
+                    self.held.news.to_send.discard(shard.partition)
                 continue
             packets.append(packet)
             documents += len(packet)
@@ -408,6 +421,23 @@ class Participant(Generic[Record]):
             if documents >= limit.documents or size >= limit.size:
                 break
         return Bundle.of(packets) if packets else None
+
+    def earliest_to_send(self) -> int | None:
+        """Return the earliest time of the documents to send; None if there are none."""
+        shards = self._in_session(self.held.news.to_send)
+        times = [each.stream.unsent_times(self.replica)[:1] for each in shards]
+        return min(np.concatenate(times).tolist(), default=None) if times else None
+
+    def _latest_to_send(self, streams: Sequence[ShardStream[Record]], documents: int) -> int | None:
+        """Return the time up to which at most ``documents`` are sent; None: all may be sent."""
+        if self.nearness.window is None or sum(each.waiting for each in streams) <= documents:
+            return None
+        times = np.concatenate([each.unsent_times(self.replica) for each in streams])
+        if len(times) <= documents:
+            return None
+        last = int(np.partition(times, documents - 1)[documents - 1])
+        # If more than fit have this time, all before it go first.
+        return last if last == times.min() else last - 1
 
     # ---- reports and decisions
 

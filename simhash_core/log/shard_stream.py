@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import takewhile
 from operator import attrgetter
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -162,6 +162,7 @@ class DecidedPacket:
 
 
 _row = attrgetter("row")
+_NO_TIMES: Final = np.zeros(0, dtype=np.int64)
 
 
 class ShardStream(Generic[Record]):
@@ -206,6 +207,10 @@ class ShardStream(Generic[Record]):
             return True
         return offset > in_log_to and not (batch.columns.offsets == offset).any()
 
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self._unsent)
+
     def restart(self) -> None:
         """Forget everything read from the log, which will be read again; keep raw records."""
         self.head = NO_OFFSET
@@ -249,23 +254,33 @@ class ShardStream(Generic[Record]):
         if packet.sender.worker == self._worker and is_latest and packet.last > self.head:
             self.send_again()
 
+    def unsent_times(self, replica: Replica) -> NDArray[np.int64]:
+        """Return when the documents to send may be sent, (n,): none before an earlier offset."""
+        sent = self._skip_sent(replica)
+        times = [self._after_sent(each.columns, sent).times_ms for each in self._unsent]
+        return np.maximum.accumulate(np.concatenate(times)) if times else _NO_TIMES
+
     def next_packet(
-        self, replica: Replica, documents: int = BUNDLE_DOCUMENTS_LIMIT, size: int = 1 << 30
+        self,
+        replica: Replica,
+        documents: int = BUNDLE_DOCUMENTS_LIMIT,
+        size: int = 1 << 30,
+        until_ms: int | None = None,
     ) -> Packet | None:
         """Return the next packet to append, once the log is read to its end.
 
-        It joins batches that were not sent: at most ``documents`` documents, and no more batches
-        once they have ``size`` bytes. If its ``previous`` is a wrong guess, only the append is
-        wasted.
+        It joins batches that were not sent: at most ``documents`` documents, none from the first
+        that is later than ``until_ms`` on, and no more batches once they have ``size`` bytes. If
+        its ``previous`` is a wrong guess, only the append is wasted.
         """
-        if self._sent is None:
-            self._sent = self._expected_head(replica)
-        while self._unsent and self._unsent[0].last <= self._sent:
-            self._unsent.popleft()
+        sent = last = self._skip_sent(replica)
         parts: list[DocumentColumns] = []
-        last = self._sent
         for batch in self._unsent:
-            columns = self._after_sent(batch.columns, self._sent)
+            columns = self._after_sent(batch.columns, sent)
+            if until_ms is not None and (late := columns.times_ms > until_ms).any():
+                documents = min(documents, int(late.argmax()))
+                if not documents:
+                    break
             last = batch.last
             if len(columns) > documents:
                 columns = columns.part(0, documents)
@@ -277,9 +292,18 @@ class ShardStream(Generic[Record]):
             if not documents or size <= 0:
                 break
         if not parts:
-            self._unsent.clear()
+            if documents:
+                self._unsent.clear()
             return None
         return self._packet(joined_columns(parts), last)
+
+    def _skip_sent(self, replica: Replica) -> int:
+        """Drop batches that were sent; return the last raw offset that was."""
+        if self._sent is None:
+            self._sent = self._expected_head(replica)
+        while self._unsent and self._unsent[0].last <= self._sent:
+            self._unsent.popleft()
+        return self._sent
 
     def _after_sent(self, columns: DocumentColumns, sent: int) -> DocumentColumns:
         if len(columns) and columns.offsets[0] <= sent:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import BrokerUnavailableError
 from streams.kafka.raw_consumer import Fetched, RawRecords
+from streams.worker.alignment import LOOK_SECONDS, Alignment
 from streams.worker.context import WorkerContext
 from streams.worker.shard import Shard
 from streams.worker.timestamp_merge import TimestampMerge
@@ -109,7 +110,11 @@ class Intake:
         self._shards = context.shards
         self._metrics = context.metrics
         self._wake = wake
-        self._merge = TimestampMerge(settings.intake.idle_ms / 1000)
+        participant = context.participant
+        window = participant.nearness.window
+        self.alignment = Alignment(window, participant.worker, context.shards)
+        # With a window, later documents would expire what earlier ones need.
+        self._merge = TimestampMerge(settings.intake.idle_ms / 1000, is_exact=window is not None)
         self._pace = BatchPace(time.monotonic)
         self._later: asyncio.TimerHandle | None = None
         self._turned_back: dict[Shard, tuple[float, TopicRecreatedError]] = {}
@@ -176,16 +181,16 @@ class Intake:
 
     def batch(self) -> list[RawRecords]:
         """Return runs of records, in order within each partition; empty if there are none now."""
-        if self.is_held or self._is_stopped:
+        if self._is_stopped or self._is_full():
             return []
         while (fetched := self._member.take()) is not None:
             self._put_all(fetched)
         wait = self._merge.wait_seconds()
         if wait:
-            if self._later is not None:
-                self._later.cancel()
-            self._later = asyncio.get_running_loop().call_later(wait, self._wake)
+            self._wake_after(wait)
         batch = [] if wait else self._merge.take(self._records, _BATCH_BYTES)
+        if not batch and not wait:
+            self.alignment.taken_in()
         if batch:
             records = sum(len(run.messages) for run in batch)
             self.is_behind = bool(self._merge) or records >= self._records
@@ -197,6 +202,19 @@ class Intake:
         self._member.pause(paused, paused=True)
         self._member.pause(resumed, paused=False)
         return batch
+
+    def _is_full(self) -> bool:
+        if self.is_held:
+            self.alignment.taken_in()
+        elif self.alignment.waits_for_shards():
+            self._wake_after(LOOK_SECONDS)
+            return True
+        return self.is_held
+
+    def _wake_after(self, seconds: float) -> None:
+        if self._later is not None:
+            self._later.cancel()
+        self._later = asyncio.get_running_loop().call_later(seconds, self._wake)
 
     def _put_all(self, fetched: Fetched) -> None:
         for run in fetched.runs:

@@ -208,6 +208,8 @@ class LogLookUp:
             self._events.on_decided()
         if isinstance(record, Bundle):
             self._sender.pace.read(record.worker, len(record))
+            if participant.caught_up:
+                self._sender.alignment.read(record, timestamp_ms)
             self._needs_ids = self._needs_ids or record.columns.operations is not None
         if offset in participant.replica.undecided:
             self._undecided_since.append((offset, timestamp_ms))

@@ -14,6 +14,7 @@ from simhash_core.log.participant import BundleLimit
 from simhash_core.log.records import Bundle
 from streams.kafka.producers import AppendUnknownError
 from streams.kafka.raw_consumer import RawRecords
+from streams.worker.alignment import LOOK_SECONDS
 from streams.worker.consume import Intake
 from streams.worker.context import WorkerContext
 from streams.worker.fingerprint import RawBatches
@@ -145,6 +146,7 @@ class BundleSender:
 
     def __init__(self, context: WorkerContext, batches: RawBatches, intake: Intake) -> None:
         self.pace = BundlePace()
+        self.alignment = intake.alignment
         self._context = context
         self._shards = context.shards
         self._batches = batches
@@ -158,12 +160,14 @@ class BundleSender:
     async def take_in(self, records: Sequence[RawRecords]) -> None:
         runs = [run for run in records if self._is_current(run)]
         shards = {run.partition: self._shards[run.partition] for run in runs}
-        for partition, batch in await self._batches.read(runs):
+        batches = await self._batches.read(runs)
+        for partition, batch in batches:
             shard = shards[partition]
             if shard.is_open and shard.owned is not None:  # the shard may be closed now
                 shard.owned.stream.add(batch)
                 self._waiting += len(batch.columns)
                 self._intake.taken_in(len(batch.records), batch.size)
+        self.alignment.taken_in(batch.columns.times_ms for _, batch in batches)
         await self.send()
 
     def _is_current(self, run: RawRecords) -> bool:
@@ -184,7 +188,7 @@ class BundleSender:
             self._send_later(min(wait, _UNANSWERED_SECONDS))
             return False
         with self._context.metrics.stage("append"):
-            bundle = self._context.participant.bundle(self._limit)
+            bundle = self._next_bundle()
             if bundle is None:
                 self._waiting = 0
                 return False
@@ -196,6 +200,24 @@ class BundleSender:
                 self._traces.bundled(_ends(bundle))
             future.add_done_callback(partial(self._appended, shards, bundle))
         return True
+
+    def _next_bundle(self) -> Bundle | None:
+        participant, alignment = self._context.participant, self.alignment
+        if not participant.caught_up:
+            return None
+        until_ms = alignment.until_ms(participant.watermark_ms)
+        bundle = participant.bundle(self._limit, until_ms)
+        if bundle is None and until_ms is not None:
+            earliest_ms = participant.earliest_to_send()
+            if earliest_ms is None:
+                return None
+            if earliest_ms < alignment.live_ms and alignment.must_wait(until_ms):
+                self._send_later(LOOK_SECONDS)
+                return None
+            bundle = participant.bundle(self._limit, max(until_ms, earliest_ms + alignment.lead_ms))
+        if bundle is not None:
+            alignment.sent()
+        return bundle
 
     def _send_later(self, seconds: float) -> None:
         """Try again after this time, or at the time that an earlier call has set."""

@@ -294,6 +294,7 @@ class Pipeline:
     def assigned(self, partitions: frozenset[int], metadata: bytes) -> None:
         """Open shards, and repeat a commit that was refused for its old generation."""
         self._commits.metadata = metadata
+        self.sender.alignment.assigned()
         self._start(self._clients.index.remember_members())
         if partitions:
             self.metrics.rebalance()
@@ -401,6 +402,7 @@ class Pipeline:
         index = self._clients.index
         try:
             partitions = self._partitions = await index.partitions()
+            self.sender.alignment.partitions = partitions
             topic_id = await index.topic_id()
             log_id = await index.log_id()
         except (BrokerUnavailableError, TopicsError):

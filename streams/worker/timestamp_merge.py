@@ -41,7 +41,7 @@ class RawQueue:
     ``next`` is the lowest offset that may come. ``reading`` is the number of its records' reading.
     ``empty_to`` is the end of the partition, if it had no record to read at first.
     ``since`` and ``turn`` are the time and turn at which the queue joined the line. ``entry`` is
-    the number of its heap entry.
+    the number of its heap entry. ``taken`` records go into the batch that is being made.
     """
 
     def __init__(self, partition: int, reading: int) -> None:
@@ -56,17 +56,27 @@ class RawQueue:
         self.since = 0.0
         self.turn = 0
         self.entry = -1
+        self.taken = 0
+        self.taken_bytes = 0
 
     @property
     def time_ms(self) -> int:
-        return int(self.messages[0].timestamp()[1])
+        return int(self.messages[self.taken].timestamp()[1])
 
 
 class TimestampMerge:
     """The queues of all shards; each step takes time with the logarithm of their number."""
 
-    def __init__(self, idle_seconds: float, now: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self,
+        idle_seconds: float,
+        now: Callable[[], float] | None = None,
+        *,
+        is_exact: bool = False,
+    ) -> None:
+        """``is_exact``: take records by time alone, without chunks and turns."""
         self._idle_seconds = idle_seconds
+        self._is_exact = is_exact
         self._now = now or time.monotonic
         self._turns = 0
         self._queues: set[RawQueue] = set()
@@ -120,63 +130,85 @@ class TimestampMerge:
         return max(0.0, latest.since + self._idle_seconds - self._now())
 
     def take(self, records: int, size: int) -> list[RawRecords]:
-        """Return the next batch: at least one record if there is any, and one run per queue."""
-        batch: list[RawRecords] = []
+        """Return the earliest records: at least one if there is any, and one run per queue."""
+        batch: dict[RawQueue, None] = {}
         while records > 0 and (queue := self._next()) is not None:
-            run = self._cut(queue, records, size, must=not batch)
-            if not run.messages:
+            taken, taken_bytes = self._take_from(queue, records, size, must=not batch)
+            if not taken:
                 break
-            batch.append(run)
-            if queue.messages or self.wait_seconds():
-                # The batch is full, or this partition's next records may be earlier than others.
-                break
-            records -= len(run.messages)
-            size -= run.size
-        return batch
+            batch[queue] = None
+            records -= taken
+            size -= taken_bytes
+            if queue.taken == len(queue.messages) and self._idle_seconds and not queue.is_at_end:
+                break  # its next records may be earlier than those of other queues
+        return [self._cut(queue) for queue in batch]
 
     def _next(self) -> RawQueue | None:
         """Return the queue with the earliest record, or a queue that has waited too long."""
-        if not self._in_line:
+        self._drop_outdated()
+        if not self._by_time:
             return None
-        longest = next(iter(self._in_line))
-        if self._is_passed_over(longest):
+        longest = next(iter(self._in_line), None)
+        if not self._is_exact and longest is not None and self._is_passed_over(longest):
             return longest
-        while self._by_time[0][1] != self._by_time[0][2].entry:
-            heappop(self._by_time)  # outdated: records were taken from the queue, or it was removed
         return self._by_time[0][2]
+
+    def _drop_outdated(self) -> None:
+        while self._by_time and self._by_time[0][1] != self._by_time[0][2].entry:
+            heappop(self._by_time)  # records were taken from the queue, or it was removed
 
     def _is_passed_over(self, queue: RawQueue) -> bool:
         turns = self._turns - queue.turn
         has_waited = self._now() - queue.since >= _TURN_SECONDS
         return has_waited and turns >= _TURNS_PASSED * len(self._in_line)
 
-    def _cut(self, queue: RawQueue, records: int, size: int, *, must: bool) -> RawRecords:
-        messages = queue.messages
+    def _take_from(
+        self, queue: RawQueue, records: int, size: int, *, must: bool
+    ) -> tuple[int, int]:
+        """Take a chunk, or the records that are not later than others; return number and size."""
+        queue.entry = -1
+        until_ms = None
+        if self._is_exact:
+            self._drop_outdated()
+            until_ms = self._by_time[0][0] if self._by_time else None
         taken = total = 0
-        for message in messages[:records]:
+        for message in queue.messages[queue.taken : queue.taken + records]:
+            if until_ms is not None and taken and message.timestamp()[1] > until_ms:
+                break
             length = message_bytes(message)
             if total + length > size and (taken or not must):
                 break
             taken += 1
             total += length
-        run = RawRecords(queue.partition, queue.reading, messages[:taken], total)
+        queue.taken += taken
+        queue.taken_bytes += total
         if taken:
-            del messages[:taken]
-            queue.size -= total
-            self._changed.add(queue)
-            self._turns += 1
-            del self._in_line[queue]
-            queue.entry = -1
-            if messages:
-                self._enqueue(queue)
-            elif not queue.is_at_end:
-                self._await(queue)
+            self._in_line.pop(queue, None)
+        if queue.taken < len(queue.messages):
+            self._push(queue)
+        return taken, total
+
+    def _cut(self, queue: RawQueue) -> RawRecords:
+        taken, total = queue.taken, queue.taken_bytes
+        queue.taken = queue.taken_bytes = 0
+        run = RawRecords(queue.partition, queue.reading, queue.messages[:taken], total)
+        del queue.messages[:taken]
+        queue.size -= total
+        self._changed.add(queue)
+        self._turns += 1
+        if queue.messages:
+            self._enqueue(queue)
+        elif not queue.is_at_end:
+            self._await(queue)
         return run
+
+    def _push(self, queue: RawQueue) -> None:
+        queue.entry = next(self._numbers)
+        heappush(self._by_time, (queue.time_ms, queue.entry, queue))
 
     def _enqueue(self, queue: RawQueue) -> None:
         queue.since, queue.turn = self._now(), self._turns
-        queue.entry = next(self._numbers)
-        heappush(self._by_time, (queue.time_ms, queue.entry, queue))
+        self._push(queue)
         self._in_line[queue] = None
         if len(self._by_time) > 2 * len(self._in_line) + _SPARE_ENTRIES:
             # Outdated entries might otherwise stay in the heap.

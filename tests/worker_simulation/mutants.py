@@ -538,7 +538,7 @@ MUTANTS: Final = mutants(
             always(Replica, "_has_decided", True), _POWER_OF_APPENDS, start=28
         ),
         "a commit builds on records that brokers have lost": Tried(
-            always(OutputCommits, "_checks_of", UNCHECKED), _POWER, start=1
+            always(OutputCommits, "_checks_of", UNCHECKED), _POWER, start=144
         ),
         "after a transaction that failed, nobody looks for the commits before": Tried(
             by(OutputCommits, "_verify", _verified), _POWER_OF_APPENDS, start=18

@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 
 import msgspec
+import numpy as np
 import pytest
 from confluent_kafka import Message
 
+from simhash_core.index.look_up import Nearness
+from simhash_core.log.participant import Participant
 from streams.kafka.raw_consumer import RawRecords, message_bytes
 from streams.settings.settings import BatchSettings, InFlightSettings, IntakeSettings, Settings
 from streams.worker import consume
@@ -22,12 +25,15 @@ from streams.worker.consume import (
     Intake,
     TopicRecreatedError,
 )
-from streams.worker.shard import Shard
+from streams.worker.fingerprint import PendingRecord
+from streams.worker.shard import AssignmentState, Shard
 from tests.rigs.async_tests import until
 from tests.rigs.manual_clock import ManualClock
 from tests.unit.worker.hand_driven import (
+    FINGERPRINTER,
     START_MS,
     TOPICS,
+    WRITER,
     Broker,
     HandDriven,
     Member,
@@ -45,11 +51,13 @@ SETTINGS = Settings(
 class Scene:
     """An intake with some shards, whose group member the test drives."""
 
-    def __init__(self, *partitions: int, idle_ms: int = 0) -> None:
+    def __init__(self, *partitions: int, idle_ms: int = 0, window_ms: int | None = None) -> None:
         self.member = Member(Broker())
         intake = IntakeSettings(idle_ms=idle_ms)
         settings = msgspec.structs.replace(SETTINGS, intake=intake)
-        context = context_of(settings=settings, member=self.member)
+        nearness = Nearness(FINGERPRINTER.scheme, None, window_ms)
+        participant: Participant[PendingRecord] = Participant(WRITER, nearness)
+        context = context_of(participant, settings, member=self.member)
         self.shards = context.shards
         self.shards |= {each: Shard(each, number) for number, each in enumerate(partitions, 1)}
         self.wakes = 0
@@ -115,6 +123,21 @@ async def test_a_batch_waits_for_a_partition_that_may_have_earlier_records() -> 
     assert scene.take() == scene.take() == []
     await until(lambda: scene.wakes)
     assert scene.take() == [(0, [0, 1])]
+
+
+async def test_an_archive_is_taken_in_when_all_shards_are_open() -> None:
+    """Otherwise those that open first fill the worker, and move the watermark."""
+    scene = Scene(0, 1, window_ms=30 * 86_400_000)
+    scene.shards[0].state = AssignmentState.OPEN
+    scene.put(0, range(10))
+    scene.put(0, range(10, 30))
+    assert scene.take() == [(0, [*range(10)])]
+    scene.intake.alignment.taken_in([np.array([START_MS])])
+    assert scene.take() == []
+    scene.shards[1].state = AssignmentState.OPEN
+    scene.put(1, range(5))
+    await until(lambda: scene.wakes)
+    assert scene.take() == [(1, [*range(5)]), (0, [*range(10, 15)])]
 
 
 def test_nothing_is_taken_while_too_much_is_in_flight_or_after_the_end() -> None:

@@ -51,9 +51,9 @@ class Record(NamedTuple):
 class Merged:
     """A merge of several queues, with a clock that the test moves by hand."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *, is_exact: bool = False) -> None:
         self.clock = ManualClock()
-        self.merge = TimestampMerge(IDLE_SECONDS, self.clock)
+        self.merge = TimestampMerge(IDLE_SECONDS, self.clock, is_exact=is_exact)
         self.queues = [RawQueue(partition, 1) for partition in range(count)]
         for queue in self.queues:
             self.merge.add(queue)
@@ -84,6 +84,32 @@ def test_the_partition_with_the_earliest_record_goes_first() -> None:
     merged.end(0, 1)
     batches = [merged.take(2) for _ in range(4)]
     assert batches == [[(0, [10, 40])], [(1, [20, 30])], [(0, [50]), (1, [60])], []]
+
+
+def test_an_exact_merge_takes_the_earliest_records_of_all_partitions() -> None:
+    merged = Merged(3, is_exact=True)
+    merged.put(0, 10, 40, 50)
+    merged.put(1, 20, 30, 60)
+    merged.put(2, 90)
+    merged.end(0, 1, 2)
+    merged.clock.now += 10 * TURN_SECONDS
+    batches = [merged.take(3) for _ in range(4)]
+    assert batches == [
+        [(0, [10]), (1, [20, 30])],
+        [(0, [40, 50]), (1, [60])],
+        [(2, [90])],
+        [],
+    ]
+
+
+def test_an_exact_batch_ends_where_a_partition_may_have_earlier_records() -> None:
+    merged = Merged(2, is_exact=True)
+    merged.put(0, 10, 20)
+    merged.put(1, 15, 40)
+    assert merged.take() == [(0, [10, 20]), (1, [15])]
+    assert merged.merge.wait_seconds() > 0.0
+    merged.put(0, 30)
+    assert merged.take() == [(0, [30])]
 
 
 def test_a_partition_without_records_is_waited_for_up_to_a_time() -> None:
@@ -211,6 +237,34 @@ def test_each_record_comes_once_in_the_order_of_its_partition(
             assert times_ms[0] == min(each[0] for each in left if each)
             assert left[partition][: len(times_ms)] == times_ms
             del left[partition][: len(times_ms)]
+        assert [queue.size for queue in merged.queues] == [BYTES * len(each) for each in left]
+    assert not any(left)
+
+
+@given(
+    partitions=st.lists(st.lists(st.integers(0, 50), max_size=20), min_size=1, max_size=5),
+    records=st.integers(1, 10),
+    size=st.integers(1, 20 * BYTES),
+)
+def test_an_exact_merge_is_that_of_the_heads(
+    partitions: list[list[int]], records: int, size: int
+) -> None:
+    merged = Merged(len(partitions), is_exact=True)
+    for partition, times_ms in enumerate(partitions):
+        if times_ms:
+            merged.put(partition, *times_ms)
+    merged.end(*range(len(partitions)))
+    left = [list(times_ms) for times_ms in partitions]
+    while merged.merge:
+        batch = merged.merge.take(records, size)
+        taken = sum(len(each.messages) for each in batch)
+        assert 1 <= taken <= records
+        assert sum(each.size for each in batch) <= size or taken == 1
+        parts = dict(times(batch))
+        while any(parts.values()):
+            earliest = min(each[0] for each in left if each)
+            partition = next(at for at, part in parts.items() if part and part[0] == earliest)
+            assert parts[partition].pop(0) == left[partition].pop(0)
         assert [queue.size for queue in merged.queues] == [BYTES * len(each) for each in left]
     assert not any(left)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from simhash_core.errors import ProtocolError, UsageError
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.local_decider import LocalDecider, MemoryEntries
-from simhash_core.log.participant import Participant
+from simhash_core.log.participant import BundleLimit, Participant
 from simhash_core.log.records import (
     NO_CONTROL,
     Bundle,
@@ -23,6 +25,7 @@ from simhash_core.log.records import (
     Sender,
     sequence_number,
 )
+from simhash_core.log.shard_stream import RawBatch
 from simhash_core.window import DURATION_MS_MAX, SLICES, Window, format_duration, parse_duration
 from tests.unit.core.log.made_to_order import CHAIN, SCHEME, Made, columns_of, packet_of
 
@@ -116,3 +119,58 @@ def test_a_duration_has_one_text(duration_ms: int) -> None:
     text = format_duration(duration_ms)
     assert parse_duration(text) == duration_ms
     assert format_duration(parse_duration(f"{duration_ms}ms")) == text
+
+
+# ---- the order of what is sent
+
+
+TIMES = st.lists(st.lists(st.integers(1, 60), max_size=12), min_size=1, max_size=4)
+
+
+def sending(partitions: list[list[int]], window_ms: int | None) -> Participant[int]:
+    """Return a worker to which documents of those times wait in each partition."""
+    worker: Participant[int] = Participant("worker", Nearness(SCHEME, None, window_ms, 0))
+    for partition in range(len(partitions)):
+        progress = Progress(CHAIN._replace(partition=partition), 0, 0, NO_CONTROL)
+        worker.add_shard(progress, MemoryEntries())
+    worker.begin(0)
+    for partition, times_ms in enumerate(partitions):
+        columns = columns_of([Made(b"", time_ms=each) for each in times_ms])
+        offsets = range(len(times_ms))
+        batch = RawBatch(offsets, offsets, columns, len(times_ms) - 1)
+        worker.shards[partition].stream.add(batch)
+    return worker
+
+
+def bundles_of(worker: Participant[int], documents: int, until_ms: int | None) -> list[Bundle]:
+    limit = BundleLimit(documents, 1 << 20)
+    return [*iter(lambda: worker.bundle(limit, until_ms), None)]
+
+
+def sent_times(worker: Participant[int], documents: int) -> list[list[int]]:
+    return [each.columns.times_ms.tolist() for each in bundles_of(worker, documents, None)]
+
+
+def test_with_a_window_a_bundle_has_the_earliest_documents() -> None:
+    partitions = [[1, 2, 8, 9], [3, 4, 5], [6, 7]]
+    assert sent_times(sending(partitions, 1_000), 3) == [[1, 2], [3, 4], [5, 6], [8, 9, 7]]
+    assert sent_times(sending(partitions, None), 3) == [[1, 2, 8], [9, 3, 4], [5, 6, 7]]
+
+
+def test_a_date_far_ahead_holds_back_its_partition_only() -> None:
+    bundles = sent_times(sending([[50, 1, 2], [3, 4, 5, 6]], 1_000), 2)
+    assert bundles == [[3], [4], [5], [6], [50, 1], [2]]
+
+
+@given(partitions=TIMES, documents=st.integers(1, 6), until_ms=st.integers(0, 61))
+def test_a_bundle_is_the_merge_of_what_waits(
+    partitions: list[list[int]], documents: int, until_ms: int
+) -> None:
+    # None may be sent before an earlier raw offset.
+    left = [[*accumulate(each, max)] for each in partitions]
+    for bundle in bundles_of(sending(partitions, 1_000), documents, until_ms):
+        assert 0 < len(bundle) <= documents
+        parts = [(each.chain.partition, each.end - each.first) for each in bundle.segments]
+        sent = [left[partition].pop(0) for partition, count in parts for _ in range(count)]
+        assert max(sent) <= min((each[0] for each in left if each), default=until_ms)
+    assert all(each > until_ms for times_ms in left for each in times_ms)

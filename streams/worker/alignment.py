@@ -1,0 +1,201 @@
+"""Alignment: with a window, workers that read an archive do not run ahead of each other.
+
+The watermark is the highest time of all documents in the log, and entries expire behind it. A
+worker that reads its partitions faster than the others would make their documents late. So a worker
+does not move the watermark while shards open, as their documents may be earlier, nor far past
+another worker that catches up. Nothing waits while the watermark is near the present, or for a
+worker that is silent or keeps pace with the clock, because it would wait for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhash_core.log.records import Bundle
+from simhash_core.window import Window
+from streams.worker.shard import Shard
+
+logger = logging.getLogger(__name__)
+
+_OPENING_SECONDS: Final = 30.0  # how long documents wait for shards of this worker
+_OTHERS_SECONDS: Final = 5.0  # and for those of others, which open at the same time
+_HEARD_BEFORE_SECONDS: Final = 15.0  # the documents of a partition are expected to go on after this
+_HEARD_SECONDS: Final = 0.5  # until the first bundles of workers that begin together are read
+_SILENT_SECONDS: Final = 2.0
+_PERIOD_SECONDS: Final = 1.0  # of the measured speed
+_FAST: Final = 4.0  # times the speed of the clock: this is no live stream
+_HELD_SECONDS: Final = 30.0  # then one bundle may be sent, so that nobody waits for ever
+_LINE_SECONDS: Final = 5.0
+LOOK_SECONDS: Final = 0.05
+
+
+class _Sender:
+    """How far another worker is, and how fast the time of its documents passes."""
+
+    def __init__(self, time_ms: int, now: float) -> None:
+        self.time_ms = time_ms
+        self._advanced_at = now
+        # Where it was at the start of the last and the current period.
+        self._last = self._current = (now, time_ms)
+
+    def sent(self, time_ms: int, now: float) -> None:
+        if time_ms > self.time_ms:
+            self.time_ms, self._advanced_at = time_ms, now
+        if now - self._current[0] >= _PERIOD_SECONDS:
+            self._last, self._current = self._current, (now, self.time_ms)
+
+    def catches_up(self, now: float) -> bool:
+        since, from_ms = self._last
+        if now - self._advanced_at > _SILENT_SECONDS:
+            return False
+        is_new = now - since < _PERIOD_SECONDS
+        return is_new or self.time_ms - from_ms > _FAST * 1000 * (now - since)
+
+
+class Alignment:
+    """Says which documents a worker may send now, if its index has a window.
+
+    ``shards`` are those of this worker.
+    """
+
+    def __init__(
+        self,
+        window: Window | None,
+        worker: str,
+        shards: Mapping[int, Shard],
+        now: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.partitions = 0  # of the raw topic; 0: not known yet
+        self._window = window
+        self._worker = worker
+        self._shards = shards
+        self._has_archive = False  # among the records that were taken in
+        self._is_settled = True  # the earliest records of all open shards were taken in
+        self._now = now
+        self._wall = wall
+        self._assigned_at = self._began_at = now()
+        self._began_ms: int | None = None  # the watermark when nothing had to wait any more
+        self._waits = False
+        self._senders: dict[str, _Sender] = {}
+        self._heard: dict[int, float] = {}  # when raw partitions last had documents in the log
+        self._held_since: float | None = None
+        self._is_logged = False
+
+    def assigned(self) -> None:
+        """Note that the group has assigned partitions, also if only to other workers."""
+        self._assigned_at = self._now()
+
+    def read(self, bundle: Bundle, appended_ms: int) -> None:
+        """Note a bundle at the end of the log."""
+        if self._window is None:
+            return
+        now = self._now()
+        self._heard.update((each.chain.partition, now) for each in bundle.segments)
+        if bundle.worker == self._worker or not len(bundle):
+            return
+        time_ms = min(int(bundle.columns.times_ms.max()), appended_ms)
+        if (sender := self._senders.get(bundle.worker)) is None:
+            known = self._senders.items()
+            self._senders = {name: each for name, each in known if each.catches_up(now)}
+            self._senders[bundle.worker] = _Sender(time_ms, now)
+        else:
+            sender.sent(time_ms, now)
+
+    def until_ms(self, watermark_ms: int | None) -> int | None:
+        """Return the time up to which documents may be sent; None: all.
+
+        ``watermark_ms`` is None before the first document.
+        """
+        if self._window is None or (watermark_ms or 0) >= self.live_ms:
+            return None
+        if self._is_opening():
+            self._is_settled = False
+        if not self._is_settled or self._waits_for_others():
+            self._waits, self._began_at, self._began_ms = True, self._now(), None
+            return watermark_ms or 0
+        now = self._now()
+        if times := [each.time_ms for each in self._senders.values() if each.catches_up(now)]:
+            self._waits = True
+            return max(min(times) + self.lead_ms, watermark_ms or 0)
+        if self._is_alone:
+            return None
+        from_ms = watermark_ms
+        self._waits = False
+        if now - self._began_at < _HEARD_SECONDS:
+            # Other workers that begin at the same time are not in the log yet.
+            from_ms = self._began_ms = self._began_ms or watermark_ms
+            self._waits = from_ms is not None
+        return (from_ms or 0) + self.lead_ms
+
+    @property
+    def live_ms(self) -> int:
+        """The time from which documents are no archive."""
+        assert self._window is not None
+        return int(self._wall() * 1000) - self._window.lateness_ms
+
+    @property
+    def lead_ms(self) -> int:
+        """How far a worker may be ahead of others, and how far a bundle moves the watermark.
+
+        Without a lateness, bundles still need some documents; entries stay for a part of a slice
+        longer than the window anyway.
+        """
+        assert self._window is not None
+        return max(self._window.lateness_ms // 2, self._window.slice_ms // 8)
+
+    @property
+    def _is_alone(self) -> bool:
+        return len(self._shards) == self.partitions
+
+    def _is_opening(self) -> bool:
+        is_opening = any(each.is_opening for each in self._shards.values())
+        return is_opening and self._now() - self._assigned_at < _OPENING_SECONDS
+
+    def _waits_for_others(self) -> bool:
+        """Return whether shards of other workers may be opening."""
+        now, assigned_at = self._now(), self._assigned_at
+        if now - assigned_at > _OTHERS_SECONDS or self._is_alone:
+            return False
+        if not self._heard:  # the group begins
+            return True
+        others = self._heard.keys() - self._shards.keys()
+        return any(0 < assigned_at - self._heard[each] < _HEARD_BEFORE_SECONDS for each in others)
+
+    def waits_for_shards(self) -> bool:
+        """Return whether documents wait for shards of this worker; then no more are taken in."""
+        self._has_archive = self._has_archive and self._is_opening()
+        return self._has_archive
+
+    def taken_in(self, times_ms: Iterable[NDArray[np.int64]] = ()) -> None:
+        """Note that the earliest records were taken in, or that no more can be."""
+        self._is_settled = True
+        if self._window is not None:
+            live_ms = self.live_ms
+            self._has_archive |= any(len(each) and each.min() < live_ms for each in times_ms)
+
+    def sent(self) -> None:
+        self._held_since = None
+        self._is_logged = False
+
+    def must_wait(self, until_ms: int) -> bool:
+        """Return whether documents later than this still wait, as nothing else can be sent."""
+        if not self._waits:
+            return False
+        now = self._now()
+        if self._held_since is None:
+            self._held_since = now
+        held = now - self._held_since
+        if held > _LINE_SECONDS and not self._is_logged:
+            self._is_logged = True
+            logger.info(
+                "documents later than %s wait for other shards or workers, which read earlier ones",
+                time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until_ms / 1000)),
+            )
+        return held <= _HELD_SECONDS

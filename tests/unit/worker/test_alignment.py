@@ -1,0 +1,178 @@
+"""With a window, a worker that reads an archive waits for others; a live stream never waits."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+
+from simhash_core.log.records import Bundle, Chain, Packet, Sender
+from simhash_core.window import Window
+from streams.worker.alignment import LOOK_SECONDS, Alignment
+from streams.worker.shard import AssignmentState, Shard
+from tests.rigs.manual_clock import ManualClock
+from tests.unit.core.log.made_to_order import Made, columns_of
+
+DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
+NOW_MS = 2_000 * DAY_MS
+OLD_MS = 1_000 * DAY_MS
+LATENESS_MS = 20 * HOUR_MS
+LEAD_MS = 10 * HOUR_MS
+TOGETHER_SECONDS = 6.0
+"""Longer than workers wait for those that begin at the same time."""
+
+
+class Aligned(Alignment):
+    """The alignment of a worker with shards 0 and 1 of a topic with four partitions."""
+
+    def __init__(self, window_ms: int = 30 * DAY_MS) -> None:
+        self.clock = ManualClock(NOW_MS / 1000)
+        self.open = {partition: Shard(partition, 1) for partition in (0, 1)}
+        window = Window(window_ms, LATENESS_MS)
+        super().__init__(window, "own", self.open, self.clock, self.clock)
+        self.partitions = 4
+        for shard in self.open.values():
+            shard.state = AssignmentState.OPEN
+
+    def reads(self, worker: str, time_ms: int, partition: int = 2) -> None:
+        """Read a bundle of one document from the log."""
+        columns = columns_of([Made(b"", time_ms=time_ms)])
+        packet = Packet(Chain("raw", "id", partition), Sender(worker, 0), -1, 0, columns)
+        self.read(Bundle.of([packet]), NOW_MS)
+
+    def catches_up(self, worker: str, time_ms: int) -> None:
+        """Read bundles of two seconds in which five days of documents pass, up to a time."""
+        for step in range(-20, 1):
+            self.reads(worker, time_ms + step * 6 * HOUR_MS)
+            self.clock.now += 0.1
+
+    def is_held(self, time_ms: int, watermark_ms: int | None) -> bool:
+        """Return whether the sender would let a document of that time wait."""
+        until_ms = self.until_ms(watermark_ms)
+        return until_ms is not None and time_ms > until_ms and self.must_wait(until_ms)
+
+
+@pytest.fixture
+def aligned() -> Aligned:
+    aligned = Aligned()
+    aligned.clock.now += TOGETHER_SECONDS
+    return aligned
+
+
+def test_nothing_waits_without_a_window_or_near_the_present() -> None:
+    assert Alignment(None, "own", {}).until_ms(None) is None
+    assert Aligned().until_ms(NOW_MS - LATENESS_MS) is None
+
+
+def test_a_worker_ahead_waits_for_one_that_catches_up(aligned: Aligned) -> None:
+    aligned.catches_up("other", OLD_MS)
+    assert aligned.until_ms(OLD_MS) == OLD_MS + LEAD_MS
+    assert aligned.is_held(OLD_MS + DAY_MS, OLD_MS)
+    assert not aligned.is_held(OLD_MS + HOUR_MS, OLD_MS)
+    far_ms = OLD_MS + DAY_MS
+    assert not aligned.is_held(far_ms, far_ms), "it does not move the watermark"
+    aligned.reads("other", OLD_MS + DAY_MS)
+    assert not aligned.is_held(OLD_MS + DAY_MS, OLD_MS + DAY_MS)
+
+
+@pytest.mark.parametrize("seconds", [2.5, 60.0])
+def test_nobody_waits_for_a_silent_worker(aligned: Aligned, seconds: float) -> None:
+    aligned.catches_up("other", OLD_MS)
+    aligned.clock.now += seconds
+    assert not aligned.is_held(OLD_MS + DAY_MS, OLD_MS)
+
+
+def test_nobody_waits_for_a_worker_whose_documents_are_always_late(aligned: Aligned) -> None:
+    """Its time passes as fast as the clock, so it would never come near."""
+    for second in range(10):
+        aligned.reads("other", OLD_MS + second * 1_000)
+        aligned.clock.now += 1.0
+    assert not aligned.is_held(OLD_MS + DAY_MS, OLD_MS)
+
+
+def test_a_worker_that_is_not_alone_moves_the_watermark_in_steps(aligned: Aligned) -> None:
+    assert aligned.until_ms(OLD_MS) == OLD_MS + LEAD_MS
+    aligned.partitions = 2
+    assert aligned.until_ms(OLD_MS) is None
+
+
+def test_documents_of_an_archive_wait_for_shards_that_open(aligned: Aligned) -> None:
+    aligned.assigned()
+    aligned.open[1].state = AssignmentState.OPENING
+    aligned.taken_in([np.array([OLD_MS])])
+    assert aligned.is_held(OLD_MS, None)
+    assert aligned.waits_for_shards(), "or the limit of records in flight would be reached"
+    aligned.open[1].state = AssignmentState.OPEN
+    aligned.partitions = 2
+    assert not aligned.waits_for_shards()
+    assert aligned.is_held(OLD_MS, None), "the earliest records of the shard are not here yet"
+    aligned.taken_in()
+    assert not aligned.is_held(OLD_MS, None)
+
+
+def test_new_documents_are_taken_in_while_shards_open(aligned: Aligned) -> None:
+    aligned.assigned()
+    aligned.open[1].state = AssignmentState.OPENING
+    aligned.taken_in([np.array([NOW_MS])])
+    assert not aligned.waits_for_shards()
+
+
+def test_documents_wait_for_a_time_only_for_shards_that_do_not_open(aligned: Aligned) -> None:
+    aligned.assigned()
+    aligned.open[1].state = AssignmentState.OPENING
+    aligned.taken_in([np.array([OLD_MS])])
+    assert aligned.is_held(OLD_MS, None)
+    aligned.clock.now += 31.0
+    assert not aligned.waits_for_shards()
+    aligned.taken_in()
+    assert not aligned.is_held(OLD_MS, None)
+
+
+def test_workers_that_begin_wait_for_each_other() -> None:
+    aligned = Aligned()
+    assert aligned.is_held(OLD_MS, None)
+    aligned.reads("other", OLD_MS)
+    assert not aligned.is_held(OLD_MS, OLD_MS)
+
+
+def test_a_worker_that_begins_first_waits_until_it_has_heard_others() -> None:
+    aligned = Aligned()
+    while aligned.is_held(OLD_MS, None):
+        aligned.clock.now += LOOK_SECONDS
+    aligned.sent()
+    aligned.reads("own", OLD_MS, partition=0)
+    assert aligned.is_held(OLD_MS + DAY_MS, OLD_MS)
+    aligned.clock.now += 1.0
+    assert not aligned.is_held(OLD_MS + DAY_MS, OLD_MS)
+
+
+def test_partitions_that_move_are_awaited_until_their_documents_go_on(aligned: Aligned) -> None:
+    aligned.catches_up("former", OLD_MS)
+    aligned.clock.now += 3.0
+    aligned.assigned()
+    assert aligned.is_held(OLD_MS + HOUR_MS, OLD_MS)
+    aligned.reads("heir", OLD_MS)
+    assert not aligned.is_held(OLD_MS + HOUR_MS, OLD_MS)
+
+    aligned.clock.now += 3.0
+    aligned.assigned()
+    assert aligned.is_held(OLD_MS + HOUR_MS, OLD_MS)
+    aligned.clock.now += TOGETHER_SECONDS
+    assert not aligned.is_held(OLD_MS + HOUR_MS, OLD_MS)
+
+
+def test_no_wait_is_endless_and_a_long_one_is_logged(
+    aligned: Aligned, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    held, days = 0.0, 0
+    while aligned.is_held(OLD_MS + 500 * DAY_MS, OLD_MS) or not held:
+        days += 1
+        aligned.reads("other", OLD_MS - 300 * DAY_MS + days * DAY_MS)
+        aligned.clock.now += 0.25
+        held += 0.25
+    assert held == pytest.approx(30.0, abs=1.0)
+    (line,) = caplog.records
+    assert line.getMessage().startswith("documents later than 1972-09-27T00:00:00Z wait for other")
