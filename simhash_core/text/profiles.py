@@ -98,6 +98,11 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The minimum number of features of a text with ``long_characters``: half, rounded up."""
         return (self.min_features + 1) // 2
 
+    @property
+    def replaces_expired(self) -> bool:
+        """Whether a document may replace one that has expired, of which nothing is known."""
+        return self.same_id == REPLACE and self.window is not None
+
     def scheme(self) -> BlockScheme:
         if self.min_features < 1:
             raise UsageError(

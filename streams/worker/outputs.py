@@ -90,6 +90,7 @@ class OutputRules:
     worker's transactional id. ``application``: the application's id. ``page``: the address of its
     ops page. ``retention_ms``: how long each output topic keeps a record, if it has a limit.
     ``partitions``: those of the output topic with the most, when the worker started.
+    ``replaces_expired``: a document may replace one that has expired.
     """
 
     identity: str
@@ -103,6 +104,7 @@ class OutputRules:
     retention_ms: Mapping[str, int] = field(default_factory=dict)
     mode: Mode = Mode.SPLIT
     partitions: int = 1
+    replaces_expired: bool = False
 
     @property
     def kinds(self) -> Mapping[str, OutputKind]:
@@ -173,7 +175,8 @@ async def output_batch(
                 pending.document_id, pending.event_time_ms, pending.fingerprint = rows[logged.row]
                 pending.verdict = verdict_of(packet.columns, logged.row, logged.match)
                 batch.outputs.append(pending)
-                batch.records += document_records(pending, rules, replaced=logged.replaced)
+                replaced = logged.replaced or rules.replaces_expired
+                batch.records += document_records(pending, rules, replaced=replaced)
             elif isinstance(logged, Deleted):
                 pending.document_id = logged.packet.columns.document_id(logged.row)
                 batch.deletes += 1
@@ -256,8 +259,8 @@ def document_records(
 ) -> tuple[ProducerRecord, ...]:
     """Return the records of a document that has a verdict.
 
-    ``replaced``: the document replaced a unique entry with its id. Raises ``UsageError`` for a
-    distance that is impossible with ``rules.bits``.
+    ``replaced``: the document replaced a unique entry with its id, or may have. Raises
+    ``UsageError`` for a distance that is impossible with ``rules.bits``.
     """
     record, verdict, topics = pending.record, pending.verdict, rules.topics
     headers = _verdict_headers(pending, rules)
@@ -285,7 +288,7 @@ def document_records(
     duplicate = _output(topics.duplicates, pending, value, (*own, _JSON, *headers))
     if not replaced:
         return (duplicate,)
-    # The earlier document with this id was unique; the new one is not.
+    # The earlier document with this id was unique, or may have been; the new one is not.
     return tombstone_record(pending, TombstoneReason.REPLACED, rules), duplicate
 
 

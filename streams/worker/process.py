@@ -120,6 +120,7 @@ def _run(settings: Settings, server: OpsServer) -> int:
         limits.retention_ms,
         settings.mode,
         limits.output_partitions,
+        fingerprinter.profile.replaces_expired,
     )
     clients = _connect(settings, rules, index, metrics)
     traces = _traces(settings, writer)

@@ -151,6 +151,21 @@ def test_a_document_replaces_the_one_with_its_id(embedded_broker: Broker, tmp_pa
         assert dict(gone.record.headers)["firstseen-verdict"] == b"replaced"
 
 
+def test_a_copy_replaces_a_document_that_has_expired(
+    embedded_broker: Broker, tmp_path: Path
+) -> None:
+    options = ("index.window=30d", "index.lateness=1d", "index.same_id=replace")
+    with Stream(embedded_broker, tmp_path, raw_partitions=1, options=options) as stream:
+        stream.started()
+        send_and_check(stream, (document("a", SNOW), U))
+        send_and_check(stream, (document("b", TEA, days=70), U))
+        send_and_check(stream, (document("c", SNOW, days=71), U))
+        send_and_check(stream, (document("a", TEA, days=72), "b"))
+
+        assert [each.record.value is None for each in on_unique(stream, "a")] == [False, True]
+        assert [each.record.value is None for each in on_unique(stream, "b")] == [False]
+
+
 def as_text(text: str) -> bytes:
     return json.dumps({"text": text}).encode()
 

@@ -296,7 +296,10 @@ class _Judge:
             if row.is_delete:
                 if removes or self.profile.window is not None:
                     wanted[row.source] = ["deleted"]
-            elif removes and right.originals[str(row.source)] and sent[row.source].key is not None:
+                continue
+            may_replace = removes or self.profile.replaces_expired
+            keyed = sent[row.source].key is not None
+            if may_replace and keyed and right.originals[str(row.source)]:
                 wanted[row.source] = ["replaced"]
         return wanted
 

@@ -232,7 +232,7 @@ class WorkerJudge:
             0.0,
             "",
         )
-        if gone:
+        if gone or (self._scenario.replaces and self._scenario.window is not None):
             return [TombstoneOutput(source, document.document_id, "replaced"), duplicate]
         return [duplicate]
 

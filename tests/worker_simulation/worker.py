@@ -197,6 +197,7 @@ class Worker:
             topics,
             include_body=False,
             application=settings.application_id,
+            replaces_expired=fingerprinter.profile.replaces_expired,
         )
         channels = [_Channel() for _ in range(4)]
         self.pipeline = Pipeline(

@@ -284,6 +284,18 @@ async def test_a_tombstone_precedes_a_duplicate_that_replaced_a_unique_document(
     assert ("firstseen-replaced" in dict(tagged.headers)) is (key is not None)
 
 
+async def test_a_duplicate_may_have_replaced_a_document_that_has_expired() -> None:
+    unique, duplicate = (
+        Output(arrived(7), Verdict(packet(Made(FINGERPRINT)), 0, match)) for match in (None, MATCH)
+    )
+    rules, tagging = (replace(each, replaces_expired=True) for each in (RULES, TAG_RULES))
+    gone, _ = await committed(duplicate, rules)
+    assert (gone.value, dict(gone.headers)["firstseen-verdict"]) == (None, b"replaced")
+    (tagged,) = await committed(duplicate, tagging)
+    assert dict(tagged.headers)["firstseen-replaced"] == b"true"
+    assert [each.topic for each in await committed(unique, rules)] == ["unique"]
+
+
 async def test_records_without_a_verdict_become_dead_letters_but_tombstones() -> None:
     unreadable, tombstone, otherwise = arrived(7), arrived(8), arrived(9)
     reason = RejectionReason.NOT_JSON
