@@ -32,6 +32,7 @@ from streams.kafka.log_reader import LogReader
 from streams.kafka.producers import AcknowledgedSends, Appender
 from streams.kafka.raw_consumer import RawConsumer
 from streams.kafka.transactions import OutputTransactions
+from streams.monitoring.clock_watch import ClockWatch
 from streams.monitoring.group_watch import GroupWatch
 from streams.monitoring.health import Health
 from streams.monitoring.metrics import IndexInfo, Metrics
@@ -78,8 +79,19 @@ def run_worker(settings: Settings) -> int:
     Raises ``FirstseenError`` if the worker cannot start, and for the failure that stops it.
     """
     make_state_directory(settings)
-    with OpsServer(settings) as server:
+    with ClockWatch(_end_set_back), OpsServer(settings) as server:
         return _run(settings, server)
+
+
+def _end_set_back(seconds: float) -> None:
+    """End the process at once: its Kafka clients stand still, so it cannot leave its group."""
+    logger.error(
+        "the clock of this machine was set back by %.0f s, and the Kafka client would stand still "
+        "for as long: this worker ends with code %d, and nothing is lost. Start it again",
+        seconds,
+        ExitCode.RUNTIME,
+    )
+    os._exit(ExitCode.RUNTIME)
 
 
 def _run(settings: Settings, server: OpsServer) -> int:

@@ -98,6 +98,22 @@ def test_a_stalled_worker_fails_its_health_check_and_says_why(
         assert "(stall_seconds=3)" in worker.log_text()
 
 
+def test_a_worker_ends_when_the_clock_is_set_back(embedded_broker: Broker, tmp_path: Path) -> None:
+    offset = tmp_path / "offset"
+    offset.write_text("0")
+    with Stream(embedded_broker, tmp_path) as stream:
+        worker = stream.worker()
+        worker.start(f"system_clock={offset}")
+        worker.await_ready()
+        offset.write_text("7200")
+        send_and_settle(stream, generated(seed=75, count=10))
+        offset.write_text("0")
+        assert worker.await_end() == ExitCode.RUNTIME
+        assert "was set back by 7200 s" in worker.log_text()
+        worker.start()
+        worker.await_ready()
+
+
 def test_a_worker_that_waits_for_the_shard_of_another_is_healthy(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:

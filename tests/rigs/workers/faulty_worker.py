@@ -135,8 +135,19 @@ def trimming() -> None:
         vars(decide)[name] = 1.0
 
 
+def system_clock(file: str) -> None:
+    """Native code would see a wall clock that is off by the number of seconds in a file."""
+    true_time, offset = time.clock_gettime, Path(file)
+
+    def wrong_time(clock: int) -> float:
+        wrong = float(offset.read_text("ascii") or 0) if clock == time.CLOCK_REALTIME else 0.0
+        return true_time(clock) + wrong
+
+    time.clock_gettime = wrong_time
+
+
 def wall_clock(file: str) -> None:
-    """The wall clock is off by the number of seconds in a file, which may change at any time."""
+    """Python's wall clock is off by the number of seconds in a file, which may change."""
     true_time, offset = time.time, Path(file)
 
     def wrong_time() -> float:
@@ -149,7 +160,7 @@ FAULTS: dict[str, Callable[..., None]] = {
     each.__name__: each
     for each in (
         *(closed, lingering, older, slow_commit, slow_recovery, stalling, trimming),
-        wall_clock,
+        *(system_clock, wall_clock),
     )
 }
 
