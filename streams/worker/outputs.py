@@ -264,8 +264,6 @@ def document_records(
     """
     record, verdict, topics = pending.record, pending.verdict, rules.topics
     headers = _verdict_headers(pending, rules)
-    # A compacted topic identifies the replaced record by its key alone.
-    replaced = replaced and record.key is not None
     if rules.mode is Mode.TAG:
         if isinstance(verdict, DuplicateOf):
             headers += _match_headers(verdict, rules.bits)
@@ -286,7 +284,8 @@ def document_records(
     own = tuple(pair for pair in _own_headers(record.headers) if pair[0].lower() != _JSON[0])
     # The value is JSON here, even if the raw value was not.
     duplicate = _output(topics.duplicates, pending, value, (*own, _JSON, *headers))
-    if not replaced:
+    # A compacted topic identifies the replaced record by its key alone.
+    if not replaced or record.key is None:
         return (duplicate,)
     # The earlier document with this id was unique, or may have been; the new one is not.
     return tombstone_record(pending, TombstoneReason.REPLACED, rules), duplicate

@@ -281,7 +281,7 @@ async def test_a_tombstone_precedes_a_duplicate_that_replaced_a_unique_document(
     records = await committed(decided)
     (tagged,) = await committed(decided, TAG_RULES)
     assert [dict(each.headers)["firstseen-verdict"] for each in records] == verdicts
-    assert ("firstseen-replaced" in dict(tagged.headers)) is (key is not None)
+    assert dict(tagged.headers)["firstseen-replaced"] == b"true", "the id is in a header"
 
 
 async def test_a_duplicate_may_have_replaced_a_document_that_has_expired() -> None:
