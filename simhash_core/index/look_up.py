@@ -7,6 +7,7 @@ fingerprint and match by content alone.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
@@ -51,8 +52,7 @@ class View(NamedTuple):
         name = document_id.encode()
         if self._is_removed(name):
             return True
-        own = sequence - self.first
-        return any(_removes(each, own, row) for each in self.removing.get(name, ()))
+        return _removes(self.removing.get(name, ()), sequence - self.first, row)
 
     def has_expired(self, sequence: int) -> bool:
         return sequence < self.expired_before
@@ -61,9 +61,14 @@ class View(NamedTuple):
         return self.removed.get(name, self.first) < self.first
 
 
-def _removes(removing: int, own: int, row: int) -> bool:
-    """Return whether row ``removing`` removes an entry before ``row``; ``own`` < 0: older entry."""
-    return own < removing <= row
+def _removes(removing: Sequence[int], own: int, row: int) -> bool:
+    """Return whether one of these rows, which rise, removes an entry before ``row``.
+
+    ``own`` is the row of the entry; < 0: it is older. All rows may be of one id, and this is called
+    for each pair of them.
+    """
+    first = bisect_right(removing, own)
+    return first < len(removing) and removing[first] <= row
 
 
 WHOLE: Final = View(0)  # nothing was removed before, and nothing expires

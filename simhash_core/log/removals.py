@@ -7,6 +7,7 @@ knows before any decision which ids earlier packets remove.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -153,4 +154,5 @@ def own_removals(
 
 
 def _first_after(row: int, rows: Sequence[int]) -> int | None:
-    return next((each for each in rows if each > row), None)
+    at = bisect_right(rows, row)
+    return rows[at] if at < len(rows) else None

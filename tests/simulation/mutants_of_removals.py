@@ -69,7 +69,7 @@ SEEN: Final[dict[str, Rule]] = {
     ),
     "what earlier rows of a packet take out is still met": always(view_module, "_removes", False),
     "later rows of a packet take out as well": by(
-        view_module, "_removes", lambda removing, own, _row: own < removing
+        view_module, "_removes", lambda removing, own, _row: any(own < each for each in removing)
     ),
     "documents replace those of their id where they should be compared": wrapped(
         removals,
@@ -77,7 +77,12 @@ SEEN: Final[dict[str, Rule]] = {
         lambda original, columns, *counting, **_: original(columns, *counting, replaces=True),
     ),
     "a row takes out what comes later in its packet": Tried(
-        by(view_module, "_removes", lambda removing, _own, row: removing <= row), REPLACES
+        by(
+            view_module,
+            "_removes",
+            lambda removing, _own, row: any(each <= row for each in removing),
+        ),
+        REPLACES,
     ),
     "documents do not replace those of their id": Tried(
         wrapped(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from simhash_core.index.document_index import DocumentIndex
-from simhash_core.index.look_up import WHOLE, LookUp, Nearness, joined_answer
+from simhash_core.index.look_up import WHOLE, LookUp, Nearness, View, joined_answer
 from simhash_core.index.prints import prints_of
 from simhash_core.log.local_decider import MemoryEntries, OneStore
 from simhash_core.log.shard_stream import NewEntries
@@ -91,3 +94,36 @@ def test_packets_together_are_looked_up_as_each_alone() -> None:
     rows_and_distances = [[(match.row, match.distance) for match in each] for each in together]
     assert rows_and_distances == [[(0, 1), (1, 0), (2, 2)], [], [(2, 0)]]
     assert look_up.matches_of([], []) == []
+
+
+class _Counted(Sequence[int]):
+    """Rows that rise from 0, and how many of them were looked at."""
+
+    def __init__(self, count: int) -> None:
+        self._rows = range(count)
+        self.looked_at = 0
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 - of a sequence
+        self.looked_at += 1
+        return self._rows[at]
+
+
+@given(st.sets(st.integers(0, 20)), st.integers(-3, 20), st.integers(0, 20))
+def test_an_entry_is_removed_by_a_row_between_it_and_the_document(
+    removing: set[int], own: int, row: int
+) -> None:
+    view = View(100, removing={b"id": sorted(removing)})
+    expected = any(own < each <= row for each in removing)
+    assert view.hides(row, 100 + own, "id") is expected
+    assert not view.hides(row, 100 + own, "other")
+
+
+def test_few_rows_are_looked_at_if_all_are_of_one_id() -> None:
+    rows = _Counted(10_000)
+    view = View(0, removing={b"id": rows})
+    assert view.hides(9_000, 8_000, "id")
+    assert not view.hides(8_000, 8_000, "id")
+    assert rows.looked_at < 50
