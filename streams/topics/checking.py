@@ -255,6 +255,7 @@ def check(admin: AdminClient, plans: Sequence[TopicPlan]) -> Checked:
             notes += _retention_notes(plan, configs[plan.name])
             notes += _compaction_notes(plan, configs[plan.name])
             notes += _age_notes(plan, configs[plan.name])
+            notes += _clock_notes(plan, configs[plan.name])
             notes += _size_notes(plan, configs[plan.name])
     return Checked(states, differences, notes)
 
@@ -399,6 +400,17 @@ def _age_notes(plan: TopicPlan, config: Mapping[str, str]) -> Iterator[str]:
         f"{plan.name} refuses records that are older than {retention_text(limit_ms)}, and outputs "
         "have the time of their raw record: workers that are behind for longer end at the first "
         f"one ({_change(plan.name, TIMES_PAST, ANY_TIME_MS)})"
+    )
+
+
+def _clock_notes(plan: TopicPlan, config: Mapping[str, str]) -> Iterator[str]:
+    """Yield a note on an internal topic whose records have the times of workers' clocks."""
+    if plan.config.get(_TIME_TYPE) != _BY_BROKER or config.get(_TIME_TYPE) == _BY_BROKER:
+        return
+    yield (
+        f"records on {plan.name} have the time of the worker that sends them: one whose clock is "
+        "ahead may be refused by the broker, and end, and moves the window with its clock "
+        f"({_change(plan.name, _TIME_TYPE, _BY_BROKER)})"
     )
 
 

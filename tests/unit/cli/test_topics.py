@@ -355,6 +355,18 @@ def test_outputs_take_the_times_that_raw_records_bear(settings: Settings) -> Non
     assert not checked(settings)["notes"]
 
 
+def test_internal_topics_have_the_time_of_the_broker(settings: Settings) -> None:
+    topics = settings.topics
+    run(settings, *CREATE)
+    for topic in (topics.log, topics.reports, topics.changelog):
+        assert not checked(settings)["notes"]
+        alter(settings, topic, {"message.timestamp.type": "CreateTime"})
+        (note,) = checked(settings)["notes"]
+        assert f"records on {topic} have the time of the worker that sends them" in note
+        assert f"--topic {topic} --add-config message.timestamp.type=LogAppendTime" in note
+        alter(settings, topic, {"message.timestamp.type": "LogAppendTime"})
+
+
 def test_limits_of_time_that_a_broker_does_not_know(settings: Settings, admin: AdminClient) -> None:
     """Brokers before Kafka 3.6 refuse the name; this broker refuses the value."""
     plans = [
