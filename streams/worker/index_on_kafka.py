@@ -167,6 +167,16 @@ def refuse_other_settings(claim: Claim | None, identity: str, reading: str, wher
         raise OtherSettingsError(where, different)
 
 
+def refuse_other_topic(theirs: str, settings: Settings, where: str) -> None:
+    """Refuse a raw topic with another name than that of the index.
+
+    Its partitions would be the same shards. Usually this is a second application to which nobody
+    gave an ``application_id`` of its own.
+    """
+    if theirs != settings.topics.raw:
+        raise OtherSettingsError(where, [Difference("topics.raw", theirs, settings.topics.raw)])
+
+
 def _differing(
     theirs: Mapping[str, str], ours: Mapping[str, str], settings: Mapping[str, str]
 ) -> list[Difference]:
@@ -460,6 +470,7 @@ class IndexOnKafka:
         at = logged.progress
         claim = Claim(logged.identity, logged.reading, at.position, at.control, at.clock)
         refuse_other_settings(claim, self._identity, claim.reading, self._where)
+        refuse_other_topic(at.chain.topic, self._settings, self._where)
         return claim
 
     async def members(self) -> dict[str, str]:

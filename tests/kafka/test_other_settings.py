@@ -67,6 +67,25 @@ def test_a_worker_with_other_settings_ends_before_it_joins_or_sends(
         worker.stop_gently()
 
 
+def test_an_application_with_another_raw_topic_ends_before_it_joins_or_sends(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """Its partitions would be the shards of the first one, and their leaders would take turns."""
+    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
+        worker = stream.started()
+        send_and_settle(stream, keyed_documents(91, 50))
+        first, other_raw = stream.settings.topics.raw, kafka_broker.new_topic("other-raw", 2)
+        stream.assign(f"topics.raw={other_raw}")
+        other = stream.worker(state="other")
+        other.start()
+        assert other.await_end() == ExitCode.CONFIGURATION
+        assert f"topics.raw: there {first}, here {other_raw}" in other.log_text()
+        assert "new application_id" in other.log_text()
+        stream.send(keyed_documents(92, 50))
+        stream.judge_all()
+        worker.stop_gently()
+
+
 def foreign_records(worker: Worker) -> float:
     """Return how many records of other indexes a worker has ignored, on all topics."""
     return sum(number for (found, _), number in samples(worker).items() if found == FOREIGN)

@@ -23,7 +23,7 @@ from streams.errors import (
 )
 from streams.kafka.clients import Consumer, Producer, offset_range
 from streams.settings.loader import load_settings
-from streams.settings.settings import Delivery, Settings
+from streams.settings.settings import Delivery, Settings, TopicSettings
 from streams.store.changelog_codec import LoggedProgress
 from streams.topics import consumer_group as listing
 from streams.topics.consumer_group import ListedGroup, ListedMember
@@ -38,6 +38,7 @@ from streams.worker.index_on_kafka import (
     other_outputs,
     reading_rules,
     refuse_other_settings,
+    refuse_other_topic,
 )
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.loopback_ports import free_port
@@ -117,6 +118,13 @@ def test_each_part_of_an_identity_but_the_programs_own_has_its_settings(profile:
     other = " ".join(f"{part}-other" for part in identity.split(" "))
     nameless = [each for each in named(other, identity, "") if not each.startswith("index.")]
     assert nameless == ["format", "normalization"]
+
+
+def test_a_raw_topic_with_another_name_is_refused() -> None:
+    settings = Settings(topics=TopicSettings(raw="crawl"))
+    refuse_other_topic("crawl", settings, "the index")
+    with pytest.raises(OtherSettingsError, match=r"topics\.raw: there news, here crawl"):
+        refuse_other_topic("news", settings, "the index")
 
 
 # ---- open transactions of writers that have left the group
