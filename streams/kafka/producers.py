@@ -88,6 +88,13 @@ _NOT_KNOWN_YET: Final = frozenset(
 """The errors for a partition that was added after the client's last metadata request."""
 
 
+_DROPPED: Final = frozenset(
+    {
+        KafkaError._PURGE_INFLIGHT,  # noqa: SLF001 - a public code of librdkafka
+        KafkaError._PURGE_QUEUE,  # noqa: SLF001 - a public code of librdkafka
+    }
+)
+"""The errors of records that are not sent, because another one has made their transaction fail."""
 _NO_OFFSET: Final = "the broker has the record already, and no longer knows its offset"
 _Report = Callable[[KafkaError | None, Message], None] | None
 
@@ -106,8 +113,9 @@ def _offset_of(message: Message) -> int | None:
 class Deliveries:
     def __init__(self, records: Sequence[ProducerRecord], changelog_topic: str) -> None:
         self.records = records
-        self.failures: list[str] = []  # the errors of records, except of records that are too large
-        self.too_large: list[ProducerRecord] = []
+        self.failures: list[str] = []  # the errors of records, except of those that
+        self.too_large: list[ProducerRecord] = []  # are too large, or
+        self.dropped = 0  # were not sent because of another one
         self.unplaced = ""  # where the last record of a changelog partition has no known offset
         self.next_offsets: dict[int, int] = {}  # after the last record of a changelog partition
         self._last: dict[int, int] = {
@@ -134,7 +142,7 @@ class Deliveries:
             raise RecordTooLargeError(self.too_large)
 
     def unreported(self) -> bool:
-        return bool(self.failures) or set(self._last) != set(self.next_offsets)
+        return bool(self.failures or self.dropped) or set(self._last) != set(self.next_offsets)
 
     def _note(self, record: ProducerRecord, error: KafkaError | None, message: Message) -> None:
         if error is None:
@@ -147,6 +155,8 @@ class Deliveries:
                     self.next_offsets[partition] = offset + 1
         elif is_too_large(error):
             self.too_large.append(record)
+        elif error.code() in _DROPPED:
+            self.dropped += 1
         else:
             self.failures.append(f"{record.topic}: {error.str()}")
 

@@ -230,9 +230,12 @@ class TransactionalProducer:
         self._check(producer, deliveries, check, ignores_failures=failures is None)
         try:
             self._until_done(_COMMIT, producer, producer.commit_transaction)
-        except AbortedError:
+        except (AbortedError, FencedError) as error:
             # A record that is too large aborts the transaction, and trying again does not help.
             deliveries.raise_too_large()
+            if deliveries.failures:
+                # librdkafka may only say how many records were not delivered.
+                raise AbortedError(f"{error} ({deliveries.failures[0]})") from error
             raise
         if deliveries.unreported():
             raise TransactionError(
