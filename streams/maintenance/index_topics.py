@@ -41,7 +41,7 @@ from streams.topics.admin import (
 )
 from streams.topics.consumer_group import group_members
 from streams.topics.watermarks import BrokerWatermarks, Watermarks
-from streams.worker.index_on_kafka import Claim, refuse_other_settings, refuse_other_topic
+from streams.worker.index_on_kafka import Claim, refuse_other_owner, refuse_other_settings
 from streams.worker.log_codec import LogCodec, OtherIndexError, version_of
 
 # ---- The group.
@@ -336,14 +336,14 @@ def index_topics(admin: AdminClient, settings: Settings, *, changes: bool) -> In
 
 
 def refuse_other_index(shards: list[ShardHead], identity: str, settings: Settings) -> None:
-    """Raise ``OtherSettingsError`` if the index has another identity or another raw topic."""
+    """Raise ``StateMismatchError`` if the index has another identity, raw topic or application."""
     where = f"the index of application {settings.application_id!r} ({settings.topics.changelog})"
     for each in shards:
         if each.progress is not None:
             there = each.progress
             claim = Claim(there.identity, there.reading, 0, 0)
             refuse_other_settings(claim, identity, there.reading, where)
-            refuse_other_topic(there.progress.chain.topic, settings, where)
+            refuse_other_owner(there, settings, where)
 
 
 def raw_watermarks(settings: Settings, raw: RawTopic) -> dict[int, Watermarks]:

@@ -167,14 +167,25 @@ def refuse_other_settings(claim: Claim | None, identity: str, reading: str, wher
         raise OtherSettingsError(where, different)
 
 
-def refuse_other_topic(theirs: str, settings: Settings, where: str) -> None:
-    """Refuse a raw topic with another name than that of the index.
+def refuse_other_owner(there: LoggedProgress, settings: Settings, where: str) -> None:
+    """Refuse the index of another raw topic, or the changelog of another application.
 
-    Its partitions would be the same shards. Usually this is a second application to which nobody
-    gave an ``application_id`` of its own.
+    The partitions of another raw topic would be the same shards, usually of a second application
+    to which nobody gave an ``application_id`` of its own. Workers of another application are in
+    another group, which assigns the same shards.
     """
-    if theirs != settings.topics.raw:
-        raise OtherSettingsError(where, [Difference("topics.raw", theirs, settings.topics.raw)])
+    theirs, ours = there.progress.chain.topic, settings.topics.raw
+    if theirs != ours:
+        raise OtherSettingsError(where, [Difference("topics.raw", theirs, ours)])
+    application, changelog = settings.application_id, settings.topics.changelog
+    if there.writer and not there.writer.startswith(f"{application}."):
+        other = there.writer.rpartition(".")[0]
+        raise StateMismatchError(
+            f"{changelog} is the changelog of application {other!r}, and this one is "
+            f"{application!r}: give it internal topics of its own (topics.log, topics.reports and "
+            f"topics.changelog, which by default have its name), or set application_id={other} to "
+            "continue that index"
+        )
 
 
 def _differing(
@@ -411,7 +422,7 @@ class IndexOnKafka:
             raise
 
     async def claim(self) -> Claim | None:
-        """Return the claim of shard 0; raises ``OtherSettingsError`` if it differs."""
+        """Return the claim of shard 0; raises ``StateMismatchError`` if it differs."""
         return await asyncio.to_thread(self._claim)
 
     async def lineages(self, partitions: Iterable[int]) -> dict[int, Lineage]:
@@ -470,7 +481,7 @@ class IndexOnKafka:
         at = logged.progress
         claim = Claim(logged.identity, logged.reading, at.position, at.control, at.clock)
         refuse_other_settings(claim, self._identity, claim.reading, self._where)
-        refuse_other_topic(at.chain.topic, self._settings, self._where)
+        refuse_other_owner(logged, self._settings, self._where)
         return claim
 
     async def members(self) -> dict[str, str]:

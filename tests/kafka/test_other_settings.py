@@ -86,6 +86,26 @@ def test_an_application_with_another_raw_topic_ends_before_it_joins_or_sends(
         worker.stop_gently()
 
 
+def test_an_application_with_the_internal_topics_of_another_ends_before_it_joins_or_sends(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """The groups do not know of each other, so each shard would have two owners."""
+    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
+        worker = stream.started()
+        send_and_settle(stream, keyed_documents(93, 50))
+        topics, first = stream.settings.topics, stream.settings.application_id
+        internal = {"log": topics.log, "reports": topics.reports, "changelog": topics.changelog}
+        shared = [f"topics.{setting}={topic}" for setting, topic in internal.items()]
+        flags = ["--application-id", "second"]
+        other = stream.worker(*shared, state="other", flags=flags)
+        other.start()
+        assert other.await_end() == ExitCode.CONFIGURATION
+        assert f"is the changelog of application '{first}'" in other.log_text(), other.log_text()
+        stream.send(keyed_documents(94, 50))
+        stream.judge_all()
+        worker.stop_gently()
+
+
 def foreign_records(worker: Worker) -> float:
     """Return how many records of other indexes a worker has ignored, on all topics."""
     return sum(number for (found, _), number in samples(worker).items() if found == FOREIGN)

@@ -19,11 +19,12 @@ from streams.errors import (
     BrokerRefusedError,
     BrokerUnavailableError,
     ExitCode,
+    StateMismatchError,
     exit_code_of,
 )
 from streams.kafka.clients import Consumer, Producer, offset_range
 from streams.settings.loader import load_settings
-from streams.settings.settings import Delivery, Settings, TopicSettings
+from streams.settings.settings import Delivery, Settings
 from streams.store.changelog_codec import LoggedProgress
 from streams.topics import consumer_group as listing
 from streams.topics.consumer_group import ListedGroup, ListedMember
@@ -37,8 +38,8 @@ from streams.worker.index_on_kafka import (
     differences,
     other_outputs,
     reading_rules,
+    refuse_other_owner,
     refuse_other_settings,
-    refuse_other_topic,
 )
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.loopback_ports import free_port
@@ -120,11 +121,24 @@ def test_each_part_of_an_identity_but_the_programs_own_has_its_settings(profile:
     assert nameless == ["format", "normalization"]
 
 
-def test_a_raw_topic_with_another_name_is_refused() -> None:
-    settings = Settings(topics=TopicSettings(raw="crawl"))
-    refuse_other_topic("crawl", settings, "the index")
-    with pytest.raises(OtherSettingsError, match=r"topics\.raw: there news, here crawl"):
-        refuse_other_topic("news", settings, "the index")
+def owned_by(writer: str, topic: str = "raw-documents") -> LoggedProgress:
+    progress = Progress(Chain(topic, "id", 0), 0, 0, NO_CONTROL)
+    return LoggedProgress(progress, CLASSIC, READING, writer)
+
+
+@pytest.mark.parametrize("writer", ["news.4f1c", "news.eu.1", ""])
+def test_the_index_of_this_application_is_not_refused(writer: str) -> None:
+    refuse_other_owner(owned_by(writer), Settings(application_id="news"), "the index")
+
+
+def test_the_index_of_another_raw_topic_is_refused() -> None:
+    with pytest.raises(OtherSettingsError, match=r"topics\.raw: there crawl, here raw-documents"):
+        refuse_other_owner(owned_by("news.4f1c", "crawl"), Settings(), "the index")
+
+
+def test_the_changelog_of_another_application_is_refused() -> None:
+    with pytest.raises(StateMismatchError, match="set application_id=newspapers to continue"):
+        refuse_other_owner(owned_by("newspapers.4f1c"), Settings(application_id="news"), "it")
 
 
 # ---- open transactions of writers that have left the group
