@@ -259,7 +259,7 @@ class Assignment:
                     shard.is_in_use = True
                     shard.log_end = log_end
                     shard.acquisition.ended(AcquisitionPhase.OFFSETS)
-                    self._start(self._open_one(shard, cluster, max(0, offset)))
+                    self._start(self._open_one(shard, cluster, offset))
             shards = [shard for shard in waiting if shard.partition not in committed]
             if shards:
                 if time.monotonic() - since > _UNSTABLE_LINE_SECONDS:
@@ -290,10 +290,10 @@ class Assignment:
         await self._index.abort_left_open(partitions)
         return _Cluster(topic_id, claim, (await self._log.offsets())[0])
 
-    async def _open_one(self, shard: Shard, cluster: _Cluster, committed_next: int) -> None:
+    async def _open_one(self, shard: Shard, cluster: _Cluster, committed: int) -> None:
         """Open the store of a shard and fill the index from it; retry after temporary errors."""
         try:
-            await self._fill(shard, cluster, committed_next)
+            await self._fill(shard, cluster, max(0, committed))
         except _PASSING as error:
             logger.warning("shard %d is not open yet: %s", shard.partition, error)
             await self._drop_filled(shard)
@@ -307,8 +307,26 @@ class Assignment:
             if not shard.is_opening:
                 self._start(self._close_store(shard))
         if shard.is_filled:
+            self._note_offset_set_back(shard, committed)
             shard.acquisition.ended(AcquisitionPhase.OPENING)
             self._session_wanted.set()
+
+    def _note_offset_set_back(self, shard: Shard, committed: int) -> None:
+        """Say that the changelog counts, if somebody has set the group's offset back (-1: none)."""
+        store = shard.standby if shard.store is None else shard.store
+        assert store is not None
+        assert shard.progress is not None
+        # At least once, the offset is behind after a crash, too.
+        if 0 <= committed < shard.progress.next and not store.place.writer:
+            logger.warning(
+                "the group's offset of %s/%d is %d, but what is before %d has its outputs: this "
+                "worker goes on there. Records are read again only by a new index, with another "
+                "application_id",
+                self._topic,
+                shard.partition,
+                committed,
+                shard.progress.next,
+            )
 
     async def _fill(self, shard: Shard, cluster: _Cluster, committed_next: int) -> None:
         chain = Chain(self._topic, cluster.topic_id, shard.partition)

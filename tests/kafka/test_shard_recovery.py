@@ -7,6 +7,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
 from benchmarks.random_documents import changelog_of
 from simhash_core.log.records import Chain
 from streams.demo.worker_process import WorkerProcessError
@@ -61,6 +63,26 @@ def test_another_machine_takes_over(kafka_broker: Broker, tmp_path: Path) -> Non
             check_copies_are_named(stream, run)
             worker.stop_gently()
         stream.judge_all()
+
+
+def test_an_offset_that_was_set_back_repeats_nothing_and_is_noted(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
+        worker = stream.started()
+        send_and_settle(stream, generated(seed=53, count=40))
+        worker.stop_gently()
+        group, raw = stream.settings.application_id, stream.settings.topics.raw
+        admin = admin_of(kafka_broker)
+        earlier = ConsumerGroupTopicPartitions(group, [TopicPartition(raw, 0, 0)])
+        admin.alter_consumer_group_offsets([earlier])[group].result(END_SECONDS)
+        worker.start()
+        worker.await_log(
+            f"the group's offset of {raw}/0 is 0, but what is before 40 has its output"
+        )
+        send_and_settle(stream, generated(seed=54, count=20))
+        stream.judge_all()
+        worker.stop_gently()
 
 
 def test_the_state_of_another_changelog_ends_the_worker_which_names_it(
