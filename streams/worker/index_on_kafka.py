@@ -389,7 +389,8 @@ class IndexOnKafka:
         self._has_transactions = settings.delivery is Delivery.EXACTLY_ONCE
         self._has_admin = self._has_transactions  # with transactions, a starting worker checks it
         self._looker: AdminClient | None = None
-        self._seen: dict[str, None] = {}  # members of the group, the latest ones at the end
+        self._seen: dict[str, None] = {}  # workers of the group, the latest ones at the end
+        self._strangers: set[str] = set()  # members that are no workers
         resolver = TopicIdResolver(self._connect, has_ids=self._has_admin)
         self._topic_ids = TopicIds(resolver, _ID_TRIES * settings.send_timeout_seconds)
 
@@ -550,9 +551,21 @@ class IndexOnKafka:
         return group_members(self._connect(), self._settings.application_id)
 
     def _remember(self, members: Iterable[str]) -> None:
+        application = self._settings.application_id
         for each in sorted(members):
-            self._seen.pop(each, None)
-            self._seen[each] = None
+            if each.startswith(f"{application}."):
+                self._seen.pop(each, None)
+                self._seen[each] = None
+            elif each not in self._strangers:
+                # Its name is no transactional id of this application: another producer may have it.
+                self._strangers.add(each)
+                logger.warning(
+                    "the group %s has a member that is no worker of it, named %s. It may get raw "
+                    "partitions, whose records then do not come out, and commit their offsets. "
+                    "Stop it, or give it another group",
+                    application,
+                    each,
+                )
         for each in list(self._seen)[:-_MEMBERS_MAX]:
             del self._seen[each]
 

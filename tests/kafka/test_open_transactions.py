@@ -70,13 +70,13 @@ def test_what_a_worker_left_open_in_its_first_commit_is_aborted_when_it_has_left
     settings = Settings(brokers=kafka_broker.bootstrap_servers, application_id=name)
     create(admin_of(kafka_broker), topic_plans(settings, 2))
     unique = TopicPartition(settings.topics.unique, 0)
-    with member(settings, f"{name}-a") as first:
-        with member(settings, f"{name}-b") as second:
+    with member(settings, f"{name}.a") as first:
+        with member(settings, f"{name}.b") as second:
             await_that(lambda: first() == second() == 1)
             producer = Producer(
                 {
                     "bootstrap.servers": settings.brokers,
-                    "transactional.id": f"{name}-b",
+                    "transactional.id": f"{name}.b",
                     "transaction.timeout.ms": 600_000,
                 }
             )
@@ -86,7 +86,7 @@ def test_what_a_worker_left_open_in_its_first_commit_is_aborted_when_it_has_left
             assert not producer.flush(SECONDS)
             await_that(lambda: open_in(kafka_broker, unique))
 
-            index = IndexOnKafka(settings, "identity", "reading", f"{name}-a")
+            index = IndexOnKafka(settings, "identity", "reading", f"{name}.a")
             asyncio.run(index.remember_members())
             asyncio.run(index.abort_left_open([0, 1]))
             assert open_in(kafka_broker, unique)

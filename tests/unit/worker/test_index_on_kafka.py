@@ -143,7 +143,7 @@ def test_the_changelog_of_another_application_is_refused() -> None:
 
 # ---- open transactions of writers that have left the group
 
-THIS = "this"
+THIS = "firstseen.this"
 PROGRESS = Progress(Chain("raw", "id", 0), 0, 0, NO_CONTROL)
 
 
@@ -194,28 +194,28 @@ def index(**changes: Any) -> IndexOnKafka:  # noqa: ANN401 - settings of several
 
 async def test_a_member_that_left_without_a_commit_is_aborted_once(group: Group) -> None:
     of = index()
-    group.members = {THIS, "first"}
+    group.members = {THIS, "firstseen.first"}
     await of.remember_members()
-    group.members = {THIS, "first", "second"}
+    group.members = {THIS, "firstseen.first", "firstseen.second"}
     await of.abort_left_open([0])  # an opening notes the members too
     assert group.aborted == []
 
     group.members = {THIS}
     for _ in range(2):
         await of.abort_left_open([0])
-        assert group.aborted == ["first", "second"]
+        assert group.aborted == ["firstseen.first", "firstseen.second"]
 
 
 async def test_only_former_members_and_last_writers_that_have_left_are_aborted(
     group: Group,
 ) -> None:
-    group.last_writers = {0: THIS, 1: "there", 2: "left", 4: ""}
-    group.members = {THIS, "there", "former"}
+    group.last_writers = {0: THIS, 1: "firstseen.there", 2: "firstseen.left", 4: ""}
+    group.members = {THIS, "firstseen.there", "firstseen.former"}
     of = index()
     await of.remember_members()
-    group.members = {THIS, "there"}
+    group.members = {THIS, "firstseen.there"}
     await of.abort_left_open(range(5))
-    assert group.aborted == ["former", "left"]
+    assert group.aborted == ["firstseen.former", "firstseen.left"]
 
 
 async def test_a_killed_command_that_no_worker_has_seen_is_aborted(group: Group) -> None:
@@ -228,12 +228,12 @@ async def test_a_killed_command_that_no_worker_has_seen_is_aborted(group: Group)
     assert group.aborted == ["firstseen.index-load"]
 
 
-@pytest.mark.parametrize("members", [set(), {"other"}])
+@pytest.mark.parametrize("members", [set(), {"firstseen.other"}])
 async def test_a_group_without_this_worker_is_not_believed(group: Group, members: set[str]) -> None:
     """Its coordinator may be moving; otherwise transactions of live workers would be aborted."""
-    group.last_writers = {0: "there"}
+    group.last_writers = {0: "firstseen.there"}
     group.members = members
-    with pytest.raises(BrokerUnavailableError, match="this worker, this, is not among"):
+    with pytest.raises(BrokerUnavailableError, match=r"worker, firstseen\.this, is not among"):
         await index().abort_left_open([0])
     assert group.aborted == []
 
@@ -258,11 +258,25 @@ async def test_only_the_members_seen_last_are_remembered(
     monkeypatch.setattr(index_on_kafka, "_MEMBERS_MAX", 3)
     of = index()
     for number in range(5):
-        group.members = {THIS, f"w{number}"}
+        group.members = {THIS, f"firstseen.w{number}"}
         await of.remember_members()
     group.members = {THIS}
     await of.abort_left_open([])
-    assert group.aborted == ["w3", "w4"]
+    assert group.aborted == ["firstseen.w3", "firstseen.w4"]
+
+
+async def test_a_member_that_is_no_worker_is_named_once_and_never_aborted(
+    group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A producer of another program may have its name as a transactional id."""
+    of = index()
+    group.members = {THIS, "firstseen-crawler"}
+    for _ in range(2):
+        await of.remember_members()
+    assert caplog.text.count("named firstseen-crawler") == 1
+    group.members = {THIS}
+    await of.abort_left_open([0])
+    assert group.aborted == []
 
 
 # ---- the owner of the records on output topics
