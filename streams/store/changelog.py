@@ -262,6 +262,12 @@ class Changelog:
                     f"the changelog {self} can be read up to offset {high} only, and lacks later "
                     f"commits of the group: {self._hung()}"
                 )
+            if at_end and not high:
+                raise RecoveryError(
+                    f"the changelog {self} has no records, but the group has committed: {lacks()}. "
+                    "The topic was deleted and created again, and the entries of the index are "
+                    "lost with it: start a new index with a new application id"
+                )
             if at_end:
                 raise RecoveryError(
                     f"the changelog {self} ends at offset {high} and lacks later commits of the "

@@ -85,6 +85,24 @@ def test_an_offset_that_was_set_back_repeats_nothing_and_is_noted(
         worker.stop_gently()
 
 
+def test_a_changelog_that_was_made_again_is_not_to_be_filled_by_repeats(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """To set the group's offset back, as for a cut changelog, would put out everything again."""
+    options = ["send_timeout_seconds=3"]
+    with Stream(kafka_broker, tmp_path, raw_partitions=1, options=options) as stream:
+        worker = stream.started()
+        send_and_settle(stream, generated(seed=55, count=20))
+        worker.stop_gently()
+        delete_topic(stream, stream.settings.topics.changelog)
+        create(admin_of(kafka_broker), topic_plans(stream.settings, raw_partitions=1))
+        other = stream.worker(state="other")
+        other.start()
+        assert other.await_end() == ExitCode.RUNTIME
+        assert "has no records, but the group has committed" in other.log_text()
+        assert "Set the group's offset back" not in other.log_text()
+
+
 def test_the_state_of_another_changelog_ends_the_worker_which_names_it(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
