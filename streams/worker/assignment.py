@@ -85,6 +85,7 @@ class Assignment:
         self._generation_at: float | None = None  # when the group last assigned, perhaps nothing
         self._fail = context.fail
         self._topic = context.settings.topics.raw
+        self._reading = context.rules.reading
         self._participant = context.participant
         self._member, self._log = clients.member, clients.log
         self._index, self._stores = clients.index, clients.stores
@@ -366,11 +367,14 @@ class Assignment:
         """Return where a shard continues, and whether this must be committed first.
 
         It must be committed if it is new, or if the last progress record of the changelog came too
-        late: compaction may leave that record alone.
+        late: compaction may leave that record alone. In shard 0 it must also be committed if the
+        reading rules have changed, because workers that start later compare theirs with it.
         """
         stored = store.progress()
         if stored is not None and stored.progress.chain == chain:
-            return stored.progress, store.progress_refused > 0
+            leads = chain.partition == LEADING_SHARD
+            has_changed = leads and stored.reading != self._reading
+            return stored.progress, has_changed or store.progress_refused > 0
         claim = cluster.claim
         if stored is not None:
             logger.warning(

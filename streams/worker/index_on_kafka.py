@@ -9,7 +9,7 @@ import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -143,14 +143,26 @@ class Difference(NamedTuple):
 
 
 class OtherSettingsError(StateMismatchError):
+    _has: ClassVar[str] = "was made with other settings"
+    _fix: ClassVar[str] = (
+        "Use the settings of the index; or start a new index with a new application_id and other "
+        "output topics, which reads all raw records again."
+    )
+
     def __init__(self, where: str, differences: list[Difference]) -> None:
         self.differences = differences
         lines = "\n  ".join(map(str, differences))
-        super().__init__(
-            f"{where} was made with other settings:\n  {lines}\n"
-            "Use the settings of the index; or start a new index with a new application_id and "
-            "other output topics, which reads all raw records again."
-        )
+        super().__init__(f"{where} {self._has}:\n  {lines}\n{self._fix}")
+
+
+class OtherReadingError(OtherSettingsError):
+    """Other workers read raw records with other settings."""
+
+    _has = "has other workers, and its records are read with other settings"
+    _fix = (
+        "All workers must read records alike: use the same settings here; or stop all workers, and "
+        "then start them with the new settings."
+    )
 
 
 def differences(claim: Claim, identity: str, reading: str) -> list[Difference]:
@@ -375,6 +387,9 @@ _DELETE_SECONDS: Final = 10.0
 _MEMBERS_MAX: Final = 1_000  # how many members to remember; the latest ones stay
 _READ_TOGETHER: Final = 8
 _ID_TRIES: Final = 5
+_OPENING_SECONDS: Final = 15.0
+"""How long another worker may take to join the group and to commit progress of shard 0."""
+_CHANGED_SECONDS: Final = 0.5
 
 
 class IndexOnKafka:
@@ -447,17 +462,33 @@ class IndexOnKafka:
 
         A new index must have output topics of its own, or ``shared_outputs``. Different reading
         rules are refused only while other workers are in the group. Otherwise they may change, for
-        example to correct the name of a field, because they do not decide what is near.
+        example to correct the name of a field, because they do not decide what is near. Workers
+        that were killed stay in the group for a session, and workers that were started with the
+        same new rules may not have committed them yet, so this waits for both.
         """
-        claim = self._claim()
-        if claim is None:
-            self._refuse_other_outputs()
-            return
-        if claim.reading == self._reading:
-            return
-        if self._takes_admin_requests() and self._members():
-            refuse_other_settings(claim, self._identity, self._reading, self._where)
-        for each in differences(claim, self._identity, self._reading):
+        seconds = self._settings.session_timeout_seconds + _OPENING_SECONDS
+        began = time.monotonic()
+        is_logged = False
+        while True:
+            claim = self._claim()
+            if claim is None:
+                self._refuse_other_outputs()
+                return
+            different = differences(claim, self._identity, self._reading)
+            if not (different and self._takes_admin_requests() and self._has_others()):
+                break
+            if time.monotonic() - began > seconds:
+                raise OtherReadingError(self._where, different)
+            if not is_logged:
+                is_logged = True
+                logger.info(
+                    "waiting up to %g s until other workers leave the group or have these "
+                    "settings: %s",
+                    seconds,
+                    "; ".join(map(str, different)),
+                )
+            time.sleep(_CHANGED_SECONDS)
+        for each in different:
             logger.warning("reading settings have changed: %s was %s, and is now %s", *each)
 
     def _refuse_other_outputs(self) -> None:
@@ -549,6 +580,10 @@ class IndexOnKafka:
 
     def _members(self) -> dict[str, str]:
         return group_members(self._connect(), self._settings.application_id)
+
+    def _has_others(self) -> bool:
+        """Return whether the group has members apart from this worker, which may be static."""
+        return bool(self._members().keys() - {self._writer})
 
     def _remember(self, members: Iterable[str]) -> None:
         application = self._settings.application_id

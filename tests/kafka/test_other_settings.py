@@ -37,6 +37,8 @@ SEND_EVERY_SECONDS = 0.5
 FOREIGN = "firstseen_foreign_records_total"
 OTHER = "index.distance=40"
 """A setting that is part of the index; ``test_index_on_kafka`` has all of them."""
+READING = "fields.title=headline"
+"""A setting that is not."""
 
 
 def test_a_worker_with_other_settings_ends_before_it_joins_or_sends(
@@ -104,6 +106,27 @@ def test_an_application_with_the_internal_topics_of_another_ends_before_it_joins
         stream.send(keyed_documents(94, 50))
         stream.judge_all()
         worker.stop_gently()
+
+
+def test_all_workers_may_change_how_records_are_read(kafka_broker: Broker, tmp_path: Path) -> None:
+    """The killed one stays in the group for a while, and no document comes into shard 0."""
+    with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
+        worker = stream.started(state="a")
+        stream.send(keyed_documents(61, 50))
+        stream.settle()
+        worker.kill()
+        changed = [stream.worker(READING, state=state) for state in "ab"]
+        for each in changed:
+            each.start()
+            each.await_ready()
+        other = stream.worker(state="c")
+        other.start()
+        assert other.await_end() == ExitCode.CONFIGURATION
+        assert "fields.title: there headline, here title" in other.log_text()
+        assert "stop all workers" in other.log_text()
+        stream.send(keyed_documents(62, 50))
+        stream.judge_all()
+        stop_gently(changed)
 
 
 def foreign_records(worker: Worker) -> float:

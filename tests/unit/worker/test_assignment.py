@@ -292,6 +292,21 @@ async def test_an_opening_writes_progress_again_that_a_late_record_may_replace(
     assert worker.broker.logged(1)[-1].progress.next == 2
 
 
+async def test_shard_0_commits_changed_reading_rules_before_it_opens(
+    worker: HandDriven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers that start later compare theirs with it, and the topic may be idle."""
+    await worker.open(0, 1)
+    await worker.revoke(0)
+    await worker.revoke(1)
+    monkeypatch.setattr(worker.pipeline.assignment, "_reading", "changed")
+    before = [len(worker.broker.logged(each)) for each in (0, 1)]
+
+    await worker.open(0, 1)
+
+    assert [len(worker.broker.logged(each)) for each in (0, 1)] == [before[0] + 1, before[1]]
+
+
 async def test_stopping_closes_what_is_opening_and_what_is_open(worker: HandDriven) -> None:
     gate = worker.stores.gates[1] = threading.Event()
     worker.assign(0, 1)
