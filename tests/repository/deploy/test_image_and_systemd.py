@@ -178,6 +178,15 @@ def test_systemd_restarts_what_a_restart_helps(service: configparser.SectionProx
     assert service["KillMode"] == "mixed", "each process gets SIGTERM once, from its supervisor"
 
 
+def test_commands_in_the_documentation_name_the_unit_and_its_environment() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    units = re.findall(r"systemctl (?:re)?(?:start|stop) (\S+)|--unit (\S+)", page)
+    assert units
+    assert {name for pair in units for name in pair if name} == {UNIT.stem}
+    (installed,) = re.findall(r"systemctl stop .* && (\S+)/pip install", page)
+    assert f"ExecStart={installed}/firstseen " in UNIT.read_text("utf-8")
+
+
 def test_systemd_knows_every_line() -> None:
     systemd = shutil.which("systemd-analyze")
     if systemd is None:
