@@ -107,10 +107,12 @@ def header_in(line: bytes) -> ExportHeader | None:
 
 
 class EntryLines:
-    def __init__(self, bits: int, *, needs_sketches: bool) -> None:
+    def __init__(self, bits: int, *, needs_sketches: bool, sketch_bytes: int | None = None) -> None:
+        """``sketch_bytes``: the length of all sketches of the index, if it is fixed."""
         self._bytes = bits // 8
         self._words = bits // _WORD_BITS
         self._needs_sketches = needs_sketches
+        self._sketch_bytes = sketch_bytes
 
     def columns(
         self, first: int, content: bytes, name: str
@@ -172,6 +174,7 @@ class EntryLines:
             and {len(line.content) for line in lines} <= {0, 2 * _DIGEST_BYTES}
             and {line.undecidable for line in lines} <= {""}
             and (not self._needs_sketches or all(line.sketch for line in lines))
+            and all(self._sketch_bytes in {None, len(line.sketch)} for line in lines)
         )
 
     def _line(self, number: int, line: bytes, name: str) -> EntryLine:
@@ -199,6 +202,13 @@ class EntryLines:
             "it has no sketch, which this index needs to compare candidates: load the texts instead"
         )
         yield self._needs_sketches and not line.sketch, what
+        # Its bands would be read from other bytes, so no document would be found by it.
+        what = (
+            f"its sketch has {len(line.sketch)} bytes, those of this index have "
+            f"{self._sketch_bytes}: it was made with other settings (index.bands, "
+            "index.band_bins). Use these, or load the texts instead"
+        )
+        yield self._sketch_bytes not in {None, len(line.sketch)}, what
 
 
 def _are_hex(lines: Sequence[EntryLine]) -> bool:

@@ -38,6 +38,8 @@ from simhash_core.log.records import (
 )
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import REPLACE
+from simhash_core.text.verification import WITH_BANDS
+from simhash_core.text.verification.shingles import SKETCH_BYTES
 from simhash_core.verdicts import Rejection
 from streams.documents.output_records import VERDICT_HEADER, source_position
 from streams.documents.raw_documents import Tombstone
@@ -250,8 +252,12 @@ class FileSource:
             )
 
     def _of_prints(self, ahead: Sequence[Line], opened: InputLines) -> Iterator[LoadedRun]:
+        scheme = self._fingerprinter.scheme
+        has_bands = self._settings.index_profile().verify == WITH_BANDS
         reader = EntryLines(
-            self._fingerprinter.scheme.bits, needs_sketches=self._fingerprinter.verifier is not None
+            scheme.bits,
+            needs_sketches=self._fingerprinter.verifier is not None,
+            sketch_bytes=SKETCH_BYTES + scheme.sketch_bands.tail_bytes if has_bands else None,
         )
         first = ahead[0].number if ahead else opened.lines_read
         content = b"".join([(line.content or b"") + b"\n" for line in ahead]) + opened.block()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from simhash_core.errors import UsageError
 from simhash_core.text.fingerprinter import Fingerprinter
 from streams.errors import ExitCode, exit_code_of
 from streams.maintenance.exporting import EXPORT_SCHEMA, ExportHeader, encode_header
@@ -93,3 +94,16 @@ def test_an_export_with_other_settings_is_refused_with_what_differs_and_the_fix(
     assert str(file) in message
     assert "Use the settings of the export, or load the texts instead" in message
     assert exit_code_of(caught.value) is ExitCode.CONFIGURATION
+
+
+@pytest.mark.parametrize("copies", [1, 9])
+def test_lines_with_sketches_for_other_bands_are_refused_without_a_header_too(
+    tmp_path: Path, copies: int
+) -> None:
+    """Keys of bands would be read from other bytes of the sketch, so no copy would be found."""
+    file = exported(tmp_path, "index.bands=12", "index.band_bins=2")
+    (_, line) = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(line * copies)
+    with pytest.raises(UsageError, match=r"line 1: its sketch has 304 bytes, .* index have 283"):
+        loaded(file)
+    loaded(file, "index.bands=12", "index.band_bins=2")
