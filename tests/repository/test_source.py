@@ -156,6 +156,7 @@ KEPT_BY_PARTITION = {
     "RawConsumer._stopped": "of the client's thread: what it fetches",
     "RawConsumer._to_seek": "of the client's thread: what it fetches",
     "RawConsumer._paused": "of the client's thread: what it fetches",
+    "Alignment._heard": "of all workers: when the log last had documents of it",
 }
 """Attributes that are keyed by a raw partition, with the reason.
 
