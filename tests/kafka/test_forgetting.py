@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from simhash_core.documents import SourcePosition
@@ -195,3 +198,42 @@ def test_repeats_of_short_texts_pass(kafka_broker: Broker, tmp_path: Path) -> No
         assert len(outputs.duplicates) == 2 * REPEATS - 1
         entries = [value(worker, "firstseen_store_documents", partition=p) for p in ("0", "1")]
         assert sum(entries) == sent + 1
+
+
+ARCHIVE = 1_600
+A_DAY = 40
+
+
+def archive() -> Iterator[tuple[Raw, int]]:
+    """Yield forty days of records on four partitions, with the number of the text.
+
+    A copy comes half a day after its original, on any partition.
+    """
+    rng = random.Random(5)
+    texts: list[int] = []
+    for number in range(ARCHIVE):
+        is_copy = number % 4 == 3 and number > A_DAY
+        texts.append(texts[number - A_DAY // 2 - 1] if is_copy else number)
+        characters = random.Random(texts[-1])
+        text = "".join(chr(characters.randrange(0x4E00, 0x9000)) for _ in range(60))
+        value = json.dumps({"id": str(number), "text": text}).encode()
+        (partition,) = rng.choices(range(4), (5, 2, 2, 1))
+        time_ms = START_MS + number * DAY_MS // A_DAY
+        yield Raw(b"", value, partition=partition, timestamp_ms=time_ms), texts[-1]
+
+
+def test_an_archive_is_read_in_the_order_of_its_times(
+    embedded_broker: Broker, tmp_path: Path
+) -> None:
+    """Shards open one after the other, and partitions have different numbers of records."""
+    options = ("index.window=3d", "index.lateness=1d", "intake.idle_ms=5000")
+    with Stream(embedded_broker, tmp_path, raw_partitions=4, options=options) as stream:
+        raws, texts = zip(*archive(), strict=True)
+        places = stream.send(raws)
+        worker = stream.started()
+        uniques = stream.settle().uniques
+        passed = Counter(
+            text for place, text in zip(places, texts, strict=True) if place in uniques
+        )
+        assert passed == Counter(set(texts)), "one of each text is unique"
+        assert value(worker, BEYOND_LATENESS) == 0
