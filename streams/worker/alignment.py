@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -29,30 +30,35 @@ _HEARD_BEFORE_SECONDS: Final = 15.0  # the documents of a partition are expected
 _HEARD_SECONDS: Final = 0.5  # until the first bundles of workers that begin together are read
 _SILENT_SECONDS: Final = 2.0
 _PERIOD_SECONDS: Final = 1.0  # of the measured speed
+_WATCHED_SECONDS: Final = 0.2  # a worker that holds documents back looks more often
 _FAST: Final = 4.0  # times the speed of the clock: this is no live stream
 _HELD_SECONDS: Final = 30.0  # then one bundle may be sent, so that nobody waits for ever
 _LINE_SECONDS: Final = 5.0
+_DOCUMENTS_AHEAD: Final = 16
 LOOK_SECONDS: Final = 0.05
 
 
 class _Sender:
-    """How far another worker is, and how fast the time of its documents passes."""
+    """How far another worker is, and how fast the time of its documents passes.
 
-    def __init__(self, time_ms: int, now: float) -> None:
+    ``watched`` is the clock of ``Alignment._watched``.
+    """
+
+    def __init__(self, time_ms: int, now: float, watched: float) -> None:
         self.time_ms = time_ms
-        self._advanced_at = now
+        self._advanced_at = watched
         # Where it was at the start of the last and the current period.
         self._last = self._current = (now, time_ms)
 
-    def sent(self, time_ms: int, now: float) -> None:
+    def sent(self, time_ms: int, now: float, watched: float) -> None:
         if time_ms > self.time_ms:
-            self.time_ms, self._advanced_at = time_ms, now
+            self.time_ms, self._advanced_at = time_ms, watched
         if now - self._current[0] >= _PERIOD_SECONDS:
             self._last, self._current = self._current, (now, self.time_ms)
 
-    def catches_up(self, now: float) -> bool:
+    def catches_up(self, now: float, watched: float) -> bool:
         since, from_ms = self._last
-        if now - self._advanced_at > _SILENT_SECONDS:
+        if watched - self._advanced_at > _SILENT_SECONDS:
             return False
         is_new = now - since < _PERIOD_SECONDS
         return is_new or self.time_ms - from_ms > _FAST * 1000 * (now - since)
@@ -76,21 +82,35 @@ class Alignment:
         self._window = window
         self._worker = worker
         self._shards = shards
-        self._has_archive = False  # among the records that were taken in
+        self.reads_archive = False  # in the last batch
         self._is_settled = True  # the earliest records of all open shards were taken in
         self._now = now
         self._wall = wall
-        self._assigned_at = self._began_at = now()
+        self._moved_at = self._began_at = self._watched_at = now()
+        self._watched_seconds = 0.0
         self._began_ms: int | None = None  # the watermark when nothing had to wait any more
         self._waits = False
         self._senders: dict[str, _Sender] = {}
         self._heard: dict[int, float] = {}  # when raw partitions last had documents in the log
+        self._sent_ms: int | None = None
+        # Mean times from one sent document to the next; several, so that a gap does not count.
+        self._spacings: deque[int] = deque(maxlen=4)
         self._held_since: float | None = None
         self._is_logged = False
 
-    def assigned(self) -> None:
-        """Note that the group has assigned partitions, also if only to other workers."""
-        self._assigned_at = self._now()
+    def _watched(self) -> float:
+        """Return a clock for the silence of others, which stands still while this worker does.
+
+        While commits wait for a broker, all workers are silent, and one is the first to go on.
+        """
+        now = self._now()
+        self._watched_seconds += min(now - self._watched_at, _WATCHED_SECONDS)
+        self._watched_at = now
+        return self._watched_seconds
+
+    def moved(self) -> None:
+        """Note that the group assigns or revokes partitions, perhaps only of other workers."""
+        self._moved_at = self._now()
 
     def read(self, bundle: Bundle, appended_ms: int) -> None:
         """Note a bundle at the end of the log."""
@@ -100,13 +120,14 @@ class Alignment:
         self._heard.update((each.chain.partition, now) for each in bundle.segments)
         if bundle.worker == self._worker or not len(bundle):
             return
+        watched = self._watched()
         time_ms = min(int(bundle.columns.times_ms.max()), appended_ms)
         if (sender := self._senders.get(bundle.worker)) is None:
             known = self._senders.items()
-            self._senders = {name: each for name, each in known if each.catches_up(now)}
-            self._senders[bundle.worker] = _Sender(time_ms, now)
+            self._senders = {name: each for name, each in known if each.catches_up(now, watched)}
+            self._senders[bundle.worker] = _Sender(time_ms, now, watched)
         else:
-            sender.sent(time_ms, now)
+            sender.sent(time_ms, now, watched)
 
     def until_ms(self, watermark_ms: int | None) -> int | None:
         """Return the time up to which documents may be sent; None: all.
@@ -120,8 +141,9 @@ class Alignment:
         if not self._is_settled or self._waits_for_others():
             self._waits, self._began_at, self._began_ms = True, self._now(), None
             return watermark_ms or 0
-        now = self._now()
-        if times := [each.time_ms for each in self._senders.values() if each.catches_up(now)]:
+        now, watched = self._now(), self._watched()
+        senders = self._senders.values()
+        if times := [each.time_ms for each in senders if each.catches_up(now, watched)]:
             self._waits = True
             return max(min(times) + self.lead_ms, watermark_ms or 0)
         if self._is_alone:
@@ -144,11 +166,13 @@ class Alignment:
     def lead_ms(self) -> int:
         """How far a worker may be ahead of others, and how far a bundle moves the watermark.
 
-        Without a lateness, bundles still need some documents; entries stay for a part of a slice
-        longer than the window anyway.
+        It is at least the time of some documents. Otherwise workers would wait for each other at
+        each document of an archive that has few of them within the lateness.
         """
-        assert self._window is not None
-        return max(self._window.lateness_ms // 2, self._window.slice_ms // 8)
+        window = self._window
+        assert window is not None
+        some_ms = min(_DOCUMENTS_AHEAD * min(self._spacings, default=0), window.window_ms)
+        return max(window.lateness_ms // 2, window.slice_ms // 8, some_ms)
 
     @property
     def _is_alone(self) -> bool:
@@ -156,33 +180,42 @@ class Alignment:
 
     def _is_opening(self) -> bool:
         is_opening = any(each.is_opening for each in self._shards.values())
-        return is_opening and self._now() - self._assigned_at < _OPENING_SECONDS
+        return is_opening and self._now() - self._moved_at < _OPENING_SECONDS
 
     def _waits_for_others(self) -> bool:
         """Return whether shards of other workers may be opening."""
-        now, assigned_at = self._now(), self._assigned_at
-        if now - assigned_at > _OTHERS_SECONDS or self._is_alone:
+        now, moved_at = self._now(), self._moved_at
+        if now - moved_at > _OTHERS_SECONDS or self._is_alone:
             return False
-        if not self._heard:  # the group begins
-            return True
         others = self._heard.keys() - self._shards.keys()
-        return any(0 < assigned_at - self._heard[each] < _HEARD_BEFORE_SECONDS for each in others)
+        if not others:  # the group begins
+            return True
+        return any(0 < moved_at - self._heard[each] < _HEARD_BEFORE_SECONDS for each in others)
 
     def waits_for_shards(self) -> bool:
         """Return whether documents wait for shards of this worker; then no more are taken in."""
-        self._has_archive = self._has_archive and self._is_opening()
-        return self._has_archive
+        return self.reads_archive and self._is_opening()
 
-    def taken_in(self, times_ms: Iterable[NDArray[np.int64]] = ()) -> None:
-        """Note that the earliest records were taken in, or that no more can be."""
+    def settled(self) -> None:
+        """Note that the earliest records of all open shards are here, or can't be taken in."""
         self._is_settled = True
+
+    def taken_in(self, times_ms: Iterable[NDArray[np.int64]]) -> None:
+        """Note the times of the documents of a batch."""
+        self.settled()
         if self._window is not None:
             live_ms = self.live_ms
-            self._has_archive |= any(len(each) and each.min() < live_ms for each in times_ms)
+            self.reads_archive = any(len(each) and each.min() < live_ms for each in times_ms)
 
-    def sent(self) -> None:
+    def sent(self, bundle: Bundle) -> None:
+        """Note a bundle of this worker."""
         self._held_since = None
         self._is_logged = False
+        if self._window is not None and len(bundle):
+            latest_ms = min(int(bundle.columns.times_ms.max()), int(self._wall() * 1000))
+            sent_ms, self._sent_ms = self._sent_ms, latest_ms
+            if sent_ms is not None:
+                self._spacings.append(max(0, latest_ms - sent_ms) // len(bundle))
 
     def must_wait(self, until_ms: int) -> bool:
         """Return whether documents later than this still wait, as nothing else can be sent."""
@@ -196,6 +229,6 @@ class Alignment:
             self._is_logged = True
             logger.info(
                 "documents later than %s wait for other shards or workers, which read earlier ones",
-                time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until_ms / 1000)),
+                time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(max(until_ms, 0) / 1000)),
             )
         return held <= _HELD_SECONDS

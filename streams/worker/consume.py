@@ -80,6 +80,7 @@ class BatchPace:
 # ---- Intake
 
 _BATCH_BYTES = 4 * 1024 * 1024
+_ARCHIVE_IDLE_SECONDS: Final = 2.0  # ``intake.idle_ms``, at least, in an archive with a window
 _TURNED_BACK_SECONDS = 10.0
 """How long a partition may have lower offsets than were already read before this is an error. It
 takes less time to notice that its topic was created again."""
@@ -114,7 +115,8 @@ class Intake:
         window = participant.nearness.window
         self.alignment = Alignment(window, participant.worker, context.shards)
         # With a window, later documents would expire what earlier ones need.
-        self._merge = TimestampMerge(settings.intake.idle_ms / 1000, is_exact=window is not None)
+        self._idle_seconds = settings.intake.idle_ms / 1000
+        self._merge = TimestampMerge(self._idle_seconds, is_exact=window is not None)
         self._pace = BatchPace(time.monotonic)
         self._later: asyncio.TimerHandle | None = None
         self._turned_back: dict[Shard, tuple[float, TopicRecreatedError]] = {}
@@ -185,12 +187,14 @@ class Intake:
             return []
         while (fetched := self._member.take()) is not None:
             self._put_all(fetched)
+        longer = _ARCHIVE_IDLE_SECONDS if self.alignment.reads_archive else 0.0
+        self._merge.idle_seconds = max(self._idle_seconds, longer)
         wait = self._merge.wait_seconds()
         if wait:
             self._wake_after(wait)
         batch = [] if wait else self._merge.take(self._records, _BATCH_BYTES)
         if not batch and not wait:
-            self.alignment.taken_in()
+            self.alignment.settled()
         if batch:
             records = sum(len(run.messages) for run in batch)
             self.is_behind = bool(self._merge) or records >= self._records
@@ -205,7 +209,7 @@ class Intake:
 
     def _is_full(self) -> bool:
         if self.is_held:
-            self.alignment.taken_in()
+            self.alignment.settled()
         elif self.alignment.waits_for_shards():
             self._wake_after(LOOK_SECONDS)
             return True

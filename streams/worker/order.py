@@ -216,7 +216,7 @@ class BundleSender:
                 return None
             bundle = participant.bundle(self._limit, max(until_ms, earliest_ms + alignment.lead_ms))
         if bundle is not None:
-            alignment.sent()
+            alignment.sent(bundle)
         return bundle
 
     def _send_later(self, seconds: float) -> None:

@@ -294,7 +294,7 @@ class Pipeline:
     def assigned(self, partitions: frozenset[int], metadata: bytes) -> None:
         """Open shards, and repeat a commit that was refused for its old generation."""
         self._commits.metadata = metadata
-        self.sender.alignment.assigned()
+        self.sender.alignment.moved()
         self._start(self._clients.index.remember_members())
         if partitions:
             self.metrics.rebalance()
@@ -309,12 +309,14 @@ class Pipeline:
         """Close shards at once; the result waits until no commit has any of them."""
         self._commits.metadata = metadata
         self._acquisitions.rebalance_began()
+        self.sender.alignment.moved()
         logger.info("revoked by the group: %s", _named(partitions))
         return self.assignment.revoked(partitions)
 
     def lost(self, partitions: frozenset[int], metadata: bytes) -> None:
         self._commits.metadata = metadata
         self._acquisitions.rebalance_began()
+        self.sender.alignment.moved()
         logger.warning("lost, the group has assigned them to other workers: %s", _named(partitions))
         self.assignment.lost(partitions)
 

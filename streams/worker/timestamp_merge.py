@@ -75,7 +75,7 @@ class TimestampMerge:
         is_exact: bool = False,
     ) -> None:
         """``is_exact``: take records by time alone, without chunks and turns."""
-        self._idle_seconds = idle_seconds
+        self.idle_seconds = idle_seconds
         self._is_exact = is_exact
         self._now = now or time.monotonic
         self._turns = 0
@@ -127,7 +127,7 @@ class TimestampMerge:
         if not self._in_line or not self._awaited:
             return 0.0
         latest = next(reversed(self._awaited))
-        return max(0.0, latest.since + self._idle_seconds - self._now())
+        return max(0.0, latest.since + self.idle_seconds - self._now())
 
     def take(self, records: int, size: int) -> list[RawRecords]:
         """Return the earliest records: at least one if there is any, and one run per queue."""
@@ -139,7 +139,7 @@ class TimestampMerge:
             batch[queue] = None
             records -= taken
             size -= taken_bytes
-            if queue.taken == len(queue.messages) and self._idle_seconds and not queue.is_at_end:
+            if queue.taken == len(queue.messages) and self.idle_seconds and not queue.is_at_end:
                 break  # its next records may be earlier than those of other queues
         return [self._cut(queue) for queue in batch]
 

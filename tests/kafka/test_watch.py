@@ -100,12 +100,11 @@ def test_a_stalled_worker_fails_its_health_check_and_says_why(
 
 def test_a_worker_ends_when_the_clock_is_set_back(embedded_broker: Broker, tmp_path: Path) -> None:
     offset = tmp_path / "offset"
-    offset.write_text("0")
+    offset.write_text("7200")
     with Stream(embedded_broker, tmp_path) as stream:
         worker = stream.worker()
         worker.start(f"system_clock={offset}")
         worker.await_ready()
-        offset.write_text("7200")
         send_and_settle(stream, generated(seed=75, count=10))
         offset.write_text("0")
         assert worker.await_end() == ExitCode.RUNTIME

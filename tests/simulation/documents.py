@@ -32,6 +32,8 @@ SCHEMES: Final = (
 
 START_MS: Final = 1_000_000
 """About the time of the first document; times of documents and of the log rise together."""
+DRAWN_MS: Final = 20
+"""Usually the time from one document to the next."""
 
 _UNDECIDABLE_CONTENTS: Final = 3
 _SKETCH_VALUES: Final = 4
@@ -148,7 +150,7 @@ class Families:
 
     def _time_ms(self) -> int:
         rng = self._rng
-        time_ms = START_MS + 20 * len(self._drawn)
+        time_ms = START_MS + DRAWN_MS * len(self._drawn)
         if rng.random() < self._late:
             time_ms -= rng.randint(1, 400)
         if rng.random() < self._wrong:

@@ -6,7 +6,7 @@ The text of a record names its document, so that a fingerprint costs a look-up i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
 from simhash_core.document_columns import REASON_CODES
@@ -16,13 +16,16 @@ from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.profiles import COMPARE, REPLACE, Profile
 from simhash_core.text.verification import Verifier
 from simhash_core.verdicts import UndecidableReason
-from tests.simulation.documents import SimulatedDocument
+from tests.simulation.documents import DRAWN_MS, START_MS, SimulatedDocument
 from tests.simulation.scenario import IndexScenario
 
 IDENTITY: Final = "simulated-index v=1"
 OTHER_IDENTITY: Final = "simulated-index v=2"
 READING: Final = "simulated"
 UNREADABLE: Final = b"{"
+_SECOND_MS: Final = 1_000
+_ODD: Final = 1_000
+"""How many documents the time of one may be from that of the others; others are wrong dates."""
 
 
 class RawDocument(NamedTuple):
@@ -50,6 +53,21 @@ def raw_document(offset: int, name: str, document: SimulatedDocument | None) -> 
     if not document.scope:
         del fields["scope"]
     return RawDocument(offset, document, key, json.dumps(fields).encode())
+
+
+def in_archive(
+    documents: Sequence[SimulatedDocument | None],
+) -> Iterator[SimulatedDocument | None]:
+    """Yield documents from before the run, with a second from one to the next and no odd times."""
+    number = 0
+    for document in documents:
+        if document is None:
+            yield None
+            continue
+        drawn = (document.time_ms - START_MS) // DRAWN_MS
+        if abs(drawn - number) < _ODD:
+            number = max(0, drawn)
+        yield document._replace(time_ms=(1 + number) * _SECOND_MS)
 
 
 class SimulatedProfile(Profile, frozen=True):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, cast
 
 from simhash_core.documents import Entry, SourcePosition
-from simhash_core.log.records import Chain, LogRecord, Progress
+from simhash_core.log.records import Bundle, Chain, LogRecord, Progress
 from streams.documents.output_records import (
     DeadLetterOutput,
     DuplicateOutput,
@@ -57,6 +57,8 @@ class WorkerJudge:
         self._unread: list[Stored] = []  # of the log, until the index has an identity
         self.log = Judge(scenario)
         self.chains: list[RawChain] = []
+        self.late = 0  # documents that came later than the lateness, if no date is in the future
+        self._watermark_ms = 0
 
     def produced(self, chains: Sequence[RawChain]) -> None:
         self.chains += chains
@@ -83,7 +85,15 @@ class WorkerJudge:
                     raise
             else:
                 version = version_of(stored.value)
+                if isinstance(record, Bundle):
+                    self._note_late(record)
                 self.log.appended(stored.offset, record, stored.timestamp_ms, version)
+
+    def _note_late(self, bundle: Bundle) -> None:
+        times_ms, window = bundle.columns.times_ms, self._scenario.window
+        if window is not None and len(times_ms):
+            self.late += int((times_ms < self._watermark_ms - window.lateness_ms).sum())
+            self._watermark_ms = max(self._watermark_ms, int(times_ms.max()))
 
     # ---- outputs
 

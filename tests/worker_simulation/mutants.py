@@ -18,6 +18,7 @@ from simhash_core.log.participant import LEADING_SHARD, Participant
 from simhash_core.log.records import NO_CONTROL, Chain, Progress
 from simhash_core.log.replica import Replica
 from simhash_core.log.versions import Readers
+from simhash_core.window import Window
 from streams.kafka.producers import UNCHECKED
 from streams.kafka.raw_consumer import RawRecords
 from streams.settings.settings import Delivery
@@ -27,6 +28,7 @@ from streams.store.lineage import Lineage
 from streams.store.recovery import ShardStores
 from streams.store.shard_store import ShardStore
 from streams.worker import assignment, commit, decide, timestamp_merge
+from streams.worker.alignment import Alignment
 from streams.worker.assignment import Assignment
 from streams.worker.commit import OutputCommits
 from streams.worker.consume import Intake
@@ -191,6 +193,29 @@ _KILLS: Final = group_of(2, Theme.KILLS)
 _CALM: Final = group_of(2, Theme.MIXED, events=[])
 _UPGRADE: Final = group_of(
     3, Theme.MIXED, releases=Releases.BOTH, events=rolling, produced_seconds=40.0
+)
+_ARCHIVE: Final = group_of(
+    2,
+    Theme.MIXED,
+    events=[],
+    partitions=many_records(4, 400),
+    born=4,
+    produced_seconds=0.01,
+    archive=True,
+    late_documents=0,
+    window=Window(200_000, 100_000),
+    network=NetworkFaults(),
+    cluster=lambda scenario: replace(
+        scenario.cluster,
+        delay_seconds=0.0,
+        markers_seconds=0.005,
+        slow_markers=0.0,
+        keeps_last=False,
+    ),
+    other_settings=False,
+    poll_seconds=0.005,
+    batch_documents=8,
+    in_flight=200,
 )
 _SILENCES: Final = group_of(2, Theme.SILENCES, send_timeout_seconds=8.0)
 _SLOW_COMMITS: Final = group_of(2, Theme.SLOW_COMMITS, partitions=many_records(4, 100))
@@ -365,6 +390,18 @@ MUTANTS: Final = mutants(
         "a partition whose timestamps are late has no turn beside a backlog": Tried(
             always(timestamp_merge.TimestampMerge, "_is_passed_over", False), _LATE_PARTITION
         ),
+        "with a window, a worker does not wait for others": Tried(
+            always(Alignment, "until_ms", None), _ARCHIVE
+        ),
+        "with a window, bundles have the documents of the first partitions": Tried(
+            always(Participant, "_latest_to_send", None), _ARCHIVE
+        ),
+        "with a window, a worker reads an archive before all its shards are open": Tried(
+            always(Alignment, "_is_opening", False), _ARCHIVE
+        ),
+        "with a window, nobody waits for shards that others open": Tried(
+            always(Alignment, "_waits_for_others", False), _ARCHIVE
+        ),
         "a commit without outputs has no offsets, and so no generation": Tried(
             wrapped(commit, "output_batch", _only_outputs_have_offsets),
             {
@@ -538,7 +575,7 @@ MUTANTS: Final = mutants(
             always(Replica, "_has_decided", True), _POWER_OF_APPENDS, start=28
         ),
         "a commit builds on records that brokers have lost": Tried(
-            always(OutputCommits, "_checks_of", UNCHECKED), _POWER, start=144
+            always(OutputCommits, "_checks_of", UNCHECKED), _POWER, start=276
         ),
         "after a transaction that failed, nobody looks for the commits before": Tried(
             by(OutputCommits, "_verify", _verified), _POWER_OF_APPENDS, start=18

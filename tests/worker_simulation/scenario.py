@@ -114,6 +114,7 @@ _COMPACTED_SHARE: Final = 0.3
 _POWER_SHARE: Final = 0.1
 _REPORTS_SHARE: Final = 0.1
 _OTHERS_SHARE: Final = 0.1
+_ARCHIVE_SHARE: Final = 0.1
 _DRAWN_SEPARATELY: Final = frozenset(
     {Fault.PARTITION, Fault.REPLACE, Fault.HOLD, Fault.POWER, Fault.REPORTS}
 )
@@ -134,7 +135,8 @@ class WorkerScenario(IndexScenario):
     an acknowledged report is never read. ``counted``: steps of event loops take time by the
     functions that they call, and have a limit. ``releases``: the releases of the workers; with two,
     they begin with the older one and end with the newer one. ``compacts``: the changelog is
-    compacted while workers run.
+    compacted while workers run. ``archive``: records and documents have the times of an archive.
+    ``late_documents``: how many documents may come later than the lateness; None: any number.
     """
 
     born: int
@@ -165,6 +167,8 @@ class WorkerScenario(IndexScenario):
     releases: Releases = Releases.OLDER
     compacts: bool = False
     other_settings: bool = False
+    archive: bool = False
+    late_documents: int | None = None
 
 
 def draw_worker_scenario(seed: int) -> WorkerScenario:
@@ -240,6 +244,7 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
         releases=releases,
         compacts=random.Random(f"compacted {seed}").random() < _COMPACTED_SHARE,
         other_settings=others,
+        archive=random.Random(f"archive {seed}").random() < _ARCHIVE_SHARE,
     )
     if not quiet and may_lose_power(scenario) and not scenario.other_settings:
         events += draw_power(seed, produced_seconds)

@@ -18,6 +18,7 @@ from tests.worker_simulation.world import WHOLE_WORKERS, simulate
 
 SEEDS = 40
 COUNTED_SEED = 33
+ARCHIVES = 12
 STANDBY_READ_LOST_COMMIT = 306_044
 """All brokers lose power, and with it a commit that a standby has read; then it is to succeed."""
 SESSION_AFTER_LOSS = 304_894
@@ -58,6 +59,13 @@ def test_a_fault_that_a_seed_found_stays_mended(pool: ProcessPoolExecutor, seed:
     (runs,) = pool.map(WHOLE_WORKERS.run_seeds, [range(seed, seed + 1)])
 
     assert not runs.failures
+
+
+def test_no_document_of_an_archive_is_late() -> None:
+    """Workers begin at different times, and partitions have different numbers of records."""
+    archive = next(each for each in MUTANTS if "does not wait for others" in each.name)
+    for seed in range(ARCHIVES):
+        simulate(archive.scenario(seed))
 
 
 def test_a_seed_repeats() -> None:

@@ -37,6 +37,7 @@ from tests.worker_simulation.documents import (
     OTHER_IDENTITY,
     RawDocument,
     fingerprinter_of,
+    in_archive,
     profile_of,
     raw_document,
 )
@@ -212,7 +213,7 @@ class World:
             records: list[RawDocument] = []
             gaps = self._random.random() < 0.2
             offset = 0
-            for document in documents:
+            for document in in_archive(documents) if self.scenario.archive else documents:
                 offset += gaps and self._random.random() < 0.3
                 text = f"{name}{number}-{offset}"
                 if document is not None:
@@ -252,6 +253,10 @@ class World:
             sent += 1
             partition.skip(record.offset - partition.end)
             time_ms = self.cluster.now_ms() + late * _DAY_MS
+            if self.scenario.archive:
+                # As if it were written when the document was made.
+                before = partition.records[-1].timestamp_ms if partition.records else 0
+                time_ms = before if record.document is None else record.document.time_ms
             partition.append(record.key, record.value, time_ms)
 
     # ---- the run
@@ -275,6 +280,8 @@ class World:
             await self._settle()
         await asyncio.sleep(_QUIET_SECONDS)
         self.judge.at_the_end()
+        if scenario.late_documents is not None and self.judge.late > scenario.late_documents:
+            raise ViolationError(f"{self.judge.late} documents are later than the lateness")
         counts = {
             "records": sum(len(records) for _, records in self.judge.chains),
             "packets": packets_of(self.judge.log),

@@ -24,6 +24,11 @@ TOGETHER_SECONDS = 6.0
 """Longer than workers wait for those that begin at the same time."""
 
 
+def bundle_of(worker: str, time_ms: int, partition: int) -> Bundle:
+    columns = columns_of([Made(b"", time_ms=time_ms)])
+    return Bundle.of([Packet(Chain("raw", "id", partition), Sender(worker, 0), -1, 0, columns)])
+
+
 class Aligned(Alignment):
     """The alignment of a worker with shards 0 and 1 of a topic with four partitions."""
 
@@ -38,9 +43,10 @@ class Aligned(Alignment):
 
     def reads(self, worker: str, time_ms: int, partition: int = 2) -> None:
         """Read a bundle of one document from the log."""
-        columns = columns_of([Made(b"", time_ms=time_ms)])
-        packet = Packet(Chain("raw", "id", partition), Sender(worker, 0), -1, 0, columns)
-        self.read(Bundle.of([packet]), NOW_MS)
+        self.read(bundle_of(worker, time_ms, partition), NOW_MS)
+
+    def sends(self, time_ms: int) -> None:
+        self.sent(bundle_of("own", time_ms, 0))
 
     def catches_up(self, worker: str, time_ms: int) -> None:
         """Read bundles of two seconds in which five days of documents pass, up to a time."""
@@ -77,11 +83,22 @@ def test_a_worker_ahead_waits_for_one_that_catches_up(aligned: Aligned) -> None:
     assert not aligned.is_held(OLD_MS + DAY_MS, OLD_MS + DAY_MS)
 
 
-@pytest.mark.parametrize("seconds", [2.5, 60.0])
-def test_nobody_waits_for_a_silent_worker(aligned: Aligned, seconds: float) -> None:
+def test_a_silent_worker_is_awaited_for_a_short_time(aligned: Aligned) -> None:
     aligned.catches_up("other", OLD_MS)
-    aligned.clock.now += seconds
-    assert not aligned.is_held(OLD_MS + DAY_MS, OLD_MS)
+    waited = 0.0
+    while aligned.is_held(OLD_MS + DAY_MS, OLD_MS):
+        aligned.clock.now += LOOK_SECONDS
+        waited += LOOK_SECONDS
+    assert waited == pytest.approx(2.0, abs=0.2)
+
+
+def test_the_silence_of_others_does_not_count_while_this_worker_stands_still(
+    aligned: Aligned,
+) -> None:
+    """Commits of all workers may wait for the same broker."""
+    aligned.catches_up("other", OLD_MS)
+    aligned.clock.now += 4.0
+    assert aligned.is_held(OLD_MS + DAY_MS, OLD_MS)
 
 
 def test_nobody_waits_for_a_worker_whose_documents_are_always_late(aligned: Aligned) -> None:
@@ -98,8 +115,27 @@ def test_a_worker_that_is_not_alone_moves_the_watermark_in_steps(aligned: Aligne
     assert aligned.until_ms(OLD_MS) is None
 
 
+def test_workers_may_be_some_documents_ahead_if_these_are_far_apart(aligned: Aligned) -> None:
+    aligned.catches_up("other", OLD_MS)
+    for day in range(5):
+        aligned.sends(OLD_MS + day * DAY_MS)
+    assert aligned.until_ms(OLD_MS) == OLD_MS + 16 * DAY_MS
+    aligned.sends(OLD_MS + 500 * DAY_MS)
+    assert aligned.until_ms(OLD_MS) == OLD_MS + 16 * DAY_MS, "a gap does not count"
+
+
+def test_wrong_dates_do_no_harm(aligned: Aligned) -> None:
+    aligned.catches_up("other", OLD_MS)
+    for time_ms in (2**63 - 1, -(2**63), 2**63 - 1, -(2**63), 2**63 - 1):
+        aligned.sends(time_ms)
+    assert aligned.until_ms(OLD_MS) == OLD_MS + LEAD_MS
+    aligned.reads("wrong", -(2**63))
+    aligned.clock.now += 10.0
+    assert aligned.until_ms(-(2**63)) is not None
+
+
 def test_documents_of_an_archive_wait_for_shards_that_open(aligned: Aligned) -> None:
-    aligned.assigned()
+    aligned.moved()
     aligned.open[1].state = AssignmentState.OPENING
     aligned.taken_in([np.array([OLD_MS])])
     assert aligned.is_held(OLD_MS, None)
@@ -108,25 +144,25 @@ def test_documents_of_an_archive_wait_for_shards_that_open(aligned: Aligned) -> 
     aligned.partitions = 2
     assert not aligned.waits_for_shards()
     assert aligned.is_held(OLD_MS, None), "the earliest records of the shard are not here yet"
-    aligned.taken_in()
+    aligned.settled()
     assert not aligned.is_held(OLD_MS, None)
 
 
 def test_new_documents_are_taken_in_while_shards_open(aligned: Aligned) -> None:
-    aligned.assigned()
+    aligned.moved()
     aligned.open[1].state = AssignmentState.OPENING
     aligned.taken_in([np.array([NOW_MS])])
     assert not aligned.waits_for_shards()
 
 
 def test_documents_wait_for_a_time_only_for_shards_that_do_not_open(aligned: Aligned) -> None:
-    aligned.assigned()
+    aligned.moved()
     aligned.open[1].state = AssignmentState.OPENING
     aligned.taken_in([np.array([OLD_MS])])
     assert aligned.is_held(OLD_MS, None)
     aligned.clock.now += 31.0
     assert not aligned.waits_for_shards()
-    aligned.taken_in()
+    aligned.settled()
     assert not aligned.is_held(OLD_MS, None)
 
 
@@ -141,7 +177,7 @@ def test_a_worker_that_begins_first_waits_until_it_has_heard_others() -> None:
     aligned = Aligned()
     while aligned.is_held(OLD_MS, None):
         aligned.clock.now += LOOK_SECONDS
-    aligned.sent()
+    aligned.sends(OLD_MS)
     aligned.reads("own", OLD_MS, partition=0)
     assert aligned.is_held(OLD_MS + DAY_MS, OLD_MS)
     aligned.clock.now += 1.0
@@ -151,13 +187,13 @@ def test_a_worker_that_begins_first_waits_until_it_has_heard_others() -> None:
 def test_partitions_that_move_are_awaited_until_their_documents_go_on(aligned: Aligned) -> None:
     aligned.catches_up("former", OLD_MS)
     aligned.clock.now += 3.0
-    aligned.assigned()
+    aligned.moved()
     assert aligned.is_held(OLD_MS + HOUR_MS, OLD_MS)
     aligned.reads("heir", OLD_MS)
     assert not aligned.is_held(OLD_MS + HOUR_MS, OLD_MS)
 
     aligned.clock.now += 3.0
-    aligned.assigned()
+    aligned.moved()
     assert aligned.is_held(OLD_MS + HOUR_MS, OLD_MS)
     aligned.clock.now += TOGETHER_SECONDS
     assert not aligned.is_held(OLD_MS + HOUR_MS, OLD_MS)
