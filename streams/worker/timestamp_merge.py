@@ -7,6 +7,9 @@ partitions may be earlier. If a partition is not read to its end and has no reco
 waits for it up to ``idle_seconds``, as stream processors do (Kafka's KIP-353). No partition waits
 for long, even if its timestamps are wrong. Otherwise a partition with a wrong clock, or one added
 beside a backlog, would never have a turn.
+
+With a window, later documents expire what earlier ones need. Then the merge is exact: a batch has
+the earliest records of all partitions, and none has a turn before its time.
 """
 
 from __future__ import annotations

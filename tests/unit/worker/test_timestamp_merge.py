@@ -249,11 +249,13 @@ def test_each_record_comes_once_in_the_order_of_its_partition(
 def test_an_exact_merge_is_that_of_the_heads(
     partitions: list[list[int]], records: int, size: int
 ) -> None:
-    merged = Merged(len(partitions), is_exact=True)
+    count = len(partitions)  # no two partitions have the same times
+    partitions = [[each * count + at for each in part] for at, part in enumerate(partitions)]
+    merged = Merged(count, is_exact=True)
     for partition, times_ms in enumerate(partitions):
         if times_ms:
             merged.put(partition, *times_ms)
-    merged.end(*range(len(partitions)))
+    merged.end(*range(count))
     left = [list(times_ms) for times_ms in partitions]
     while merged.merge:
         batch = merged.merge.take(records, size)
