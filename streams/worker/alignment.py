@@ -82,7 +82,9 @@ class Alignment:
         self._window = window
         self._worker = worker
         self._shards = shards
-        self.reads_archive = False  # in the last batch
+        # Whether the watermark was far behind the clock when a bundle was last to be sent.
+        self.reads_archive = window is not None
+        self._has_archive = False  # in the last batch
         self._is_settled = True  # the earliest records of all open shards were taken in
         self._now = now
         self._wall = wall
@@ -134,7 +136,8 @@ class Alignment:
 
         ``watermark_ms`` is None before the first document.
         """
-        if self._window is None or (watermark_ms or 0) >= self.live_ms:
+        self.reads_archive = self._window is not None and (watermark_ms or 0) < self.live_ms
+        if not self.reads_archive:
             return None
         if self._is_opening():
             self._is_settled = False
@@ -194,7 +197,7 @@ class Alignment:
 
     def waits_for_shards(self) -> bool:
         """Return whether documents wait for shards of this worker; then no more are taken in."""
-        return self.reads_archive and self._is_opening()
+        return self._has_archive and self._is_opening()
 
     def settled(self) -> None:
         """Note that the earliest records of all open shards are here, or can't be taken in."""
@@ -205,7 +208,7 @@ class Alignment:
         self.settled()
         if self._window is not None:
             live_ms = self.live_ms
-            self.reads_archive = any(len(each) and each.min() < live_ms for each in times_ms)
+            self._has_archive = any(len(each) and each.min() < live_ms for each in times_ms)
 
     def sent(self, bundle: Bundle) -> None:
         """Note a bundle of this worker."""

@@ -112,11 +112,9 @@ class Intake:
         self._metrics = context.metrics
         self._wake = wake
         participant = context.participant
-        window = participant.nearness.window
-        self.alignment = Alignment(window, participant.worker, context.shards)
-        # With a window, later documents would expire what earlier ones need.
+        self.alignment = Alignment(participant.nearness.window, participant.worker, context.shards)
         self._idle_seconds = settings.intake.idle_ms / 1000
-        self._merge = TimestampMerge(self._idle_seconds, is_exact=window is not None)
+        self._merge = TimestampMerge(self._idle_seconds)
         self._pace = BatchPace(time.monotonic)
         self._later: asyncio.TimerHandle | None = None
         self._turned_back: dict[Shard, tuple[float, TopicRecreatedError]] = {}
@@ -187,8 +185,10 @@ class Intake:
             return []
         while (fetched := self._member.take()) is not None:
             self._put_all(fetched)
-        longer = _ARCHIVE_IDLE_SECONDS if self.alignment.reads_archive else 0.0
+        is_archive = self.alignment.reads_archive
+        longer = _ARCHIVE_IDLE_SECONDS if is_archive else 0.0
         self._merge.idle_seconds = max(self._idle_seconds, longer)
+        self._merge.is_exact = is_archive
         wait = self._merge.wait_seconds()
         if wait:
             self._wake_after(wait)

@@ -8,8 +8,9 @@ waits for it up to ``idle_seconds``, as stream processors do (Kafka's KIP-353). 
 for long, even if its timestamps are wrong. Otherwise a partition with a wrong clock, or one added
 beside a backlog, would never have a turn.
 
-With a window, later documents expire what earlier ones need. Then the merge is exact: a batch has
-the earliest records of all partitions, and none has a turn before its time.
+In an archive that is read with a window, later documents expire what earlier ones need. Then the
+merge is exact: a batch has the earliest records of all partitions, and none has a turn before its
+time.
 """
 
 from __future__ import annotations
@@ -70,16 +71,9 @@ class RawQueue:
 class TimestampMerge:
     """The queues of all shards; each step takes time with the logarithm of their number."""
 
-    def __init__(
-        self,
-        idle_seconds: float,
-        now: Callable[[], float] | None = None,
-        *,
-        is_exact: bool = False,
-    ) -> None:
-        """``is_exact``: take records by time alone, without chunks and turns."""
+    def __init__(self, idle_seconds: float, now: Callable[[], float] | None = None) -> None:
         self.idle_seconds = idle_seconds
-        self._is_exact = is_exact
+        self.is_exact = False  # take records by time alone, without chunks and turns
         self._now = now or time.monotonic
         self._turns = 0
         self._queues: set[RawQueue] = set()
@@ -152,7 +146,7 @@ class TimestampMerge:
         if not self._by_time:
             return None
         longest = next(iter(self._in_line), None)
-        if not self._is_exact and longest is not None and self._is_passed_over(longest):
+        if not self.is_exact and longest is not None and self._is_passed_over(longest):
             return longest
         return self._by_time[0][2]
 
@@ -171,7 +165,7 @@ class TimestampMerge:
         """Take a chunk, or the records that are not later than others; return number and size."""
         queue.entry = -1
         until_ms = None
-        if self._is_exact:
+        if self.is_exact:
             self._drop_outdated()
             until_ms = self._by_time[0][0] if self._by_time else None
         taken = total = 0

@@ -129,6 +129,7 @@ async def test_an_archive_is_taken_in_when_all_shards_are_open() -> None:
     """Otherwise those that open first fill the worker, and move the watermark."""
     scene = Scene(0, 1, window_ms=30 * 86_400_000)
     scene.shards[0].state = AssignmentState.OPEN
+    scene.intake._merge.at_end(scene.shards[1].queue)
     scene.put(0, range(10))
     scene.put(0, range(10, 30))
     assert scene.take() == [(0, [*range(10)])]

@@ -53,7 +53,8 @@ class Merged:
 
     def __init__(self, count: int, *, is_exact: bool = False) -> None:
         self.clock = ManualClock()
-        self.merge = TimestampMerge(IDLE_SECONDS, self.clock, is_exact=is_exact)
+        self.merge = TimestampMerge(IDLE_SECONDS, self.clock)
+        self.merge.is_exact = is_exact
         self.queues = [RawQueue(partition, 1) for partition in range(count)]
         for queue in self.queues:
             self.merge.add(queue)
