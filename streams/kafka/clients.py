@@ -126,6 +126,7 @@ class _Ends:
         self._queue: SimpleQueue[list[_Client] | SimpleQueue[list[str]]] = SimpleQueue()
         self._lock = threading.Lock()
         self._watcher: threading.Thread | None = None
+        self._left: list[list[_Client]] = []  # they end with the process
 
     def open(self) -> None:
         """Start the watching thread once, because a finalizer cannot start threads safely."""
@@ -163,7 +164,10 @@ class _Ends:
                 item = None
             pending = {thread: since for thread, since in pending.items() if thread.is_alive()}
             if isinstance(item, list):
-                pending[_begin_end(item)] = time.monotonic()
+                try:
+                    pending[_begin_end(item)] = time.monotonic()
+                except RuntimeError:  # from 3.12 on, no thread starts while the interpreter ends
+                    self._left.append(item)
             elif item is not None:
                 item.put([thread.name for thread in pending])
             late &= pending.keys()
