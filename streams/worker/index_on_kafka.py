@@ -7,7 +7,7 @@ import contextlib
 import logging
 import struct
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ClassVar, Final, NamedTuple
 
@@ -405,7 +405,7 @@ class IndexOnKafka:
         self._has_admin = self._has_transactions  # with transactions, a starting worker checks it
         self._looker: AdminClient | None = None
         self._seen: dict[str, None] = {}  # workers of the group, the latest ones at the end
-        self._strangers: set[str] = set()  # members that are no workers
+        self._strangers: set[str] = set()  # present members that are no workers
         resolver = TopicIdResolver(self._connect, has_ids=self._has_admin)
         self._topic_ids = TopicIds(resolver, _ID_TRIES * settings.send_timeout_seconds)
 
@@ -585,7 +585,7 @@ class IndexOnKafka:
         """Return whether the group has members apart from this worker, which may be static."""
         return bool(self._members().keys() - {self._writer})
 
-    def _remember(self, members: Iterable[str]) -> None:
+    def _remember(self, members: Collection[str]) -> None:
         application = self._settings.application_id
         for each in sorted(members):
             if each.startswith(f"{application}."):
@@ -601,6 +601,7 @@ class IndexOnKafka:
                     application,
                     each,
                 )
+        self._strangers.intersection_update(members)
         for each in list(self._seen)[:-_MEMBERS_MAX]:
             del self._seen[each]
 

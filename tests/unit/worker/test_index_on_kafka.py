@@ -265,7 +265,7 @@ async def test_only_the_members_seen_last_are_remembered(
     assert group.aborted == ["firstseen.w3", "firstseen.w4"]
 
 
-async def test_a_member_that_is_no_worker_is_named_once_and_never_aborted(
+async def test_a_member_that_is_no_worker_is_named_when_it_comes_and_never_aborted(
     group: Group, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A producer of another program may have its name as a transactional id."""
@@ -277,6 +277,9 @@ async def test_a_member_that_is_no_worker_is_named_once_and_never_aborted(
     group.members = {THIS}
     await of.abort_left_open([0])
     assert group.aborted == []
+    group.members = {THIS, "firstseen-crawler"}  # it comes back
+    await of.remember_members()
+    assert caplog.text.count("named firstseen-crawler") == 2
 
 
 # ---- the owner of the records on output topics
