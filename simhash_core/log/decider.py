@@ -28,7 +28,14 @@ from simhash_core.documents import Entry
 from simhash_core.errors import ProtocolError
 from simhash_core.index.look_up import Candidate, Nearness, View, joined_answer
 from simhash_core.log import versions
-from simhash_core.log.nearest_matches import Pair, compared, match_nearest, near_pairs, own_repeats
+from simhash_core.log.nearest_matches import (
+    Pair,
+    compared,
+    is_large,
+    match_bundle,
+    match_nearest,
+    near_pairs,
+)
 from simhash_core.log.records import (
     Bundle,
     ChainHeads,
@@ -459,12 +466,15 @@ class Decider:
         documents = 0
         for offset in replica.undecided.starting_at(self._next):
             columns = replica.undecided[offset].columns
-            if group and documents >= _COMPARED_DOCUMENTS:
+            if group and (documents >= _COMPARED_DOCUMENTS or is_large(columns)):
                 break
             group.append((offset, columns))
             documents += len(columns)
         together = compared(self._nearness.scheme, group)
-        self._pairs = near_pairs(self._nearness, together)
+        if is_large(group[0][1]):
+            self._pairs = {group[0][0]: []}
+        else:
+            self._pairs = near_pairs(self._nearness, together)
         for at, distance, sequence in self._recent.near(together.prints):
             offset, row = together.offsets.item(at), together.rows.item(at)
             self._pairs[offset].append((row, distance, sequence))
@@ -490,7 +500,6 @@ class Decider:
         pairs = [
             *(pair for pair in near if counting[pair[0]]),
             *self._recent_repeats(columns, repeatable),
-            *own_repeats(self._nearness, view, columns, repeatable),
         ]
 
         def entry(sequence: int) -> Entry | None:
@@ -499,7 +508,7 @@ class Decider:
                 return entry_of(item, row) if counting[row] else None
             return self._recent.entry(sequence)
 
-        match_nearest(self._nearness, columns, pairs, best, entry, view)
+        match_bundle(self._nearness, columns, pairs, best, entry, view, counting)
         unique = unique_rows(columns, best) & counting
         removals = self._removals(item, view, found, unique)
         self._recent.add_rows(offset, item, np.flatnonzero(unique))

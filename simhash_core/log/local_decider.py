@@ -13,7 +13,7 @@ from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.key_filter import Column
 from simhash_core.index.look_up import LookUp, Nearness, View
 from simhash_core.index.prints import Prints, prints_of, with_bands
-from simhash_core.log.nearest_matches import match_nearest, own_pairs
+from simhash_core.log.nearest_matches import match_bundle, own_pairs
 from simhash_core.log.records import (
     Horizons,
     LogClock,
@@ -77,7 +77,8 @@ class LocalDecider:
             return entry_of(packet, index_of(sequence))
 
         pairs = own_pairs(self._nearness, view, columns)
-        match_nearest(self._nearness, columns, pairs, best, entry, view)
+        everything = np.ones(len(columns), dtype=np.bool_)
+        match_bundle(self._nearness, columns, pairs, best, entry, view, everything)
         unique = unique_rows(columns, best)
         removals = held(view, self._entries)
         own = [*own_removals(packet, view, unique)]

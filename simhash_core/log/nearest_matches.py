@@ -7,7 +7,7 @@ its own match. So pairs are visited in order. Documents without pairs cost no ti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,9 @@ from simhash_core.verdicts import Match
 Pair = tuple[int, int, int]
 """Row, distance in bits, and sequence number of the candidate."""
 
-# Up to this size, all documents of a bundle are compared with each other.
-_COMPARED_WHOLE: Final = 1024
+# Up to this size, all documents of a bundle are compared with each other. A larger one is compared
+# in parts of this size, because many similar documents would have many millions of pairs.
+_COMPARED_WHOLE: Final = 256
 
 
 def match_nearest(
@@ -62,6 +63,65 @@ def match_nearest(
             confirmed = row
 
 
+def match_bundle(
+    nearness: Nearness,
+    columns: DocumentColumns,
+    pairs: Iterable[Pair],
+    best: dict[int, Match],
+    entry: Callable[[int], Entry | None],
+    view: View,
+    counting: NDArray[np.bool_],
+) -> None:
+    """Put the nearest match of each row that counts into ``best``, as ``match_nearest`` does.
+
+    ``pairs`` has the near pairs within the bundle too, unless it ``is_large``. Those of a large one
+    are searched here, only among the unique rows of its earlier parts. ``counting``: bool (rows,).
+    """
+    repeatable = [row for row in columns.repeatable if counting[row]]
+    contents: dict[bytes, list[int]] = {}
+    if not is_large(columns):
+        repeats = own_repeats(nearness, view, columns, repeatable, contents)
+        match_nearest(nearness, columns, [*pairs, *repeats], best, entry, view)
+        return
+    found: list[list[Pair]] = [[] for _ in range(0, len(columns), _COMPARED_WHOLE)]
+    for pair in pairs:
+        found[pair[0] // _COMPARED_WHOLE].append(pair)
+    prints = prints_of(nearness.scheme, columns)
+    decidable = counting & (columns.undecidable == 0)
+    uniques = DocumentIndex(nearness.scheme)
+    slot = uniques.open_slot()
+    for part, with_others in enumerate(found):
+        first, last = part * _COMPARED_WHOLE, (part + 1) * _COMPARED_WHOLE
+        rows = first + np.flatnonzero(decidable[first:last])
+        part_prints = prints.take(rows)
+        later, earlier, distances = near_earlier_rows(nearness.scheme, part_prints)
+        near = uniques.pairs(part_prints)
+        repeated = [row for row in repeatable if first <= row < last]
+        part_pairs = [
+            *with_others,
+            *_pairs_of(rows[later], distances, view.first + rows[earlier]),
+            *_pairs_of(rows[near.rows], near.distances, near.sequences),
+            *own_repeats(nearness, view, columns, repeated, contents),
+        ]
+        match_nearest(nearness, columns, part_pairs, best, entry, view)
+        unique = np.array([row not in best for row in rows.tolist()], dtype=np.bool_)
+        sequences = (view.first + rows[unique]).astype(np.uint64)
+        uniques.add(slot, sequences, part_prints.take(unique))
+        for others in contents.values():
+            others[:] = [row for row in others if row not in best]
+
+
+def is_large(columns: DocumentColumns) -> bool:
+    """Return whether ``match_bundle`` searches for the near pairs within the bundle itself."""
+    return len(columns) > _COMPARED_WHOLE
+
+
+def _pairs_of(
+    rows: NDArray[np.intp], distances: NDArray[np.uint16], sequences: NDArray[np.integer[Any]]
+) -> Iterator[Pair]:
+    return zip(rows.tolist(), distances.tolist(), sequences.tolist(), strict=True)
+
+
 def _is_nearer(distance: int, sequence: int, known: Match) -> bool:
     return (distance, sequence) < (known.distance, known.sequence)
 
@@ -70,13 +130,12 @@ def _is_duplicate(sequence: int, offset: int, best: Mapping[int, Match]) -> bool
     return log_offset_of(sequence) == offset and index_of(sequence) in best
 
 
-def own_pairs(nearness: Nearness, view: View, columns: DocumentColumns) -> Iterator[Pair]:
-    if len(columns) <= 1:
-        return
+def own_pairs(nearness: Nearness, view: View, columns: DocumentColumns) -> list[Pair]:
+    """Return the near pairs within a bundle, for ``match_bundle``."""
+    if len(columns) <= 1 or is_large(columns):
+        return []
     offset = log_offset_of(view.first)
-    documents = compared(nearness.scheme, [(offset, columns)])
-    yield from near_pairs(nearness, documents)[offset]
-    yield from own_repeats(nearness, view, columns, columns.repeatable)
+    return near_pairs(nearness, compared(nearness.scheme, [(offset, columns)]))[offset]
 
 
 class Compared(NamedTuple):
@@ -105,7 +164,7 @@ def compared(scheme: BlockScheme, bundles: Sequence[tuple[int, DocumentColumns]]
 
 def near_pairs(nearness: Nearness, documents: Compared) -> dict[int, list[Pair]]:
     """Return pairs of near documents by the later one's bundle; the later one comes first."""
-    rows, others, distances = _earlier(nearness, documents.prints)
+    rows, others, distances = near_earlier_rows(nearness.scheme, documents.prints)
     pairs: dict[int, list[Pair]] = {offset: [] for offset in documents.bundles}
     later = documents.offsets[rows], documents.rows[rows], distances
     earlier = documents.offsets[others], documents.rows[others]
@@ -116,17 +175,20 @@ def near_pairs(nearness: Nearness, documents: Compared) -> dict[int, list[Pair]]
 
 
 def own_repeats(
-    nearness: Nearness, view: View, columns: DocumentColumns, repeatable: Iterable[int]
+    nearness: Nearness,
+    view: View,
+    columns: DocumentColumns,
+    repeatable: Iterable[int],
+    contents: dict[bytes, list[int]],
 ) -> Iterator[Pair]:
     """Yield undecidable documents with earlier ones of the same content in the same bundle.
 
-    The first document of a content is enough, unless it may be out of the window or removed when
-    the later one follows.
+    ``contents`` has the earlier rows of each content, and gets these. The first document of a
+    content is enough, unless it may be out of the window or removed when the later one follows.
     """
     is_first_enough = _is_first_enough(nearness, view)
-    earlier: dict[bytes, list[int]] = {}
     for row in repeatable:
-        others = earlier.setdefault(columns.digest(row), [])
+        others = contents.setdefault(columns.digest(row), [])
         for other in others:
             yield row, 0, view.first + other
         if not (is_first_enough and others):
@@ -135,16 +197,3 @@ def own_repeats(
 
 def _is_first_enough(nearness: Nearness, view: View) -> bool:
     return nearness.window_ms is None and not view.removing
-
-
-def _earlier(
-    nearness: Nearness, prints: Prints
-) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.uint16]]:
-    if prints.documents <= _COMPARED_WHOLE:
-        return near_earlier_rows(nearness.scheme, prints)
-    index = DocumentIndex(nearness.scheme)
-    index.add(index.open_slot(), np.arange(prints.documents, dtype=np.uint64), prints)
-    pairs = index.pairs(prints)
-    rows, others, distances = pairs.rows, pairs.sequences.astype(np.intp), pairs.distances
-    earlier = others < rows
-    return rows[earlier], others[earlier], distances[earlier]

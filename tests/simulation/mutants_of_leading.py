@@ -215,7 +215,9 @@ DECIDING: Final[dict[str, Rule]] = {
         UniqueDocuments, "entry", _entry_of_any
     ),
     "undecidable pairs within a packet are ignored": by(
-        nearest_matches, "own_repeats", lambda _nearness, _view, _columns, _rows: iter(())
+        nearest_matches,
+        "own_repeats",
+        lambda _nearness, _view, _columns, _rows, _contents: iter(()),
     ),
     "a duplicate can be an original within its packet": always(
         nearest_matches, "_is_duplicate", False

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,6 +95,20 @@ def test_any_packets_give_what_a_scan_gives(
     assert {n: (m.source.offset, m.distance) for n, m in matches.items()} == _scanned(
         documents, scheme
     )
+
+
+@pytest.mark.parametrize("window_ms", [None, 10_000_000])
+@pytest.mark.parametrize("made", [Made(A), Made(b"", b"x")], ids=["near", "of one content"])
+def test_a_large_bundle_of_similar_documents_has_few_pairs(
+    made: Made, window_ms: int | None
+) -> None:
+    """Compared with all earlier ones, 2,000 documents would have two million pairs."""
+    documents, wrapped = 2_000, nearest_matches.match_nearest
+    with patch.object(nearest_matches, "match_nearest", wraps=wrapped) as match_nearest:
+        matches = decide([made] * documents, [documents], Nearness(SCHEME, None, window_ms))
+    assert {match.source.offset for match in matches.values()} == {0}
+    assert len(matches) == documents - 1
+    assert max(len(call.args[2]) for call in match_nearest.call_args_list) < 256 * 256
 
 
 def _scanned(documents: Sequence[Made], scheme: BlockScheme) -> dict[int, tuple[int, int]]:
