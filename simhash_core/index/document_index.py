@@ -366,16 +366,17 @@ class DocumentIndex:
 
     # ---- look-ups
 
-    def pairs(self, prints: Prints) -> Pairs:
+    def pairs(self, prints: Prints, kept: Callable[[Pairs], Pairs] | None = None) -> Pairs:
+        """Return the near pairs; ``kept`` may leave some of a part out before they are sorted."""
         pairs = [*self._pairs_in_memtable(prints)]
         if self._segments and prints.documents:
             looked_up = question(self.scheme, prints)
-            for kept in self._segments:
-                for candidates in kept.segment.candidates(looked_up, within=True):
+            for each in self._segments:
+                for candidates in each.segment.candidates(looked_up, within=True):
                     self.candidates_seen += len(candidates.rows)
                     if len(candidates.rows):
-                        pairs.append(self._pairs_in_segment(kept, candidates, prints))
-        return sorted_pairs(pairs)
+                        pairs.append(self._pairs_in_segment(each, candidates, prints))
+        return sorted_pairs(pairs if kept is None else [*map(kept, pairs)])
 
     def _pairs_in_memtable(self, prints: Prints) -> Iterator[Pairs]:
         """Yield pairs with the documents in the memtable, which is compared whole."""
@@ -392,8 +393,9 @@ class DocumentIndex:
 
     def _pairs_in_segment(self, kept: KeptSegment, candidates: Candidates, prints: Prints) -> Pairs:
         segment = kept.segment
-        differing = segment.fingerprints.take(candidates.rows, axis=0)
-        differing ^= prints.fingerprints.take(candidates.documents, axis=0)
+        documents, rows = candidates.documents, candidates.rows
+        differing = segment.fingerprints.take(rows, axis=0)
+        differing ^= prints.fingerprints.take(documents, axis=0)
         ones = np.bitwise_count(differing)
         of_some = ones[:, 0].copy()
         for word in range(1, min(ones.shape[1], BYTE_WORDS)):
@@ -402,7 +404,7 @@ class DocumentIndex:
         distances = ones[near].sum(axis=1, dtype=np.uint16)
         within = distances <= self.scheme.distance
         near, distances = near[within], distances[within]
-        documents, rows = candidates.documents[near], candidates.rows[near]
+        documents, rows = documents[near], rows[near]
         slots = segment.slots.take(rows)
         live = self._visible[slots] & kept.shown(rows)
         live &= self._in_window(prints.times_ms[documents], segment.times_ms, rows)

@@ -13,11 +13,14 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import Entry
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.known_sketches import MANY, KnownSketches, joined_words
+from simhash_core.index.pairs import Pairs
 from simhash_core.index.prints import first_shared_bucket, joined_prints, prints_of
 from simhash_core.text.profiles import REPLACE, Profile
 from simhash_core.text.verification import Verifier
@@ -123,7 +126,7 @@ class Nearness:
         self.scheme = scheme
         self.window = None if window_ms is None else Window(window_ms, lateness_ms)
         self.replaces = replaces
-        self._verifier = verifier
+        self.verifier = verifier
 
     @classmethod
     def of(cls, profile: Profile) -> Nearness:
@@ -139,6 +142,10 @@ class Nearness:
     @property
     def window_ms(self) -> int | None:
         return None if self.window is None else self.window.window_ms
+
+    def words(self, columns: DocumentColumns, rows: NDArray[np.intp]) -> NDArray[np.uint64] | None:
+        """Return sketches for ``known_sketches``; None if they are not compared at once."""
+        return None if self.verifier is None else self.verifier.words(columns.sketches, rows)
 
     def match(
         self, columns: DocumentColumns, row: int, candidate: Candidate, view: View
@@ -171,9 +178,9 @@ class Nearness:
         return Neighbour(self._match(columns, 0, candidate, similarity), near=is_near)
 
     def _estimate(self, columns: DocumentColumns, candidate: Candidate) -> float | None:
-        if self._verifier is None:
+        if self.verifier is None:
             return None
-        compare = self._verifier.verification.similarity
+        compare = self.verifier.verification.similarity
         return compare(candidate.distance, columns.sketches[0], candidate.entry.sketch)
 
     def _similarity(
@@ -186,9 +193,9 @@ class Nearness:
             return None
         if _has_content(columns, row, entry):
             return _Similarity(exact=True, value=None)
-        if self._verifier is None:
+        if self.verifier is None:
             return _Similarity(exact=False, value=None)
-        similarity = self._verifier.similarity(distance, columns.sketches[row], entry.sketch)
+        similarity = self.verifier.similarity(distance, columns.sketches[row], entry.sketch)
         return None if similarity is None else _Similarity(exact=False, value=similarity)
 
     def _is_in_window(self, apart_ms: int) -> bool:
@@ -221,6 +228,7 @@ class LookUp:
         self._index = index
         self._nearness = nearness
         self._source = source
+        self._known = KnownSketches(nearness.verifier)
 
     def matches(self, columns: DocumentColumns, view: View = WHOLE) -> list[Match]:
         return self.matches_of([columns], [view])[0]
@@ -238,27 +246,53 @@ class LookUp:
         packet_of = np.repeat(np.arange(len(packets)), [len(rows) for rows in decidable])
         row_of = np.concatenate(decidable)
         scheme, documents = self._nearness.scheme, zip(packets, decidable, strict=True)
-        pairs = self._index.pairs(
-            joined_prints([prints_of(scheme, columns, rows) for columns, rows in documents])
-        )
-        matched = -1
-        near = zip(*(column.tolist() for column in pairs), strict=True)
-        for document, distance, sequence, slot in near:
-            if document == matched:
-                continue
-            row, packet = int(row_of[document]), int(packet_of[document])
-            columns, view, matches = packets[packet], views[packet], by_document[packet]
+        prints = joined_prints([prints_of(scheme, columns, rows) for columns, rows in documents])
+
+        def maybe_similar(part: Pairs) -> Pairs:
+            if len(part) <= MANY * prints.documents:
+                return part
+            words = [
+                self._nearness.words(columns, rows)
+                for columns, rows in zip(packets, decidable, strict=True)
+            ]
+            return self._known.without_dissimilar(part, joined_words(words))
+
+        pairs = self._index.pairs(prints, maybe_similar)
+        ends = np.flatnonzero(np.diff(pairs.rows, append=-1)) + 1
+        first = 0
+        for last in ends.tolist():
+            document = int(pairs.rows[first])
+            packet = int(packet_of[document])
+            part = pairs.take(slice(first, last))
+            match = self._nearest(packets[packet], int(row_of[document]), part, views[packet])
+            if match is not None:
+                by_document[packet].append(match)
+            first = last
+        return [sorted(matches, key=lambda match: match.row) for matches in by_document]
+
+    def _nearest(
+        self, columns: DocumentColumns, row: int, pairs: Pairs, view: View
+    ) -> Match | None:
+        are_many = len(pairs) > MANY
+        if are_many:
+            words = self._nearness.words(columns, np.array([row]))
+            first = np.zeros(len(pairs), dtype=np.intp)
+            pairs = self._known.without_dissimilar(
+                Pairs(first, pairs.distances, pairs.sequences, pairs.slots), words
+            )
+        candidates = (pairs.distances, pairs.sequences, pairs.slots)
+        for distance, sequence, slot in zip(*(c.tolist() for c in candidates), strict=True):
             if view.has_expired(sequence):
                 continue
             entry = self._source.entry(slot, sequence)
             if entry is None:
                 continue
-            candidate = Candidate(distance, sequence, entry)
-            match = self._nearness.match(columns, row, candidate, view)
+            match = self._nearness.match(columns, row, Candidate(distance, sequence, entry), view)
             if match is not None:
-                matched = document
-                matches.append(match)
-        return [sorted(matches, key=lambda match: match.row) for matches in by_document]
+                return match
+            if are_many:
+                self._known.note(sequence, entry.sketch)
+        return None
 
     def answer(self, columns: DocumentColumns, limit: int, view: View = WHOLE) -> Answer:
         """Return what the index has for one document, with its ``limit`` nearest neighbours."""

@@ -311,7 +311,7 @@ class Decider:
         """``term`` is unique; ``reads`` is the version that it raises the group to."""
         self.term = term
         self._nearness = nearness
-        self._recent = RecentUniques(nearness.scheme)
+        self._recent = RecentUniques(nearness)
         self._heads = Heads()
         self._next = 0
         self._began: int | None = None
@@ -470,12 +470,14 @@ class Decider:
                 break
             group.append((offset, columns))
             documents += len(columns)
-        together = compared(self._nearness.scheme, group)
+        together = compared(self._nearness, group)
+        if any(isinstance(replica.undecided[offset], Query) for offset, _ in group):
+            together = together._replace(words=None)  # an answer names dissimilar documents, too
         if is_large(group[0][1]):
             self._pairs = {group[0][0]: []}
         else:
             self._pairs = near_pairs(self._nearness, together)
-        for at, distance, sequence in self._recent.near(together.prints):
+        for at, distance, sequence in self._recent.near(together.prints, together.words):
             offset, row = together.offsets.item(at), together.rows.item(at)
             self._pairs[offset].append((row, distance, sequence))
 

@@ -7,17 +7,17 @@ its own match. So pairs are visited in order. Documents without pairs cost no ti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import Entry
-from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.known_sketches import are_similar, joined_words
 from simhash_core.index.look_up import Candidate, Nearness, View
-from simhash_core.index.pairs import near_earlier_rows
+from simhash_core.index.pairs import NearRows, near_earlier_rows
 from simhash_core.index.prints import Prints, joined_prints, prints_of
 from simhash_core.log.records import index_of, log_offset_of, sequence_number
 from simhash_core.verdicts import Match
@@ -87,26 +87,31 @@ def match_bundle(
     for pair in pairs:
         found[pair[0] // _COMPARED_WHOLE].append(pair)
     prints = prints_of(nearness.scheme, columns)
-    decidable = counting & (columns.undecidable == 0)
-    uniques = DocumentIndex(nearness.scheme)
+    decidable = np.flatnonzero(counting & (columns.undecidable == 0))
+    words = nearness.words(columns, decidable)
+    uniques = DocumentIndex(nearness.scheme)  # by place in ``decidable``
     slot = uniques.open_slot()
     for part, with_others in enumerate(found):
         first, last = part * _COMPARED_WHOLE, (part + 1) * _COMPARED_WHOLE
-        rows = first + np.flatnonzero(decidable[first:last])
-        part_prints = prints.take(rows)
+        start, stop = np.searchsorted(decidable, (first, last)).tolist()
+        places, part_prints = np.arange(start, stop), prints.take(decidable[start:stop])
         later, earlier, distances = near_earlier_rows(nearness.scheme, part_prints)
-        near = uniques.pairs(part_prints)
+        older = uniques.pairs(part_prints)
+        later, earlier, distances = _similar(
+            nearness,
+            words,
+            places[np.concatenate((later, older.rows))],
+            np.concatenate((places[earlier], older.sequences.astype(np.intp))),
+            np.concatenate((distances, older.distances)),
+        )
+        sequences = view.first + decidable[earlier]
+        near = zip(decidable[later].tolist(), distances.tolist(), sequences.tolist(), strict=True)
         repeated = [row for row in repeatable if first <= row < last]
-        part_pairs = [
-            *with_others,
-            *_pairs_of(rows[later], distances, view.first + rows[earlier]),
-            *_pairs_of(rows[near.rows], near.distances, near.sequences),
-            *own_repeats(nearness, view, columns, repeated, contents),
-        ]
-        match_nearest(nearness, columns, part_pairs, best, entry, view)
-        unique = np.array([row not in best for row in rows.tolist()], dtype=np.bool_)
-        sequences = (view.first + rows[unique]).astype(np.uint64)
-        uniques.add(slot, sequences, part_prints.take(unique))
+        repeats = own_repeats(nearness, view, columns, repeated, contents)
+        match_nearest(nearness, columns, [*with_others, *near, *repeats], best, entry, view)
+        rows = decidable[start:stop].tolist()
+        unique = np.array([row not in best for row in rows], dtype=np.bool_)
+        uniques.add(slot, places[unique].astype(np.uint64), part_prints.take(unique))
         for others in contents.values():
             others[:] = [row for row in others if row not in best]
 
@@ -116,10 +121,21 @@ def is_large(columns: DocumentColumns) -> bool:
     return len(columns) > _COMPARED_WHOLE
 
 
-def _pairs_of(
-    rows: NDArray[np.intp], distances: NDArray[np.uint16], sequences: NDArray[np.integer[Any]]
-) -> Iterator[Pair]:
-    return zip(rows.tolist(), distances.tolist(), sequences.tolist(), strict=True)
+def _similar(
+    nearness: Nearness,
+    words: NDArray[np.uint64] | None,
+    rows: NDArray[np.intp],
+    others: NDArray[np.intp],
+    distances: NDArray[np.uint16],
+) -> NearRows:
+    """Return the pairs whose sketches are similar, as far as this can be said of many at once.
+
+    ``rows`` and ``others`` select from ``words``. The rest is verified one by one.
+    """
+    if words is None or nearness.verifier is None:
+        return rows, others, distances
+    kept = are_similar(nearness.verifier, distances, words, rows, words, others)
+    return rows[kept], others[kept], distances[kept]
 
 
 def _is_nearer(distance: int, sequence: int, known: Match) -> bool:
@@ -135,7 +151,7 @@ def own_pairs(nearness: Nearness, view: View, columns: DocumentColumns) -> list[
     if len(columns) <= 1 or is_large(columns):
         return []
     offset = log_offset_of(view.first)
-    return near_pairs(nearness, compared(nearness.scheme, [(offset, columns)]))[offset]
+    return near_pairs(nearness, compared(nearness, [(offset, columns)]))[offset]
 
 
 class Compared(NamedTuple):
@@ -145,26 +161,32 @@ class Compared(NamedTuple):
     offsets: NDArray[np.int64]  # of each document's bundle
     rows: NDArray[np.intp]  # in that bundle
     prints: Prints
+    words: NDArray[np.uint64] | None  # of their sketches; None: compare them one by one
 
 
-def compared(scheme: BlockScheme, bundles: Sequence[tuple[int, DocumentColumns]]) -> Compared:
+def compared(nearness: Nearness, bundles: Sequence[tuple[int, DocumentColumns]]) -> Compared:
     rows_of = [np.flatnonzero(columns.undecidable == 0) for _, columns in bundles]
     offsets = np.array([offset for offset, _ in bundles], dtype=np.int64)
     prints = [
-        prints_of(scheme, columns, rows)
+        prints_of(nearness.scheme, columns, rows)
         for (_, columns), rows in zip(bundles, rows_of, strict=True)
+    ]
+    words = [
+        nearness.words(columns, rows) for (_, columns), rows in zip(bundles, rows_of, strict=True)
     ]
     return Compared(
         offsets.tolist(),
         np.repeat(offsets, [len(rows) for rows in rows_of]),
         np.concatenate(rows_of),
         joined_prints(prints),
+        joined_words(words),
     )
 
 
 def near_pairs(nearness: Nearness, documents: Compared) -> dict[int, list[Pair]]:
     """Return pairs of near documents by the later one's bundle; the later one comes first."""
-    rows, others, distances = near_earlier_rows(nearness.scheme, documents.prints)
+    near = near_earlier_rows(nearness.scheme, documents.prints)
+    rows, others, distances = _similar(nearness, documents.words, *near)
     pairs: dict[int, list[Pair]] = {offset: [] for offset in documents.bundles}
     later = documents.offsets[rows], documents.rows[rows], distances
     earlier = documents.offsets[others], documents.rows[others]

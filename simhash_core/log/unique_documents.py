@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.documents import Entry
-from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.document_index import DocumentIndex
+from simhash_core.index.known_sketches import MANY, KnownSketches
+from simhash_core.index.look_up import Nearness
+from simhash_core.index.pairs import Pairs
 from simhash_core.index.prints import Prints, joined_prints, prints_of
 from simhash_core.log.records import (
     Bundle,
@@ -185,12 +187,13 @@ class _Block(NamedTuple):
 class RecentUniques(UniqueDocuments):
     """The latest unique documents, which a shard may not have known when it looked up."""
 
-    def __init__(self, scheme: BlockScheme) -> None:
+    def __init__(self, nearness: Nearness) -> None:
         super().__init__()
-        self._scheme = scheme
+        self._scheme = nearness.scheme
+        self._known = KnownSketches(nearness.verifier)
         self._blocks: deque[_Block] = deque()
         self._forgotten = 0
-        self._index = DocumentIndex(scheme)
+        self._index = DocumentIndex(nearness.scheme)
         self._slot = self._index.open_slot()
         self._not_indexed: list[UniqueRows] = []
 
@@ -226,16 +229,27 @@ class RecentUniques(UniqueDocuments):
         first = self._blocks[0].unique.log_offset if self._blocks else control
         self._index.drop_before(sequence_number(first, 0))
 
-    def near(self, prints: Prints) -> list[tuple[int, int, int]]:
-        """Return rows, distances and sequence numbers of the pairs within the distance, sorted."""
+    def near(self, prints: Prints, words: NDArray[np.uint64] | None) -> list[tuple[int, int, int]]:
+        """Return rows, distances and sequence numbers of the pairs within the distance, sorted.
+
+        With the ``words`` of the sketches, some pairs that are not similar are left out.
+        """
         if not self._blocks:
             return []
         self._put()
         pairs = self._index.pairs(prints)
+        if words is not None and len(pairs) > MANY * prints.documents:
+            pairs = self._maybe_similar(pairs, words)
         near = zip(
             pairs.rows.tolist(), pairs.distances.tolist(), pairs.sequences.tolist(), strict=True
         )
         return [each for each in near if log_offset_of(each[2]) in self]
+
+    def _maybe_similar(self, pairs: Pairs, words: NDArray[np.uint64]) -> Pairs:
+        for sequence in np.unique(pairs.sequences).tolist():
+            if sequence not in self._known and (entry := self.entry(sequence)) is not None:
+                self._known.note(sequence, entry.sketch)
+        return self._known.without_dissimilar(pairs, words)
 
     def _put(self) -> None:
         """Index the documents added since the last call; many bundles at once are faster."""

@@ -14,12 +14,13 @@ from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simhash_core import documents as core
 from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.fingerprints.bands import TRIPLES
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.text.verification import Verification, Verifier, shingles
+from simhash_core.text.verification import ManySketches, Verification, Verifier, shingles
 
 SCHEMES: Final = (
     BlockScheme(64, 4, 3),
@@ -63,8 +64,26 @@ def _agreement(distance: int, a: bytes, b: bytes) -> float:  # noqa: ARG001 - as
     return max(0.0, 1.0 - abs(a[0] - b[0]) / 4)
 
 
+def _first_bytes(sketches: BytesColumn, rows: NDArray[np.intp]) -> NDArray[np.uint64] | None:
+    firsts = [sketches[row][:1] for row in rows.tolist()]
+    return np.array([*map(ord, firsts)], np.uint64).reshape(-1, 1) if all(firsts) else None
+
+
+def _agreements(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.float64]:
+    apart = a[:, 0].astype(np.float64) - b[:, 0].astype(np.float64)
+    agreements: NDArray[np.float64] = np.maximum(0.0, 1.0 - np.abs(apart) / 4)
+    return agreements
+
+
 TOY: Final = Verifier(
-    Verification("simulated", 0.75, lambda made: [b""] * len(made.contents), _agreement), at=0.75
+    Verification(
+        "simulated",
+        0.75,
+        lambda made: [b""] * len(made.contents),
+        _agreement,
+        ManySketches(_first_bytes, _agreements),
+    ),
+    at=0.75,
 )
 SHINGLES: Final = Verifier(
     Verification(
@@ -72,6 +91,7 @@ SHINGLES: Final = Verifier(
         0.51,
         lambda made: [b""] * len(made.contents),
         lambda _distance, a, b: shingles.similarity(a, b),
+        ManySketches(shingles.words, shingles.similarities),
     ),
     at=0.51,
 )

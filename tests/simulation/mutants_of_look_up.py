@@ -6,8 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from simhash_core.index import look_up, pairs
+from simhash_core.index import known_sketches, look_up, pairs
 from simhash_core.index.document_index import DocumentIndex, SegmentMerge
+from simhash_core.index.known_sketches import KnownSketches
 from simhash_core.index.look_up import LookUp
 from simhash_core.index.pairs import Pairs
 from simhash_core.index.prints import Prints
@@ -16,22 +17,32 @@ from tests.simulation.mutant import Rule, Tried
 from tests.simulation.replacements import Function, always, by, wrapped
 
 
-def _nearest_pairs(original: Function, index: DocumentIndex, prints: Prints) -> Pairs:
+def _nearest_pairs(
+    original: Function, index: DocumentIndex, prints: Prints, kept: object = None
+) -> Pairs:
     """Return the nearest candidate of each document."""
-    found: Pairs = original(index, prints)
+    found: Pairs = original(index, prints, kept)
     _, first = np.unique(found.rows, return_index=True)
     rows, distances, sequences, slots = found
     return Pairs(rows[first], distances[first], sequences[first], slots[first])
 
 
-def _pairs_of_latest(original: Function, index: DocumentIndex, prints: Prints) -> Pairs:
+def _pairs_of_latest(
+    original: Function, index: DocumentIndex, prints: Prints, kept: object = None
+) -> Pairs:
     segments = index._segments
     index._segments = segments[-1:]
     try:
-        found: Pairs = original(index, prints)
+        found: Pairs = original(index, prints, kept)
         return found
     finally:
         index._segments = segments
+
+
+def _noted_under_the_next(
+    original: Function, known: KnownSketches, sequence: int, sketch: bytes
+) -> None:
+    original(known, sequence + 1, sketch)
 
 
 def _build_without_first(original: Function, merge: SegmentMerge) -> object:
@@ -69,6 +80,16 @@ LOOK_UP: Final[dict[str, Rule]] = {
     "only the latest segment is looked up": wrapped(DocumentIndex, "pairs", _pairs_of_latest),
     "pairs that share no block are near": by(
         pairs, "_share_a_bucket", lambda _scheme, ours, _theirs: np.ones(len(ours), bool)
+    ),
+    "an entry with a known sketch is not near": by(
+        known_sketches,
+        "are_similar",
+        lambda _verifier, distances, _ours, _rows, _theirs, _others: np.zeros(
+            len(distances), dtype=np.bool_
+        ),
+    ),
+    "a known sketch is taken for that of another entry": Tried(
+        wrapped(KnownSketches, "note", _noted_under_the_next), start=284
     ),
     "a merge forgets the segment before the last": Tried(
         wrapped(SegmentMerge, "build", _build_without_first), start=74

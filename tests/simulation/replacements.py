@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from simhash_core.index import document_index, key_filter
+from simhash_core.index import document_index, key_filter, known_sketches, look_up
 from simhash_core.log import decider, nearest_matches, participant, replica, unique_documents
 
 Function = Callable[..., Any]
@@ -96,6 +96,9 @@ def low_limits(memtable: int, forgotten: int, compared: int) -> AbstractContextM
     limits = (
         (document_index, "MEMTABLE_DOCUMENTS", memtable),
         (key_filter, "_FIRST_CAPACITY", 4),
+        (known_sketches, "_CAPACITY", 6),
+        (look_up, "MANY", 1),
+        (unique_documents, "MANY", 0),
         (unique_documents, "_FORGOTTEN_LIMIT", forgotten),
         (nearest_matches, "_COMPARED_WHOLE", compared),
         (decider, "_COMPARED_DOCUMENTS", compared),

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simhash_core.document_columns import BytesColumn
 from simhash_core.documents import Content
 from simhash_core.errors import UnknownNameError, UsageError
 from simhash_core.fingerprints.bands import NO_BANDS, Bands
@@ -35,13 +36,25 @@ class Sketched(NamedTuple):
     simplify: bool = False
 
 
+class ManySketches(NamedTuple):
+    """How to compare many sketches at once; each result equals that of ``similarity``.
+
+    ``words`` takes a column of sketches and some rows, and returns an array of words for each row,
+    or None if one cannot be compared so. ``similarities`` compares row by row.
+    """
+
+    words: Callable[[BytesColumn, NDArray[np.intp]], NDArray[np.uint64] | None]
+    similarities: Callable[[NDArray[np.uint64], NDArray[np.uint64]], NDArray[np.float64]]
+
+
 class Verification(NamedTuple):
-    """Two pure functions and an identity, which changes whenever their results change."""
+    """Pure functions and an identity, which changes whenever their results change."""
 
     identity: str
     usual_threshold: float  # of profiles that do not set one
     sketches: Callable[[Sketched], list[bytes]]
     similarity: Callable[[int, bytes, bytes], float]  # distance in bits, sketches in any order
+    many: ManySketches | None = None
 
 
 NO_VERIFICATION: Final = "none"
@@ -58,6 +71,7 @@ _BY_NAME: Final[Mapping[str, Verification]] = {
             simplify=batch.simplify,
         ),
         lambda _distance, a, b: shingles.similarity(a, b),
+        ManySketches(shingles.words, shingles.similarities),
     ),
     "cosine": Verification(
         cosine.IDENTITY,
@@ -85,12 +99,29 @@ class Verifier(NamedTuple):
         """Return the similarity of two sketches if it is enough at this distance, else None."""
         similarity = self.verification.similarity(distance, a, b)
         is_enough = similarity >= self.at and (
-            not self.mean_at or self._mean(distance, similarity) >= self.mean_at
+            not self.mean_at or (similarity + 1 - distance / self.bits) / 2 >= self.mean_at
         )
         return similarity if is_enough else None
 
-    def _mean(self, distance: int, similarity: float) -> float:
-        return (similarity + 1 - distance / self.bits) / 2
+    def words(self, sketches: BytesColumn, rows: NDArray[np.intp]) -> NDArray[np.uint64] | None:
+        """Return some sketches for ``are_similar``; None if they are to be compared one by one."""
+        many = self.verification.many
+        return None if many is None else many.words(sketches, rows)
+
+    def are_similar(
+        self,
+        distances: NDArray[np.uint16],
+        ours: NDArray[np.uint64],
+        theirs: NDArray[np.uint64],
+    ) -> NDArray[np.bool_]:
+        """Return for which rows ``similarity`` is not None."""
+        assert self.verification.many is not None
+        similarities = self.verification.many.similarities(ours, theirs)
+        enough: NDArray[np.bool_] = similarities >= self.at
+        if self.mean_at:
+            shares = distances.astype(np.float64) / self.bits
+            enough &= (similarities + 1 - shares) / 2 >= self.mean_at
+        return enough
 
     def minimum(self, distance: int) -> float:
         """Return the similarity that is enough at this distance, to be shown to people."""

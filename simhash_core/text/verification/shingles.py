@@ -28,6 +28,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simhash_core.document_columns import BytesColumn
 from simhash_core.fingerprints.bands import NO_BANDS, PAIRS, TAIL_BITS, TRIPLES, Bands
 from simhash_core.text.normalization import normalize_batch
 
@@ -42,6 +43,7 @@ _BIN_BITS: Final = BINS.bit_length() - 1
 _HASH_BITS: Final = 32
 _CHANCE: Final = 0.5**KEPT_BITS
 _FIRST_BITS: Final = int.from_bytes(b"\x11" * SKETCH_BYTES, "little")  # the lowest bit of each bin
+_FIRST_BITS_OF_WORD: Final = np.uint64(0x1111_1111_1111_1111)
 _EMPTY: Final = np.uint32(2**_HASH_BITS - 1)
 _BETWEEN: Final = "\0" * SHINGLE_CHARACTERS  # keeps the shingles of two texts apart
 
@@ -106,6 +108,32 @@ def similarity(a: bytes, b: bytes) -> float:
     differing |= differing >> 2
     unequal = (differing & _FIRST_BITS).bit_count()
     return max(0.0, 1.0 - unequal / BINS / (1.0 - _CHANCE))
+
+
+def similarities(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Return the ``similarity`` of each row of ``a`` and of ``b``, whose rows are ``words``."""
+    differing = a ^ b
+    shifted = differing >> np.uint64(1)
+    differing |= shifted
+    np.right_shift(differing, np.uint64(2), out=shifted)
+    differing |= shifted
+    differing &= _FIRST_BITS_OF_WORD
+    # Bytes are added eight at a time: four words have at most 64 unequal bins in each of them.
+    by_byte = np.bitwise_count(differing).view(np.uint64).sum(axis=-1)
+    unequal = by_byte[:, None].view(np.uint8).sum(axis=-1, dtype=np.int64)
+    estimated: NDArray[np.float64] = np.maximum(0.0, 1.0 - unequal / BINS / (1.0 - _CHANCE))
+    return estimated
+
+
+def words(sketches: BytesColumn, rows: NDArray[np.intp]) -> NDArray[np.uint64] | None:
+    """Return the bins of some sketches, uint64 (rows, SKETCH_BYTES / 8); None if one is empty."""
+    bounds = sketches.bounds.astype(np.intp)
+    starts = bounds[rows]
+    if (bounds[rows + 1] - starts < SKETCH_BYTES).any():
+        return None
+    as_bytes = np.frombuffer(sketches.joined, dtype=np.uint8)
+    bins: NDArray[np.uint8] = as_bytes[starts[:, None] + np.arange(SKETCH_BYTES)]
+    return bins.view(np.uint64)
 
 
 def _lowest_hashes(texts: Sequence[str]) -> NDArray[np.uint32]:

@@ -16,7 +16,8 @@ from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index.prints import band_keys
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import PROFILES, profile_named
-from simhash_core.text.verification.shingles import SKETCH_BYTES, similarity, sketches
+from simhash_core.text.verification import verifier_of
+from simhash_core.text.verification.shingles import SKETCH_BYTES, similarity, sketches, words
 from tests.rigs.invariants import band_key
 
 STANDARD_ERROR = 0.0235  # at one half, from the module's formula
@@ -148,3 +149,34 @@ def test_keys_are_the_documented_ones(bands: Bands) -> None:
     shared = [band for band in range(bands.number) if ours[band] == theirs[band]]
     assert 0 < len(shared) < bands.number
     assert list(bands.shared(sketch, other)) == shared
+
+
+@given(
+    seed=st.integers(0, 999),
+    at=st.sampled_from([0.0, 0.5, 0.518, 1.0]),
+    mean_at=st.sampled_from([0.0, 0.6, 0.7]),
+)
+def test_many_sketches_are_similar_as_each_pair_is(seed: int, at: float, mean_at: float) -> None:
+    chance = random.Random(seed)
+    one = chance.randbytes(SKETCH_BYTES)
+    pairs = []
+    for _ in range(20):
+        kept = chance.randrange(SKETCH_BYTES + 1)
+        other = one[:kept] + chance.randbytes(SKETCH_BYTES - kept)
+        pairs.append((chance.randrange(100), one, other + b"tail"))
+    verifier = verifier_of("shingles", at, mean_at, 256)
+    assert verifier is not None
+    rows = np.arange(len(pairs))
+    ours = words(BytesColumn.of([a for _, a, _ in pairs]), rows)
+    theirs = words(BytesColumn.of([b for _, _, b in pairs]), rows)
+    assert ours is not None
+    assert theirs is not None
+    distances = np.array([pair[0] for pair in pairs], dtype=np.uint16)
+    similar = verifier.are_similar(distances, ours, theirs).tolist()
+    assert similar == [verifier.similarity(*pair) is not None for pair in pairs]
+
+
+def test_an_empty_sketch_is_compared_alone() -> None:
+    column = BytesColumn.of([bytes(SKETCH_BYTES), b"", bytes(SKETCH_BYTES)])
+    assert words(column, np.array([0, 1])) is None
+    assert words(column, np.array([0, 2])) is not None

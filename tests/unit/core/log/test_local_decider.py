@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhash_core.documents import SourcePosition
+from simhash_core.documents import Entry, SourcePosition
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.fingerprints.fingerprint import distance_bits
+from simhash_core.index import known_sketches, look_up
 from simhash_core.index.look_up import Nearness
 from simhash_core.index.prints import prints_of
 from simhash_core.log import nearest_matches
@@ -109,6 +110,52 @@ def test_a_large_bundle_of_similar_documents_has_few_pairs(
     assert {match.source.offset for match in matches.values()} == {0}
     assert len(matches) == documents - 1
     assert max(len(call.args[2]) for call in match_nearest.call_args_list) < 256 * 256
+
+
+@given(
+    seed=st.integers(0, 999),
+    sizes=st.lists(st.integers(1, 40), max_size=8),
+    many=st.sampled_from([0, 3]),
+    known=st.sampled_from([2, 1_000]),
+)
+def test_texts_of_one_template_are_verified_together_as_each_alone(
+    seed: int, sizes: list[int], many: int, known: int
+) -> None:
+    chance = random.Random(seed)
+    template = chance.randbytes(256)
+    documents = []
+    for _ in range(60):
+        own = chance.choice([20, 60, 150])
+        sketch = template[own:] + bytes([chance.randrange(4)]) * own
+        documents.append(Made(flipped(A, *chance.choices(range(64), k=2)), sketch=sketch))
+    verifier = verifier_of("shingles", 0.5)
+    assert verifier is not None
+    alone = verifier._replace(verification=verifier.verification._replace(many=None))
+    expected = decide(documents, sizes, Nearness(SCHEME, alone))
+    with (
+        patch.object(look_up, "MANY", many),
+        patch.object(known_sketches, "_CAPACITY", known),
+        patch.object(nearest_matches, "_COMPARED_WHOLE", 10),
+    ):
+        assert decide(documents, sizes, Nearness(SCHEME, verifier)) == expected
+
+
+def test_few_sketches_of_a_template_are_read_for_a_document() -> None:
+    read: list[int] = []
+
+    class Counted(MemoryEntries):
+        def entries(self, sequences: Sequence[int]) -> list[Entry]:
+            read.extend(sequences)
+            return super().entries(sequences)
+
+    store = Counted()
+    decider = LocalDecider(Nearness(SCHEME, verifier_of("shingles", 0.5)), store)
+    documents = [Made(A, sketch=random.Random(number).randbytes(256)) for number in range(200)]
+    for number, each in enumerate(documents):
+        decision = decider.decide(number, packet_of([each], number))
+        assert not decision.matches
+        store.add(decision.new)
+    assert len(read) < (known_sketches.MANY + 2) * len(documents), "not each for each later one"
 
 
 def _scanned(documents: Sequence[Made], scheme: BlockScheme) -> dict[int, tuple[int, int]]:

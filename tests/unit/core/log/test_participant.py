@@ -337,7 +337,7 @@ def test_recent_documents_are_kept_until_all_know_their_record(
 ) -> None:
     """A document without an appended record is never forgotten."""
     monkeypatch.setattr(unique_documents, "_FORGOTTEN_LIMIT", 2)
-    recent = RecentUniques(NEARNESS.scheme)
+    recent = RecentUniques(NEARNESS)
     for offset in range(10):
         recent.add_rows(offset, bundle_of([FAR[offset], Made(b"", b"%d" % offset)]), np.arange(2))
         if offset < 9:
@@ -345,7 +345,7 @@ def test_recent_documents_are_kept_until_all_know_their_record(
     for through, left in ((99, [*range(10)]), (107, [8, 9]), (1_000, [9])):
         recent.forget_through(through)
         prints = prints_of(NEARNESS.scheme, columns_of(FAR))
-        assert [row for row, _, _ in recent.near(prints)] == left
+        assert [row for row, _, _ in recent.near(prints, None)] == left
         contents = [columns_of([Made(b"", b"%d" % offset)]).digest(0) for offset in range(10)]
         found = [recent.by_content(each) for each in contents]
         assert found == [[sequence_number(at, 1)] if at in left else [] for at in range(10)]
