@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from multiprocessing import forkserver, resource_tracker
 from typing import Final, NamedTuple
 
 from simhash_core.document_columns import DocumentColumns
@@ -81,6 +82,7 @@ def started_pool(settings: Settings, jobs: int) -> Iterator[ProcessPoolExecutor 
     context = multiprocessing.get_context("forkserver")
     usual = settings.index_profile() == profile_named(DEFAULT_PROFILE)
     context.set_forkserver_preload([__name__, *([_DEFAULT_FINGERPRINTER] if usual else [])])
+    _start_server()
     pool = ProcessPoolExecutor(jobs, context, _begin_process, (settings,))
     # A process starts with its first task, and submitting a task waits for the server.
     begin = threading.Thread(target=_begin_all, args=(pool, jobs), daemon=True)
@@ -108,8 +110,22 @@ def prepared_by(
     )
 
 
+def _start_server() -> None:
+    """Start the server that forks; Ctrl-C in a terminal reaches it, and would end it with an error.
+
+    It ignores SIGINT itself, but only after it has loaded everything.
+    """
+    resource_tracker.ensure_running()  # it has the same protection, and would end this one
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()  # inherits the mask
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _begin_all(pool: ProcessPoolExecutor, jobs: int) -> None:
-    with suppress(BrokenProcessPool, RuntimeError):  # submitting a batch raises it again
+    # Submitting a batch raises it again. The server may have ended too, as by SIGTERM to all.
+    with suppress(BrokenProcessPool, RuntimeError, EOFError, OSError):
         for _ in range(jobs):
             pool.submit(os.getpid)  # any task
 
