@@ -211,6 +211,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.RUNTIME
     except SystemExit as exit_:
+        if exit_.code == ExitCode.TERMINATED and arguments[len(ahead) :][:1] == ["worker"]:
+            return ExitCode.OK  # it was still loading its code or settings: a clean stop
         return _as_code(exit_.code)
     except BaseException as error:  # noqa: BLE001 - the one place where everything ends
         return report(error, debug="--debug" in ahead)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import signal
 from typing import Never
 
 import pytest
@@ -28,3 +30,18 @@ def test_a_signal_within_a_call_of_a_client(
 
     monkeypatch.setattr(process, "run_worker", run_worker)
     assert main(["worker"]) == code
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("--debug worker", ExitCode.OK), ("topics check", ExitCode.TERMINATED)],
+)
+def test_sigterm_while_a_command_loads_its_code(
+    monkeypatch: pytest.MonkeyPatch, command: str, code: ExitCode
+) -> None:
+    def import_module(_name: str) -> Never:
+        signal.raise_signal(signal.SIGTERM)
+        raise AssertionError
+
+    monkeypatch.setattr(importlib, "import_module", import_module)
+    assert main(command.split()) == code
