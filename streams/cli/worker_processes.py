@@ -248,7 +248,14 @@ class _Supervisor:
     ) -> None:
         self._settings = settings
         self._workers = workers
-        self._command = [sys.executable, "-m", "streams.cli.main", *arguments, "--process-number"]
+        self._command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "streams.cli.main",
+            *arguments,
+            "--process-number",
+        ]
         self._stopping = asyncio.Event()
         self._stop_signal = signal.SIGTERM
 

@@ -58,7 +58,7 @@ class WorkerProcess:
 
     def start(self) -> None:
         environment = {k: v for k, v in os.environ.items() if not k.startswith(OUR_VARIABLES)}
-        command = [sys.executable, "-m", "streams.cli.worker_launcher", *self._options]
+        command = [sys.executable, "-P", "-m", "streams.cli.worker_launcher", *self._options]
         with self.log.open("ab") as log:
             # In its own session: Ctrl-C reaches only the demo, which stops everything in order.
             self._process = subprocess.Popen(  # noqa: S603 - our own module

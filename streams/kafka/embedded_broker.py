@@ -187,7 +187,7 @@ class EmbeddedBroker:
         # The process gets its own session, because Ctrl-C must stop the workers while their broker
         # is still running.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "streams.kafka.embedded_broker"],
+            [sys.executable, "-P", "-m", "streams.kafka.embedded_broker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,

@@ -33,6 +33,7 @@ from streams.settings.settings import Settings
 
 _WORTH_A_POOL_BYTES: Final = 16 << 20
 _DEFAULT_FINGERPRINTER: Final = "streams.offline.default_fingerprinter"
+_SAFE_PATH: Final = "PYTHONSAFEPATH"  # as the option -P
 _AHEAD: Final = 2  # batches that wait for each process, so that none is idle
 
 
@@ -113,14 +114,23 @@ def prepared_by(
 def _start_server() -> None:
     """Start the server that forks; Ctrl-C in a terminal reaches it, and would end it with an error.
 
-    It ignores SIGINT itself, but only after it has loaded everything.
+    It ignores SIGINT itself, but only after it has loaded everything. It would also import the
+    Python files of the current folder, which may be anyone's.
     """
-    resource_tracker.ensure_running()  # it has the same protection, and would end this one
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    safe_path = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
     try:
-        forkserver.ensure_running()  # inherits the mask
+        resource_tracker.ensure_running()  # it blocks SIGINT too, and then unblocks it here
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            forkserver.ensure_running()  # inherits the mask
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if safe_path is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = safe_path
 
 
 def _begin_all(pool: ProcessPoolExecutor, jobs: int) -> None:

@@ -1,4 +1,4 @@
-"""The pool of fingerprint processes, when a signal comes while its processes start.
+"""The pool of fingerprint processes while it starts: signals, and what it imports.
 
 A terminal sends Ctrl-C to all processes of a command, as ``timeout`` sends SIGTERM.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 from multiprocessing import forkserver
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,3 +45,15 @@ def test_ctrl_c_does_not_end_the_server_that_still_loads() -> None:
 def test_a_server_that_ends_while_it_loads_is_no_error_of_a_thread() -> None:
     with started_pool(Settings(), 2):
         signal_server(signal.SIGTERM)
+
+
+def test_files_of_the_current_folder_are_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("streams.py", "queue.py"):
+        (tmp_path / name).write_text("from pathlib import Path; Path('ran').touch()")
+    monkeypatch.chdir(tmp_path)
+    with started_pool(Settings(), 2) as pool:
+        assert pool is not None
+        assert pool.submit(os.path.exists, "ran").result(SECONDS_MAX) is False
+    assert "PYTHONSAFEPATH" not in os.environ
