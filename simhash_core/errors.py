@@ -61,11 +61,26 @@ class IndexMismatchError(FirstseenError):
     def __init__(self, where: str, theirs: str, ours: str) -> None:
         self.theirs = theirs
         self.ours = ours
+        differences = "; ".join(_differences(theirs, ours))
         super().__init__(
             f"{where} was made with another index identity:\n  there: {theirs}\n  here:  {ours}\n"
-            "Use the settings that made it, or start a new index with a new application id and "
-            "an empty state directory."
+            f"They differ in {differences}.\n"
+            "Use the settings that made it, or start a new index with an empty state directory "
+            "(and for workers, a new application id)."
         )
+
+
+def _differences(theirs: str, ours: str) -> list[str]:
+    """Return the parts in which two index identities differ, because identities are long."""
+    there, here = (
+        {name: value or "set" for name, _, value in (part.partition("=") for part in each.split())}
+        for each in (theirs, ours)
+    )
+    return [
+        f"{name}: there {there.get(name, 'none')}, here {here.get(name, 'none')}"
+        for name in {**there, **here}
+        if there.get(name) != here.get(name)
+    ]
 
 
 class ProtocolError(FirstseenError):

@@ -135,8 +135,10 @@ def test_state_outlives_a_killed_process(tmp_path: Path, texts: list[str]) -> No
         assert original(seen.add(texts[3])) == "4"
         with pytest.raises(FirstseenError, match="seen"):
             Deduplicator(state=tmp_path / "seen")
-    with pytest.raises(FirstseenError, match="distance"):
-        Deduplicator(state=tmp_path / "seen", index=IndexSettings(distance=9))
+    other = IndexSettings(distance=9, short_texts="pass")
+    differ = "They differ in distance: there 72, here 9; short-texts: there none, here pass."
+    with pytest.raises(FirstseenError, match=differ):
+        Deduplicator(state=tmp_path / "seen", index=other)
 
 
 @pytest.mark.parametrize("does_decide", [False, True])
