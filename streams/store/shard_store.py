@@ -318,13 +318,14 @@ class ShardStore:
         """
         blocks = [codec.entry_block(each) for each in entries]
         try:
-            known = {each for each in removed if each >= self.expired_before}
-            there = [each for each in known if self.has(each)]
-            removal = removal_of(self._store, there, {each.log_offset for each in entries})
             before, expiry = self.expired_before, None
             if expired_before > before:
                 expiry = expiry_of(self._store, before, expired_before)
                 before = expiry.before
+            # What expires here needs no record of its deletion: nothing would ever take it back.
+            known = {each for each in removed if each >= before}
+            there = [each for each in known if self.has(each)]
+            removal = removal_of(self._store, there, {each.log_offset for each in entries})
         except codec.StateDecodeError as error:
             raise self._store.damaged(str(error)) from error
         place = self.place

@@ -15,11 +15,20 @@ from simhash_core.log.records import Chain
 from simhash_core.log.shard_stream import NewEntries
 from streams.store import shard_store
 from streams.store.changelog_codec import ENTRIES_TAG, ChangelogRecord
-from streams.store.entry_batch import Removal, records_of
+from streams.store.entry_batch import (
+    Removal,
+    deletions_between,
+    records_of,
+    written_between,
+)
 from streams.store.row_codec import ProgressRow
 from streams.store.row_store import SCANNED_ROWS
+from streams.store.shard_directory import open_shard
 from streams.store.shard_store import ShardStore
+from tests.rigs.memory_rows import MemoryDisk
 from tests.unit.store.samples import (
+    BITS,
+    IDENTITY,
     batch_of,
     expected,
     fingerprints_in,
@@ -152,3 +161,23 @@ def test_all_records_of_a_packet_end_with_its_entries(store: ShardStore, tmp_pat
     entries = {each.key for each in records if each.key.startswith(ENTRIES_TAG)}
     assert {each.key for each in records_of(change) if each.value is None} >= entries
     assert len(entries) == 2
+
+
+def test_entries_deleted_in_the_commit_in_which_they_expire_leave_nothing(tmp_path: Path) -> None:
+    """Another writer wrote them, so tombstones for its keys would not end a record of this one."""
+    packet = new_entries(5, [sample(n) for n in range(4)])
+    first, *_ = expected([packet])
+    path, disk = tmp_path / "shard-3", MemoryDisk()
+    with closing(open_shard(path, IDENTITY, BITS, disk)) as store:
+        store.write_at(b"writer-1", 10)
+        store.commit([packet], progress_at(1))
+        store.write_at(b"writer-2", 20)
+        change = store.change([], [first], 6 << 16)
+        ended = {record.key for record in records_of(change) if record.value is None}
+        assert {record.key for record in records_of(change)} == ended
+        assert b"writer-1" in b"".join(ended)
+        store.write(change, progress_at(2))
+        assert len(store) == 0
+    with closing(disk.open(path, create=False)) as rows:
+        assert deletions_between(rows, 0, 6 << 16) == {}
+        assert written_between(rows, 0, 6 << 16) == []
