@@ -211,6 +211,21 @@ class Replica:
         """The offset of the control record in force at the start, if it is not there."""
         return self._awaited if NO_CONTROL != self._awaited < self.position else None
 
+    def lacks_committed(self, position: int, latest_entry: int) -> bool:
+        """Return whether the log has lost records from which what a shard has committed follows.
+
+        Call it when the log is read to its end. ``position`` is that of the shard's progress,
+        ``latest_entry`` the highest log offset of its entries. It commits only what is decided;
+        loaded entries have offsets of control records.
+        """
+        first = self.undecided.first
+        return (
+            self.position < max(position, latest_entry + 1)
+            or self.decided_before < self.start
+            or (first is not None and first < position)
+            or latest_entry in self.undecided
+        )
+
     @property
     def version(self) -> int:
         """The version of the formats in force at the position of this reader."""

@@ -131,7 +131,13 @@ def _will_do(settings: Settings, identity: str, shards: list[ShardHead]) -> bool
         state = read_log(settings, identity, shards)
     except LogGapError:
         return False
-    return not state.damaged and max(map(_latest_offset, shards)) < state.end
+    if state.damaged:
+        return False
+    return not any(
+        state.replica.lacks_committed(each.progress.progress.position, _latest_offset(each))
+        for each in shards
+        if each.progress is not None
+    )
 
 
 def _latest_offset(shard: ShardHead) -> int:

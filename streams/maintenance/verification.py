@@ -329,6 +329,14 @@ def _of_log(state: LogState, topics: IndexTopics) -> Iterator[Finding]:
         if each.latest_entry >= state.end:
             what = f"it ends at {state.end}, but a shard has an entry at {each.latest_entry}"
             yield Finding("log", each.partition, what, _NEW_LOG)
+        elif each.progress is not None and state.replica.lacks_committed(
+            each.progress.progress.position, each.latest_entry
+        ):
+            what = (
+                f"it has decisions only on what is before {state.replica.decided_before}, but the "
+                "shard has committed what follows from later ones"
+            )
+            yield Finding("log", each.partition, what, _NEW_LOG)
         elif state.heads and each.latest_entry >= 0 and each.partition not in known:
             what = "the shard has entries, and no control record names it"
             yield Finding("log", each.partition, what, _NEW_LOG)

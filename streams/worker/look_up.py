@@ -14,7 +14,7 @@ import numpy as np
 
 from simhash_core.errors import ErrorReason, FirstseenError
 from simhash_core.index.prints import prints_of
-from simhash_core.log.records import Bundle, Report
+from simhash_core.log.records import Bundle, Report, log_offset_of
 from simhash_core.log.versions import UnreadableVersionError
 from streams.kafka.errors import TopicDeletedError
 from streams.kafka.producers import AppendUnknownError
@@ -45,9 +45,9 @@ class LogReplacedError(FirstseenError):
 
     reason = ErrorReason.BROKER
 
-    def __init__(self, topic: str, what: str) -> None:
+    def __init__(self, topic: str, what: str, why: str = "the log was lost and made again") -> None:
         super().__init__(
-            f"{topic} {what}: the log was lost and made again. Stop all workers, then run "
+            f"{topic} {what}: {why}. Stop all workers, then run "
             "'firstseen index new-log', also if an earlier run of it was interrupted"
         )
 
@@ -83,6 +83,8 @@ class LogLookUp:
         self._events = events
         self._stores = stores
         self._session = 0
+        self._committed: list[tuple[int, int]] = []  # see ``Replica.lacks_committed``
+        self._log_end = 0  # when it was committed
         self._needs_ids = context.participant.nearness.replaces
         self._ids_made_in = -1
         self._keys_noted_in = -1
@@ -104,13 +106,38 @@ class LogLookUp:
         )
 
     def begin(self, offset: int) -> None:
-        """Begin a session: read the log from an offset."""
+        """Begin a session: read the log from an offset; raises ``LogReplacedError``."""
         self._session += 1
+        self._committed = [
+            (owned.stream.committed.position, log_offset_of(shard.store.highest))
+            for shard in self._context.shards.values()
+            if (owned := shard.owned) is not None and shard.store is not None
+        ]
+        self._log_end = self._participant.log_seen
+        self._refuse_lost_end()
         self._undecided_since.clear()
         self._unread = []
         self._awaited = None
         self._sender.pace.begin()
         self._reader.seek(offset)
+
+    def _refuse_lost_end(self) -> None:
+        """Raise ``LogReplacedError`` if the log, read to its end, lacks what is committed.
+
+        Brokers have then lost its last records, but not the changelog's, as after an unclean
+        election of a leader of the log. Later documents would get the sequence numbers of entries.
+        """
+        replica = self._participant.replica
+        if not self._committed or replica.position < self._log_end:
+            return
+        committed, self._committed = self._committed, []
+        if any(replica.lacks_committed(*each) for each in committed):
+            raise LogReplacedError(
+                self._topics.log,
+                f"has decisions only on what is before offset {replica.decided_before}, but shards "
+                "have committed what follows from later ones",
+                "brokers have lost its last records",
+            )
 
     async def step(self) -> None:
         """Read available records, look them up, and report, in slices."""
@@ -168,6 +195,7 @@ class LogLookUp:
                     self._topics.log,
                     f"has another record at offset {lost} than the one that shards continue from",
                 )
+            self._refuse_lost_end()
             if time.monotonic() > slice_end:
                 await asyncio.sleep(0)
                 if session != self._session:

@@ -452,8 +452,8 @@ def context_of(
 class HandDriven:
     """A worker; ``failures`` has the errors that ended it, ``sent`` documents by raw partition."""
 
-    def __init__(self) -> None:
-        self.broker = Broker()
+    def __init__(self, broker: Broker | None = None) -> None:
+        self.broker = broker or Broker()
         self.log, self.reports = Reader(self.broker.log), Reader(self.broker.reports)
         self.appender = Appender({TOPICS.log: self.log, TOPICS.reports: self.reports})
         self.member = Member(self.broker)

@@ -318,6 +318,27 @@ async def test_the_end_of_the_log_is_missed_before_more_follows_from_it(
     assert told.startswith("the log ends at 2, but had offsets up to 3: waiting")
 
 
+@pytest.mark.parametrize("lost", [1, 2, 3, 4])
+async def test_a_worker_that_starts_misses_what_only_the_log_has_lost(
+    worker: HandDriven, lost: int
+) -> None:
+    """The changelog has what followed from it, as after an unclean election of the log's leader."""
+    await worker.open(0, 1, 2)
+    await worker.output(1, text(1))
+    await worker.output(1, text(2))
+    await worker.revoke(0, 1, 2)
+    assert len(worker.broker.log) == 5
+    del worker.broker.log[-lost:]
+    another = HandDriven(worker.broker)
+    await another.start()
+    another.assign(0, 1, 2)
+    error = await another.failure()
+    assert isinstance(error, LogReplacedError)
+    assert "brokers have lost its last records" in str(error)
+    assert len(worker.broker.log) == 5 - lost
+    await another.stop()
+
+
 async def test_a_worker_ends_whose_log_was_created_again(
     worker: HandDriven, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,9 @@ import numpy as np
 
 from simhash_core.log.records import (
     NO_CONTROL,
+    NO_OFFSET,
     Decision,
+    LogRecord,
     index_of,
     log_offset_of,
     sequence_number,
@@ -49,6 +51,30 @@ def test_a_reader_notes_that_the_control_record_in_force_is_not_there() -> None:
     replica = Replica(5, 3)
     replica.skip(3)
     assert replica.lost_control == 3
+
+
+def test_a_reader_knows_when_the_log_lacks_what_a_shard_has_committed() -> None:
+    log: list[LogRecord] = [
+        control(NO_CONTROL),
+        bundle_of(FAR[:1]),
+        control(0, [Decision(1, [])]),
+    ]
+    whole, _ = replica_of(log)
+    for position, latest_entry in ((2, 1), (3, 1), (3, 2), (0, NO_OFFSET)):
+        assert not whole.lacks_committed(position, latest_entry)
+    assert whole.lacks_committed(4, 1)
+    assert whole.lacks_committed(3, 3)
+    cut, _ = replica_of(log[:2])
+    assert not cut.lacks_committed(1, NO_OFFSET)
+    assert cut.lacks_committed(2, NO_OFFSET)
+    assert cut.lacks_committed(1, 1)
+
+
+def test_a_log_that_ends_behind_the_control_record_in_force_lacks_later_ones() -> None:
+    replica = Replica(7, 5)
+    replica.read(5, control(NO_CONTROL, following=3))
+    replica.read(6, control(5, following=3))
+    assert replica.lacks_committed(7, NO_OFFSET)
 
 
 def test_the_next_undecided_is_known_whatever_was_decided() -> None:
