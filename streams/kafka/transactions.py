@@ -54,6 +54,7 @@ from streams.kafka.producers import (
 
 _RETRY_SECONDS: Final = 0.2
 _HANGING_SECONDS: Final = 2.0  # a call that exceeds its time limit by this much hangs
+_SLOW: Final = 0.5  # the part of its time limit above which a transaction that failed was slow
 _LATE_SECONDS: Final = 1.0  # a transaction that takes longer may have sent a request twice
 _BACKOFF: Final = "reconnect.backoff.ms"
 _BACKOFF_MS: Final = 100
@@ -145,6 +146,7 @@ class TransactionalProducer:
         self._producer: Producer | None = None
         self._has_old_requests = False
         self._is_checked = False  # since the opening, or since a connection failed
+        self._began = math.inf  # the transaction
         self._logs_all_from = 0.0  # after this time each connection failure is logged
         self._reports_each = False
 
@@ -208,7 +210,7 @@ class TransactionalProducer:
         producer = self._connected()
         if failures is not None and self.failed > failures:
             raise self._unverified()
-        began = time.monotonic()
+        self._began = began = time.monotonic()
         deliveries = Deliveries(records, self._changelog_topic)
         reports, self._reports_each = self._reports_each, True
         try:
@@ -235,7 +237,8 @@ class TransactionalProducer:
             deliveries.raise_too_large()
             if deliveries.failures:
                 # librdkafka may only say how many records were not delivered.
-                raise AbortedError(f"{error} ({deliveries.failures[0]})") from error
+                why = f"{error} ({deliveries.failures[0]}){self._slowness()}"
+                raise AbortedError(why) from error
             raise
         if deliveries.unreported():
             raise TransactionError(
@@ -264,7 +267,9 @@ class TransactionalProducer:
             self.hangs_from = math.inf
         if left:
             self._drop(producer)
-            raise UnansweredError(f"{self._id}: {left} records were not acknowledged")
+            raise UnansweredError(
+                f"{self._id}: {left} records were not acknowledged{self._slowness()}"
+            )
         if deliveries.unplaced:
             self._abort(producer, AbortedError(f"{self._id}: {deliveries.unplaced}"))
         if deliveries.too_large or deliveries.unreported():
@@ -272,14 +277,25 @@ class TransactionalProducer:
         may_have_failed = self._has_old_requests or self._log.has_failed
         try:
             if self._log.has_failed and not ignores_failures:
-                raise self._unverified()
+                raise self._unverified(self._slowness())
             check(deliveries.next_offsets, may_have_failed or not self._is_checked)
         except FirstseenError:
             self._until_done(_ABORT, producer, producer.abort_transaction)
             raise
 
-    def _unverified(self) -> UnverifiedError:
-        return UnverifiedError(f"{self._id}: a connection to a broker has failed")
+    def _unverified(self, slowness: str = "") -> UnverifiedError:
+        return UnverifiedError(f"{self._id}: a connection to a broker has failed{slowness}")
+
+    def _slowness(self) -> str:
+        """Return what to do about a transaction that had hardly any time left; else ""."""
+        limit = self._config["transaction.timeout.ms"] / 1000
+        seconds = time.monotonic() - self._began
+        if seconds < limit * _SLOW:
+            return ""
+        return (
+            f", after {seconds:.1f} s of the {limit:g} s that a transaction may take: the brokers "
+            "are slow. If this goes on, raise session_timeout_seconds, which is that limit"
+        )
 
     def _connected(self) -> Producer:
         if self._producer is not None:
@@ -351,7 +367,7 @@ class TransactionalProducer:
             why = (
                 f"{self._id}: another worker uses the same transactional id, or the broker "
                 f"aborted a transaction that took longer than "
-                f"{self._config['transaction.timeout.ms'] / 1000:g} s"
+                f"{self._config['transaction.timeout.ms'] / 1000:g} s (session_timeout_seconds)"
             )
             if step == _COMMIT:
                 # Perhaps the broker committed the transaction and only its response was lost. Then

@@ -137,6 +137,20 @@ async def test_a_client_that_hangs_counts_as_a_failure(
     await commits.close()
 
 
+async def test_a_transaction_that_fails_slowly_names_its_time_limit(
+    kafka_broker: Broker,
+) -> None:
+    """The producer waits for the topic that is missing until no time is left."""
+    scene = Scene(kafka_broker)
+    async with scene.member() as metadata:
+        made = await scene.transactions(timeout_seconds=2)
+        missing = ProducerRecord(f"{scene.name}.missing", b"k", b"v")
+        limit = r"of the 2 s that a transaction may take.* raise session_timeout_seconds"
+        with pytest.raises((AbortedError, UnansweredError), match=limit):
+            await made.commit([missing], {0: 1}, metadata)
+        await made.close()
+
+
 async def test_a_missing_topic_is_no_success(kafka_broker: Broker) -> None:
     scene = Scene(kafka_broker)
     async with scene.member() as group:
