@@ -108,6 +108,11 @@ class DocumentColumns:
         return documents
 
     @property
+    def document_times_ms(self) -> NDArray[np.int64]:
+        """The times of the documents; a delete has only the time of its record."""
+        return self.times_ms if self.operations is None else self.times_ms[self.are_documents]
+
+    @property
     def repeatable(self) -> list[int]:
         """The rows of undecidable documents, which match by content alone."""
         undecidable = self.undecidable != 0

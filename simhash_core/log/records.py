@@ -265,9 +265,7 @@ class Horizons:
     def bundle(self, offset: int, columns: DocumentColumns, appended_ms: int) -> None:
         if self._window is None:
             return
-        times = columns.times_ms
-        if columns.operations is not None:
-            times = times[columns.are_documents]
+        times = columns.document_times_ms
         if not len(times):
             return
         time_ms = int(np.minimum(times, appended_ms).max())

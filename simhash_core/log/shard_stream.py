@@ -163,6 +163,8 @@ class DecidedPacket:
 
 _row = attrgetter("row")
 _NO_TIMES: Final = np.zeros(0, dtype=np.int64)
+_FIRST_MS: Final = np.iinfo(np.int64).min
+_LAST_MS: Final = np.iinfo(np.int64).max
 
 
 class ShardStream(Generic[Record]):
@@ -255,10 +257,20 @@ class ShardStream(Generic[Record]):
             self.send_again()
 
     def unsent_times(self, replica: Replica) -> NDArray[np.int64]:
-        """Return when the documents to send may be sent, (n,): none before an earlier offset."""
+        """Return when the documents to send may be sent, (n,): none before an earlier offset.
+
+        A delete waits for its time, but no longer than the document after it: with times of fields,
+        the time of its record may be years later.
+        """
         sent = self._skip_sent(replica)
-        times = [self._after_sent(each.columns, sent).times_ms for each in self._unsent]
-        return np.maximum.accumulate(np.concatenate(times)) if times else _NO_TIMES
+        columns = [self._after_sent(each.columns, sent) for each in self._unsent]
+        if not columns:
+            return _NO_TIMES
+        times = np.concatenate([each.times_ms for each in columns])
+        are_documents = np.concatenate([each.are_documents for each in columns])
+        before = np.maximum.accumulate(np.where(are_documents, times, _FIRST_MS))
+        after = np.minimum.accumulate(np.where(are_documents, before, _LAST_MS)[::-1])[::-1]
+        return np.maximum.accumulate(np.where(are_documents, before, np.minimum(times, after)))
 
     def next_packet(
         self,
@@ -274,13 +286,13 @@ class ShardStream(Generic[Record]):
         its ``previous`` is a wrong guess, only the append is wasted.
         """
         sent = last = self._skip_sent(replica)
+        if until_ms is not None and len(times := self.unsent_times(replica)):
+            documents = min(documents, int(np.searchsorted(times, until_ms, "right")))
+            if not documents:
+                return None
         parts: list[DocumentColumns] = []
         for batch in self._unsent:
             columns = self._after_sent(batch.columns, sent)
-            if until_ms is not None and (late := columns.times_ms > until_ms).any():
-                documents = min(documents, int(late.argmax()))
-                if not documents:
-                    break
             last = batch.last
             if len(columns) > documents:
                 columns = columns.part(0, documents)

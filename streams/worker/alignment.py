@@ -120,10 +120,11 @@ class Alignment:
             return
         now = self._now()
         self._heard.update((each.chain.partition, now) for each in bundle.segments)
-        if bundle.worker == self._worker or not len(bundle):
+        times_ms = bundle.columns.document_times_ms
+        if bundle.worker == self._worker or not len(times_ms):
             return
         watched = self._watched()
-        time_ms = min(int(bundle.columns.times_ms.max()), appended_ms)
+        time_ms = min(int(times_ms.max()), appended_ms)
         if (sender := self._senders.get(bundle.worker)) is None:
             known = self._senders.items()
             self._senders = {name: each for name, each in known if each.catches_up(now, watched)}
@@ -214,8 +215,9 @@ class Alignment:
         """Note a bundle of this worker."""
         self._held_since = None
         self._is_logged = False
-        if self._window is not None and len(bundle):
-            latest_ms = min(int(bundle.columns.times_ms.max()), int(self._wall() * 1000))
+        times_ms = bundle.columns.document_times_ms
+        if self._window is not None and len(times_ms):
+            latest_ms = min(int(times_ms.max()), int(self._wall() * 1000))
             sent_ms, self._sent_ms = self._sent_ms, latest_ms
             if sent_ms is not None:
                 self._spacings.append(max(0, latest_ms - sent_ms) // len(bundle))

@@ -90,7 +90,7 @@ class WorkerJudge:
                 self.log.appended(stored.offset, record, stored.timestamp_ms, version)
 
     def _note_late(self, bundle: Bundle) -> None:
-        times_ms, window = bundle.columns.times_ms, self._scenario.window
+        times_ms, window = bundle.columns.document_times_ms, self._scenario.window
         if window is not None and len(times_ms):
             self.late += int((times_ms < self._watermark_ms - window.lateness_ms).sum())
             self._watermark_ms = max(self._watermark_ms, int(times_ms.max()))

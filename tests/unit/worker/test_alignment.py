@@ -24,8 +24,8 @@ TOGETHER_SECONDS = 6.0
 """Longer than workers wait for those that begin at the same time."""
 
 
-def bundle_of(worker: str, time_ms: int, partition: int) -> Bundle:
-    columns = columns_of([Made(b"", time_ms=time_ms)])
+def bundle_of(worker: str, time_ms: int, partition: int, *, is_delete: bool = False) -> Bundle:
+    columns = columns_of([Made(b"", time_ms=time_ms, is_delete=is_delete)])
     return Bundle.of([Packet(Chain("raw", "id", partition), Sender(worker, 0), -1, 0, columns)])
 
 
@@ -81,6 +81,13 @@ def test_a_worker_ahead_waits_for_one_that_catches_up(aligned: Aligned) -> None:
     assert not aligned.is_held(far_ms, far_ms), "it does not move the watermark"
     aligned.reads("other", OLD_MS + DAY_MS)
     assert not aligned.is_held(OLD_MS + DAY_MS, OLD_MS + DAY_MS)
+
+
+def test_the_time_of_a_delete_does_not_count(aligned: Aligned) -> None:
+    """It is the time of its record, and documents may have earlier times, of a field."""
+    aligned.catches_up("other", OLD_MS)
+    aligned.read(bundle_of("other", NOW_MS, 2, is_delete=True), NOW_MS)
+    assert aligned.until_ms(OLD_MS) == OLD_MS + LEAD_MS
 
 
 def test_a_silent_worker_is_awaited_for_a_short_time(aligned: Aligned) -> None:

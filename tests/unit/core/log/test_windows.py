@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 
 import pytest
@@ -127,7 +128,7 @@ def test_a_duration_has_one_text(duration_ms: int) -> None:
 TIMES = st.lists(st.lists(st.integers(1, 60), max_size=12), min_size=1, max_size=4)
 
 
-def sending(partitions: list[list[int]], window_ms: int | None) -> Participant[int]:
+def sending(partitions: Sequence[Sequence[int | Made]], window_ms: int | None) -> Participant[int]:
     """Return a worker to which documents of those times wait in each partition."""
     worker: Participant[int] = Participant("worker", Nearness(SCHEME, None, window_ms, 0))
     for partition in range(len(partitions)):
@@ -135,7 +136,8 @@ def sending(partitions: list[list[int]], window_ms: int | None) -> Participant[i
         worker.add_shard(progress, MemoryEntries())
     worker.begin(0)
     for partition, times_ms in enumerate(partitions):
-        columns = columns_of([Made(b"", time_ms=each) for each in times_ms])
+        made = [each if isinstance(each, Made) else Made(b"", time_ms=each) for each in times_ms]
+        columns = columns_of(made)
         offsets = range(len(times_ms))
         batch = RawBatch(offsets, offsets, columns, len(times_ms) - 1)
         worker.shards[partition].stream.add(batch)
@@ -160,6 +162,15 @@ def test_with_a_window_a_bundle_has_the_earliest_documents() -> None:
 def test_a_date_far_ahead_holds_back_its_partition_only() -> None:
     bundles = sent_times(sending([[50, 1, 2], [3, 4, 5, 6]], 1_000), 2)
     assert bundles == [[3], [4], [5], [6], [50, 1], [2]]
+
+
+def test_the_documents_after_a_delete_do_not_wait_for_the_time_of_its_record() -> None:
+    """With times of fields, the record of a delete has the time at which it was written."""
+    late, early = (Made(b"", time_ms=time_ms, is_delete=True) for time_ms in (90, 3))
+    partitions: list[list[int | Made]] = [[1, late, 4, late], [2, early, 5, 6]]
+    assert sent_times(sending(partitions, 1_000), 1) == [[t] for t in (1, 2, 3, 90, 4, 5, 6, 90)]
+    (before,) = bundles_of(sending(partitions, 1_000), 9, 4)
+    assert before.columns.times_ms.tolist() == [1, 90, 4, 2, 3]
 
 
 @given(partitions=TIMES, documents=st.integers(1, 6), until_ms=st.integers(0, 61))
