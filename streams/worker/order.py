@@ -211,7 +211,7 @@ class BundleSender:
             earliest_ms = participant.earliest_to_send()
             if earliest_ms is None:
                 return None
-            if earliest_ms < alignment.live_ms and alignment.must_wait(until_ms):
+            if alignment.must_wait(until_ms):
                 self._send_later(LOOK_SECONDS)
                 return None
             bundle = participant.bundle(self._limit, max(until_ms, earliest_ms + alignment.lead_ms))

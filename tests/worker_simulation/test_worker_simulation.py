@@ -5,20 +5,24 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from tests.simulate import MUTANTS as ALL_MUTANTS
 from tests.simulate import report_caught
+from tests.simulation.documents import DRAWN_MS, START_MS
 from tests.simulation.mutants import MUTANTS as PROTOCOL_MUTANTS
 from tests.simulation.simulator import Runs, prepare
+from tests.worker_simulation.loop import EPOCH_SECONDS
 from tests.worker_simulation.mutants import MUTANTS
-from tests.worker_simulation.scenario import draw_worker_scenario
+from tests.worker_simulation.scenario import WorkerScenario, draw_worker_scenario
 from tests.worker_simulation.world import WHOLE_WORKERS, simulate
 
 SEEDS = 40
 COUNTED_SEED = 33
 ARCHIVES = 12
+A_HUNDRED = 100
 STANDBY_READ_LOST_COMMIT = 306_044
 """All brokers lose power, and with it a commit that a standby has read; then it is to succeed."""
 SESSION_AFTER_LOSS = 304_894
@@ -61,11 +65,27 @@ def test_a_fault_that_a_seed_found_stays_mended(pool: ProcessPoolExecutor, seed:
     assert not runs.failures
 
 
+def archive_of(seed: int) -> WorkerScenario:
+    """Return a scenario in which two workers read an archive, and no document may be late."""
+    archive = next(each for each in MUTANTS if "does not wait for others" in each.name)
+    scenario: WorkerScenario = archive.scenario(seed)
+    return scenario
+
+
 def test_no_document_of_an_archive_is_late() -> None:
     """Workers begin at different times, and partitions have different numbers of records."""
-    archive = next(each for each in MUTANTS if "does not wait for others" in each.name)
     for seed in range(ARCHIVES):
-        simulate(archive.scenario(seed))
+        simulate(archive_of(seed))
+
+
+def test_documents_of_today_wait_for_the_archive_of_another_worker() -> None:
+    """One partition has an archive, and the other one only documents of the last moments."""
+    for seed in range(2):
+        scenario = archive_of(seed)
+        archived, today = (each[:A_HUNDRED] for each in scenario.partitions[:2])
+        time_ms = START_MS + (int(EPOCH_SECONDS) - 1) * DRAWN_MS
+        today = [each and each._replace(time_ms=time_ms) for each in today]
+        simulate(replace(scenario, partitions=[archived, today], born=2))
 
 
 def test_a_seed_repeats() -> None:
