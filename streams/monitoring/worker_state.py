@@ -27,7 +27,7 @@ class ShardState(NamedTuple):
 
 class NextStep(Enum):
     READ = auto()  # no raw record is in memory
-    TURN = auto()  # it was read, and records of other partitions come first
+    TURN = auto()  # it was read, and records of other partitions, or workers, come first
     VERDICT = auto()  # it was read but has no verdict
     COMMIT = auto()  # it can be output
 

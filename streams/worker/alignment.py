@@ -10,6 +10,7 @@ worker that is silent or keeps pace with the clock, because it would wait for ev
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -32,7 +33,8 @@ _SILENT_SECONDS: Final = 2.0
 _PERIOD_SECONDS: Final = 1.0  # of the measured speed
 _WATCHED_SECONDS: Final = 0.2  # a worker that holds documents back looks more often
 _FAST: Final = 4.0  # times the speed of the clock: this is no live stream
-_HELD_SECONDS: Final = 30.0  # then one bundle may be sent, so that nobody waits for ever
+# Then one bundle may be sent, so that nobody waits for ever; a worker that catches up arrives.
+_HELD_SECONDS: Final = 30.0
 _LINE_SECONDS: Final = 5.0
 _DOCUMENTS_AHEAD: Final = 16
 LOOK_SECONDS: Final = 0.05
@@ -98,6 +100,7 @@ class Alignment:
         # Mean times from one sent document to the next; several, so that a gap does not count.
         self._spacings: deque[int] = deque(maxlen=4)
         self._held_since: float | None = None
+        self._caught_up_at = -math.inf  # when another worker was last seen to catch up
         self._is_logged = False
 
     def _watched(self) -> float:
@@ -148,7 +151,7 @@ class Alignment:
         now, watched = self._now(), self._watched()
         senders = self._senders.values()
         if times := [each.time_ms for each in senders if each.catches_up(now, watched)]:
-            self._waits = True
+            self._waits, self._caught_up_at = True, now
             return max(min(times) + self.lead_ms, watermark_ms or 0)
         if self._is_alone:
             return None
@@ -211,12 +214,18 @@ class Alignment:
             live_ms = self.live_ms
             self._has_archive = any(len(each) and each.min() < live_ms for each in times_ms)
 
-    def sent(self, bundle: Bundle) -> None:
-        """Note a bundle of this worker."""
+    @property
+    def is_holding(self) -> bool:
+        """Whether documents of this worker wait."""
+        return self._held_since is not None
+
+    def sent(self, bundle: Bundle | None) -> None:
+        """Note a bundle of this worker; None: it has nothing to send."""
         self._held_since = None
         self._is_logged = False
-        times_ms = bundle.columns.document_times_ms
-        if self._window is not None and len(times_ms):
+        if bundle is None or self._window is None:
+            return
+        if len(times_ms := bundle.columns.document_times_ms):
             latest_ms = min(int(times_ms.max()), int(self._wall() * 1000))
             sent_ms, self._sent_ms = self._sent_ms, latest_ms
             if sent_ms is not None:
@@ -236,4 +245,4 @@ class Alignment:
                 "documents later than %s wait for other shards or workers, which read earlier ones",
                 time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(max(until_ms, 0) / 1000)),
             )
-        return held <= _HELD_SECONDS
+        return now - max(self._held_since, self._caught_up_at) <= _HELD_SECONDS

@@ -209,14 +209,13 @@ class BundleSender:
         bundle = participant.bundle(self._limit, until_ms)
         if bundle is None and until_ms is not None:
             earliest_ms = participant.earliest_to_send()
-            if earliest_ms is None:
-                return None
-            if alignment.must_wait(until_ms):
-                self._send_later(LOOK_SECONDS)
-                return None
-            bundle = participant.bundle(self._limit, max(until_ms, earliest_ms + alignment.lead_ms))
-        if bundle is not None:
-            alignment.sent(bundle)
+            if earliest_ms is not None:
+                if alignment.must_wait(until_ms):
+                    self._send_later(LOOK_SECONDS)
+                    return None
+                until_ms = max(until_ms, earliest_ms + alignment.lead_ms)
+                bundle = participant.bundle(self._limit, until_ms)
+        alignment.sent(bundle)
         return bundle
 
     def _send_later(self, seconds: float) -> None:

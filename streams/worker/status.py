@@ -155,4 +155,7 @@ class PipelineView:
         if not shard.stream.waiting:
             queue = self._pipeline.shards[shard.partition].queue
             return NextStep.TURN if queue.messages else NextStep.READ
-        return NextStep.COMMIT if self._participant.next_is_ready(shard) else NextStep.VERDICT
+        if self._participant.next_is_ready(shard):
+            return NextStep.COMMIT
+        is_held = shard.stream.has_unsent and self._pipeline.sender.alignment.is_holding
+        return NextStep.TURN if is_held else NextStep.VERDICT

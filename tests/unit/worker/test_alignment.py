@@ -206,16 +206,38 @@ def test_partitions_that_move_are_awaited_until_their_documents_go_on(aligned: A
     assert not aligned.is_held(OLD_MS + HOUR_MS, OLD_MS)
 
 
-def test_no_wait_is_endless_and_a_long_one_is_logged(
+def test_a_worker_waits_as_long_as_another_catches_up_and_logs_it_once(
     aligned: Aligned, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    held, days = 0.0, 0
-    while aligned.is_held(OLD_MS + 500 * DAY_MS, OLD_MS) or not held:
-        days += 1
-        aligned.reads("other", OLD_MS - 300 * DAY_MS + days * DAY_MS)
+    for days in range(400):
+        aligned.reads("other", OLD_MS + days * DAY_MS)
+        aligned.clock.now += 0.25
+        assert aligned.is_held(OLD_MS + 500 * DAY_MS, OLD_MS)
+    (line,) = caplog.records
+    assert line.getMessage().startswith("documents later than 1972-10-18T10:00:00Z wait for other")
+    for days in range(400, 500):
+        aligned.reads("other", OLD_MS + days * DAY_MS)
+    assert not aligned.is_held(OLD_MS + 499 * DAY_MS, OLD_MS)
+
+
+def test_no_wait_for_anything_else_is_endless(aligned: Aligned) -> None:
+    aligned.open[1].state = AssignmentState.OPENING
+    held = 0.0
+    while aligned.is_held(OLD_MS, OLD_MS - DAY_MS):
+        aligned.moved()
         aligned.clock.now += 0.25
         held += 0.25
     assert held == pytest.approx(30.0, abs=1.0)
-    (line,) = caplog.records
-    assert line.getMessage().startswith("documents later than 1972-09-27T00:00:00Z wait for other")
+
+
+def test_documents_that_were_given_up_do_not_count_for_the_limit_of_a_wait(
+    aligned: Aligned,
+) -> None:
+    aligned.moved()
+    assert aligned.is_held(OLD_MS, None)
+    aligned.sent(None)
+    assert not aligned.is_holding
+    aligned.clock.now += 40.0
+    aligned.moved()
+    assert aligned.is_held(OLD_MS, None)

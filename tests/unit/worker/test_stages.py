@@ -19,6 +19,7 @@ from streams.worker.status import PipelineView
 from tests.rigs.async_tests import until
 from tests.unit.worker.hand_driven import (
     FINGERPRINTER,
+    START_MS,
     TOPICS,
     Commit,
     HandDriven,
@@ -457,3 +458,21 @@ async def test_fetched_records_wait_for_their_turn_while_others_are_in_work(
     view.note_waits()
     assert view.waits().is_own_step(1, ready=True), "its records must be read"
     worker.log.release()
+
+
+async def test_documents_that_wait_for_another_worker_are_no_stall(
+    worker: HandDriven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await worker.open(0)
+    view = PipelineView(worker.pipeline, worker.stores, FINGERPRINTER)
+    alignment = worker.pipeline.sender.alignment
+    monkeypatch.setattr(alignment, "until_ms", lambda _: START_MS - 1)
+    monkeypatch.setattr(alignment, "_waits", True)
+    worker.send(0, text(1))
+    await until(lambda: alignment.is_holding)
+    view.note_waits()
+    assert view.waits().steps == {0: NextStep.TURN}
+
+    monkeypatch.setattr(alignment, "until_ms", lambda _: None)
+    await until(lambda: len(worker.outputs) == 1)
+    assert not alignment.is_holding
