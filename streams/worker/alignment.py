@@ -30,6 +30,7 @@ _OTHERS_SECONDS: Final = 5.0  # and for those of others, which open at the same 
 _HEARD_BEFORE_SECONDS: Final = 15.0  # the documents of a partition are expected to go on after this
 _HEARD_SECONDS: Final = 0.5  # until the first bundles of workers that begin together are read
 _SILENT_SECONDS: Final = 2.0
+_GAP_SECONDS: Final = 0.3  # the same for a worker that has few documents: it may wait for this one
 _PERIOD_SECONDS: Final = 1.0  # of the measured speed
 _WATCHED_SECONDS: Final = 0.2  # a worker that holds documents back looks more often
 _FAST: Final = 4.0  # times the speed of the clock: this is no live stream
@@ -37,6 +38,7 @@ _FAST: Final = 4.0  # times the speed of the clock: this is no live stream
 _HELD_SECONDS: Final = 30.0
 _LINE_SECONDS: Final = 5.0
 _DOCUMENTS_AHEAD: Final = 16
+_MEASURED_DOCUMENTS: Final = 8  # for a mean time between them
 LOOK_SECONDS: Final = 0.05
 
 
@@ -49,10 +51,12 @@ class _Sender:
     def __init__(self, time_ms: int, now: float, watched: float) -> None:
         self.time_ms = time_ms
         self._advanced_at = watched
+        self._silent_seconds = _SILENT_SECONDS
         # Where it was at the start of the last and the current period.
         self._last = self._current = (now, time_ms)
 
-    def sent(self, time_ms: int, now: float, watched: float) -> None:
+    def sent(self, time_ms: int, now: float, watched: float, *, after_gap: bool) -> None:
+        self._silent_seconds = _GAP_SECONDS if after_gap else _SILENT_SECONDS
         if time_ms > self.time_ms:
             self.time_ms, self._advanced_at = time_ms, watched
         if now - self._current[0] >= _PERIOD_SECONDS:
@@ -60,7 +64,7 @@ class _Sender:
 
     def catches_up(self, now: float, watched: float) -> bool:
         since, from_ms = self._last
-        if watched - self._advanced_at > _SILENT_SECONDS:
+        if watched - self._advanced_at > self._silent_seconds:
             return False
         is_new = now - since < _PERIOD_SECONDS
         return is_new or self.time_ms - from_ms > _FAST * 1000 * (now - since)
@@ -96,8 +100,9 @@ class Alignment:
         self._waits = False
         self._senders: dict[str, _Sender] = {}
         self._heard: dict[int, float] = {}  # when raw partitions last had documents in the log
-        self._sent_ms: int | None = None
-        # Mean times from one sent document to the next; several, so that a gap does not count.
+        self._log_ms: int | None = None
+        self._advance_ms = self._documents = 0  # that are measured now
+        # Mean times between documents of the log; several, so that a gap does not count.
         self._spacings: deque[int] = deque(maxlen=4)
         self._held_since: float | None = None
         self._caught_up_at = -math.inf  # when another worker was last seen to catch up
@@ -123,17 +128,30 @@ class Alignment:
             return
         now = self._now()
         self._heard.update((each.chain.partition, now) for each in bundle.segments)
-        times_ms = bundle.columns.document_times_ms
-        if bundle.worker == self._worker or not len(times_ms):
+        if not len(times_ms := bundle.columns.document_times_ms):
+            return
+        time_ms = min(int(times_ms.max()), appended_ms)
+        self._measure(time_ms, len(times_ms))
+        if bundle.worker == self._worker:
             return
         watched = self._watched()
-        time_ms = min(int(times_ms.max()), appended_ms)
         if (sender := self._senders.get(bundle.worker)) is None:
             known = self._senders.items()
             self._senders = {name: each for name, each in known if each.catches_up(now, watched)}
             self._senders[bundle.worker] = _Sender(time_ms, now, watched)
         else:
-            sender.sent(time_ms, now, watched)
+            after_gap = int(times_ms.min()) - sender.time_ms > self.lead_ms
+            sender.sent(time_ms, now, watched, after_gap=after_gap)
+
+    def _measure(self, time_ms: int, documents: int) -> None:
+        """Measure how far documents of the log are apart, those of all workers together."""
+        if self._log_ms is None or time_ms > self._log_ms:
+            self._advance_ms += 0 if self._log_ms is None else time_ms - self._log_ms
+            self._log_ms = time_ms
+        self._documents += documents
+        if self._documents >= _MEASURED_DOCUMENTS:
+            self._spacings.append(self._advance_ms // self._documents)
+            self._advance_ms = self._documents = 0
 
     def until_ms(self, watermark_ms: int | None) -> int | None:
         """Return the time up to which documents may be sent; None: all.
@@ -219,17 +237,10 @@ class Alignment:
         """Whether documents of this worker wait."""
         return self._held_since is not None
 
-    def sent(self, bundle: Bundle | None) -> None:
-        """Note a bundle of this worker; None: it has nothing to send."""
+    def sent(self) -> None:
+        """Note that a bundle of this worker was sent, or that it has nothing to send."""
         self._held_since = None
         self._is_logged = False
-        if bundle is None or self._window is None:
-            return
-        if len(times_ms := bundle.columns.document_times_ms):
-            latest_ms = min(int(times_ms.max()), int(self._wall() * 1000))
-            sent_ms, self._sent_ms = self._sent_ms, latest_ms
-            if sent_ms is not None:
-                self._spacings.append(max(0, latest_ms - sent_ms) // len(bundle))
 
     def must_wait(self, until_ms: int) -> bool:
         """Return whether documents later than this still wait, as nothing else can be sent."""

@@ -215,7 +215,7 @@ class BundleSender:
                     return None
                 until_ms = max(until_ms, earliest_ms + alignment.lead_ms)
                 bundle = participant.bundle(self._limit, until_ms)
-        alignment.sent(bundle)
+        alignment.sent()
         return bundle
 
     def _send_later(self, seconds: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -11,7 +12,7 @@ import pytest
 
 from tests.simulate import MUTANTS as ALL_MUTANTS
 from tests.simulate import report_caught
-from tests.simulation.documents import DRAWN_MS, START_MS
+from tests.simulation.documents import DRAWN_MS, START_MS, SimulatedDocument
 from tests.simulation.mutants import MUTANTS as PROTOCOL_MUTANTS
 from tests.simulation.simulator import Runs, prepare
 from tests.worker_simulation.loop import EPOCH_SECONDS
@@ -86,6 +87,20 @@ def test_documents_of_today_wait_for_the_archive_of_another_worker() -> None:
         time_ms = START_MS + (int(EPOCH_SECONDS) - 1) * DRAWN_MS
         today = [each and each._replace(time_ms=time_ms) for each in today]
         simulate(replace(scenario, partitions=[archived, today], born=2))
+
+
+def test_few_documents_of_an_archive_wait_for_many_of_another_worker() -> None:
+    """One partition has a document for each two seconds, and the other one for each 40."""
+    for seed in range(2):
+        scenario = archive_of(seed)
+        partitions: list[list[SimulatedDocument | None]] = []
+        for drawn, seconds, count in zip(scenario.partitions[:2], (2, 40), (400, 20), strict=True):
+            documents = [each for each in drawn if each and not each.is_delete][:count]
+            times_ms = itertools.count(START_MS, seconds * DRAWN_MS)
+            partitions.append(
+                [each._replace(time_ms=t) for each, t in zip(documents, times_ms, strict=False)]
+            )
+        simulate(replace(scenario, partitions=partitions, born=2))
 
 
 def test_a_seed_repeats() -> None:

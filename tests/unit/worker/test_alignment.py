@@ -24,9 +24,12 @@ TOGETHER_SECONDS = 6.0
 """Longer than workers wait for those that begin at the same time."""
 
 
-def bundle_of(worker: str, time_ms: int, partition: int, *, is_delete: bool = False) -> Bundle:
-    columns = columns_of([Made(b"", time_ms=time_ms, is_delete=is_delete)])
-    return Bundle.of([Packet(Chain("raw", "id", partition), Sender(worker, 0), -1, 0, columns)])
+def bundle_of(
+    worker: str, time_ms: int, partition: int, count: int = 1, *, is_delete: bool = False
+) -> Bundle:
+    columns = columns_of([Made(b"", time_ms=time_ms, is_delete=is_delete)] * count)
+    chain, last = Chain("raw", "id", partition), count - 1
+    return Bundle.of([Packet(chain, Sender(worker, 0), -1, last, columns)])
 
 
 class Aligned(Alignment):
@@ -41,12 +44,9 @@ class Aligned(Alignment):
         for shard in self.open.values():
             shard.state = AssignmentState.OPEN
 
-    def reads(self, worker: str, time_ms: int, partition: int = 2) -> None:
-        """Read a bundle of one document from the log."""
-        self.read(bundle_of(worker, time_ms, partition), NOW_MS)
-
-    def sends(self, time_ms: int) -> None:
-        self.sent(bundle_of("own", time_ms, 0))
+    def reads(self, worker: str, time_ms: int, partition: int = 2, count: int = 20) -> None:
+        """Read a bundle from the log; with the default, the lead is half of the lateness."""
+        self.read(bundle_of(worker, time_ms, partition, count), NOW_MS)
 
     def catches_up(self, worker: str, time_ms: int) -> None:
         """Read bundles of two seconds in which five days of documents pass, up to a time."""
@@ -124,17 +124,39 @@ def test_a_worker_that_is_not_alone_moves_the_watermark_in_steps(aligned: Aligne
 
 def test_workers_may_be_some_documents_ahead_if_these_are_far_apart(aligned: Aligned) -> None:
     aligned.catches_up("other", OLD_MS)
-    for day in range(5):
-        aligned.sends(OLD_MS + day * DAY_MS)
+    for day in range(40):
+        aligned.reads("own", OLD_MS + day * DAY_MS, count=1)
     assert aligned.until_ms(OLD_MS) == OLD_MS + 16 * DAY_MS
-    aligned.sends(OLD_MS + 500 * DAY_MS)
+    for day in range(500, 508):
+        aligned.reads("own", OLD_MS + day * DAY_MS, count=1)
     assert aligned.until_ms(OLD_MS) == OLD_MS + 16 * DAY_MS, "a gap does not count"
+
+
+def test_a_worker_with_few_documents_is_not_ahead_of_one_with_many(aligned: Aligned) -> None:
+    aligned.catches_up("other", OLD_MS)
+    for day in range(33):
+        aligned.reads("own", OLD_MS + day * DAY_MS, count=1)
+        aligned.reads("other", OLD_MS + day * DAY_MS, count=400)
+    latest_ms = OLD_MS + 32 * DAY_MS
+    assert aligned.until_ms(latest_ms) == latest_ms + LEAD_MS
+
+
+def test_a_worker_with_few_documents_is_awaited_for_a_moment(aligned: Aligned) -> None:
+    """It may wait for this worker until the time of its next document is near."""
+    aligned.catches_up("other", OLD_MS)
+    aligned.reads("other", OLD_MS + DAY_MS, count=1)
+    held = [aligned.is_held(OLD_MS + 2 * DAY_MS, OLD_MS)]
+    for _ in range(10):
+        aligned.clock.now += LOOK_SECONDS
+        held.append(aligned.is_held(OLD_MS + 2 * DAY_MS, OLD_MS))
+    assert held[0]
+    assert not held[-1]
 
 
 def test_wrong_dates_do_no_harm(aligned: Aligned) -> None:
     aligned.catches_up("other", OLD_MS)
     for time_ms in (2**63 - 1, -(2**63), 2**63 - 1, -(2**63), 2**63 - 1):
-        aligned.sends(time_ms)
+        aligned.reads("own", time_ms)
     assert aligned.until_ms(OLD_MS) == OLD_MS + LEAD_MS
     aligned.reads("wrong", -(2**63))
     aligned.clock.now += 10.0
@@ -184,7 +206,7 @@ def test_a_worker_that_begins_first_waits_until_it_has_heard_others() -> None:
     aligned = Aligned()
     while aligned.is_held(OLD_MS, None):
         aligned.clock.now += LOOK_SECONDS
-    aligned.sends(OLD_MS)
+    aligned.sent()
     aligned.reads("own", OLD_MS, partition=0)
     assert aligned.is_held(OLD_MS + DAY_MS, OLD_MS)
     aligned.clock.now += 1.0
@@ -211,7 +233,7 @@ def test_a_worker_waits_as_long_as_another_catches_up_and_logs_it_once(
 ) -> None:
     caplog.set_level(logging.INFO)
     for days in range(400):
-        aligned.reads("other", OLD_MS + days * DAY_MS)
+        aligned.reads("other", OLD_MS + days * DAY_MS, count=40)
         aligned.clock.now += 0.25
         assert aligned.is_held(OLD_MS + 500 * DAY_MS, OLD_MS)
     (line,) = caplog.records
@@ -236,7 +258,7 @@ def test_documents_that_were_given_up_do_not_count_for_the_limit_of_a_wait(
 ) -> None:
     aligned.moved()
     assert aligned.is_held(OLD_MS, None)
-    aligned.sent(None)
+    aligned.sent()
     assert not aligned.is_holding
     aligned.clock.now += 40.0
     aligned.moved()
