@@ -90,7 +90,7 @@ class Alignment:
         self._shards = shards
         # Whether the watermark was far behind the clock when a bundle was last to be sent.
         self.reads_archive = window is not None
-        self._has_archive = False  # in the last batch
+        self._has_archive = window is not None  # in the last batch; there may be one in the first
         self._is_settled = True  # the earliest records of all open shards were taken in
         self._now = now
         self._wall = wall

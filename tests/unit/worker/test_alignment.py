@@ -177,6 +177,14 @@ def test_documents_of_an_archive_wait_for_shards_that_open(aligned: Aligned) -> 
     assert not aligned.is_held(OLD_MS, None)
 
 
+def test_nothing_is_taken_in_at_first_before_all_shards_are_open(aligned: Aligned) -> None:
+    aligned.moved()
+    aligned.open[1].state = AssignmentState.OPENING
+    assert aligned.waits_for_shards()
+    aligned.open[1].state = AssignmentState.OPEN
+    assert not aligned.waits_for_shards()
+
+
 def test_new_documents_are_taken_in_while_shards_open(aligned: Aligned) -> None:
     aligned.moved()
     aligned.open[1].state = AssignmentState.OPENING

@@ -132,13 +132,14 @@ async def test_an_archive_is_taken_in_when_all_shards_are_open() -> None:
     scene.intake._merge.at_end(scene.shards[1].queue)
     scene.put(0, range(10))
     scene.put(0, range(10, 30))
-    assert scene.take() == [(0, [*range(10)])]
-    scene.intake.alignment.taken_in([np.array([START_MS])])
     assert scene.take() == []
     scene.shards[1].state = AssignmentState.OPEN
     scene.put(1, range(5))
     await until(lambda: scene.wakes)
-    assert scene.take() == [(1, [*range(5)]), (0, [*range(10, 15)])]
+    assert scene.take() == [(0, [*range(5)]), (1, [*range(5)])]
+    scene.intake.alignment.taken_in([np.array([START_MS])])
+    scene.shards[1].state = AssignmentState.OPENING
+    assert scene.take() == []
 
 
 def test_nothing_is_taken_while_too_much_is_in_flight_or_after_the_end() -> None:
