@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from simhash_core.errors import FirstseenError
 from streams.errors import ExitCode, Problem, SettingsError
 from streams.ops_page.access import Access
-from streams.ops_page.server import JSON, guarded_application, listen, probe, served, url_of
+from streams.ops_page.server import JSON, guarded_application, listen, probed, served, url_of
 from streams.ops_page.text_check import own_url, why_unhealthy
 from streams.settings.settings import Settings
 
@@ -194,11 +194,11 @@ def create_application(workers: Sequence[SupervisedWorker], access: Access) -> w
         named = zip(workers, reasons, strict=True)
         return "; ".join(f"{worker}: {why}" for worker, why in named if why is not None) or None
 
-    def why_dead() -> str | None:
-        return joined(each.why_dead() for each in workers)
+    async def healthz(_request: web.Request) -> web.Response:
+        return probed(joined(each.why_dead() for each in workers), "ok")
 
-    def why_not_ready() -> str | None:
-        return joined(each.why_not_ready for each in workers)
+    async def readyz(_request: web.Request) -> web.Response:
+        return probed(joined(each.why_not_ready for each in workers), "ready")
 
     async def processes(_request: web.Request) -> web.Response:
         statuses = [each.status() for each in workers]
@@ -212,8 +212,8 @@ def create_application(workers: Sequence[SupervisedWorker], access: Access) -> w
     application = guarded_application(access, {}, _BODY_BYTES)
     application.router.add_get("/", processes)
     application.router.add_get("/targets", targets)
-    application.router.add_get("/healthz", partial(probe, why_dead, lambda: None, "ok"))
-    application.router.add_get("/readyz", partial(probe, why_not_ready, lambda: None, "ready"))
+    application.router.add_get("/healthz", healthz)
+    application.router.add_get("/readyz", readyz)
     return application
 
 

@@ -240,26 +240,12 @@ async def _file(file: PageFile, _request: web.Request) -> web.Response:
     return _response(HTTPStatus.OK, file.body, file.content_type)
 
 
-async def probe(
-    trouble: Callable[[], str | None],
-    waiting: Callable[[], str | None],
-    fine: str,
-    request: web.Request,
-) -> web.Response:
-    """Answer 200, or 503 with the trouble; ``waiting`` does not change the status."""
-    del request
-    why, wait = trouble(), waiting()
-    if why is not None:
-        return _response(HTTPStatus.SERVICE_UNAVAILABLE, f"{why}\n".encode(), _TEXT)
-    text = fine if wait is None else f"{fine}: {wait}"
+def probed(trouble: str | None, fine: str, remark: str | None = None) -> web.Response:
+    """Answer 200, or 503 with the trouble; a remark does not change the status."""
+    if trouble is not None:
+        return _response(HTTPStatus.SERVICE_UNAVAILABLE, f"{trouble}\n".encode(), _TEXT)
+    text = f"{fine}: {remark}" if remark else fine
     return _response(HTTPStatus.OK, f"{text}\n".encode(), _TEXT)
-
-
-def _remarks(parts: Monitored) -> str | None:
-    """Return the remarks of /readyz for a ready worker; outputs do not need standbys."""
-    shards = " ".join(map(str, parts.view.without_standby))
-    standbys = f"shards without an open standby: {shards}" if shards else None
-    return "; ".join(filter(None, (parts.health.why_waiting(), standbys))) or None
 
 
 async def _metrics(page: OpsPage, _request: web.Request) -> web.Response:
@@ -392,8 +378,8 @@ class OpsServer:
     def _application(self, access: Access, body_bytes: int) -> web.Application:
         application = guarded_application(access, page_files(), body_bytes)
         add_get = application.router.add_get
-        add_get("/healthz", partial(probe, self._why_dead, self._remarks, "ok"))
-        add_get("/readyz", partial(probe, self._why_not_ready, self._remarks_if_ready, "ready"))
+        add_get("/healthz", self._healthz)
+        add_get("/readyz", self._readyz)
         add_get("/metrics", self._when_open(_metrics))
         add_get("/api/{path:(?!check$).+}", self._when_open(partial(_data, self._data)))
         application.router.add_post(_CHECK, self._when_open(partial(_check, self._data)))
@@ -409,22 +395,20 @@ class OpsServer:
 
         return handle
 
-    def _why_dead(self) -> str | None:
-        return None if self._page is None else self._page.parts.health.why_dead()
-
-    def _why_not_ready(self) -> str | None:
-        return _STARTING.message if self._page is None else self._page.parts.view.why_not_ready()
-
-    def _remarks(self) -> str | None:
-        return _STARTING.message if self._page is None else self._page.parts.health.why_waiting()
-
-    def _remarks_if_ready(self) -> str | None:
-        """Return the remarks of /readyz for a ready worker; outputs do not need standbys."""
+    async def _healthz(self, _request: web.Request) -> web.Response:
         if self._page is None:
-            return None
-        shards = " ".join(map(str, self._page.parts.view.without_standby))
+            return probed(None, "ok", _STARTING.message)
+        health = self._page.parts.health
+        return probed(health.why_dead(), "ok", health.why_waiting())
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        if self._page is None:
+            return probed(_STARTING.message, "ready")
+        view, health = self._page.parts.view, self._page.parts.health
+        shards = " ".join(map(str, view.without_standby))
         standbys = f"shards without an open standby: {shards}" if shards else None
-        return "; ".join(filter(None, (self._remarks(), standbys))) or None
+        remarks = filter(None, (health.why_waiting(), standbys))
+        return probed(view.why_not_ready(), "ready", "; ".join(remarks))
 
     def _run(self, application: web.Application, listening: socket.socket) -> None:
         self._loop.run_until_complete(self._serve(application, listening))
