@@ -47,11 +47,6 @@ _ESCAPED: Final = 3
 """Allowance for escapes in the JSON of a text, such as ``\\u00e9``: six bytes instead of two."""
 
 
-def longest_body(settings: Settings) -> int:
-    """Return the limit of bytes of a request, with a text of the longest size."""
-    return _ESCAPED * settings.max_record_bytes + _ENVELOPE_BYTES
-
-
 def refused(refusal: Refusal, headers: Mapping[str, str] | None = None) -> web.Response:
     error = {"error": {"reason": refusal.reason, "message": refusal.message}}
     return _response(refusal.status, msgspec.json.encode(error), JSON, headers)
@@ -76,7 +71,6 @@ class OpsPage:
         self._budget = WorkBudget(
             limit=2 * max(self._text_bytes, _BYTES_A_SECOND), per_second=_BYTES_A_SECOND
         )
-        self.body_bytes = longest_body(settings)
 
     def tick(self) -> None:
         """Take a sample if it is due; call it often, from one thread."""
@@ -258,7 +252,7 @@ async def _data(threads: Executor, page: OpsPage, request: web.Request) -> web.R
 
 
 async def _check(threads: Executor, page: OpsPage, request: web.Request) -> web.Response:
-    limit = page.body_bytes
+    limit = request.client_max_size
     if request.content_type != JSON:
         return _refuse(_NOT_JSON)
     if request.content_length is None:
@@ -351,7 +345,8 @@ class OpsServer:
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._data = ThreadPoolExecutor(_DATA_THREADS, thread_name_prefix="ops-data")
-        application = self._application(access, longest_body(settings))
+        longest_body = _ESCAPED * settings.max_record_bytes + _ENVELOPE_BYTES
+        application = self._application(access, longest_body)
         serve = partial(self._run, application, self._socket)
         self._thread = threading.Thread(target=serve, daemon=True, name="ops")
 
