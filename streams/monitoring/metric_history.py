@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from streams.monitoring.metrics import PREFIX, Metrics
+from streams.monitoring.metrics import PREFIX, Labels, Metrics
 
 EVERY_SECONDS: Final = 2.0
 _SAMPLES: Final = 151  # five minutes
@@ -42,8 +42,6 @@ _OF_PARTITIONS: Final = _series(
     (PREFIX + "consumer_lag_messages", PREFIX + "skipped_messages_total")
 )
 """These have a series for each raw partition, so only their latest values are read."""
-
-Labels = tuple[str, ...]
 
 
 class Sample(NamedTuple):
@@ -107,13 +105,10 @@ def rates(samples: Sequence[Sample], name: str, wanted: Callable[[Labels], bool]
     return [max(0.0, (b - a) / (end - begun)) for (begun, a), (end, b) in pairwise(sums)]
 
 
-def counts(name: str, last: Sample, first: Sample | None = None) -> list[tuple[float, float]]:
+def counts(name: str, last: Sample, first: Sample) -> list[tuple[float, float]]:
     """Return each bucket's ``(upper bound, observations)``, not cumulative, since ``first``."""
     cumulative = sorted(
-        (
-            float(labels[0]),
-            value - (first.values.get((f"{name}_bucket", labels), 0.0) if first else 0.0),
-        )
+        (float(labels[0]), value - first.values.get((f"{name}_bucket", labels), 0.0))
         for labels, value in last.by_label(f"{name}_bucket").items()
     )
     befores = [0.0, *(value for _, value in cumulative)]

@@ -17,7 +17,6 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from prometheus_client import (
-    CONTENT_TYPE_LATEST,
     CollectorRegistry,
     Counter,
     Gauge,
@@ -47,8 +46,6 @@ from streams.registry.schemas import FetchOutcome
 # key or a text of a document.
 
 DEAD_LETTER: Final = "dead_letter"
-
-VERDICTS: Final = (*VERDICT_NAMES, DEAD_LETTER)
 
 OUTPUTS: Final = ("unique", "duplicate_of", "tagged", DEAD_LETTER)
 
@@ -116,7 +113,7 @@ _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "removals": ("deleted", "expired"),
     "stages": tuple(map(str, Stage)),
     "transactions": tuple(map(str, TransactionOutcome)),
-    "verdicts": VERDICTS,
+    "verdicts": (*VERDICT_NAMES, DEAD_LETTER),
 }
 
 
@@ -242,8 +239,6 @@ class PartitionGauge(Collector):
 
 
 Labels: TypeAlias = tuple[str, ...]
-
-
 _Family = TypeVar("_Family", bound=MetricWrapperBase)
 
 
@@ -256,8 +251,6 @@ def _children(family: _Family, definition: MetricDefinition) -> dict[Labels, _Fa
         return {(): family}
     return {labels: family.labels(*labels) for labels in product(*definition.labels.values())}
 
-
-CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
 STORE_FIGURES: Final[Mapping[str, str]] = {
     "files_bytes": "store_bytes",
@@ -365,17 +358,14 @@ class Metrics:
     def input_bytes(self, size_bytes: int) -> None:
         self._count("input_bytes_total", size_bytes)
 
-    def verdict(self, name: str, documents: int = 1) -> None:
-        self._count("documents_total", documents, name)
-
     def verdicts(self, documents: Mapping[str, int]) -> None:
         """Count documents by their verdict, of ``VERDICT_NAMES``."""
         for name, count in documents.items():
-            self.verdict(name, count)
+            self._count("documents_total", count, name)
 
     def dead_letter(self, reason: RejectionReason) -> None:
         self._count("dead_letters_total", 1, reason)
-        self.verdict(DEAD_LETTER)
+        self._count("documents_total", 1, DEAD_LETTER)
 
     def expired_output(self, output: str) -> None:
         """Count a record that its topic deletes soon; ``output`` is of ``OUTPUTS``."""
@@ -423,10 +413,10 @@ class Metrics:
         missing = self._series["report_missing"]
         missing.replace({(str(shard),): 1 for shard in shards})
 
-    def control_refused(self, records: int = 1) -> None:
+    def control_refused(self, records: int) -> None:
         self._count("control_records_refused_total", records)
 
-    def packet_skipped(self, packets: int = 1) -> None:
+    def packet_skipped(self, packets: int) -> None:
         self._count("packets_skipped_total", packets)
 
     def foreign_record(self, topic: str) -> None:

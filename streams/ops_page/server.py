@@ -23,10 +23,10 @@ import msgspec
 from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from simhash_core.errors import FirstseenError
 from streams.documents.raw_documents import DocumentReader
-from streams.monitoring.metrics import CONTENT_TYPE
 from streams.monitoring.worker_state import CheckUnavailableError
 from streams.ops_page.access import Access, Area, Refusal, WorkBudget
 from streams.ops_page.duplicates import DuplicateViews
@@ -243,7 +243,7 @@ def probed(trouble: str | None, fine: str, remark: str | None = None) -> web.Res
 
 
 async def _metrics(page: OpsPage, _request: web.Request) -> web.Response:
-    return _response(HTTPStatus.OK, page.parts.metrics.exposition(), CONTENT_TYPE)
+    return _response(HTTPStatus.OK, page.parts.metrics.exposition(), CONTENT_TYPE_LATEST)
 
 
 async def _data(threads: Executor, page: OpsPage, request: web.Request) -> web.Response:

@@ -142,7 +142,7 @@ LEADER = (("leader", True), ("reports_missing", {1, 4}), ("reports_missing", [4]
         ([("error", "output", "timeout")], {"errors_total{output,timeout}": 1}),
         ([("internal_bytes", "log", 350)], {"internal_bytes_total{log}": 350}),
         ([("foreign_record", "reports")], {"foreign_records_total{reports}": 1}),
-        ([("packet_skipped",)], {"packets_skipped_total": 1}),
+        ([("packet_skipped", 1)], {"packets_skipped_total": 1}),
         ([("control_refused", 2)], {"control_records_refused_total": 2}),
         ([("in_flight", 250, 500)], {"in_flight_documents": 250, "in_flight_bytes": 500}),
         ([("rebalance",)], {"rebalances_total": 1}),
@@ -191,7 +191,7 @@ def test_batch_counts_as_its_documents_do(metrics: Metrics) -> None:
     metrics.distances(bits)
     metrics.bucket_documents([])
     for name in ("unique", "near_duplicate", "unique", "unique"):
-        other.verdict(name)
+        other.verdicts({name: 1})
     for each in seconds:
         other.latencies((each,))
     for distance in bits:
