@@ -148,13 +148,11 @@ _FAILURES_LIMIT: Final = 10
 
 
 class WatchedTopics(NamedTuple):
-    """``copies`` are those of the topics that are written to; ``transactions`` may be None."""
-
     raw: str
     log: str
     changelog: str
-    copies: SyncCopies | None = None
-    transactions: TransactionWatch | None = None
+    copies: SyncCopies  # of the topics that are written to
+    transactions: TransactionWatch | None  # None if the broker has none
 
 
 class _Lags(NamedTuple):
@@ -174,7 +172,7 @@ class WorkerWatch:
         metrics: Metrics,
         state_path: Path,
         stall_seconds: float,
-        group: GroupWatch | None = None,
+        group: GroupWatch,
     ) -> None:
         """Watch from ``__enter__`` on; ``state_path`` is on the disk whose room is measured."""
         self._group = group
@@ -236,16 +234,15 @@ class WorkerWatch:
         self._metrics.open_shards({p: each.entries for p, each in shards.items() if each.is_open})
 
     def check_group(self) -> None:
-        if self._group is not None and self._broker_up:
+        if self._broker_up:
             with contextlib.suppress(BrokerUnavailableError):
                 self._group.refresh()
 
     def check_copies(self) -> None:
         """Log which topics take no records for lack of copies in sync, and when they do again."""
-        copies = self._topics.copies
-        if copies is None or time.monotonic() < self._copies_at:
+        if time.monotonic() < self._copies_at:
             return
-        too_few = copies.too_few()
+        too_few = self._topics.copies.too_few()
         if too_few is None:
             return
         self._copies_at = time.monotonic() + _COPIES_SECONDS

@@ -17,6 +17,7 @@ from simhash_core.log.participant import Waiting
 from streams.errors import BrokerUnavailableError
 from streams.kafka.clients import Producer
 from streams.monitoring import worker_watch
+from streams.monitoring.group_watch import GroupWatch
 from streams.monitoring.health import Health
 from streams.monitoring.metrics import Metrics
 from streams.monitoring.worker_state import NextStep, Waits
@@ -70,6 +71,7 @@ class Watching:
             self.metrics,
             state_path,
             STALL_SECONDS,
+            GroupWatch(lambda: pytest.fail("nobody looks at the group")),
         )
 
     def value(self, name: str, **labels: str) -> float | None:
