@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
@@ -81,7 +82,6 @@ class Group(NamedTuple):
     partitions: int
     lag: int | None
     workers: list[GroupWorker]
-    documents: dict[str, int]  # the sum of the workers' counts
 
 
 class GroupWatch:
@@ -91,8 +91,7 @@ class GroupWatch:
         self._read = read
         self._clock = clock
         self._lock = threading.Lock()
-        self._wanted_at: float | None = None
-        self._read_at: float | None = None
+        self._wanted_at = self._read_at = -math.inf
         self._state: GroupState | None = None
 
     def group(self) -> Group | None:
@@ -102,20 +101,17 @@ class GroupWatch:
         """
         with self._lock:
             now = self._clock()
-            if self._wanted_at is not None and now - self._wanted_at >= _WANTED_SECONDS:
-                self._state = self._read_at = None
+            if now - self._wanted_at >= _WANTED_SECONDS:
+                self._state = None
             self._wanted_at = now
-            state, read_at = self._state, self._read_at
-        if state is None or read_at is None:
-            return None
-        return _group(state, now - read_at)
+            return None if self._state is None else _group(self._state, now - self._read_at)
 
     def refresh(self) -> None:
         """Query the broker if the state is due for a refresh; raise ``BrokerUnavailableError``."""
         now = self._clock()
         with self._lock:
-            wanted = self._wanted_at is not None and now - self._wanted_at < _WANTED_SECONDS
-            fresh = self._read_at is not None and now - self._read_at < EVERY_SECONDS
+            wanted = now - self._wanted_at < _WANTED_SECONDS
+            fresh = self._state is not None and now - self._read_at < EVERY_SECONDS
         if not wanted or fresh:
             return
         state = self._read()
@@ -141,14 +137,4 @@ def _group(state: GroupState, age_seconds: float) -> Group:
         members = [Member(name, "", tuple(partitions)) for name, partitions in owned.items()]
     workers = [GroupWorker(*member, notes.get(member.name)) for member in members]
     workers.sort(key=lambda each: (each.partitions or (state.partitions,), each.name))
-    documents: Counter[str] = Counter()
-    for worker in workers:
-        documents.update(worker.note.documents if worker.note else {})
-    return Group(
-        age_seconds,
-        state.members is not None,
-        state.partitions,
-        state.lag,
-        workers,
-        dict(documents),
-    )
+    return Group(age_seconds, state.members is not None, state.partitions, state.lag, workers)
