@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -111,7 +112,7 @@ class Health:
         self._limit_seconds = limit_seconds
         self._failure = failure
         self._clock = clock
-        self._beat: float | None = None
+        self._beat = math.inf  # no silence before the first turn
         self._stalls: tuple[Stall, ...] = ()
         self._wait: str | None = None
 
@@ -128,17 +129,11 @@ class Health:
     def why_waiting(self) -> str | None:
         return self._wait
 
-    @property
-    def loop_silence_seconds(self) -> float:
-        """How long the event loop has stood still; 0 before its first turn."""
-        beat = self._beat
-        return 0.0 if beat is None else self._clock() - beat
-
     def why_dead(self) -> str | None:
         failure = self._failure()
         if failure is not None:
             return str(failure)
-        silence = self.loop_silence_seconds
+        silence = self._clock() - self._beat
         if silence >= self._limit_seconds:
             return f"the event loop has not run for {silence:.0f} s"
         if self._stalls:

@@ -39,10 +39,6 @@ class Waits(NamedTuple):
     is_full: bool = False  # too much is in flight to read raw records
     steps: Mapping[int, NextStep] = {}  # of open shards, by raw partition
 
-    @property
-    def on_others(self) -> bool:
-        return self.undecided is not None and not self.undecided.own_turn
-
     def is_own_step(self, partition: int, *, ready: bool) -> bool:
         """Return whether this worker must act; ``ready`` is ``WorkerView.ready``."""
         step = self.steps.get(partition, NextStep.READ)
@@ -51,7 +47,7 @@ class Waits(NamedTuple):
         if step is NextStep.TURN:
             return False  # with a long backlog of many partitions, its turn may be minutes away
         if step is NextStep.VERDICT:
-            return ready and not self.on_others
+            return ready and (self.undecided is None or self.undecided.own_turn)
         return ready and not self.is_full
 
     def awaited(self, opening: Mapping[int, object]) -> str | None:
@@ -88,7 +84,7 @@ def _in_group(worker: str) -> str:
 
 
 class WorkerView(Protocol):
-    """A worker as seen from outside; all but ``ask`` is thread-safe."""
+    """A worker as seen from outside; all but ``look_up`` is thread-safe."""
 
     @property
     def ready(self) -> bool:
