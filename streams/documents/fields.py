@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 from uuid import UUID
 
 import msgspec
@@ -49,14 +49,6 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key_format: KeyFormat = "text"
 
     def __post_init__(self) -> None:
-        for setting, allowed in (("format", ValueFormat), ("key_format", KeyFormat)):
-            formats = get_args(allowed)
-            if getattr(self, setting) not in formats:
-                raise UsageError(
-                    f"fields.{setting} is {getattr(self, setting)!r}",
-                    setting=setting,
-                    hint=f"choose one of {', '.join(formats)}",
-                )
         if not self.text:
             raise UsageError(
                 "fields.text is empty", setting="text", hint="name the field that holds the text"
