@@ -142,7 +142,8 @@ def _is_whole(headers: Headers) -> bool:
 
 
 def redelivery(letter: DeadLetter, partitions: int) -> ProducerRecord:
-    raised = (REDELIVERIES_HEADER, str(letter.redeliveries + 1).encode())
+    ours = (FILTER_HEADER_PREFIX, ERROR_HEADER_PREFIX)
+    kept = [pair for pair in letter.record.headers if not pair[0].startswith(ours)]
     partition = letter.source.partition
     return ProducerRecord(
         letter.source.topic,
@@ -150,14 +151,9 @@ def redelivery(letter: DeadLetter, partitions: int) -> ProducerRecord:
         letter.record.value,
         partition if partition < partitions else None,
         letter.record.timestamp_ms,
-        (*own_headers(letter.record.headers), raised),
+        (*kept, (REDELIVERIES_HEADER, str(letter.redeliveries + 1).encode())),
         (letter.source,),
     )
-
-
-def own_headers(headers: Headers) -> Headers:
-    ours = (FILTER_HEADER_PREFIX, ERROR_HEADER_PREFIX)
-    return tuple(pair for pair in headers if not pair[0].startswith(ours))
 
 
 def _redeliveries(headers: Headers) -> int:

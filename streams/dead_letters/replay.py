@@ -148,7 +148,6 @@ def _varints(content: bytes) -> Iterator[int]:
 GROUP_SUFFIX: Final = ".dlq-replay"
 """Suffix of the group and the transactional id, after the application id."""
 
-_NO_COMMIT: Final = 0
 _RETRY_SECONDS: Final = 0.2
 
 ReplayedOffsets = Mapping[int, OffsetRanges]  # done offsets by partition of the dead letters' topic
@@ -212,9 +211,9 @@ class Redeliveries:
         return offsets
 
     def _ranges(self, partition: TopicPartition) -> OffsetRanges:
-        # The type stubs lack metadata.
+        # The type stubs lack metadata; there is none before the first commit.
         text = cast(str | None, getattr(partition, "metadata", None))
-        if partition.offset < _NO_COMMIT or not text:
+        if not text:
             return OffsetRanges()
         return OffsetRanges.of_text(text, self._topics.dead_letter_topic_id)
 
