@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from streams.documents.schema_framing import SchemaId
@@ -129,8 +130,6 @@ class AccessTokens:
 
 
 def authorities_of(path: str) -> ssl.SSLContext:
-    from pathlib import Path
-
     if Path(path).is_dir():
         return ssl.create_default_context(capath=path)
     return ssl.create_default_context(cafile=path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -39,10 +40,10 @@ _KINDS: Final = {"avro": "AVRO", "protobuf": "PROTOBUF", "json-schema": "JSON"}
 
 
 class _Known(NamedTuple):
-    """The decoder of a schema, and when it expires; None: never."""
+    """The decoder of a schema, and when it expires."""
 
     decode: Decode
-    until: float | None
+    until: float = math.inf
 
 
 class SchemaCache:
@@ -68,9 +69,6 @@ class SchemaCache:
         names = (getattr(fields, name) for name in fields.__struct_fields__)
         self._names = {part for name in names for part in (name, name.partition(".")[0])}
 
-    def __len__(self) -> int:
-        return len(self._known)
-
     def missing(self, framed: Iterable[tuple[Headers, bytes]]) -> list[SchemaId]:
         """Return the schemas to fetch first; mark the others as just used."""
         wanted = self.schemas_of(framed)
@@ -79,7 +77,7 @@ class SchemaCache:
             missing = []
             for schema in wanted:
                 known = self._known.get(schema)
-                if known is None or (known.until is not None and known.until <= now):
+                if known is None or known.until <= now:
                     missing.append(schema)
                 else:
                     self._known.move_to_end(schema)
@@ -90,7 +88,7 @@ class SchemaCache:
             decode = self._decoder(schema, fetched)
         except UnreadableError as error:
             decode = _refusing(error.reason, error.detail)
-        self._put(schema, _Known(decode, None))
+        self._put(schema, _Known(decode))
 
     def keep_unknown(self, schema: SchemaId, why: str) -> None:
         decode = _refusing(
