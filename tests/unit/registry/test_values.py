@@ -57,13 +57,16 @@ def registry() -> Iterator[SchemaRegistry]:
         yield opened
 
 
-def read(fetched: FetchedSchema, content: bytes, **fields: str) -> Document | Rejection:
+def read(fetched: FetchedSchema, content: bytes, **fields: str) -> Document | Rejection | Tombstone:
     names = replace(FieldSettings(format=FORMATS[fetched.kind]), **fields)
     cache = SchemaCache(names)
     cache.keep(SchemaId(1, ""), fetched)
     reader = DocumentReader(names, schemas=SchemaDecoders(cache))
-    found = reader.read(HERE, RawRecord(b"key", FRAME + content, 5))
-    assert isinstance(found, Document | Rejection)
+    return reader.read(HERE, RawRecord(b"key", FRAME + content, 5))
+
+
+def document(found: Document | Rejection | Tombstone) -> Document:
+    assert isinstance(found, Document), found
     return found
 
 
@@ -130,8 +133,7 @@ def test_article_of_a_serializer_has_every_field(
 def test_types_of_avro_become_ids_and_times(
     types: dict[str, Any], fields: dict[str, Any], expected: tuple[str, int]
 ) -> None:
-    found = read(*avro(record_of(text="string", **types), {"text": "x", **fields}))
-    assert isinstance(found, Document), found
+    found = document(read(*avro(record_of(text="string", **types), {"text": "x", **fields})))
     assert (found.id, found.event_time_ms) == expected
 
 
@@ -140,9 +142,7 @@ def test_types_of_avro_become_ids_and_times(
     [("string", "雪"), (["null", record_of(text=["null", "string"])], {"text": "雪"})],
 )
 def test_avro_may_be_a_text_alone_or_a_union(schema: object, value: object) -> None:
-    found = read(*avro(schema, value))
-    assert isinstance(found, Document), found
-    assert found.text == "雪"
+    assert document(read(*avro(schema, value))).text == "雪"
 
 
 @pytest.mark.parametrize(
@@ -197,8 +197,7 @@ def test_avro_decimals_of_any_length_are_passed_over() -> None:
     content = b"\x7f" * (256 * KIB)
     written = avro(schema, {"text": "x", "price": content, "paid": content, "due": content})
     began = time.process_time()
-    found = read(*written)
-    assert isinstance(found, Document), found
+    document(read(*written))
     assert time.process_time() - began < 2.0
 
 
@@ -211,20 +210,21 @@ def avro_chain(length: int, *, twice: bool, leaf: str) -> str:
     return json.dumps(schemas)
 
 
-def test_avro_schemas_of_many_types_in_each_other_are_refused() -> None:
-    """With 20,000 of them, a value of four bytes overflowed the decoder's stack."""
-    refused = read(FetchedSchema("AVRO", avro_chain(127, twice=False, leaf="int")), b"\x00")
-    assert refusal(refused) is R.BAD_SCHEMA
-    allowed = read(FetchedSchema("AVRO", avro_chain(126, twice=False, leaf="int")), b"\x00\x02")
-    assert refusal(allowed) is R.MISSING_TEXT
-
-
-def test_avro_schemas_of_many_values_without_bytes_are_refused() -> None:
-    """With thirty records, each with the one before it twice, a byte was a billion values."""
-    refused = read(FetchedSchema("AVRO", avro_chain(30, twice=True, leaf="null")), b"\x3a")
-    assert refusal(refused) is R.BAD_SCHEMA
-    allowed = read(FetchedSchema("AVRO", avro_chain(30, twice=True, leaf="int")), b"\x00\x02")
-    assert refusal(allowed) is R.MISSING_TEXT
+# With 20,000 types in each other, a value of four bytes overflowed the decoder's stack. With thirty
+# records, each with the one before it twice, a byte was a billion values without bytes.
+@pytest.mark.parametrize(
+    ("allowed", "refused"),
+    [
+        (avro_chain(126, twice=False, leaf="int"), avro_chain(127, twice=False, leaf="int")),
+        (avro_chain(30, twice=True, leaf="int"), avro_chain(30, twice=True, leaf="null")),
+    ],
+    ids=["types in each other", "values without bytes"],
+)
+def test_avro_schemas_of_too_many_types_or_empty_values_are_refused(
+    allowed: str, refused: str
+) -> None:
+    assert refusal(read(FetchedSchema("AVRO", refused), b"\x3a")) is R.BAD_SCHEMA
+    assert refusal(read(FetchedSchema("AVRO", allowed), b"\x00\x02")) is R.MISSING_TEXT
 
 
 def test_reason_does_not_quote_a_large_schema_at_length() -> None:
@@ -244,9 +244,7 @@ def test_avro_types_may_be_used_twice_and_be_of_references() -> None:
     text = json.dumps(record_of(one="Inner", two="Inner"))
     referring = FetchedSchema("AVRO", text, (Reference("Inner", json.dumps(inner)),))
     for schema in (twice, referring):
-        found = read(schema, content, text="two.text")
-        assert isinstance(found, Document), found
-        assert found.text == "b"
+        assert document(read(schema, content, text="two.text")).text == "b"
 
 
 def test_bytes_after_an_avro_value_are_not_of_the_schema() -> None:
@@ -361,9 +359,7 @@ def test_unusable_schemas_are_refused(kind: str, texts: list[str]) -> None:
 
 def test_a_text_alone_in_json_loses_lone_surrogates() -> None:
     """UTF-8 could not encode it, for the page of the worker for example."""
-    found = read(FetchedSchema("JSON", '{"type": "string"}'), rb'"a\ud800b"')
-    assert isinstance(found, Document)
-    assert found.text == "ab"
+    assert document(read(FetchedSchema("JSON", '{"type": "string"}'), rb'"a\ud800b"')).text == "ab"
 
 
 @pytest.mark.parametrize("name", ["value.proto", "text.proto"])
@@ -378,9 +374,7 @@ def test_protobuf_may_import_a_file_of_any_name(name: str) -> None:
         base64.b64encode(file.SerializeToString()).decode() for file in (outer, inner)
     )
     schema = FetchedSchema("PROTOBUF", packed, (Reference(name, inner_packed),))
-    found = read(schema, b"\x00\x0a\x03\x0a\x01x", text="data.text")
-    assert isinstance(found, Document), found
-    assert found.text == "x"
+    assert document(read(schema, b"\x00\x0a\x03\x0a\x01x", text="data.text")).text == "x"
 
 
 @pytest.mark.timeout(60)
@@ -455,18 +449,14 @@ def test_key_is_the_id_of_documents_and_tombstones(
     schema: object, content: bytes, document_id: str
 ) -> None:
     fetched = FetchedSchema("AVRO", json.dumps(schema)) if schema else FetchedSchema("JSON", "{}")
-    document = read_key(fetched, FRAME + content)
+    assert document(read_key(fetched, FRAME + content)).id == document_id
     tombstone = read_key(fetched, FRAME + content, None)
-    assert isinstance(document, Document)
-    assert document.id == document_id
     assert isinstance(tombstone, Tombstone)
     assert tombstone.document_id == document_id
 
 
 def test_schema_id_may_be_in_the_header_of_keys() -> None:
-    found = read_key(STRING, b"\x06a-1", **{KEY.id_header: FRAME})
-    assert isinstance(found, Document)
-    assert found.id == "a-1"
+    assert document(read_key(STRING, b"\x06a-1", **{KEY.id_header: FRAME})).id == "a-1"
     refusal(read_key(STRING, b"\x06a-1", **{VALUE.id_header: FRAME}))
 
 
@@ -492,9 +482,5 @@ def test_records_with_unreadable_keys_are_refused(
 
 
 def test_key_is_not_read_where_it_is_not_needed() -> None:
-    found = read_key(STRING, b"anything", b'{"text": "x", "id": "b-2"}')
-    assert isinstance(found, Document)
-    assert found.id == "b-2"
-    without = read_key(STRING, None)
-    assert isinstance(without, Document)
-    assert without.id == str(HERE)
+    assert document(read_key(STRING, b"anything", b'{"text": "x", "id": "b-2"}')).id == "b-2"
+    assert document(read_key(STRING, None)).id == str(HERE)
