@@ -14,7 +14,6 @@ from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 
 from simhash_core.documents import Document, RawRecord, SourcePosition
-from simhash_core.errors import UnknownNameError
 from simhash_core.verdicts import (
     DuplicateOf,
     Rejection,
@@ -58,7 +57,12 @@ from tests.unit.documents.samples import (
     view,
 )
 
-VALIDATORS = {name: Draft202012Validator(schemas.load(name)) for name in schemas.SCHEMAS}
+NAMES = [
+    file.name.removesuffix(".json")
+    for file in files(schemas).iterdir()
+    if file.name.endswith(".json")
+]
+VALIDATORS = {name: Draft202012Validator(schemas.load(name)) for name in NAMES}
 
 
 def errors_of(name: str, instance: object) -> list[str]:
@@ -79,10 +83,8 @@ NOT_JSON, TOO_LARGE = (
 )
 
 
-def test_schemas_are_valid_listed_and_name_their_form_and_version() -> None:
-    present = {item.name for item in files(schemas).iterdir() if item.name.endswith(".json")}
-    assert present == {f"{name}.json" for name in schemas.SCHEMAS}
-    for name in schemas.SCHEMAS:
+def test_schemas_are_valid_and_name_their_form_and_version() -> None:
+    for name in NAMES:
         schema = schemas.load(name)
         Draft202012Validator.check_schema(schema)
         assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
@@ -90,8 +92,6 @@ def test_schemas_are_valid_listed_and_name_their_form_and_version() -> None:
         assert schema["$id"] == f"urn:firstseen:schema:{form}:{version}"
         assert schema["title"]
         assert schema["description"]
-    with pytest.raises(UnknownNameError, match=r"'x'.*duplicate-of\.v2"):
-        schemas.load("x")
 
 
 @given(
