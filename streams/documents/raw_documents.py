@@ -218,7 +218,7 @@ class DocumentReader:
         """Return a rejection with key and headers if they fit, then what fits of the value."""
         kept = msgspec.structs.replace(record, value=None)
         cut = ["headers left out"] if lost_headers else []
-        if record_bytes(kept) > self._kept_bytes:
+        if kept.headers and record_bytes(kept) > self._kept_bytes:
             kept = msgspec.structs.replace(kept, headers=())
             cut.append("headers left out")
         if record_bytes(kept) > self._kept_bytes:

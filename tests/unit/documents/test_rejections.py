@@ -240,6 +240,17 @@ def test_too_large_records_keep_what_fits_and_name_the_whole(
     )
 
 
+def test_too_large_record_says_once_what_is_left_out() -> None:
+    reader = DocumentReader(DEFAULT_FIELDS, max_record_bytes=100)
+    record = raw(b"x", key=b"k" * 200)
+    for rejection, said in (
+        (reader.read(HERE, record), "(key left out;"),
+        (reader.without_headers(HERE, record), "(headers left out, key left out;"),
+    ):
+        assert isinstance(rejection, Rejection)
+        assert said in rejection.detail
+
+
 def test_large_text_within_the_limit_is_read_and_no_limit_is_below_a_byte() -> None:
     value = as_json({"text": "word " * (MAX_RECORD_BYTES // 5 - 10)})
     assert isinstance(read(raw(value)), Document)
