@@ -154,50 +154,42 @@ AGAIN_SECONDS: Final = 0.25
 servers of a registry."""
 
 
-class SchemaFetches:
-    """Fetches schemas; for one thread. ``count`` is called with each outcome."""
+def fetch_into(
+    cache: SchemaCache,
+    fetch: Callable[[SchemaId], FetchedSchema],
+    schemas: Sequence[SchemaId],
+    count: Callable[[FetchOutcome], object] = lambda _: None,
+    pause: Callable[[float], object] = time.sleep,
+) -> None:
+    """Fetch schemas into a cache, or mark them as unknown; ``count`` gets each outcome. Blocking.
 
-    def __init__(
-        self,
-        fetch: Callable[[SchemaId], FetchedSchema],
-        cache: SchemaCache,
-        count: Callable[[FetchOutcome], object] = lambda _: None,
-        pause: Callable[[float], object] = time.sleep,
-    ) -> None:
-        self._fetched = fetch
-        self._cache = cache
-        self._count = count
-        self._pause = pause
+    Raises ``RegistryUnavailableError`` or ``RegistryRefusedError``, and keeps what was fetched
+    before.
+    """
 
-    def fetch(self, schemas: Sequence[SchemaId]) -> None:
-        """Fetch schemas into the cache, or mark them as unknown. Blocking.
-
-        Raises ``RegistryUnavailableError`` or ``RegistryRefusedError``; schemas fetched before are
-        kept.
-        """
-        unknown = {each: "" for each in schemas if self._fetch_one(each) is not None}
-        if any(each.is_possible for each in unknown):
-            self._pause(AGAIN_SECONDS)
-        for schema in unknown:
-            why = self._fetch_one(schema)
-            if why is not None:
-                self._count(FetchOutcome.UNKNOWN)
-                self._cache.keep_unknown(schema, why)
-
-    def _fetch_one(self, schema: SchemaId) -> str | None:
+    def why_unknown(schema: SchemaId) -> str | None:
         try:
-            fetched = self._fetched(schema)
+            fetched = fetch(schema)
         except UnknownSchemaError as error:
             return str(error)
         except RegistryUnavailableError:
-            self._count(FetchOutcome.UNAVAILABLE)
+            count(FetchOutcome.UNAVAILABLE)
             raise
         except RegistryRefusedError:
-            self._count(FetchOutcome.REFUSED)
+            count(FetchOutcome.REFUSED)
             raise
-        self._count(FetchOutcome.FETCHED)
-        self._cache.keep(schema, fetched)
+        count(FetchOutcome.FETCHED)
+        cache.keep(schema, fetched)
         return None
+
+    unknown = [each for each in schemas if why_unknown(each) is not None]
+    if any(each.is_possible for each in unknown):
+        pause(AGAIN_SECONDS)
+    for schema in unknown:
+        why = why_unknown(schema)
+        if why is not None:
+            count(FetchOutcome.UNKNOWN)
+            cache.keep_unknown(schema, why)
 
 
 class BlockingSchemas:
@@ -208,11 +200,11 @@ class BlockingSchemas:
         self._cache = cache
 
     def decode(self, headers: Headers, data: bytes) -> object:
-        """Decode a value; also raise what ``SchemaFetches.fetch`` raises."""
+        """Decode a value; also raise what ``fetch_into`` raises."""
         missing = self._cache.missing([(headers, data)])
         if missing:
             with closing(self._connect()) as client:
-                SchemaFetches(client.fetch, self._cache).fetch(missing)
+                fetch_into(self._cache, client.fetch, missing)
             self._cache.trim(missing)
         return self._cache.decode(headers, data)
 

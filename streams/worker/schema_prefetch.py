@@ -23,7 +23,7 @@ from streams.kafka.headers import headers_of
 from streams.kafka.raw_consumer import RawRecords
 from streams.monitoring.metrics import Metrics
 from streams.registry.registry_client import RegistryClient
-from streams.registry.schema_cache import SchemaCache, SchemaFetches
+from streams.registry.schema_cache import SchemaCache, fetch_into
 from streams.registry.schemas import RegistryUnavailableError
 from streams.settings.registry import schema_formats
 from streams.settings.settings import Settings
@@ -42,7 +42,7 @@ class _PartSchemas(NamedTuple):
     """The schemas of keys or values; ``framed`` yields those of a batch, with their headers."""
 
     cache: SchemaCache
-    fetches: SchemaFetches
+    client: RegistryClient
     framed: Callable[[Sequence[RawRecords]], Iterator[tuple[Headers, bytes]]]
 
     def missing(self, batch: Sequence[RawRecords]) -> list[SchemaId]:
@@ -66,8 +66,7 @@ class SchemaPrefetch:
             if part.setting in formats:
                 client = RegistryClient(settings.registry, formats[part.setting])
                 cache = SchemaCache(settings.fields, part, validate=settings.registry.validate)
-                fetches = SchemaFetches(client.fetch, cache, metrics.schema_fetch)
-                self._parts.append(_PartSchemas(cache, fetches, framed))
+                self._parts.append(_PartSchemas(cache, client, framed))
                 caches[part] = cache
         schemas = SchemaDecoders(caches.get(VALUE), caches.get(KEY))
         self.reader = DocumentReader(
@@ -104,7 +103,9 @@ class SchemaPrefetch:
         timer = asyncio.get_running_loop().call_later(self._slow_seconds, self._note_slow)
         try:
             for part in self._parts:
-                await asyncio.to_thread(part.fetches.fetch, part.missing(batch))
+                missing = part.missing(batch)
+                count = self._metrics.schema_fetch
+                await asyncio.to_thread(fetch_into, part.cache, part.client.fetch, missing, count)
                 part.cache.trim(part.cache.schemas_of(part.framed(batch)))
         finally:
             timer.cancel()

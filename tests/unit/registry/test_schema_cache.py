@@ -10,7 +10,7 @@ from simhash_core.verdicts import RejectionReason
 from streams.documents.fields import FieldSettings
 from streams.documents.json_values import UnreadableError
 from streams.documents.schema_framing import VALUE, SchemaId, unframed
-from streams.registry.schema_cache import AGAIN_SECONDS, UNKNOWN_SECONDS, SchemaCache, SchemaFetches
+from streams.registry.schema_cache import AGAIN_SECONDS, UNKNOWN_SECONDS, SchemaCache, fetch_into
 from streams.registry.schemas import (
     FetchedSchema,
     FetchOutcome,
@@ -115,8 +115,8 @@ def test_registry_is_asked_twice_before_a_schema_is_unknown() -> None:
     pauses: list[float] = []
     cache = SchemaCache(AVRO)
     unknown = UnknownSchemaError("not yet")
-    fetches = SchemaFetches(answering(unknown, unknown, TEXT), cache, counted.append, pauses.append)
-    fetches.fetch([by_number(1), by_number(2)])
+    fetch, wanted = answering(unknown, unknown, TEXT), [by_number(1), by_number(2)]
+    fetch_into(cache, fetch, wanted, counted.append, pauses.append)
     assert pauses == [AGAIN_SECONDS]
     assert counted == [FetchOutcome.FETCHED, FetchOutcome.UNKNOWN]
     assert cache.decode((), framed(1)) == "hi"
@@ -127,8 +127,8 @@ def test_registry_that_falls_silent_leaves_the_rest_missing() -> None:
     counted: list[FetchOutcome] = []
     cache = SchemaCache(AVRO)
     away = RegistryUnavailableError("away")
-    fetches = SchemaFetches(answering(TEXT, away), cache, counted.append, lambda _: None)
+    wanted = [by_number(1), by_number(2)]
     with pytest.raises(RegistryUnavailableError):
-        fetches.fetch([by_number(1), by_number(2)])
+        fetch_into(cache, answering(TEXT, away), wanted, counted.append, lambda _: None)
     assert counted == [FetchOutcome.FETCHED, FetchOutcome.UNAVAILABLE]
     assert cache.missing([((), framed(1)), ((), framed(2))]) == [by_number(2)]
