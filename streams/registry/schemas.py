@@ -130,7 +130,7 @@ class _Check:
     def walk(self, schema: Any, path: tuple[str, ...]) -> _Kind:  # noqa: ANN401 - as JSON has them
         """Raise ``UnreadableError`` for a refused form; ``path`` has the enclosing types."""
         if isinstance(schema, list):  # the number of the branch takes a byte
-            return self._around(*(self.walk(branch, path) for branch in schema))
+            return _around([self.walk(branch, path) for branch in schema])
         kind = schema["type"] if isinstance(schema, dict) else schema
         if isinstance(kind, dict | list):
             return self.walk(kind, path)
@@ -143,22 +143,13 @@ class _Check:
             items = self.walk(schema["items" if kind == "array" else "values"], path)
             if kind == "array" and items.is_empty:
                 raise bad_schema("an array of items without bytes, so its length has no limit")
-            return self._around(items)
+            return _around([items])
         if kind not in _PRIMITIVES and kind in self._named:
             if kind in path:
                 raise _contains_itself(kind)
             return self.walk(self._named[kind], path)
         is_empty = kind == "null" or (kind == "fixed" and not schema["size"])
         return _Kind(nulls=int(is_empty), is_empty=is_empty)
-
-    def _around(self, *inner: _Kind) -> _Kind:
-        return _Kind(self._deeper(inner))
-
-    def _deeper(self, inner: Iterable[_Kind]) -> int:
-        depth = 1 + max((each.depth for each in inner), default=0)
-        if depth > _AVRO_DEPTH_MAX:
-            raise bad_schema(f"more than {_AVRO_DEPTH_MAX} types in each other")
-        return depth
 
     def _walk_record(self, schema: dict[str, Any], path: tuple[str, ...]) -> _Kind:
         name = schema["name"]
@@ -170,8 +161,15 @@ class _Check:
             nulls = sum(each.nulls for each in fields) + is_empty
             if nulls > _NULLS_MAX:
                 raise bad_schema(f"{name} has more than {_NULLS_MAX} values without bytes")
-            self._records[name] = _Kind(self._deeper(fields), nulls, is_empty)
+            self._records[name] = _around(fields, nulls, is_empty=is_empty)
         return self._records[name]
+
+
+def _around(inner: Iterable[_Kind], nulls: int = 0, *, is_empty: bool = False) -> _Kind:
+    depth = 1 + max((each.depth for each in inner), default=0)
+    if depth > _AVRO_DEPTH_MAX:
+        raise bad_schema(f"more than {_AVRO_DEPTH_MAX} types in each other")
+    return _Kind(depth, nulls, is_empty)
 
 
 def _contains_itself(name: str) -> UnreadableError:
@@ -234,39 +232,33 @@ def _validator(schema: FetchedSchema) -> Any:  # noqa: ANN401 - jsonschema's pro
 
 
 def _unique_items(
-    validator: Any,  # noqa: ANN401 - jsonschema's protocol has no types
-    unique: object,
-    items: object,
-    _schema: object,
+    _validator: object, unique: object, items: object, _schema: object
 ) -> Iterator[Exception]:
     """Check that items differ; jsonschema compares each with each if they cannot be sorted."""
     from jsonschema import ValidationError
 
-    if unique and validator.is_type(items, "array"):
-        assert isinstance(items, list)
-        if len({json.dumps(_canonical(each), sort_keys=True) for each in items}) < len(items):
-            yield ValidationError("items repeat")
+    if not (unique and isinstance(items, list)):
+        return
+    if len({json.dumps(_canonical(each), sort_keys=True) for each in items}) < len(items):
+        yield ValidationError("items repeat")
 
 
 def _pattern(
-    validator: Any,  # noqa: ANN401 - jsonschema's protocol has no types
-    pattern: str,
-    text: object,
-    _schema: object,
+    _validator: object, pattern: str, text: object, _schema: object
 ) -> Iterator[Exception]:
     from jsonschema import ValidationError
 
-    if validator.is_type(text, "string") and not _is_in(pattern, text):
+    if isinstance(text, str) and not _is_in(pattern, text):
         yield ValidationError("it does not match")
 
 
 def _pattern_properties(
     validator: Any,  # noqa: ANN401 - jsonschema's protocol has no types
     by_pattern: Mapping[str, object],
-    value: Any,  # noqa: ANN401 - any JSON
+    value: object,
     _schema: object,
 ) -> Iterator[Exception]:
-    if validator.is_type(value, "object"):
+    if isinstance(value, dict):
         for pattern, inner in by_pattern.items():
             for name in [each for each in value if _is_in(pattern, each)]:
                 yield from validator.descend(value[name], inner, path=name, schema_path=pattern)
@@ -275,28 +267,28 @@ def _pattern_properties(
 def _additional_properties(
     validator: Any,  # noqa: ANN401 - jsonschema's protocol has no types
     additional: object,
-    value: Any,  # noqa: ANN401 - any JSON
+    value: object,
     schema: Mapping[str, Any],
 ) -> Iterator[Exception]:
     from jsonschema import ValidationError
 
-    if not validator.is_type(value, "object"):
+    if not isinstance(value, dict):
         return
     named, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     others = [name for name in value if name not in named]
     others = [name for name in others if not any(_is_in(each, name) for each in patterns)]
-    if validator.is_type(additional, "object"):
+    if isinstance(additional, dict):
         for name in others:
             yield from validator.descend(value[name], additional, path=name)
     elif not additional and others:
         yield ValidationError("it has other properties")
 
 
-def _is_in(pattern: str, text: object) -> bool:
+def _is_in(pattern: str, text: str) -> bool:
     """Return whether a pattern is found in a text; raise ``TimeoutError``."""
     import regex
 
-    return regex.search(pattern, str(text), timeout=_SEARCH_SECONDS) is not None
+    return regex.search(pattern, text, timeout=_SEARCH_SECONDS) is not None
 
 
 _BOUNDED: Final = {
