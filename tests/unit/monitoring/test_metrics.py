@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 from typing import Any
@@ -25,16 +24,8 @@ from streams.monitoring.metrics import (
 )
 from streams.registry.schemas import FetchOutcome
 from streams.store.row_store import StoreCorruptError, StoreFullError
-from tests.repository.source_tree import ROOT
 
-# The table of the documentation, which another test compares with the definitions.
-ROW = re.compile(r"^\| `firstseen_(\w+)` \| (\w+) \| (.*?) \|", re.MULTILINE)
-LABEL = re.compile(r"`(\w+)`(?:: ([\w, ]+))?")
-DOCUMENTED = {
-    f"firstseen_{name.removesuffix('_total')}": (kind, dict(LABEL.findall(labels)))
-    for name, kind, labels in ROW.findall((ROOT / "docs" / "operations.md").read_text("utf-8"))
-}
-
+DEFINED = {each.name.removesuffix("_total"): each for each in DEFINITIONS}
 INDEX = IndexInfo("i 1", "app", "wide", "exactly_once", "split")
 
 
@@ -60,19 +51,19 @@ def value(metrics: Metrics, sample: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(sample, labels)
 
 
-def test_exposition_has_the_names_types_and_labels_of_the_documentation(metrics: Metrics) -> None:
+def test_exposition_has_the_names_types_and_labels_of_the_definitions(metrics: Metrics) -> None:
     families = families_of(metrics)
-    assert {family.name for family in families} == DOCUMENTED.keys()
+    assert {family.name for family in families} == DEFINED.keys()
     for family in families:
-        kind, labels = DOCUMENTED[family.name]
-        assert family.type == {"info": "gauge"}.get(kind, kind)
+        kind, labels = DEFINED[family.name].kind, DEFINED[family.name].labels
+        assert family.type == ("gauge" if kind is MetricKind.INFO else kind)
         assert family.documentation.endswith(".")
         found: dict[str, set[str]] = {}
         for sample in family.samples:
             for label in sample.labels.keys() - {"le"}:
                 found.setdefault(label, set()).add(sample.labels[label])
         assert not family.samples or found.keys() == labels.keys()
-        assert all(set(labels[each].split(", ")) == found[each] for each in found if labels[each])
+        assert all(set(labels[each]) == found[each] for each in found if labels[each])
     for definition in DEFINITIONS:
         assert definition.name.endswith("_total") == (definition.kind is MetricKind.COUNTER)
         assert definition.answers.endswith((".", "?"))
@@ -87,7 +78,7 @@ def test_every_series_begins_at_zero(metrics: Metrics) -> None:
 
 def test_default_registry_measures_the_process() -> None:
     names = {family.name for family in families_of(Metrics())}
-    assert {"process_resident_memory_bytes", "process_cpu_seconds", *DOCUMENTED} <= names
+    assert {"process_resident_memory_bytes", "process_cpu_seconds", *DEFINED} <= names
 
 
 def samples(metrics: Metrics) -> dict[str, float]:
@@ -193,7 +184,7 @@ def test_batch_counts_as_its_documents_do(metrics: Metrics) -> None:
     for name in ("unique", "near_duplicate", "unique", "unique"):
         other.verdicts({name: 1})
     for each in seconds:
-        other.latencies((each,))
+        other.latencies((max(0.0, each),))
     for distance in bits:
         other.distances((distance,))
     assert metrics.exposition() == other.exposition()
