@@ -11,13 +11,13 @@ import math
 import re
 import socket
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 import msgspec
 from aiohttp import hdrs, web
@@ -139,10 +139,10 @@ def _ok(value: object) -> web.Response:
 # The policy allows no inline script or style and nothing external, so a text that got past the
 # escaping would still run nothing.
 
-_TYPES: Final = {
-    "page.html": "text/html; charset=utf-8",
-    "page.css": "text/css; charset=utf-8",
-    "page.js": "text/javascript; charset=utf-8",
+_FILES: Final = {
+    "/": ("page.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
 }
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -162,19 +162,13 @@ SECURITY_HEADERS: Final = {
 """Headers of every response."""
 
 
-class PageFile(NamedTuple):
-    body: bytes
-    content_type: str
+def _file(name: str, content_type: str) -> Handler:
+    body = (files(__package__) / name).read_bytes()
 
+    async def serve(_request: web.Request) -> web.Response:
+        return _response(HTTPStatus.OK, body, content_type)
 
-def page_files() -> dict[str, PageFile]:
-    here = files(__package__)
-    served = {
-        f"/{name}": PageFile((here / name).read_bytes(), content_type)
-        for name, content_type in _TYPES.items()
-    }
-    served["/"] = served.pop("/page.html")
-    return served
+    return serve
 
 
 # ---- The aiohttp application.
@@ -189,19 +183,19 @@ _CHECK: Final = "/api/check"
 
 
 def guarded_application(
-    access: Access, files: dict[str, PageFile], body_bytes: int
+    access: Access, files: Mapping[str, Handler], body_bytes: int
 ) -> web.Application:
     """Return an application that serves ``files`` to all, and the rest as ``access`` allows."""
     application = web.Application(
-        middlewares=[_guard(access, frozenset(files))], client_max_size=body_bytes
+        middlewares=[_guard(access, files.keys())], client_max_size=body_bytes
     )
     application.on_response_prepare.append(_add_headers)
-    for path, file in files.items():
-        application.router.add_get(path, partial(_file, file))
+    for path, handler in files.items():
+        application.router.add_get(path, handler)
     return application
 
 
-def _guard(access: Access, files: frozenset[str]) -> Middleware:
+def _guard(access: Access, files: Collection[str]) -> Middleware:
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         area = Area.DATA
@@ -228,10 +222,6 @@ def _guard(access: Access, files: frozenset[str]) -> Middleware:
 async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
     response.headers.update(SECURITY_HEADERS)
     response.headers[hdrs.SERVER] = "firstseen"
-
-
-async def _file(file: PageFile, _request: web.Request) -> web.Response:
-    return _response(HTTPStatus.OK, file.body, file.content_type)
 
 
 def probed(trouble: str | None, fine: str, remark: str | None = None) -> web.Response:
@@ -371,7 +361,8 @@ class OpsServer:
         self._page = page
 
     def _application(self, access: Access, body_bytes: int) -> web.Application:
-        application = guarded_application(access, page_files(), body_bytes)
+        handlers = {path: _file(*file) for path, file in _FILES.items()}
+        application = guarded_application(access, handlers, body_bytes)
         add_get = application.router.add_get
         add_get("/healthz", self._healthz)
         add_get("/readyz", self._readyz)
