@@ -113,21 +113,12 @@ class Health:
         self._failure = failure
         self._clock = clock
         self._beat = math.inf  # no silence before the first turn
-        self._stalls: tuple[Stall, ...] = ()
-        self._wait: str | None = None
+        self.stalls: Sequence[Stall] = ()
+        self.why_waiting: str | None = None
+        """For which other worker documents wait, and how long."""
 
     def beat(self) -> None:
         self._beat = self._clock()
-
-    def stalled(self, stalls: Sequence[Stall]) -> None:
-        self._stalls = tuple(stalls)
-
-    def waits(self, what: str | None) -> None:
-        """Record which worker documents wait for, and how long; None for no other worker."""
-        self._wait = what
-
-    def why_waiting(self) -> str | None:
-        return self._wait
 
     def why_dead(self) -> str | None:
         failure = self._failure()
@@ -136,6 +127,6 @@ class Health:
         silence = self._clock() - self._beat
         if silence >= self._limit_seconds:
             return f"the event loop has not run for {silence:.0f} s"
-        if self._stalls:
-            return "stalled: " + "; ".join(map(str, self._stalls))
+        if self.stalls:
+            return "stalled: " + "; ".join(map(str, self.stalls))
         return None

@@ -192,7 +192,6 @@ class WorkerWatch:
         # a position to None also records.
         self._tails: dict[TopicPartition, tuple[int, int | None]] = {}
         self._broker_up: bool | None = None
-        self._stalls: Sequence[Stall] = ()
         self._wait: tuple[int, float] | None = None
         self._wait_logged = False
         self._failures: set[str] = set()
@@ -316,9 +315,9 @@ class WorkerWatch:
             self._wait_logged = False
             logger.warning("documents no longer wait for other workers")
         if awaited is None or seconds < self._quiet.limit_seconds:
-            self._health.waits(None)
+            self._health.why_waiting = None
             return
-        self._health.waits(
+        self._health.why_waiting = (
             f"documents have waited {seconds:.0f} s for {awaited}; "
             "a restart of this worker would not help"
         )
@@ -406,14 +405,13 @@ class WorkerWatch:
         self._metrics.broker_up(up=up)
 
     def _note_stalls(self, stalls: Sequence[Stall]) -> None:
-        if stalls and not self._stalls:
+        before, self._health.stalls = self._health.stalls, stalls
+        if stalls and not before:
             logger.error(
                 "no progress, so /healthz fails from now on: %s (stall_seconds=%g)",
                 "; ".join(map(str, stalls)),
                 self._detector.limit_seconds,
             )
-        elif self._stalls and not stalls:
+        elif before and not stalls:
             logger.warning("no longer stalled")
-        self._stalls = stalls
-        self._health.stalled(stalls)
         self._metrics.stalled_partitions(len(stalls))

@@ -385,7 +385,7 @@ class OpsServer:
         if self._page is None:
             return probed(None, "ok", _STARTING.message)
         health = self._page.parts.health
-        return probed(health.why_dead(), "ok", health.why_waiting())
+        return probed(health.why_dead(), "ok", health.why_waiting)
 
     async def _readyz(self, _request: web.Request) -> web.Response:
         if self._page is None:
@@ -393,7 +393,7 @@ class OpsServer:
         view, health = self._page.parts.view, self._page.parts.health
         shards = " ".join(map(str, view.without_standby))
         standbys = f"shards without an open standby: {shards}" if shards else None
-        remarks = filter(None, (health.why_waiting(), standbys))
+        remarks = filter(None, (health.why_waiting, standbys))
         return probed(view.why_not_ready(), "ready", "; ".join(remarks))
 
     def _run(self, application: web.Application, listening: socket.socket) -> None:

@@ -119,7 +119,7 @@ class StatusReport:
             "uptime_seconds": round(time.monotonic() - self._started, 1),
             "why_dead": health.why_dead(),
             "why_not_ready": view.why_not_ready(),
-            "why_waiting": health.why_waiting(),
+            "why_waiting": health.why_waiting,
             "broker_up": bool(_total(last, "broker_up")),
             "disk_free_bytes": _total(last, "state_disk_free_bytes"),
             "disk_size_bytes": _total(last, "state_disk_size_bytes"),

@@ -29,11 +29,11 @@ def test_silent_event_loop_is_dead_until_it_runs_again() -> None:
 
 def test_reason_names_every_stall() -> None:
     health = Health(120, lambda: None)
-    health.stalled([Stall(RAW, 130, 7, 5), Stall(TopicPartition("raw", 1), 121, 9, 1)])
+    health.stalls = [Stall(RAW, 130, 7, 5), Stall(TopicPartition("raw", 1), 121, 9, 1)]
     why = health.why_dead() or ""
     for part in ("raw/0", "130 s", "offset 7", "5 records", "raw/1", "121 s", "offset 9"):
         assert part in why
-    health.stalled([])
+    health.stalls = []
     assert health.why_dead() is None
 
 

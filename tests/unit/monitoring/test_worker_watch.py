@@ -88,6 +88,9 @@ class Watching:
         self.watch.check_lag()
         return self.lag()
 
+    def why_waiting(self) -> str | None:
+        return self.health.why_waiting
+
     def stall(self) -> str:
         """Check once more; return why the worker is dead, or ""."""
         self.check()
@@ -209,18 +212,18 @@ def test_waiting_for_another_worker_is_no_stall_and_is_logged_once(
     await_that(lambda: watching.checked_lag() == RECORDS)
     caplog.set_level(logging.WARNING)
     watching.check()
-    assert watching.health.why_waiting() is None, "not for long yet"
+    assert watching.why_waiting() is None, "not for long yet"
     assert not watching.stall_after_the_limit()
     assert not watching.stall()
     assert watching.value("stalled_partitions") == 0
-    why = watching.health.why_waiting() or ""
+    why = watching.why_waiting() or ""
     awaited = "the reports of shard 3 (last owned by worker firstseen.other)"
     assert re.match(rf"documents have waited \d+ s for {re.escape(awaited)}", why)
     assert caplog.text.count("this worker is healthy, but documents wait for ") == 1
 
     watching.view.found = Waits(steps={0: NextStep.COMMIT})
     assert not watching.stall(), "timed from its own turn"
-    assert watching.health.why_waiting() is None
+    assert watching.why_waiting() is None
     assert caplog.text.count("documents no longer wait for other workers") == 1
     assert f"stalled: {watching.raw}/0: no progress" in watching.stall_after_the_limit()
 

@@ -119,7 +119,7 @@ def test_probes_say_what_is_wrong_and_for_whom_a_healthy_worker_waits(
     served.view.states[2] = served.view.states[2]._replace(is_open=is_open)
     served.view.failure = None if dead is None else FirstseenError(dead)
     served.view.without_standby = without_standby
-    served.health.waits(waits)
+    served.health.why_waiting = waits
     for path, body in (("/healthz", healthz), ("/readyz", readyz)):
         is_well = body not in {OPENING, DEAD}
         status = HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE
