@@ -124,7 +124,6 @@ def dead_letter_of(record: ReadRecord) -> DeadLetter | None:
 def why_not_sent(
     letter: DeadLetter, raw_topic: str, redeliveries_max: int, *, replayed_before: bool = False
 ) -> ReplayOutcome | None:
-    """Return why a dead letter is not sent again, or None if it is."""
     if replayed_before:
         return ReplayOutcome.REPLAYED_BEFORE
     if letter.source.topic != raw_topic:

@@ -98,9 +98,7 @@ class WorkerView(Protocol):
     def leads(self) -> bool: ...
 
     @property
-    def leader(self) -> str | None:
-        """None where no leader is known."""
-        ...
+    def leader(self) -> str | None: ...
 
     @property
     def format_version(self) -> int | None:
@@ -121,9 +119,7 @@ class WorkerView(Protocol):
 
     def shards(self) -> Mapping[int, ShardState]: ...
 
-    def waits(self) -> Waits:
-        """Return what documents wait for, as of the event loop's last turn."""
-        ...
+    def waits(self) -> Waits: ...
 
     async def look_up(self, content: Content, limit: int, scope: str = "") -> Answer:
         """Return the whole index's answer on a document; call it on the worker's event loop.

@@ -50,7 +50,6 @@ class Access:
         self._on_loopback = web.on_loopback
 
     def refusal(self, area: Area, host: str | None, authorization: str | None) -> Refusal | None:
-        """Return why a request with these headers is refused, or None."""
         if area is Area.FILES or (area is Area.MONITORING and self._open_monitoring):
             return None
         if self._token is not None:
