@@ -11,7 +11,7 @@ import asyncio
 import http.client
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from http import HTTPStatus
 from typing import Annotated, Final
@@ -248,16 +248,24 @@ class TextCheck:
             self._turns.release()
 
     def _answer(self, request: CheckRequest, content: Content, indexed: Answer) -> CheckAnswer:
-        fingerprinter, printed = self._fingerprinted(content)
-        bits = fingerprinter.scheme.bits
+        with self._fingerprinting:  # a fingerprinter is for one thread at a time
+            if self._fingerprinter is None:
+                self._fingerprinter = Fingerprinter(self._profile)
+            fingerprinter, printed = self._fingerprinter, self._fingerprinter.fingerprint(content)
+        bits = self._profile.bits
         original = None if indexed.match is None else _near_document(indexed.match, bits, near=True)
-        answer = CheckAnswer(
+        nearest = [
+            _near_document(each.match, bits, near=each.near)
+            for each in indexed.neighbours[: request.nearest]
+        ]
+        differences = None
+        if request.differences:
+            within = [each for each in nearest if each.distance <= self._profile.distance]
+            differences = self._differences([original] if original else within, request.text)
+        return CheckAnswer(
             verdict=_verdict_name(indexed.match, printed),
             original=original,
-            nearest=[
-                _near_document(each.match, bits, near=each.near)
-                for each in indexed.neighbours[: request.nearest]
-            ],
+            nearest=nearest,
             candidates=indexed.candidates,
             fullest_bucket=indexed.fullest_bucket,
             fingerprint=printed.fingerprint.hex() or None,
@@ -266,15 +274,8 @@ class TextCheck:
             undecidable=printed.undecidable,
             content_digest=printed.content_digest.hex(),
             index=index_digest(fingerprinter.identity),
+            differences=differences,
         )
-        return self._with_differences(answer, request.text) if request.differences else answer
-
-    def _fingerprinted(self, content: Content) -> tuple[Fingerprinter, Fingerprinted]:
-        """Fingerprint under a lock: a fingerprinter is for one thread at a time."""
-        with self._fingerprinting:
-            if self._fingerprinter is None:
-                self._fingerprinter = Fingerprinter(self._profile)
-            return self._fingerprinter, self._fingerprinter.fingerprint(content)
 
     async def _ask(self, content: Content, request: CheckRequest) -> Answer:
         if not self._loop.is_running():
@@ -294,17 +295,13 @@ class TextCheck:
         except FirstseenError as error:
             raise CheckUnavailableError(f"the query was not sent: {error}") from error
 
-    def _with_differences(self, answer: CheckAnswer, text: str) -> CheckAnswer:
-        """Compare the text with its original, or with the nearest kept document in the distance."""
-        within = self._profile.distance
-        ranked = [each for each in answer.nearest if each.distance <= within]
-        for each in [answer.original] if answer.original else ranked:
+    def _differences(self, documents: Iterable[NearDocument], text: str) -> Differences | None:
+        """Compare the text with the first of these documents whose text is kept."""
+        for each in documents:
             document_text = self._text_of(each.source.position())
             if document_text is not None:
-                document, passages = side_by_side(document_text, text)
-                shown = Differences(each.source, document, passages)
-                return msgspec.structs.replace(answer, differences=shown)
-        return answer
+                return Differences(each.source, *side_by_side(document_text, text))
+        return None
 
 
 def _verdict_name(match: Match | None, printed: Fingerprinted) -> str:
