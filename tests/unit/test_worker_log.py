@@ -17,7 +17,7 @@ from streams.kafka.client_config import LIBRDKAFKA
 from streams.settings.settings import LogFormat, LogSettings
 from streams.worker import worker_log
 from streams.worker.app import WorkerApp
-from streams.worker.worker_log import set_up_logging
+from streams.worker.worker_log import RateLimitedLog, set_up_logging
 
 
 @pytest.fixture
@@ -110,3 +110,17 @@ def test_what_a_call_reports_as_well_is_left_out(log: io.StringIO) -> None:
 
 def test_app_is_one_of_fausts_loggers() -> None:
     assert WorkerApp.__module__ in worker_log._FAUST
+
+
+def test_rate_limited_log_has_a_line_each_time_the_count_has_doubled(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rare = RateLimitedLog(logging.getLogger("rare"), "%d skipped; the last: %s")
+    with caplog.at_level(logging.WARNING):
+        for number in range(1, 101):
+            rare.note(f"record {number}")
+            rare.note("none", 0)
+        rare.note("batch", 50)
+    counts = [1, 2, 4, 8, 16, 32, 64]
+    assert caplog.messages[:-1] == [f"{n} skipped; the last: record {n}" for n in counts]
+    assert caplog.messages[-1] == "150 skipped; the last: batch"
