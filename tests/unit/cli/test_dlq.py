@@ -134,12 +134,14 @@ def test_each_letter_that_can_be_is_sent_once_as_it_came(letters: Letters) -> No
     letters.put(some())
 
     rehearsed = letters.replay("--all", "--dry-run")
+    one = letters.replay("--all", "--dry-run", "--limit", "1")
     assert letters.sent() == []
     by_reason = letters.replay("--reason", "not_utf8")
     rest = letters.replay("--all")
     nothing = letters.replay("--all")
 
     assert (rehearsed["sent"], rehearsed["without_body"], rehearsed["at_cap"]) == (2, 1, 1)
+    assert one["sent"] == 1
     assert (by_reason["sent"], by_reason["not_selected"]) == (1, 3)
     assert (rest["sent"], rest["replayed_before"], rest["at_cap"]) == (1, 1, 1)
     assert (nothing["sent"], nothing["replayed_before"]) == (0, 2)

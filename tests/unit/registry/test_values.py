@@ -418,6 +418,14 @@ def test_bytes_of_no_protobuf_message_are_refused(registry: SchemaRegistry) -> N
     assert refusal(read(FetchedSchema("PROTOBUF", ""), b"\x00")) is R.NOT_OF_SCHEMA
 
 
+def test_absent_text_of_proto3_is_empty() -> None:
+    file = FileDescriptorProto(name="a.proto", syntax="proto3")
+    field = {"name": "text", "number": 1, "type": FieldDescriptorProto.TYPE_STRING}
+    file.message_type.add(name="A").field.add(**field)
+    packed = base64.b64encode(file.SerializeToString()).decode()
+    assert document(read(FetchedSchema("PROTOBUF", packed), b"\x00")).text == ""
+
+
 STRING = FetchedSchema("AVRO", '"string"')
 
 
