@@ -192,7 +192,7 @@ class WorkerWatch:
         # a position to None also records.
         self._tails: dict[TopicPartition, tuple[int, int | None]] = {}
         self._broker_up: bool | None = None
-        self._wait: tuple[int, float] | None = None
+        self._waits: Mapping[TopicPartition, UnmovedOffset] = {}  # the first undecided offset
         self._wait_logged = False
         self._failures: set[str] = set()
         self._stop = threading.Event()
@@ -300,28 +300,20 @@ class WorkerWatch:
         """Report which other worker documents wait for, if they have waited for a while."""
         waits, now = self._view.waits(), time.monotonic()
         opening = {p: shard for p, shard in self._view.shards().items() if not shard.is_open}
-        undecided, awaited = waits.undecided, waits.awaited(opening)
-        if undecided is None or awaited is None:
-            self._note_wait(None, 0.0)
-            return
-        if self._wait is None or self._wait[0] != undecided.offset:
-            self._wait = (undecided.offset, now)
-        self._note_wait(awaited, now - self._wait[1])
-
-    def _note_wait(self, awaited: str | None, seconds: float) -> None:
-        if awaited is None:
-            self._wait = None
-        if self._wait_logged and seconds < self._detector.limit_seconds:
-            self._wait_logged = False
-            logger.warning("documents no longer wait for other workers")
-        if awaited is None or seconds < self._quiet.limit_seconds:
-            self._health.why_waiting = None
-            return
-        self._health.why_waiting = (
+        awaited, limit = waits.awaited(opening), self._detector.limit_seconds
+        log = TopicPartition(self._topics.log, 0)
+        offsets = {log: waits.undecided.offset} if waits.undecided and awaited else {}
+        self._waits = unmoved_since(self._waits, offsets, now)
+        seconds = max((now - each.since for each in self._waits.values()), default=0.0)
+        why = (
             f"documents have waited {seconds:.0f} s for {awaited}; "
             "a restart of this worker would not help"
         )
-        if seconds >= self._detector.limit_seconds and not self._wait_logged:
+        self._health.why_waiting = why if seconds >= self._quiet.limit_seconds else None
+        if self._wait_logged and seconds < limit:
+            self._wait_logged = False
+            logger.warning("documents no longer wait for other workers")
+        if not self._wait_logged and seconds >= limit:
             self._wait_logged = True
             logger.warning("this worker is healthy, but documents wait for %s", awaited)
 
