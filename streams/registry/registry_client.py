@@ -182,16 +182,14 @@ class RegistryClient:
             request = partial(self._client.get_schema_by_guid, schema.guid, self._form)
         else:
             request = partial(self._client.get_schema, schema.number, fmt=self._form)
-        references: dict[tuple[str, str, int], Reference] = {}
+        references: list[Reference] = []
         try:
             answer = self._answer(request)
-            self._collect(answer, references, ())
+            self._collect(answer, references, set())
         finally:
             # They have no limit, unlike SchemaCache.
             self._client.clear_caches()  # type: ignore[no-untyped-call]
-        return FetchedSchema(
-            answer.schema_type or "AVRO", _text_of(answer), tuple(references.values())
-        )
+        return FetchedSchema(answer.schema_type or "AVRO", _text_of(answer), tuple(references))
 
     def close(self) -> None:
         self._client.close()
@@ -199,23 +197,21 @@ class RegistryClient:
             self._tokens.close()
 
     def _collect(
-        self,
-        schema: Schema,
-        references: dict[tuple[str, str, int], Reference],
-        path: tuple[tuple[str, str, int], ...],
+        self, schema: Schema, references: list[Reference], seen: set[tuple[str, str, int]]
     ) -> None:
-        """Add the references of a schema, each after its own references."""
+        """Add the references of a schema, each once and after its own references."""
         for reference in schema.references or ():
-            version_of = (reference.name or "", reference.subject or "", reference.version or 0)
-            if version_of in references or version_of in path:
+            name, subject = reference.name or "", reference.subject or ""
+            version = reference.version or 0
+            if (name, subject, version) in seen:
                 continue
-            if len(references) + len(path) >= REFERENCES_MAX:
+            if len(seen) >= REFERENCES_MAX:
                 raise UnknownSchemaError(f"it refers to more than {REFERENCES_MAX} other schemas")
-            _, subject, version = version_of
+            seen.add((name, subject, version))
             request = partial(self._client.get_version, subject, version, True, self._form)
             other = self._answer(request).schema
-            self._collect(other, references, (*path, version_of))
-            references[version_of] = Reference(version_of[0], _text_of(other))
+            self._collect(other, references, seen)
+            references.append(Reference(name, _text_of(other)))
 
     def _answer(self, request: Callable[[], Answer]) -> Answer:
         from confluent_kafka.schema_registry.error import SchemaRegistryError
