@@ -159,7 +159,7 @@ function tile(name, value, note) {
 
 function latest(rates) {
   const last = rates.slice(-5);
-  return last.length ? last.reduce((sum, rate) => sum + rate, 0) / last.length : 0;
+  return last.length ? sum(last) / last.length : 0;
 }
 
 function drawTiles(status) {
