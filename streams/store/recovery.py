@@ -18,7 +18,6 @@ before its offset, or if its last commit is not among those of the changelog
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -53,7 +52,6 @@ from streams.store.row_store import (
 )
 from streams.store.shard_directory import RocksDisk, open_shard, shard_directory
 from streams.store.shard_segments import (
-    DIRECTORY,
     FILE_DOCUMENTS,
     FiledShard,
     SegmentOwner,
@@ -81,12 +79,10 @@ def make_missing_files(
     ``interrupted`` is set. If no file can be written, all rows are tail: the index is complete, but
     the next opening of the shard takes longer.
     """
-    earlier = store.path / DIRECTORY  # an earlier version had files for each shard
-    filed = [] if earlier.exists() else store.filed()
+    filed = store.filed()
     segments.find(filed, store.highest, store.expired_before, interrupted)
-    if segments.filed() != store.filed():
+    if segments.filed() != filed:
         store.set_filed(segments.filed())
-    shutil.rmtree(earlier, ignore_errors=True)
     limit = documents_limit(segments.files.scheme)
     parts: list[EntryPrints] = []
     documents = 0

@@ -562,22 +562,12 @@ def _made_again(worker: SharedFiles) -> None:
             store.write(store.change([entries]), StoredProgress(progress))
 
 
-def _opened_by_an_earlier_version(worker: SharedFiles) -> None:
-    """Open a store as an earlier version, which deletes an entry and ignores the files."""
-    with closing(store_of(worker.state, 2)) as store:
-        commit(store, range(102, 102), (met(store),))
-        store.set_filed(store.filed(), store.gone())
-    (worker.state / "shard-2" / "segments").mkdir()
-
-
 def _without_files(worker: SharedFiles) -> None:
     for path in worker.paths:
         path.unlink()
 
 
-@pytest.mark.parametrize(
-    "happening", [_removed_elsewhere, _made_again, _without_files, _opened_by_an_earlier_version]
-)
+@pytest.mark.parametrize("happening", [_removed_elsewhere, _made_again, _without_files])
 def test_what_a_store_does_not_say_is_not_met(
     worker: SharedFiles, happening: Callable[[SharedFiles], None]
 ) -> None:
