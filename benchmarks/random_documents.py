@@ -17,7 +17,12 @@ from simhash_core.log.shard_stream import NewEntries
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import profile_named
 from streams.settings.settings import Settings
-from streams.store.changelog_codec import ChangelogRecord, encode_entries, encode_progress
+from streams.store.changelog_codec import (
+    ChangelogRecord,
+    LoggedProgress,
+    encode_entries,
+    encode_progress,
+)
 from streams.worker.index_on_kafka import reading_rules
 
 IDENTITY: Final = "firstseen-index/1 benchmark"
@@ -110,7 +115,7 @@ def changelog_of(
     yield from (entries_record(packet, offset) for offset, packet in packets)
     progress = Progress(chain, 0, 0, NO_CONTROL)
     identity = Fingerprinter(settings.index_profile()).identity
-    yield encode_progress(progress, identity, reading_rules(settings))
+    yield encode_progress(LoggedProgress(progress, identity, reading_rules(settings)))
 
 
 def records_of(
@@ -124,5 +129,5 @@ def records_of(
         if len(records) == _BATCH or number == packets - 1:
             position = number + 1
             progress = Progress(CHAIN, packet.last + 1, position, position - len(records))
-            yield [*records, encode_progress(progress, identity, "")]
+            yield [*records, encode_progress(LoggedProgress(progress, identity, ""))]
             records = []

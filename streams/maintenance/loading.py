@@ -19,6 +19,7 @@ from typing import Final, Literal, NamedTuple, Self
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import DocumentColumns
@@ -69,7 +70,7 @@ from streams.offline.dedup_files import Batch
 from streams.offline.fingerprint_pool import jobs_for, prepared_by, started_pool
 from streams.registry.schema_cache import command_reader
 from streams.settings.settings import Settings
-from streams.store.changelog_codec import encode_block, encode_progress
+from streams.store.changelog_codec import LoggedProgress, encode_block, encode_progress
 from streams.store.columns_codec import EncodedColumns, decode_columns, encode_columns
 from streams.store.lineage import UNKNOWN
 from streams.store.row_codec import EntryBlock
@@ -407,14 +408,8 @@ def _continue(
         if (was := each.progress) is not None:
             chain, following = was.progress.chain, was.progress.next
             progress = Progress(chain, following, control + 1, control, clock)
-            record = encode_progress(
-                progress,
-                was.identity,
-                was.reading,
-                expired_before=was.expired_before,
-                lineage=was.lineage.next(""),
-            )
-            transaction.change(each.partition, record)
+            behind = replace(was, progress=progress, writer="", lineage=was.lineage.next(""))
+            transaction.change(each.partition, encode_progress(behind))
 
 
 LoadSource = FileSource | TopicSource
@@ -599,9 +594,8 @@ class Loading:
         for partition, first in self._begins.items():
             chain = Chain(raw.name, raw.identifier, partition)
             progress = Progress(chain, first, control + 1, control, clock)
-            lineage = UNKNOWN.next("")
-            record = encode_progress(progress, self._identity, reading, lineage=lineage)
-            transaction.change(partition, record)
+            logged = LoggedProgress(progress, self._identity, reading, lineage=UNKNOWN.next(""))
+            transaction.change(partition, encode_progress(logged))
 
     def _offsets(self, shards: list[ShardHead], committed: Mapping[int, int]) -> dict[int, int]:
         """Return the new group offsets: as before, or where the shards begin."""

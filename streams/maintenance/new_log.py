@@ -8,6 +8,7 @@ a new topic is filled up to that offset with empty records, which nobody reads.
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.errors import FirstseenError, UsageError
@@ -105,11 +106,8 @@ def begin_new_log(
             for partition, was in begun.items():
                 chain, following = was.progress.chain, was.progress.next
                 progress = Progress(chain, following, control + 1, control, clock)
-                lineage = was.lineage.next("")
-                record = encode_progress(
-                    progress, was.identity, was.reading, "", was.expired_before, lineage=lineage
-                )
-                transaction.change(partition, record)
+                behind = replace(was, progress=progress, writer="", lineage=was.lineage.next(""))
+                transaction.change(partition, encode_progress(behind))
             offsets = {p: committed.get(p, next_raw) for p, next_raw in nexts.items()}
             transaction.commit(offsets, member.metadata())
     marks = raw_watermarks(settings, topics.raw)

@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from simhash_core.errors import ErrorReason, FirstseenError
 from simhash_core.log import versions
@@ -279,21 +279,15 @@ def encode_end(first: int, writer: bytes = NO_WRITER) -> list[ChangelogRecord]:
 
 
 def encode_progress(
-    progress: Progress,
-    identity: str,
-    reading: str,
-    writer: str = "",
-    expired_before: int = 0,
-    offset: int = ANYWHERE,
-    before: Progress | None = None,
-    lineage: Lineage = UNKNOWN,
+    logged: LoggedProgress, offset: int = ANYWHERE, before: Progress | None = None
 ) -> ChangelogRecord:
     """Encode the last record of a commit.
 
     ``offset``: where a writer without transactions expects it. At any other offset, the record
     means the progress ``before``, which the shard has committed.
     """
-    fields = (progress, identity, reading, writer, expired_before, offset, before, lineage)
+    *fields, lineage = astuple(logged)
+    fields += [offset, before, lineage]
     # Fields at the end without information are left out, as in records of earlier releases.
     written = len(fields) if lineage.commit else 7 if offset != ANYWHERE else 5
     return ChangelogRecord(PROGRESS_KEY, _VERSION + _encode(fields[:written]))

@@ -46,6 +46,7 @@ from streams.settings.settings import Mode, TopicSettings
 from streams.store.changelog_codec import (
     ANYWHERE,
     ChangelogRecord,
+    LoggedProgress,
     encode_progress,
     written_in,
 )
@@ -213,17 +214,15 @@ def _changelog_records(
     offset = change.place.after(len(records))
     if offset != ANYWHERE:
         batch.ends[partition] = offset + 1
-    committed = encode_progress(
+    logged = LoggedProgress(
         progress,
         rules.identity,
         rules.reading,
         rules.writer,
         change.expired_before,
-        offset,
-        change.place.before or progress,
         change.lineage.next(rules.writer),
     )
-    return [*records, committed]
+    return [*records, encode_progress(logged, offset, change.place.before or progress)]
 
 
 def _rows(columns: DocumentColumns) -> list[tuple[str, int, bytes]]:

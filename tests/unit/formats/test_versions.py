@@ -62,30 +62,23 @@ LOG: Final[dict[str, LogRecord]] = {
 ENDS: Final = encode_end(DELETIONS.first)
 ENDS_OF_A_WRITER: Final = encode_end(DELETIONS.first, WRITER)
 # Each record with what is read from it.
+BEGINNING: Final = LoggedProgress(PROGRESS, INDEX, READING)
+OF_A_WORKER: Final = LoggedProgress(PROGRESS, INDEX, READING, "w-1")
+OF_WORKERS: Final = {
+    "progress with a window": LoggedProgress(WINDOWED, INDEX, READING, "w-1", 18 << 16),
+    "progress with a lineage": LoggedProgress(PROGRESS, INDEX, READING, "w-1", 0, LINEAGE),
+}
 CHANGELOG: Final[dict[str, tuple[ChangelogRecord, object]]] = {
     "entries": (encode_entries(ENTRIES), ENTRIES),
-    "progress": (
-        encode_progress(PROGRESS, INDEX, READING),
-        LoggedProgress(PROGRESS, INDEX, READING),
-    ),
+    "progress": (encode_progress(BEGINNING), BEGINNING),
     "deletions": (encode_deletions(DELETIONS), DELETIONS),
     "end of entries": (ENDS[0], LoggedEnd(DELETIONS.first)),
     "end of deletions": (ENDS[1], LoggedEnd(DELETIONS.first)),
-    "progress with a window": (
-        encode_progress(WINDOWED, INDEX, READING, "w-1", 18 << 16),
-        LoggedProgress(WINDOWED, INDEX, READING, "w-1", 18 << 16),
-    ),
-    "progress with a lineage": (
-        encode_progress(PROGRESS, INDEX, READING, "w-1", lineage=LINEAGE),
-        LoggedProgress(PROGRESS, INDEX, READING, "w-1", 0, LINEAGE),
-    ),
+    **{name: (encode_progress(logged), logged) for name, logged in OF_WORKERS.items()},
 }
 OF_A_WRITER: Final[dict[str, tuple[ChangelogRecord, object]]] = {
     "entries": (encode_block(entry_block(ENTRIES), WRITER, 30), ENTRIES),
-    "progress": (
-        encode_progress(PROGRESS, INDEX, READING, "w-1", 0, 31, BEFORE),
-        LoggedProgress(PROGRESS, INDEX, READING, "w-1"),
-    ),
+    "progress": (encode_progress(OF_A_WORKER, 31, BEFORE), OF_A_WORKER),
     "deletions": (encode_deletions(DELETIONS, WRITER), DELETIONS),
     "end of entries": (ENDS_OF_A_WRITER[0], LoggedEnd(DELETIONS.first, WRITER)),
     "end of deletions": (ENDS_OF_A_WRITER[1], LoggedEnd(DELETIONS.first, WRITER)),
@@ -188,7 +181,7 @@ def test_an_older_release_reads_the_raise_and_nothing_after_it() -> None:
 
 
 def test_versions_of_changelog_records_that_are_unknown_are_refused() -> None:
-    key, value = encode_progress(PROGRESS, INDEX, READING)
+    key, value = encode_progress(BEGINNING)
     assert value is not None
     for version, said in ((NEWEST + 1, "older than the workers"), (OLDEST - 1, "Upgrade first to")):
         record = written_in(ChangelogRecord(key, value), version)
@@ -199,7 +192,7 @@ def test_versions_of_changelog_records_that_are_unknown_are_refused() -> None:
 def test_table_of_versions_is_that_of_the_code() -> None:
     section = PAGE.partition("### Versions\n")[2].partition("\n### ")[0]
     rows = re.findall(r"^\| (\d) \| first byte (\d\d).*\| first byte (\d\d)", section, re.MULTILINE)
-    key, value = encode_progress(PROGRESS, INDEX, READING)
+    key, value = encode_progress(BEGINNING)
     assert [(int(version), int(log, 16), int(other, 16)) for version, log, other in rows] == [
         (each, VERSION_BYTES[each], (written_in(ChangelogRecord(key, value), each).value or b"")[0])
         for each in (OLDEST, NEWEST)

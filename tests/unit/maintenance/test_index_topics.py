@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from streams.maintenance.index_topics import shard_heads
 from streams.settings.settings import Settings, TopicSettings
-from streams.store.changelog_codec import encode_block, encode_end, encode_progress
+from streams.store.changelog_codec import (
+    LoggedProgress,
+    encode_block,
+    encode_end,
+    encode_progress,
+)
 from streams.store.row_codec import entry_block
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.waiting import await_that
@@ -25,7 +30,7 @@ def test_head_of_a_shard_has_the_latest_entry_of_any_writer(broker: Broker) -> N
         [
             encode_block(entries, b"writer-1", 0),
             *encode_end(9 << 16, b"writer-2"),
-            encode_progress(progress_at(6).progress, INDEX, READING, "worker"),
+            encode_progress(LoggedProgress(progress_at(6).progress, INDEX, READING, "worker")),
         ]
     )
     await_that(lambda: not shard_heads(settings, [PARTITION])[0].is_empty)  # the marker is late

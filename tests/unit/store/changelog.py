@@ -13,6 +13,7 @@ from streams.store.changelog_codec import (
     encode_entries,
     encode_progress,
 )
+from streams.store.lineage import UNKNOWN, Lineage
 from tests.rigs.brokers.broker import Broker
 from tests.unit.store.samples import CHAIN, INDEX, READING, entries_of, progress_of
 
@@ -81,6 +82,6 @@ class ChangelogTopic:
         return last_progress(self.name, PARTITION, self.config, SILENCE_SECONDS)
 
 
-def commit_of(commit: int) -> list[ChangelogRecord]:
-    records = [encode_entries(each) for each in entries_of(commit)]
-    return [*records, encode_progress(progress_of(commit).progress, INDEX, READING)]
+def commit_of(commit: int, writer: str = "", lineage: Lineage = UNKNOWN) -> list[ChangelogRecord]:
+    progress = LoggedProgress(progress_of(commit).progress, INDEX, READING, writer, 0, lineage)
+    return [*map(encode_entries, entries_of(commit)), encode_progress(progress)]

@@ -63,7 +63,7 @@ HERE = "changelog/3@7"
 
 
 def progress_record(following: int) -> ChangelogRecord:
-    return encode_progress(progress_at(following).progress, INDEX, READING)
+    return encode_progress(LoggedProgress(progress_at(following).progress, INDEX, READING))
 
 
 def decoded(records: Sequence[ChangelogRecord]) -> Decoded:
@@ -89,9 +89,8 @@ def test_entries_of_packets_come_back(packet: Packet, log_offset: int, data: st.
 def test_progress_comes_back(
     chain: Chain, following: int, position: int, control: int, identity: str, reading: str
 ) -> None:
-    progress = Progress(chain, following, position, control)
-    found = decode_record(*encode_progress(progress, identity, reading), HERE)
-    assert found == LoggedProgress(progress, identity, reading)
+    logged = LoggedProgress(Progress(chain, following, position, control), identity, reading)
+    assert decode_record(*encode_progress(logged), HERE) == logged
 
 
 def test_records_of_one_packet_have_keys_of_their_own() -> None:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from simhash_core.log.records import Progress, sequence_number
 from simhash_core.log.shard_stream import NewEntries
@@ -68,9 +69,10 @@ def test_entries_count_only_where_their_writer_expects_them() -> None:
 
 def test_progress_elsewhere_says_the_one_before() -> None:
     now, before = Progress(CHAIN, 50, 9, 8), Progress(CHAIN, 40, 7, 6)
-    record = encode_progress(now, INDEX, READING, "w", 3, 9, before)
-    assert decoded_at(9, record).progress == [LoggedProgress(now, INDEX, READING, "w", 3)]
-    assert decoded_at(10, record).progress == [LoggedProgress(before, INDEX, READING, "w", 3)]
+    logged = LoggedProgress(now, INDEX, READING, "w", 3)
+    record = encode_progress(logged, 9, before)
+    assert decoded_at(9, record).progress == [logged]
+    assert decoded_at(10, record).progress == [replace(logged, progress=before)]
 
 
 def test_writers_have_keys_of_their_own_for_entries_and_deletions() -> None:
@@ -211,8 +213,8 @@ class Worker:
         records = records_of(change)
         offset = change.place.after(len(records))
         before = change.place.before or self._progress(after)
-        committed = encode_progress(self._progress(after), INDEX, READING, "w", 0, offset, before)
-        self._unsent = [*records, committed]
+        logged = LoggedProgress(self._progress(after), INDEX, READING, "w")
+        self._unsent = [*records, encode_progress(logged, offset, before)]
         self._wanted = offset
 
     def _answered(self, change: StoreChange) -> None:

@@ -54,13 +54,6 @@ def opened() -> ShardStore:
     return open_shard(Path("shard-3"), IDENTITY, BITS, MemoryDisk())
 
 
-def encoded(progress: LoggedProgress) -> ChangelogRecord:
-    of = progress
-    return encode_progress(
-        of.progress, of.identity, of.reading, of.writer, of.expired_before, lineage=of.lineage
-    )
-
-
 def load(store: ShardStore, records: list[ChangelogRecord]) -> None:
     batch = batch_of(records, range(store.changelog_offset, store.changelog_offset + len(records)))
     load_batch(store, batch, batch.decoded(), INDEX)
@@ -76,7 +69,7 @@ def test_furthest_counts_in_any_batches(records: list[LoggedProgress], data: st.
         wanted = furthest(wanted, [each]) or wanted
     with closing(opened()) as store:
         for first, end in pairwise(sorted({0, len(records)} | cuts)):
-            load(store, [encoded(each) for each in records[first:end]])
+            load(store, [encode_progress(each) for each in records[first:end]])
         stored = store.progress()
     assert stored is not None
     assert stored.progress == wanted.progress
@@ -92,9 +85,9 @@ def test_furthest_counts_in_any_batches(records: list[LoggedProgress], data: st.
 def test_progress_that_goes_back_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     """A worker that pauses while it sends may write it, after the next owner has sent."""
     with closing(opened()) as store, caplog.at_level(logging.WARNING):
-        load(store, [encoded(at(4, writer="next"))])
+        load(store, [encode_progress(at(4, writer="next"))])
         for following in (2, 3):
-            load(store, [encoded(at(following))])
+            load(store, [encode_progress(at(following))])
     (warning,) = caplog.messages
     assert "worker-1 has written progress that goes back, raw offset 2 after 4" in warning
 
@@ -138,4 +131,4 @@ def test_a_store_refuses_what_does_not_follow_its_last_commit(
 def logged_by(writers: str) -> ChangelogRecord:
     """Return the last progress of a shard whose commits these workers have made."""
     lineage = reduce(Lineage.next, writers, UNKNOWN)
-    return encoded(replace(at(9), lineage=lineage))
+    return encode_progress(replace(at(9), lineage=lineage))

@@ -24,7 +24,6 @@ from streams.kafka.clients import AdminClient
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Settings, TopicSettings
 from streams.store.changelog import Changelog, ChangelogLostError, RecoveryError
-from streams.store.changelog_codec import encode_entries, encode_progress
 from streams.store.lineage import UNKNOWN
 from streams.store.recovery import ShardStores, catch_up
 from streams.store.rocksdb_store import DAMAGE_MARK
@@ -345,10 +344,7 @@ def test_a_store_with_commits_that_brokers_have_lost_is_rebuilt(
     lineage = UNKNOWN
     for commit in range(COMMITS, COMMITS + others):
         lineage = lineage.next("other")
-        progress = encode_progress(
-            progress_of(commit).progress, INDEX, READING, "other", lineage=lineage
-        )
-        topic.send([*map(encode_entries, entries_of(commit)), progress])
+        topic.send(commit_of(commit, "other", lineage))
     with closing(opened(stores, COMMITS + others)) as store:
         check_holds(store, COMMITS + others)
         assert store.lineage == lineage

@@ -25,7 +25,7 @@ from simhash_core.index.key_filter import KeyFilter
 from simhash_core.log.shard_stream import NewEntries
 from streams.store import entry_batch
 from streams.store import row_codec as codec
-from streams.store.changelog_codec import ChangelogRecord, encode_progress
+from streams.store.changelog_codec import ChangelogRecord, LoggedProgress, encode_progress
 from streams.store.entry_batch import records_of
 from streams.store.recovery import load_batch
 from streams.store.rocksdb_store import MIB, block_cache
@@ -75,7 +75,7 @@ Commit = list[tuple[int, list[Sample]]]
 
 def progress_record(following: int, expired_before: int) -> ChangelogRecord:
     progress = progress_at(following).progress
-    return encode_progress(progress, INDEX, READING, "worker", expired_before)
+    return encode_progress(LoggedProgress(progress, INDEX, READING, "worker", expired_before))
 
 
 class StoreModel(RuleBasedStateMachine):

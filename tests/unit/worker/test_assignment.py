@@ -12,7 +12,7 @@ import pytest
 from simhash_core.errors import ProtocolError
 from streams.errors import BrokerUnavailableError, UnansweredError
 from streams.kafka.errors import StaleGenerationError
-from streams.store.changelog_codec import encode_progress
+from streams.store.changelog_codec import LoggedProgress, encode_progress
 from streams.worker import assignment
 from streams.worker.shard import AssignmentState, Shard
 from tests.rigs.async_tests import until
@@ -276,7 +276,9 @@ async def test_an_opening_writes_progress_again_that_a_late_record_may_replace(
     (new,) = worker.broker.logged(1)
     await worker.output(1, text(1))
     await worker.revoke(1)
-    late = encode_progress(new.progress, new.identity, new.reading, "a paused worker")
+    late = encode_progress(
+        LoggedProgress(new.progress, new.identity, new.reading, "a paused worker")
+    )
     worker.broker.changelog[1].append((late.key, late.value))
     before = len(worker.broker.logged(1))
 
