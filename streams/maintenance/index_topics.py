@@ -80,12 +80,13 @@ class ExclusiveMember:
     The coordinator refuses its transaction as soon as another member has joined.
     """
 
-    def __init__(self, settings: Settings, partitions: int, name: str) -> None:
-        """``partitions`` is the raw topic's number; ``name`` is that of this member."""
+    def __init__(self, settings: Settings, partitions: int, command: str) -> None:
+        """``partitions`` is the raw topic's number; ``command`` is part of the member's name."""
         self._topic = settings.topics.raw
         self._wanted = frozenset(range(partitions))
         self._owned: set[int] = set()
         self._was_disturbed = False
+        name = f"{settings.application_id}.{command}"
         config = {**raw_consumer_config(settings, name), "max.poll.interval.ms": 600_000}
         config.pop("group.instance.id", None)
         self._consumer = Consumer(config)

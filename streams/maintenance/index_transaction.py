@@ -6,21 +6,23 @@ broker limits its time to ``transaction.max.timeout.ms``, 15 minutes by default.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Self
 from uuid import uuid4
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from msgspec.structs import replace
 
 from simhash_core.errors import FirstseenError
-from simhash_core.log.records import Chain, ChainHeads, Control
+from simhash_core.log.records import Chain, ChainHeads, Control, LogClock, Progress
 from simhash_core.log.replica import Replica
 from streams.kafka.client_config import appender_config, output_config
 from streams.kafka.clients import Producer
 from streams.kafka.errors import becomes_true
 from streams.kafka.producers import AcknowledgedProducer, ProducerRecord
+from streams.maintenance.index_topics import ShardHead
 from streams.settings.settings import Settings
-from streams.store.changelog_codec import ChangelogRecord
+from streams.store.changelog_codec import ChangelogRecord, encode_progress
 from streams.worker.log_codec import LogCodec
 
 # ---- Reserved log offsets: control records without decisions, and fillers.
@@ -95,16 +97,13 @@ class LogReservations:
             if known:
                 return offset
 
-    def begin_at(self, offset: int) -> None:
-        """Start the chain at ``offset``, after the fillers."""
-        self._next = self._end = offset
-
     def fill(self, records: int, report: Callable[[int], None]) -> None:
-        """Append ``records`` fillers; ``report`` is called with the number done."""
+        """Append fillers, after which the chain starts; ``report`` gets the number done."""
         filler = ProducerRecord(self._topic, None, FILLER, 0)
         for done in range(0, records, _FILLERS_AT_ONCE):
             self._producer.send([filler] * min(_FILLERS_AT_ONCE, records - done))
             report(done)
+        self._next = self._end = self._end + records
 
 
 _TRANSACTION_MS: Final = 15 * 60 * 1000
@@ -165,6 +164,17 @@ class IndexTransaction:
                 raise self._failed(f"send to {topic}", error) from error
         self._producer.poll(0)
         self._check()
+
+    def continue_behind(
+        self, control: int, clock: LogClock | None, shards: Iterable[ShardHead]
+    ) -> None:
+        """Let shards read the log after ``control`` next; those without progress are new."""
+        for each in shards:
+            if (was := each.progress) is not None:
+                chain, following = was.progress.chain, was.progress.next
+                progress = Progress(chain, following, control + 1, control, clock)
+                behind = replace(was, progress=progress, writer="", lineage=was.lineage.next(""))
+                self.change(each.partition, encode_progress(behind))
 
     def commit(self, offsets: Mapping[int, int], metadata: bytes) -> None:
         """Commit everything, with the group's offsets by raw partition.

@@ -19,7 +19,6 @@ from typing import Final, Literal, NamedTuple, Self
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import DocumentColumns
@@ -400,18 +399,6 @@ def _refuse_in_flight(shards: Sequence[ShardHead], log: LogState) -> None:
         )
 
 
-def _continue(
-    shards: Sequence[ShardHead], control: int, clock: LogClock | None, transaction: IndexTransaction
-) -> None:
-    """Let the shards of an index continue behind ``control``; those without progress are new."""
-    for each in shards:
-        if (was := each.progress) is not None:
-            chain, following = was.progress.chain, was.progress.next
-            progress = Progress(chain, following, control + 1, control, clock)
-            behind = replace(was, progress=progress, writer="", lineage=was.lineage.next(""))
-            transaction.change(each.partition, encode_progress(behind))
-
-
 LoadSource = FileSource | TopicSource
 """``refused`` counts unreadable documents by reason; ``runs`` yields the others."""
 
@@ -492,8 +479,7 @@ class Loading:
             self._refuse_continued()
             partitions = self._topics.raw.partitions
             report("joining the group", 0, 0)
-            name = f"{self._settings.application_id}.{LOAD_COMMAND}"
-            with ExclusiveMember(self._settings, partitions, name) as member:
+            with ExclusiveMember(self._settings, partitions, LOAD_COMMAND) as member:
                 committed = member.committed()  # from here on no worker has an open transaction
                 shards = shard_heads(self._settings, range(partitions))
                 if self._topics.is_empty and not all(each.is_empty for each in shards):
@@ -521,7 +507,7 @@ class Loading:
                         self._begin(account.log_offset, clock, transaction)
                         account.begins = self._begins
                     elif moves:
-                        _continue(shards, account.log_offset, clock, transaction)
+                        transaction.continue_behind(account.log_offset, clock, shards)
                     offsets = self._offsets(shards, committed)
                     report("committing", spool.documents, spool.documents)
                     transaction.commit(offsets, member.metadata())

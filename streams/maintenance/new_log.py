@@ -8,7 +8,6 @@ a new topic is filled up to that offset with empty records, which nobody reads.
 from __future__ import annotations
 
 import msgspec
-from msgspec.structs import replace
 
 from simhash_core.document_columns import DocumentColumns
 from simhash_core.errors import FirstseenError, UsageError
@@ -18,7 +17,6 @@ from simhash_core.log.records import (
     Chain,
     Horizons,
     LogClock,
-    Progress,
     log_offset_of,
 )
 from simhash_core.log.replica import Replica
@@ -40,7 +38,6 @@ from streams.maintenance.index_topics import (
 from streams.maintenance.index_transaction import IndexTransaction, LogReservations
 from streams.settings.settings import Settings
 from streams.store.changelog import steps_back
-from streams.store.changelog_codec import encode_progress
 from streams.worker.index_on_kafka import NEW_LOG_COMMAND
 
 
@@ -75,8 +72,7 @@ def begin_new_log(
         )
     partitions = topics.raw.partitions
     report("joining the group", 0, 0)
-    name = f"{settings.application_id}.{NEW_LOG_COMMAND}"
-    with ExclusiveMember(settings, partitions, name) as member:
+    with ExclusiveMember(settings, partitions, NEW_LOG_COMMAND) as member:
         committed = member.committed()  # from here on no worker has an open transaction
         shards = shard_heads(settings, range(partitions))
         end = log_of(settings).ends()[1]
@@ -98,16 +94,13 @@ def begin_new_log(
                 report("filling the log", done, filled)
 
             reservations.fill(filled, show)
-            reservations.begin_at(max(first, end))
             control = reservations.take()
-            clock = _clock(settings, shards)
-            begun = {each.partition: each.progress for each in shards if each.progress is not None}
-            nexts = {partition: was.progress.next for partition, was in begun.items()}
-            for partition, was in begun.items():
-                chain, following = was.progress.chain, was.progress.next
-                progress = Progress(chain, following, control + 1, control, clock)
-                behind = replace(was, progress=progress, writer="", lineage=was.lineage.next(""))
-                transaction.change(partition, encode_progress(behind))
+            transaction.continue_behind(control, _clock(settings, shards), shards)
+            nexts = {
+                each.partition: each.progress.progress.next
+                for each in shards
+                if each.progress is not None
+            }
             offsets = {p: committed.get(p, next_raw) for p, next_raw in nexts.items()}
             transaction.commit(offsets, member.metadata())
     marks = raw_watermarks(settings, topics.raw)
