@@ -459,7 +459,7 @@ class Loading:
                 "starts another"
             )
         self._admin = admin
-        self._continued = None if begin in {None, EARLIEST, LATEST} else begin
+        self._continued: str | None = None
         self._begins = self._begin_offsets(begin)
 
     def run(self, source: LoadSource, report: Report) -> LoadAccount:
@@ -607,15 +607,15 @@ class Loading:
                 "skip them (--begin latest), or continue from the offsets of another application "
                 "(--begin ID)"
             )
-        if begin in {None, EARLIEST}:
+        if begin is None or begin == EARLIEST:
             return dict.fromkeys(range(raw.partitions), 0)
         if begin == LATEST:
             return {partition: marks[partition].readable_end for partition in range(raw.partitions)}
-        return self._offsets_of(self._continued)
+        self._continued = begin
+        return self._offsets_of(begin)
 
-    def _offsets_of(self, application: str | None) -> dict[int, int]:
+    def _offsets_of(self, application: str) -> dict[int, int]:
         """Return the raw offsets of another application, whose workers must not run."""
-        assert application is not None
         raw = self._topics.raw
         # A document that its workers output after this would be loaded and read again.
         refuse_running_workers(self._admin, self._settings, application)
