@@ -28,7 +28,7 @@ from streams.kafka.client_config import changelog_group, client_config, raw_cons
 from streams.kafka.clients import AdminClient, Consumer, committed_offsets
 from streams.kafka.errors import Retries, becomes_true, is_of_client
 from streams.settings.settings import Delivery, Settings
-from streams.store.changelog import Changelog, steps_back
+from streams.store.changelog import Changelog
 from streams.store.changelog_codec import ENTRIES_TAG, LoggedProgress, first_sequence, furthest
 from streams.topics.admin import (
     RawTopic,
@@ -212,9 +212,9 @@ def shard_heads(settings: Settings, partitions: Sequence[int]) -> list[ShardHead
 def _head(log: Changelog) -> ShardHead:
     progress: LoggedProgress | None = None
     latest = NOTHING
-    for first in steps_back(*log.ends()):
+    for tail in log.tails():
         progress, latest = None, NOTHING
-        for batch in log.read(first, lambda _left: None):
+        for batch in tail:
             progress = furthest(progress, batch.decoded().progress)
             keys = [key for key in batch.keys if key is not None and key[:1] == ENTRIES_TAG]
             latest = max([latest, *(log_offset_of(first_sequence(key)) for key in keys)])

@@ -37,7 +37,6 @@ from streams.maintenance.index_topics import (
 )
 from streams.maintenance.index_transaction import IndexTransaction, LogReservations
 from streams.settings.settings import Settings
-from streams.store.changelog import steps_back
 from streams.worker.index_on_kafka import NEW_LOG_COMMAND
 
 
@@ -163,10 +162,10 @@ def _entries_from(
         return []
     log = changelog_of(settings, shard.partition)
     entries: list[tuple[int, int, DocumentColumns]] = []
-    for first in steps_back(*log.ends()):
+    for tail in log.tails():
         entries = [
             (log_offset_of(int(block.sequences[0])), batch.time_ms, block.columns)
-            for batch in log.read(first, lambda _left: None)
+            for batch in tail
             for block in batch.decoded().blocks
         ]
         if any(offset < needed for offset, *_ in entries):

@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 _BATCH: Final = 400
 _POLL_SECONDS: Final = 0.05
 _AGAIN_SECONDS: Final = 0.2
+_FIRST_STEP: Final = 8  # back from the end
+_STEP_GROWTH: Final = 8
 # How long the end that a new leader reports may lag behind acknowledged records.
 _LAG_SECONDS: Final = 5.0
 _EMPTY_FETCH_MS: Final = 10
@@ -47,6 +49,7 @@ TO_THE_END: Final[Mapping[str, Any]] = MappingProxyType(
 """Consumer configuration for reading assigned partitions from given offsets to their ends."""
 
 Report = Callable[[int], None]
+"""Called with the number of offsets that are left."""
 
 
 class RecoveryError(FirstseenError):
@@ -126,6 +129,15 @@ class Changelog:
             report(max(0, high - first))
             consumer.assign([TopicPartition(self.topic, self.partition, first)])
             yield from self._to_end(consumer, high, report, lacks)
+
+    def tails(self) -> Iterator[Iterator[LoggedBatch]]:
+        """Yield readings to the end, each from further back; the last is from the beginning."""
+        low, high = self.ends()
+        first, step = high, _FIRST_STEP
+        while first > low:
+            first = max(low, high - step)
+            yield self.read(first, lambda _left: None)
+            step *= _STEP_GROWTH
 
     def ends(self, read_to: int = 0) -> tuple[int, int]:
         """Return the first offset and the committed end (``read_to`` or more); raises as `read`."""
@@ -293,12 +305,6 @@ class Changelog:
         raise RecoveryError(f"cannot read the changelog {self}: {error.str()}")
 
 
-# ---- The last progress record, found by reading back from the end.
-
-_FIRST_STEP: Final = 8
-_STEP_GROWTH: Final = 8
-
-
 def last_progress(
     topic: str, partition: int, config: Mapping[str, Any], timeout_seconds: float
 ) -> LoggedProgress | None:
@@ -310,22 +316,12 @@ def last_progress(
     """
     log = Changelog(topic, partition, config, timeout_seconds, may_be_cut=True)
     progress: LoggedProgress | None = None
-    for first in steps_back(*log.ends()):
-        for batch in log.read(first, lambda _left: None):
+    for tail in log.tails():
+        for batch in tail:
             progress = furthest(progress, batch.decoded().progress)
         if progress is not None:
             break
     return progress
-
-
-def steps_back(low: int, high: int) -> Iterator[int]:
-    """Yield offsets to begin reading at, in growing steps back from ``high``, last ``low``."""
-    step = _FIRST_STEP
-    while high - step > low:
-        yield high - step
-        step *= _STEP_GROWTH
-    if high > low:
-        yield low
 
 
 # ---- Follows changelog partitions as their owners commit, with one consumer in its own thread.
