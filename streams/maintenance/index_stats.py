@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -21,7 +20,7 @@ from streams.maintenance import Report
 from streams.maintenance.index_topics import index_topics, read_log
 from streams.settings.settings import Settings
 from streams.store.row_codec import ENTRIES
-from streams.store.shard_directory import LocalShard, ShardView, shard_view
+from streams.store.shard_directory import LocalShard, ShardView, bytes_under, shard_view
 from streams.topics.consumer_group import group_members
 
 _FULLEST: Final = 5
@@ -163,7 +162,7 @@ def _shard(shard: LocalShard, view: ShardView, prints: Sequence[Prints]) -> Shar
         index=index_digest(view.owner.index_identity),
         documents=documents,
         undecidable=documents - len(times) if prints or not documents else 0,
-        bytes=_size(shard.path),
+        bytes=bytes_under(shard.path),
         oldest=format_rfc3339(int(times.min())) if len(times) else None,
         newest=format_rfc3339(int(times.max())) if len(times) else None,
         first_log_offset=_log_offset(first),
@@ -188,16 +187,6 @@ def _buckets(scheme: BlockScheme, prints: Prints) -> tuple[int, float, list[Buck
             fullest.append(BucketStats(name, f"{int(distinct[at]):x}", int(counts[at])))
     fullest.sort(key=lambda each: -each.documents)
     return buckets, round(members / max(1, buckets), 2), fullest[:_FULLEST]
-
-
-def _size(path: Path) -> int:
-    total = 0
-    for each in path.rglob("*"):
-        try:
-            total += each.stat().st_size if each.is_file() else 0
-        except FileNotFoundError:
-            continue
-    return total
 
 
 def _log_offset(key: bytes | None) -> int | None:

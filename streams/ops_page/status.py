@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
 import socket
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from simhash_core.text.profiles import Profile
@@ -33,7 +30,7 @@ from streams.monitoring.metrics import PREFIX, IndexInfo, Metrics
 from streams.monitoring.worker_state import ShardState, WorkerView
 from streams.ops_page.duplicates import JsonObject, RecentDocuments
 from streams.settings.settings import Settings
-from streams.store.shard_directory import shard_directory
+from streams.store.shard_directory import bytes_under, shard_directory
 
 # ---- Recent sizes of the fullest bucket, to notice hot buckets.
 
@@ -246,7 +243,7 @@ class StatusReport:
             self._measured = time.monotonic()
             directory, name = self._settings.state_dir, self._settings.application_id
             self._store_bytes = {
-                partition: _bytes_under(shard_directory(directory, name, partition))
+                partition: bytes_under(shard_directory(directory, name, partition))
                 for partition in shards
             }
         return self._store_bytes
@@ -305,13 +302,3 @@ def _total(sample: Sample, name: str) -> int:
 
 def _by_label(sample: Sample, name: str) -> dict[str, int]:
     return {labels[0]: int(value) for labels, value in sample.by_label(PREFIX + name).items()}
-
-
-def _bytes_under(directory: Path) -> int:
-    """Return the bytes of all files below a directory; files may come and go."""
-    total = 0
-    for path, _, files in os.walk(directory):  # leaves out directories that are gone
-        for file in files:
-            with contextlib.suppress(OSError):
-                total += (Path(path) / file).stat().st_size
-    return total

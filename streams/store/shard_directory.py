@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -68,6 +69,16 @@ def shard_directory(state_dir: Path, application_id: str, partition: int) -> Pat
     if application_id in {"", ".", ".."} or "/" in application_id or "\0" in application_id:
         raise UsageError(f"application id {application_id!r}: it must be a valid directory name")
     return state_dir / application_id / f"shard-{partition}"
+
+
+def bytes_under(directory: Path) -> int:
+    """Return the bytes of all files below a directory; files may come and go."""
+    total = 0
+    for path, _, files in os.walk(directory):  # leaves out directories that are gone
+        for file in files:
+            with suppress(OSError):
+                total += (Path(path) / file).stat().st_size
+    return total
 
 
 def make_state_directory(settings: Settings) -> None:
