@@ -452,15 +452,16 @@ def _config_differences(
     def differs(name: str, expected: object, fix: str) -> TopicDifference:
         return _differs(plan.name, name, expected, config[name], fix)
 
-    if int(config["max.message.bytes"]) < plan.min_message_bytes:
-        fix = f"raise it, or lower {plan.sized_by}"
-        yield differs("max.message.bytes", plan.min_message_bytes, fix)
+    wanted = plan.config
+    bytes_wanted = int(wanted.get("max.message.bytes", 0))
+    if int(config["max.message.bytes"]) < bytes_wanted:
+        yield differs("max.message.bytes", bytes_wanted, f"raise it, or lower {plan.sized_by}")
     if int(config[MIN_IN_SYNC]) > replicas:
         fix = f"the topic has {_copies(replicas)}, so brokers refuse every record"
         yield differs(MIN_IN_SYNC, replicas, fix)
     policy = {part.strip() for part in config["cleanup.policy"].split(",")}
-    if plan.cleanup_policy is not None and policy != {plan.cleanup_policy}:
-        yield differs("cleanup.policy", plan.cleanup_policy, "documents would be lost")
+    if "cleanup.policy" in wanted and policy != {wanted["cleanup.policy"]}:
+        yield differs("cleanup.policy", wanted["cleanup.policy"], "documents would be lost")
     if plan.min_retention_ms == FOR_EVER_MS:
         for name in ("retention.ms", "retention.bytes"):
             if int(config[name]) != FOR_EVER_MS:

@@ -67,11 +67,11 @@ MIN_IN_SYNC: Final = "min.insync.replicas"
 class TopicPlan(NamedTuple):
     name: str
     partitions: int | None  # None: any number
-    config: Mapping[str, str]  # Kafka's settings at creation
+    # Kafka's settings at creation; with another cleanup.policy or a lower max.message.bytes the
+    # topic cannot be used.
+    config: Mapping[str, str]
     fixed_partitions: bool = False
-    cleanup_policy: str | None = None
-    min_message_bytes: int = 0  # the lowest usable max.message.bytes
-    sized_by: str = "batch.bundles"  # the setting that ``min_message_bytes`` follows
+    sized_by: str = "batch.bundles"  # the setting that max.message.bytes follows
     read_bytes: int | None = None  # records that are larger are not read
     min_retention_ms: int = 0  # the lowest usable retention.ms; FOR_EVER_MS: no deletion
     output_retention_ms: int | None = None  # as in the settings; a lower retention.ms is noted
@@ -144,16 +144,14 @@ def _output(settings: Settings, name: str, partitions: int | None) -> TopicPlan:
     largest, sized_by = settings.largest_output_bytes, "max_record_bytes"
     if name == settings.topics.dead_letters and settings.largest_dead_letter_bytes > largest:
         largest, sized_by = settings.largest_dead_letter_bytes, "dead_letter_bytes"
-    min_message_bytes = max(largest, batch_bytes) + _FRAMING_BYTES
     return TopicPlan(
         name,
         partitions,
         {
-            "max.message.bytes": str(min_message_bytes),
+            "max.message.bytes": str(max(largest, batch_bytes) + _FRAMING_BYTES),
             "retention.ms": str(settings.output_retention_ms),
             TIMES_AHEAD: str(ANY_TIME_MS),
         },
-        min_message_bytes=min_message_bytes,
         sized_by=sized_by,
         output_retention_ms=settings.output_retention_ms,
         times_of=settings.topics.raw,
@@ -163,15 +161,12 @@ def _output(settings: Settings, name: str, partitions: int | None) -> TopicPlan:
 def _internal(
     settings: Settings, name: str, partitions: int | None, config: Mapping[str, str]
 ) -> TopicPlan:
-    min_message_bytes = settings.largest_internal_bytes + _FRAMING_BYTES
     return TopicPlan(
         name,
         partitions,
         {
-            "max.message.bytes": str(min_message_bytes),
+            "max.message.bytes": str(settings.largest_internal_bytes + _FRAMING_BYTES),
             "message.timestamp.type": "LogAppendTime",
             **config,
         },
-        cleanup_policy=config["cleanup.policy"],
-        min_message_bytes=min_message_bytes,
     )
