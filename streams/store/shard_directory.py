@@ -11,17 +11,17 @@ owner is never opened or changed.
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from rocksdict import Cache
+from tenacity import retry, retry_if_exception_type, stop_after_attempt
 
 from simhash_core.errors import IndexMismatchError, UsageError
 from streams.errors import Problem, SettingsError
@@ -179,11 +179,9 @@ def open_shard(
 
 def _check_identity(store: RowStore, ours: StoreIdentity, *, may_be_new: bool) -> None:
     value = store.get(IDENTITY_KEY)
-    if value is None:
-        # The first commit writes the identity, so a store without identity must be empty.
-        last = [store.last_key_between(*each) for each in (_ALL_ROWS, ENTRIES.bounds)]
-        if not may_be_new or any(last):
-            raise StoreCorruptError(store.path, "it does not name its index")
+    # The first commit writes the identity, so a store without identity must be empty.
+    last = (store.last_key_between(*each) for each in (_ALL_ROWS, ENTRIES.bounds))
+    if value is None and may_be_new and not any(last):
         _write_identity(store, ours, is_new=True)
         return
     theirs = _identity_in(store.path, value)
@@ -206,7 +204,9 @@ def _check_identity(store: RowStore, ours: StoreIdentity, *, may_be_new: bool) -
         )
 
 
-def _identity_in(path: Path, value: bytes) -> StoreIdentity:
+def _identity_in(path: Path, value: bytes | None) -> StoreIdentity:
+    if value is None:
+        raise StoreCorruptError(path, "it does not name its index")
     try:
         version = format_version(value)
         if version != FORMAT_VERSION:
@@ -228,8 +228,6 @@ def _write_identity(store: RowStore, identity: StoreIdentity, *, is_new: bool = 
 
 
 # ---- A read-only view of a shard's store, even while a worker has it open.
-
-logger = logging.getLogger(__name__)
 
 _BITS: Final = re.compile(r"\bbits=(\d+)")
 _CACHE_BYTES: Final = 8 * CACHE_BYTES_MIN
@@ -269,33 +267,20 @@ def shard_view(path: Path) -> Iterator[ShardView]:
             yield view
 
 
+@retry(  # the owner may delete a file meanwhile
+    retry=retry_if_exception_type(StoreCorruptError), stop=stop_after_attempt(_TRIES), reraise=True
+)
 def _opened(path: Path, directory: Path) -> ShardView:
-    for _ in range(_TRIES - 1):
-        try:
-            return _opened_once(path, directory)
-        except StoreCorruptError as error:  # the owner may have deleted a file since
-            logger.debug("opening the view again: %s", error)
-    return _opened_once(path, directory)
-
-
-def _opened_once(path: Path, directory: Path) -> ShardView:
     rows = RocksStore(path, block_cache(_CACHE_BYTES), view_directory=directory)
-    try:
-        return _view_of(rows)
-    except BaseException:
-        rows.close()
-        raise
-
-
-def _view_of(rows: RocksStore) -> ShardView:
-    value = rows.get(IDENTITY_KEY)
-    if value is None:
-        raise StoreCorruptError(rows.path, "it does not name its index")
-    owner = _identity_in(rows.path, value)
-    bits = _BITS.search(owner.index_identity)
-    if bits is None:
-        raise StoreCorruptError(rows.path, f"its identity has no width: {owner.index_identity}")
-    return ShardView(owner, ShardStore(rows, int(bits[1])), rows)
+    with ExitStack() as after_errors:
+        after_errors.callback(rows.close)
+        owner = _identity_in(path, rows.get(IDENTITY_KEY))
+        bits = _BITS.search(owner.index_identity)
+        if bits is None:
+            raise StoreCorruptError(path, f"its identity has no width: {owner.index_identity}")
+        view = ShardView(owner, ShardStore(rows, int(bits[1])), rows)
+        after_errors.pop_all()
+        return view
 
 
 # ---- The shards of an index on this machine's disk.
