@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import chain, groupby, islice
 from typing import Final, NamedTuple
 
@@ -38,15 +38,18 @@ from streams.store.row_store import SCANNED_ROWS, RowBatch, Rows, RowStore, each
 # A row is a list of sequence numbers: several entries can have the same content, in other scopes or
 # too far apart in time, and several ids can have the same digest.
 
-ReadNumbers = Callable[[list[bytes]], list[list[int]]]
-"""Reads the sequence numbers in the rows of keys with one tag, [] if a row is missing."""
+
+def referenced(store: RowStore, keys: list[bytes]) -> list[list[int]]:
+    """Return the sequence numbers in the rows of keys with one tag, [] if a row is missing."""
+    values = store.get_all(keys)
+    return [[] if value is None else codec.decode_numbers(value) for value in values]
 
 
 class ReferenceChanges:
     """Changes of rows of sequence numbers; a batch reads and writes each row once."""
 
-    def __init__(self, numbers: ReadNumbers) -> None:
-        self._numbers = numbers
+    def __init__(self, store: RowStore) -> None:
+        self._store = store
         self._changed: dict[bytes, list[int]] = {}
 
     def add(self, keys: Iterable[bytes], sequences: Sequence[int]) -> None:
@@ -81,7 +84,7 @@ class ReferenceChanges:
 
     def _read(self, keys: Iterable[bytes]) -> None:
         unread = [*keys]
-        self._changed.update(zip(unread, self._numbers(unread), strict=True))
+        self._changed.update(zip(unread, referenced(self._store, unread), strict=True))
 
 
 # ---- The changelog records of entries, so that removed entries leave the changelog as well.
@@ -267,7 +270,7 @@ class StoreState(NamedTuple):
 class EntryBatch:
     """The rows of one commit. Methods raise ``StateDecodeError`` for damaged rows."""
 
-    def __init__(self, store: RowStore, state: StoreState, numbers: ReadNumbers) -> None:
+    def __init__(self, store: RowStore, state: StoreState) -> None:
         self.highest = state.highest
         self.source_numbers = dict(state.source_numbers)
         self._store = store
@@ -275,7 +278,7 @@ class EntryBatch:
         self._named_before = state.source_numbers
         self._sources = {number: name for name, number in state.source_numbers.items()}
         self.batch = store.batch()
-        self.references = ReferenceChanges(numbers)
+        self.references = ReferenceChanges(store)
         self._deleted: set[bytes] = set()
 
     def finish(self, count: int, progress: bytes) -> None:

@@ -41,6 +41,7 @@ from streams.store.entry_batch import (
     StoreState,
     expiry_of,
     kept_of,
+    referenced,
     removal_of,
 )
 from streams.store.lineage import Lineage
@@ -131,22 +132,21 @@ class ShardStore:
 
     def by_content(self, digest: bytes) -> list[int]:
         """Return the sequence numbers, rising, of undecidable documents with this content."""
-        (numbers,) = self._numbers([codec.content_key(digest)])
+        (numbers,) = self._decoded(referenced, self._store, [codec.content_key(digest)])
         return [sequence for sequence, _ in self._referenced(numbers)]
 
     def by_ids(self, ids: Sequence[bytes]) -> list[list[int]]:
         """Return the sequence numbers of each id's entries; on a loop, call ``make_ids`` first."""
         while not self.make_ids():
             pass
+        rows = self._decoded(referenced, self._store, [*map(codec.id_key, ids)])
         return [
             [
                 sequence
                 for sequence, value in self._referenced(numbers)
                 if self._decoded_entry(value).document_id == document_id.decode()
             ]
-            for document_id, numbers in zip(
-                ids, self._numbers([*map(codec.id_key, ids)]), strict=True
-            )
+            for document_id, numbers in zip(ids, rows, strict=True)
         ]
 
     @property
@@ -159,9 +159,10 @@ class ShardStore:
             return True
         after = ENTRIES.key(max(self._ids_before, self._row.expired_before))
         keys, values = next(self._store.scan(after, _END, limit), ([], []))
-        references = ReferenceChanges(self._numbers)
-        sequences = [] if not keys else codec.sequences_in(keys).tolist()
-        references.add(map(codec.id_key, codec.ids_in(values, self._words)), sequences)
+        references = ReferenceChanges(self._store)
+        sequences = codec.sequences_in(keys).tolist()
+        ids = map(codec.id_key, codec.ids_in(values, self._words))
+        self._decoded(references.add, ids, sequences)
         batch = self._store.batch()
         references.put(batch)
         self._note(references)
@@ -203,10 +204,8 @@ class ShardStore:
             self._column.note(key[1:] for key in references.keys)
 
     def oldest_time_ms(self) -> int | None:
-        for keys, values in self._store.scan(*self._entry_range, 1):
-            del keys
-            return self._decoded_entry(values[0]).event_time_ms
-        return None
+        _, first = next(self._store.scan(*self._entry_range, 1), ([], []))
+        return self._decoded_entry(first[0]).event_time_ms if first else None
 
     @property
     def highest(self) -> int:
@@ -386,7 +385,7 @@ class ShardStore:
         state = StoreState(
             self._highest, self.expired_before, self._ids_before, self._source_numbers
         )
-        batch = EntryBatch(self._store, state, self._numbers)
+        batch = EntryBatch(self._store, state)
         try:
             records = [int(each.sequences[0]) if len(each) else 0 for each in change.blocks]
             count = self._count + batch.put(blocks, records, change.removal.deletions)
@@ -429,13 +428,8 @@ class ShardStore:
         before = self._store.get(codec.IDS_BEFORE_KEY)
         return 0 if before is None else self._decoded(codec.decode_number, before)
 
-    def _numbers(self, keys: list[bytes]) -> list[list[int]]:
-        return [
-            [] if value is None else self._decoded(codec.decode_numbers, value)
-            for value in self._store.get_all(keys)
-        ]
-
     def _referenced(self, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
+        """Return the sequence numbers that have not expired, with the rows of their entries."""
         left = [each for each in numbers if each >= self._row.expired_before]
         values = self._store.get_all([*map(ENTRIES.key, left)])
         rows: list[tuple[int, bytes]] = []
