@@ -314,9 +314,8 @@ class EntryBatch:
             packet = log_offset_of(record)
             if packet <= log_offset_of(max(highest, 0)) or firsts.get(packet, record) < record:
                 # The packet already has a record, so this record needs its own row.
-                deleted = deletions_between(self._store, record, record + 1).get(record, [])
-                added = [sequence - record for sequence in deleted]
-                self.batch.put(DELETIONS.key(record), codec.encode_deletions(added))
+                deleted = self._store.get(DELETIONS.key(record))
+                self.batch.put(DELETIONS.key(record), deleted or codec.encode_deletions(()))
             self.batch.put_entries(*codec.encode_entry_rows(block, number))
             for row in np.flatnonzero(block.columns.undecidable).tolist():
                 key = codec.content_key(block.columns.digest(row))
@@ -345,11 +344,11 @@ class EntryBatch:
             # deleted.
             first = deletions.first
             if first not in known:
-                known[first] = {*deletions_between(self._store, first, first + 1).get(first, ())}
-            known[first].update(deletions.sequences)
+                row = self._store.get(DELETIONS.key(first)) or b""
+                known[first] = {*codec.decode_deletions(row)}
+            known[first].update(sequence - first for sequence in deletions.sequences)
             deleted.update(deletions.sequences)
-        for first, sequences in known.items():
-            added = [sequence - first for sequence in sequences]
+        for first, added in known.items():
             self.batch.put(DELETIONS.key(first), codec.encode_deletions(added))
         for low, high in self._ended(removal.ends, written):
             for first in deletions_between(self._store, low, high):
