@@ -20,9 +20,10 @@ from streams.settings.settings import Settings
 from streams.store.changelog_codec import (
     ChangelogRecord,
     LoggedProgress,
-    encode_entries,
+    encode_block,
     encode_progress,
 )
+from streams.store.row_codec import entry_block
 from streams.worker.index_on_kafka import reading_rules
 
 IDENTITY: Final = "firstseen-index/1 benchmark"
@@ -101,7 +102,7 @@ def packets_of(profile: str, documents: int, chain: Chain = CHAIN) -> Iterator[P
 
 def entries_record(packet: Packet, offset: int) -> ChangelogRecord:
     """Return the changelog record of a packet at ``offset``; all its documents are new."""
-    return encode_entries(NewEntries(offset, packet, np.arange(len(packet))))
+    return encode_block(entry_block(NewEntries(offset, packet, np.arange(len(packet)))))
 
 
 def changelog_of(

@@ -40,7 +40,6 @@ from simhash_core.log.records import (
     index_of,
     log_offset_of,
 )
-from simhash_core.log.shard_stream import NewEntries
 from simhash_core.log.versions import UnreadableVersionError
 from streams.store.columns_codec import (
     DECODE_ERRORS,
@@ -54,7 +53,7 @@ from streams.store.columns_codec import (
     encode_numbers,
 )
 from streams.store.lineage import UNKNOWN, Lineage
-from streams.store.row_codec import NUMBER_BYTES, EntryBlock, entry_block
+from streams.store.row_codec import NUMBER_BYTES, EntryBlock
 
 ENTRIES_TAG: Final = b"e"
 DELETIONS_TAG: Final = b"d"
@@ -243,10 +242,6 @@ def furthest(
             refused(read, known)
         known = replace(known, expired_before=expired)
     return known
-
-
-def encode_entries(new: NewEntries) -> ChangelogRecord:
-    return encode_block(entry_block(new))
 
 
 def encode_block(

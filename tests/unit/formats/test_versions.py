@@ -18,7 +18,6 @@ from streams.store.changelog_codec import (
     encode_block,
     encode_deletions,
     encode_end,
-    encode_entries,
     encode_progress,
     written_in,
 )
@@ -69,7 +68,7 @@ OF_WORKERS: Final = {
     "progress with a lineage": LoggedProgress(PROGRESS, INDEX, READING, "w-1", 0, LINEAGE),
 }
 CHANGELOG: Final[dict[str, tuple[ChangelogRecord, object]]] = {
-    "entries": (encode_entries(ENTRIES), ENTRIES),
+    "entries": (encode_block(entry_block(ENTRIES)), ENTRIES),
     "progress": (encode_progress(BEGINNING), BEGINNING),
     "deletions": (encode_deletions(DELETIONS), DELETIONS),
     "end of entries": (ENDS[0], LoggedEnd(DELETIONS.first)),

@@ -10,12 +10,11 @@ from streams.store.changelog import Changelog, last_progress
 from streams.store.changelog_codec import (
     ChangelogRecord,
     LoggedProgress,
-    encode_entries,
     encode_progress,
 )
 from streams.store.lineage import UNKNOWN, Lineage
 from tests.rigs.brokers.broker import Broker
-from tests.unit.store.samples import CHAIN, INDEX, READING, entries_of, progress_of
+from tests.unit.store.samples import CHAIN, INDEX, READING, encode_entries, entries_of, progress_of
 
 PARTITION = CHAIN.partition
 SILENCE_SECONDS = 30.0

@@ -16,9 +16,9 @@ from simhash_core.log.records import Chain, Packet, Progress, Sender, entry_of
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.verdicts import UndecidableReason
 from streams.store.changelog import LoggedBatch
-from streams.store.changelog_codec import ChangelogRecord
+from streams.store.changelog_codec import ChangelogRecord, encode_block
 from streams.store.rocksdb_store import MIB, RocksStore, block_cache
-from streams.store.row_codec import ENTRIES, StoredProgress, StoreIdentity
+from streams.store.row_codec import ENTRIES, StoredProgress, StoreIdentity, entry_block
 from streams.store.row_store import each_row
 from streams.store.shard_directory import RocksDisk, open_shard
 from streams.store.shard_store import ShardStore
@@ -97,6 +97,10 @@ def batch_of(records: Sequence[ChangelogRecord], offsets: Iterable[int]) -> Logg
     """Return records of a changelog as they are read."""
     keys, values = [each.key for each in records], [each.value for each in records]
     return LoggedBatch([*keys], values, [*offsets], TIME_MS, "changelog/3")
+
+
+def encode_entries(new: NewEntries) -> ChangelogRecord:
+    return encode_block(entry_block(new))
 
 
 def progress_at(next_offset: int, changelog_offset: int = 0) -> StoredProgress:

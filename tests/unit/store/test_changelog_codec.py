@@ -27,7 +27,6 @@ from streams.store.changelog_codec import (
     decode_record,
     encode_deletions,
     encode_end,
-    encode_entries,
     encode_progress,
 )
 from streams.store.columns_codec import (
@@ -45,6 +44,7 @@ from tests.unit.store.samples import (
     READING,
     batch_of,
     columns_of,
+    encode_entries,
     new_entries,
     packet_of,
     progress_at,
