@@ -281,10 +281,10 @@ class EntryBatch:
         self.references = ReferenceChanges(store)
         self._deleted: set[bytes] = set()
 
-    def finish(self, count: int, progress: bytes) -> None:
+    def finish(self, count: int, progress: codec.ProgressRow) -> None:
         self.references.put(self.batch)
         self.batch.put(codec.COUNT_KEY, codec.encode_number(count))
-        self.batch.put(codec.PROGRESS_KEY, progress)
+        self.batch.put(codec.PROGRESS_KEY, codec.encode_progress(progress))
 
     def put(
         self,

@@ -345,8 +345,7 @@ class ShardStore:
                 f"a commit ends at offset {progress.changelog_offset} of the changelog, which was "
                 f"read up to {self.changelog_offset}: brokers have lost records"
             )
-        row = replace(progress, expired_before=change.expired_before)
-        self._write(change, codec.encode_progress(row))
+        self._write(change, replace(progress, expired_before=change.expired_before))
         del self.late[: len(change.place.late)]
 
     def commit(
@@ -368,7 +367,7 @@ class ShardStore:
         """Write the contents of changelog records, all or nothing."""
         change = StoreChange(blocks, removal or Removal((), ()), written=written)
         before = max(self.expired_before, progress.expired_before)
-        self._write(change, codec.encode_progress(replace(progress, expired_before=before)))
+        self._write(change, replace(progress, expired_before=before))
 
     def mark_damaged(self, damage: StoreCorruptError) -> None:
         """Make the next opening begin with an empty store, which is filled from the changelog."""
@@ -378,8 +377,7 @@ class ShardStore:
         """Release files and lock. It may take seconds; other threads get ``StoreClosedError``."""
         self._store.close()
 
-    def _write(self, change: StoreChange, progress: bytes) -> None:
-        row = codec.decode_progress(progress)
+    def _write(self, change: StoreChange, row: ProgressRow) -> None:
         before = row.expired_before
         blocks = [kept_of(block, change.removal, before) for block in change.blocks]
         state = StoreState(
@@ -396,7 +394,7 @@ class ShardStore:
                 count -= batch.expire(change.expiry, before)
         except codec.StateDecodeError as error:
             raise self._store.damaged(str(error)) from error
-        batch.finish(count, progress)
+        batch.finish(count, row)
         self._note(batch.references)
         self._write_next(batch.batch)
         self._count, self._highest = count, batch.highest
