@@ -91,12 +91,13 @@ def looked_up(index: DocumentIndex) -> Found:
     return list(zip(rows.tolist(), distances.tolist(), sequences.tolist(), strict=True))
 
 
-def scanned(store: ShardStore, window_ms: int | None = None) -> Found:
+def scanned(stores: Iterable[ShardStore], window_ms: int | None = None) -> Found:
     """Return the results of look-ups in an index that has all documents in memory."""
     index = DocumentIndex(SCHEME, window_ms)
-    slot = index.open_slot()
-    for sequences, prints in store.prints(SCHEME.sketch_bands):
-        index.add(slot, sequences, prints)
+    for store in stores:
+        slot = index.open_slot()
+        for sequences, prints in store.prints(SCHEME.sketch_bands):
+            index.add(slot, sequences, prints)
     return looked_up(index)
 
 
@@ -112,6 +113,7 @@ class Worker:
         self, state: Path, owner: SegmentOwner = OWNER, window_ms: int | None = None
     ) -> None:
         self.state = state
+        self.window_ms = window_ms
         self.index = DocumentIndex(SCHEME, window_ms)
         with_times = window_ms is not None
         self.files = WorkerSegments(state / "segments", owner, SCHEME, with_times=with_times)
@@ -150,6 +152,11 @@ class Worker:
     def step(self) -> bool:
         return asyncio.run(self.keeper.step(lambda: [*self.kept.values()]))
 
+    def check(self) -> None:
+        """Fail unless look-ups give the same results as without files."""
+        stores = [each.store for each in self.kept.values()]
+        assert looked_up(self.index) == scanned(stores, self.window_ms)
+
     @property
     def paths(self) -> list[Path]:
         return segment_paths(self.state / "segments")
@@ -181,9 +188,13 @@ class Opened(Worker):
         self.index.remove(self.shard.slot, np.array(sequences, dtype=np.uint64))
 
 
-def check(index: DocumentIndex, store: ShardStore, window_ms: int | None = None) -> None:
-    """Fail unless look-ups give the same results as without files."""
-    assert looked_up(index) == scanned(store, window_ms)
+def opened_with_more(store: ShardStore) -> Opened:
+    """Return a worker that has committed enough in memory for files."""
+    commit(store, range(5))
+    shard = Opened(store)
+    commit(store, range(5, 60))
+    shard.put(3, range(5, 60))
+    return shard
 
 
 @pytest.fixture
@@ -216,13 +227,13 @@ def test_shard_is_opened_from_its_files(
     commit(store, range(19))
     shard = Opened(store, window_ms=window_ms)
     made = {each: each.stat().st_mtime_ns for each in files_of(store)}
-    check(shard.index, store, window_ms)
+    shard.check()
     assert len(made) == len(shard.segments.claims) == 2
     in_memory = shard.index.documents_in_memory
     assert 0 < in_memory < shard.documents == 19 * (PACKET - 1)
-    check(Opened(store, window_ms=window_ms).index, store, window_ms)
+    Opened(store, window_ms=window_ms).check()
     assert {each: each.stat().st_mtime_ns for each in files_of(store)} == made
-    check(Opened(store, window_ms=other_ms).index, store, other_ms)
+    Opened(store, window_ms=other_ms).check()
 
 
 @pytest.mark.parametrize("at", [0, 10, 40, 0.02, 0.6, 0.999])
@@ -236,7 +247,7 @@ def test_damaged_file_is_noticed_and_made_again(store: ShardStore, at: float) ->
     flipped[place] ^= 0x10
     for damaged in (bytes(flipped), whole[: int(len(whole) * 0.7)]):
         first.write_bytes(damaged)
-        check(Opened(store).index, store)
+        Opened(store).check()
         check_columns(first, read_head(first))
 
 
@@ -246,13 +257,13 @@ def test_files_of_others_are_not_used(store: ShardStore) -> None:
     Opened(store, SegmentOwner("another index", "tests"))
     shard = Opened(store)
     assert {read_head(each).owner for each in files_of(store)} == {OWNER}
-    check(shard.index, store)
+    shard.check()
 
     filed = store.filed()
     left = segments_directory(store.path) / "left.writing"
     left.write_bytes(b"half")
     store.set_filed([*filed[:-1], filed[-1]._replace(last=2**40)])
-    check(Opened(store).index, store)
+    Opened(store).check()
     assert len(store.filed()) == len(filed)
     assert store.filed()[-1].last < 2**40
     assert not left.exists()
@@ -265,14 +276,14 @@ def test_deleted_entries_of_files_stay_deleted(store: ShardStore) -> None:
     gone = (2 << 16 | 3, *(5 << 16 | row for row in range(PACKET)), 22 << 16 | 4)
     commit(store, range(23, 24), gone)
     shard = Opened(store)
-    check(shard.index, store)
+    shard.check()
     assert store.gone() == sorted(gone)
     commit(store, range(24, 60))
     shard.put(3, range(24, 60))
     while shard.step():
-        check(shard.index, store)
+        shard.check()
     assert store.gone() == []
-    check(Opened(store).index, store)
+    Opened(store).check()
 
 
 def test_no_file_lacks_entries_whose_removal_is_not_committed(
@@ -280,10 +291,7 @@ def test_no_file_lacks_entries_whose_removal_is_not_committed(
 ) -> None:
     """If brokers lose the part of the log with the removal, the entries are there again."""
     monkeypatch.setattr(compaction, "_COMMIT_PAUSE_SECONDS", 0)
-    commit(store, range(5))
-    shard = Opened(store)
-    commit(store, range(5, 60))
-    shard.put(3, range(5, 60))
+    shard = opened_with_more(store)
     removed = [7 << 16 | row for row in range(PACKET)]
     shard.remove(removed)
     shard.kept[3] = shard.shard._replace(removed=removed)
@@ -292,12 +300,12 @@ def test_no_file_lacks_entries_whose_removal_is_not_committed(
     assert not shard.step()
     assert files_of(store) == files
     again = Opened(store)
-    check(again.index, store)
+    again.check()
 
     commit(store, range(60, 60), tuple(removed))
     assert shard.step()
-    check(shard.index, store)
-    check(Opened(store).index, store)
+    shard.check()
+    Opened(store).check()
 
 
 @pytest.mark.parametrize("loop_documents", [0, 1 << 19])
@@ -325,22 +333,19 @@ def test_files_are_made_and_merged_while_documents_come_and_go(
         shard.step()
         assert looked_up(shard.index) == [each for each in before if each[2] not in removed]
         commit(store, range(begin + 5, begin + 5), tuple(removed))
-        check(shard.index, store)
+        shard.check()
         most = max(most, len(shard.files.files))
 
     assert shard.index.documents_in_memory < 600
     assert 3 < most < 15
-    check(Opened(store).index, store)
+    Opened(store).check()
 
 
 def test_store_that_is_closed_ends_the_work_on_its_files(
     store: ShardStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The work leaves no file, and the index keeps all its documents."""
-    commit(store, range(5))
-    shard = Opened(store)
-    commit(store, range(5, 60))
-    shard.put(3, range(5, 60))
+    shard = opened_with_more(store)
     documents, files = shard.documents, files_of(store)
     write = WorkerSegments.write
 
@@ -368,10 +373,10 @@ def test_files_of_what_has_expired_are_deleted(store: ShardStore) -> None:
     store.write(store.change([], (), before), progress)
     shard.step()
     assert 0 < len(files_of(store)) < len(files)
-    check(shard.index, store)
+    shard.check()
     again = Opened(store)
     again.index.drop_before(store.expired_before)
-    check(again.index, store)
+    again.check()
     assert again.documents == shard.documents
 
 
@@ -384,10 +389,10 @@ def test_documents_stay_in_memory_where_no_file_can_be_written(
     monkeypatch.setattr(WorkerSegments, "write", refuse)
     commit(store, range(23))
     shard = Opened(store)
-    check(shard.index, store)
+    shard.check()
     assert shard.segments.claims == []
     assert not shard.step()
-    check(shard.index, store)
+    shard.check()
 
 
 def test_files_of_a_standby_have_what_was_read_of_the_log(store: ShardStore) -> None:
@@ -401,7 +406,7 @@ def test_files_of_a_standby_have_what_was_read_of_the_log(store: ShardStore) -> 
         assert shard.segments.next <= 40 << 16
     assert shard.segments.next > 20 << 16
     assert store.gone() == [7 << 16 | 2]
-    check(Opened(store).index, store)
+    Opened(store).check()
 
 
 @pytest.mark.parametrize("loop_documents", [0, 1 << 19])
@@ -442,13 +447,12 @@ class SharedFiles(Worker):
         while self.step():
             pass
 
-    def check(self) -> None:
-        assert looked_up(self.index) == expected(each.store for each in self.kept.values())
-
-
-def expected(stores: Iterable[ShardStore]) -> Found:
-    found = [each for store in stores for each in scanned(store)]
-    return sorted(found, key=lambda each: (each[0], each[1], each[2]))
+    def reopened(self, *partitions: int) -> SharedFiles:
+        """Close the shards, and open and check them, all or some, in another worker."""
+        self.close()
+        again = SharedFiles(self.state).open(*(partitions or range(SHARDS)))
+        again.check()
+        return again
 
 
 @pytest.fixture(scope="module")
@@ -488,9 +492,7 @@ def test_files_grow_with_the_entries_and_not_with_the_shards(worker: SharedFiles
     assert all(len(each.head.shards) == SHARDS for each in worker.files.files.values())
     files = {each: each.stat().st_mtime_ns for each in worker.paths}
     documents, in_memory = len(worker.index), worker.index.documents_in_memory
-    worker.close()
-    again = SharedFiles(worker.state).open(*reversed(range(SHARDS)))
-    again.check()
+    again = worker.reopened(*reversed(range(SHARDS)))
     assert (len(again.index), documents) == (4_900, 4_900)
     assert again.index.documents_in_memory == in_memory < 500
     assert {each: each.stat().st_mtime_ns for each in again.paths} == files
@@ -519,10 +521,7 @@ def test_rows_of_a_shard_that_left_go_with_the_next_merge(worker: SharedFiles) -
     assert sum(each.stat().st_size for each in worker.paths) < sizes / 2
     worker.open(1)
     worker.check()
-    worker.close(1, 3, 4)
-    again = SharedFiles(worker.state).open(4, 3, 2)
-    again.check()
-    again.close()
+    worker.reopened(4, 3, 2).close()
 
 
 def test_rows_of_a_shard_that_may_come_back_are_kept(
@@ -541,7 +540,7 @@ def test_rows_of_a_shard_that_may_come_back_are_kept(
 
 def met(store: ShardStore) -> int:
     """Return an entry that look-ups find, and that a file has."""
-    return min(sequence for _, _, sequence in scanned(store))
+    return min(sequence for _, _, sequence in scanned([store]))
 
 
 def _removed_elsewhere(worker: SharedFiles) -> None:
@@ -573,12 +572,8 @@ def test_what_a_store_does_not_say_is_not_met(
 ) -> None:
     worker.close()
     happening(worker)
-    again = SharedFiles(worker.state).open(*range(SHARDS))
-    again.check()
-    again.close()
-    last = SharedFiles(worker.state).open(*range(SHARDS))
-    last.check()
-    last.close()
+    for _ in range(2):
+        worker.reopened().close()
 
 
 def test_an_older_file_that_was_put_back_is_not_used(worker: SharedFiles) -> None:
@@ -594,8 +589,7 @@ def test_an_older_file_that_was_put_back_is_not_used(worker: SharedFiles) -> Non
     for path, content in before.items():
         path.write_bytes(content)
     assert now != {each.name for each in before}
-    again = SharedFiles(worker.state).open(*range(SHARDS))
-    again.check()
+    again = worker.reopened()
     again.keep()
     assert {each.name for each in before}.isdisjoint({each.name for each in again.paths} - now)
     again.close()
@@ -629,9 +623,7 @@ def test_crash_leaves_stores_that_name_old_or_new_files(
         patched.setattr(shard_segments, "_MERGED_FILES", 2)
         with pytest.raises(KeyboardInterrupt):
             until_it_crashes()
-    worker.close()
-    again = SharedFiles(worker.state).open(*range(SHARDS))
-    again.check()
+    again = worker.reopened()
     again.keep()
     again.check()
     again.close()
