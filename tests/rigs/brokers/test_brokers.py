@@ -66,22 +66,29 @@ def test_a_tombstone_differs_from_an_empty_value(broker: Broker) -> None:
 # ---- fixtures
 
 
-@pytest.mark.parametrize("required", [{}, {"FIRSTSEEN_REQUIRE_KAFKA": "1"}])
-def test_without_kafka_its_tests_are_skipped_or_fail(
-    tmp_path: Path, required: dict[str, str]
-) -> None:
-    cleared = {k: v for k, v in os.environ.items() if not k.startswith(("FIRSTSEEN_", "PYTEST_"))}
-    run = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--color=no"),
-            *("-k", "tombstone or whole", Path(__file__).relative_to(ROOT)),
-        ],
-        env={**cleared, "FIRSTSEEN_KAFKA_LIBS": str(tmp_path), "COLUMNS": "400", **required},
+def run_python(
+    *arguments: str | Path, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=env,
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=RUN_SECONDS_MAX,
         check=False,
+    )
+
+
+@pytest.mark.parametrize("required", [{}, {"FIRSTSEEN_REQUIRE_KAFKA": "1"}])
+def test_without_kafka_its_tests_are_skipped_or_fail(
+    tmp_path: Path, required: dict[str, str]
+) -> None:
+    cleared = {k: v for k, v in os.environ.items() if not k.startswith(("FIRSTSEEN_", "PYTEST_"))}
+    run = run_python(
+        *("-m", "pytest", "-p", "no:cacheprovider", "--color=no", "-k", "tombstone or whole"),
+        Path(__file__).relative_to(ROOT),
+        env={**cleared, "FIRSTSEEN_KAFKA_LIBS": str(tmp_path), "COLUMNS": "400", **required},
     )
     output, why = run.stdout, f"no Apache Kafka in {tmp_path}: run make kafka"
     assert "2 passed" in output
@@ -112,14 +119,7 @@ def test_a_kafka_does_not_outlive_a_test_run_that_is_killed(own_kafka_broker: Br
     server.stop()  # Its data and ports are used again: it is formatted once and started twice.
     directory = server.log_path.parent
     ports = [str(server.client_port), str(server.controller_port)]
-    run = subprocess.run(
-        [sys.executable, "-c", STARTS_AND_DIES, directory, *ports],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS_MAX,
-        check=False,
-    )
+    run = run_python("-c", STARTS_AND_DIES, directory, *ports)
     assert run.returncode == -signal.SIGKILL, run.stderr
     assert run.stdout == "answers\n"
     find = ["pgrep", "-f", str(directory / "server.properties")]
@@ -131,14 +131,9 @@ def run_kafka(folder: Path, *arguments: str) -> tuple[int, str]:
     libs = folder / "libs"
     if not libs.exists():
         libs.symlink_to(kafka_libs(), target_is_directory=True)
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.rigs.brokers.run_kafka", *arguments],
+    run = run_python(
+        *("-m", "tests.rigs.brokers.run_kafka", *arguments),
         env={**os.environ, "FIRSTSEEN_KAFKA_LIBS": str(libs)},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS_MAX,
-        check=False,
     )
     return run.returncode, run.stdout + run.stderr
 
