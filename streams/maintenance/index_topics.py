@@ -349,8 +349,6 @@ def refuse_other_index(shards: list[ShardHead], identity: str, settings: Setting
 
 def raw_watermarks(settings: Settings, raw: RawTopic) -> dict[int, Watermarks]:
     """Return the ends of each raw partition. Blocking. Raises ``BrokerUnavailableError``."""
-    config = client_config(settings, group_id=changelog_group(settings))
-    config.pop("group.id")
     partitions = [TopicPartition(raw.name, each) for each in range(raw.partitions)]
-    watermarks = BrokerWatermarks(config, settings.application_id, _ANSWER_SECONDS).of(partitions)
-    return {each.partition: marks for each, marks in watermarks.items()}
+    broker = BrokerWatermarks(client_config(settings), settings.application_id, _ANSWER_SECONDS)
+    return {each.partition: marks for each, marks in broker.of(partitions).items()}
