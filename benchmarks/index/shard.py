@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -197,7 +198,8 @@ def lines(path: Path, profile: str, documents: int) -> Figures:
     fingerprinter = Fingerprinter(settings.index_profile())
     source = FileSource(settings, fingerprinter, str(path), "fingerprints")
     spent, read = Stopwatch(), 0
-    with spent, LoadSpool() as spool:
+    with spent, tempfile.TemporaryFile() as file:
+        spool = LoadSpool(file)
         for run in source.runs(lambda *_: None):
             spool.write(run)
         for run in spool.read():

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice, pairwise
-from typing import Final, Literal, NamedTuple, Self
+from typing import IO, Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -98,18 +98,12 @@ _decode = msgspec.msgpack.Decoder(tuple[str, int, EncodedColumns]).decode
 
 
 class LoadSpool:
-    """Keeps runs in a temporary file: written first, then read, and deleted after the block."""
+    """Keeps runs in a file: written first, then read."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         self.documents = 0
         self.latest_ms = TIME_MS_MIN  # the latest time of a document
-        self._file = tempfile.TemporaryFile(prefix="firstseen-load-")  # noqa: SIM115 - closed by __exit__
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
+        self._file = file
 
     def write(self, run: LoadedRun) -> None:
         value = _encode((run.topic, run.partition, encode_columns(run.columns)))
@@ -212,31 +206,28 @@ class FileSource:
     def runs(self, report: Report) -> Iterator[LoadedRun]:
         """Raises ``UsageError``, ``InputFileError``, and ``OtherExportError``."""
         with InputLines(self._file, _LONGEST_LINE_BYTES) as opened:
-            lines = iter(opened)
-            ahead = list(islice((line for line in lines if not line.is_blank), 1))
-            if not ahead:
+            lines = (line for line in opened if not line.is_blank)
+            first = next(lines, None)
+            if first is None:
                 return
-            header = header_in(ahead[0].content or b"")
+            content = first.content or b""
+            header = header_in(content)
             if header is not None:
                 self._check(header)
-                ahead = []
-            if header is not None or self._has_prints(ahead):
-                loaded = self._of_prints(ahead, opened)
+                loaded = self._of_prints(opened.lines_read, b"", opened)
+            elif self._has_prints(content):
+                loaded = self._of_prints(first.number, content + b"\n", opened)
             else:
-                rest = chain(ahead, (line for line in lines if not line.is_blank))
-                loaded = self._of_texts(rest, opened)
+                loaded = self._of_texts(chain([first], lines), opened)
             for run in loaded:
                 report(f"reading {opened.name}", opened.bytes_read, opened.total_bytes or 0)
                 yield run
 
-    def _has_prints(self, ahead: Sequence[Line]) -> bool:
+    def _has_prints(self, line: bytes) -> bool:
         if self._form != "auto":
             return self._form == "fingerprints"
-        content = ahead[0].content or b""
-        return (
-            b'"fingerprint"' in content
-            and f'"{self._settings.fields.text}"'.encode() not in content
-        )
+        text = f'"{self._settings.fields.text}"'.encode()
+        return b'"fingerprint"' in line and text not in line
 
     def _check(self, header: ExportHeader) -> None:
         theirs = Claim(header.index, "", 0, 0)
@@ -251,7 +242,8 @@ class FileSource:
                 f"index now apply to its entries ({'; '.join(map(str, differing))})"
             )
 
-    def _of_prints(self, ahead: Sequence[Line], opened: InputLines) -> Iterator[LoadedRun]:
+    def _of_prints(self, first: int, start: bytes, opened: InputLines) -> Iterator[LoadedRun]:
+        """Yield runs of ``start``, whose first line has this number, and of all that follows."""
         scheme = self._fingerprinter.scheme
         has_bands = self._settings.index_profile().verify == WITH_BANDS
         reader = EntryLines(
@@ -259,8 +251,7 @@ class FileSource:
             needs_sketches=self._fingerprinter.verifier is not None,
             sketch_bytes=SKETCH_BYTES + scheme.sketch_bands.tail_bytes if has_bands else None,
         )
-        first = ahead[0].number if ahead else opened.lines_read
-        content = b"".join([(line.content or b"") + b"\n" for line in ahead]) + opened.block()
+        content = start + opened.block()
         while content:
             yield from loaded_runs(*reader.columns(first, content, opened.name))
             first = opened.lines_read
@@ -470,7 +461,8 @@ class Loading:
         """
         began = time.monotonic()
         account = LoadAccount()
-        with LoadSpool() as spool:
+        with tempfile.TemporaryFile(prefix="firstseen-load-") as file:
+            spool = LoadSpool(file)
             for run in source.runs(report):
                 spool.write(run)
             account.refused = source.refused
