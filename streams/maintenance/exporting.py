@@ -19,7 +19,7 @@ from simhash_core.errors import IndexMismatchError, UsageError
 from streams.documents.timestamps import TimestampError, format_rfc3339, times_ms
 from streams.files.output_files import OutputFile
 from streams.maintenance import Report
-from streams.store.row_codec import ENTRIES
+from streams.store.row_codec import ENTRIES, undecidable_code
 from streams.store.shard_directory import LocalShard, ShardView, shard_view
 
 # ---- The lines, which ``index load`` reads too.
@@ -259,7 +259,6 @@ def _wrong(name: str, number: int, what: str) -> UsageError:
     return UsageError(f"{name}, line {number + 1}: {what}")
 
 
-_REASON_MASK = 0x7F
 _LINES_AT_ONCE = 2_000
 
 
@@ -310,4 +309,4 @@ def _reason(view: ShardView, sequence: int, entry: Entry) -> str:
     if entry.fingerprint:
         return ""
     row = view.rows.get(ENTRIES.key(sequence)) or b""
-    return str(REASON_CODES[row[2] & _REASON_MASK])
+    return str(REASON_CODES[undecidable_code(row)])

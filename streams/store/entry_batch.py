@@ -404,7 +404,7 @@ class EntryBatch:
             count += len(keys) - sum(key in self._deleted for key in keys)
             for key, value in zip(keys, values, strict=True):
                 sequence = ENTRIES.number(key)
-                if sequence < self._state.ids_before or codec.is_undecidable(value):
+                if sequence < self._state.ids_before or codec.undecidable_code(value):
                     self._remove_references(sequence, value)
         for first in deletions_between(self._store, after, before):
             self.batch.delete(DELETIONS.key(first))

@@ -433,8 +433,9 @@ def ids_in(values: Sequence[bytes], words: int) -> list[bytes]:
     return [value[size : size + value[at] + 256 * value[at + 1]] for value in values]
 
 
-def is_undecidable(value: bytes) -> bool:
-    return bool(value[_HEAD_BYTES - 1] & ~_HAS_SCOPE)
+def undecidable_code(value: bytes) -> int:
+    """Return why an entry is undecidable, as a code of ``REASON_CODES``; 0 for a decidable one."""
+    return value[_HEAD_BYTES - 1] & ~_HAS_SCOPE
 
 
 def _check_head(value: bytes) -> None:
