@@ -295,7 +295,7 @@ def written_in(record: ChangelogRecord, version: int) -> ChangelogRecord:
     return ChangelogRecord(record.key, bytes((version,)) + record.value[1:])
 
 
-def _key(tag: bytes, first: int, writer: bytes = NO_WRITER) -> bytes:
+def _key(tag: bytes, first: int, writer: bytes) -> bytes:
     return tag + first.to_bytes(NUMBER_BYTES, "big") + writer
 
 
@@ -402,8 +402,7 @@ def _runs_of(entries: Iterable[_Entries]) -> Iterator[list[_Entries]]:
 def _opened(
     key: bytes | None, value: bytes | None, where: Callable[[], str]
 ) -> _Entries | _ProgressRecord | LoggedDeletions | LoggedEnd:
-    is_entry = key is not None and _is_of_entries(key)
-    if key is not None and value is None and is_entry:
+    if key and value is None and _is_of_entries(key):
         return _written(key).end
     if not key or not value:
         raise ChangelogFormatError(

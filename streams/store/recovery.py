@@ -132,8 +132,6 @@ def _add(index: DocumentIndex, slot: int, part: EntryPrints) -> Iterator[None]:
 
 def _written(store: ShardStore, segments: ShardSegments, part: EntryPrints) -> bool:
     sequences, prints = part
-    if not len(sequences):
-        return True
     rows = Rows(sequences, np.zeros(len(sequences), dtype=np.uint16), prints)
     ranges = [(segments.next, int(sequences[-1]))]
     try:

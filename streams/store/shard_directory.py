@@ -114,7 +114,6 @@ class RocksDisk:
 
     @staticmethod
     def holds(path: Path) -> bool:
-        """Return whether there is a store; raise ``StoreCorruptError`` for a damaged one."""
         try:
             if (path / DAMAGE_MARK).exists():
                 raise StoreCorruptError(
@@ -142,10 +141,7 @@ class RocksDisk:
 
     @staticmethod
     def discard(path: Path) -> None:
-        """Delete the closed store in the directory ``path``; raise ``StoreAccessError``.
-
-        The directory is renamed first, so that a crash never leaves a store without some files.
-        """
+        # It is renamed first, so that a crash never leaves a store without some files.
         aside = path.with_name(path.name + _DISCARDED)
         try:
             if aside.exists():

@@ -439,8 +439,8 @@ class ShardSegments:
         self,
         filed: Sequence[FiledRange],
         highest: int,
-        expired_before: int = 0,
-        interrupted: threading.Event | None = None,
+        expired_before: int,
+        interrupted: threading.Event | None,
     ) -> None:
         """Find which files have entries of the shard; nothing after a gap counts.
 
