@@ -235,7 +235,7 @@ class StoreChange(NamedTuple):
         return 0 if self.expiry is None else len(self.expiry.rows[0])
 
 
-def kept_of(block: EntryBlock, removal: Removal, expired_before: int) -> EntryBlock:
+def _kept(block: EntryBlock, removal: Removal, expired_before: int) -> EntryBlock:
     """Return the entries of a block that the same change does not remove."""
     removed = [sequence for each in removal.deletions for sequence in each.sequences]
     expired = block.sequences < np.uint64(expired_before)
@@ -286,23 +286,17 @@ class EntryBatch:
         self.batch.put(codec.COUNT_KEY, codec.encode_number(count))
         self.batch.put(codec.PROGRESS_KEY, codec.encode_progress(progress))
 
-    def put(
-        self,
-        blocks: Sequence[EntryBlock],
-        records: Sequence[int],  # the first entry of each block's record, which may be deleted
-        # Of the same commit, also in records of earlier commits.
-        deletions: Sequence[LoggedDeletions],
-    ) -> int:
-        """Add entries that do not exist yet; return how many."""
+    def put(self, change: StoreChange, expired_before: int) -> int:
+        """Add entries that do not exist yet, and that the change keeps; return how many."""
         highest = self._state.highest
         firsts: dict[int, int] = {}
-        for logged in deletions:
+        for logged in change.removal.deletions:
             packet = log_offset_of(logged.first)
             firsts[packet] = min(logged.first, firsts.get(packet, logged.first))
         written: list[EntryBlock] = []
         named = self.source_numbers
-        for each, record in zip(blocks, records, strict=True):
-            block = each
+        for each in change.blocks:
+            block = _kept(each, change.removal, expired_before)
             if len(block) and (int(block.sequences[0]) <= highest or self._deleted_in(block)):
                 block = self._new(block, [other.sequences for other in written])
             if not len(block):
@@ -311,6 +305,7 @@ class EntryBatch:
             number = named.setdefault(name, len(named))
             if name not in self._named_before:
                 self.batch.put(codec.SOURCES.key(number), codec.encode_source(name))
+            record = int(each.sequences[0])  # this entry may be deleted
             packet = log_offset_of(record)
             if packet <= log_offset_of(max(highest, 0)) or firsts.get(packet, record) < record:
                 # The packet already has a record, so this record needs its own row.
@@ -330,13 +325,10 @@ class EntryBatch:
         self.highest = highest
         return sum(map(len, written))
 
-    def note(self, written: Iterable[Written]) -> None:
-        """Add rows ``k``; this must precede ``delete``."""
+    def delete(self, removal: Removal, written: Sequence[Written]) -> int:
+        """Add rows ``k`` of the records ``written``; delete entries, and return how many."""
         for each in written:
             self.batch.put(_written_key(each), b"")
-
-    def delete(self, removal: Removal, written: Iterable[Written] = ()) -> int:
-        """``written``: the records that ``note`` has added."""
         deleted: set[int] = set()
         known: dict[int, set[int]] = {}
         for deletions in removal.deletions:

@@ -40,7 +40,6 @@ from streams.store.entry_batch import (
     StoreChange,
     StoreState,
     expiry_of,
-    kept_of,
     referenced,
     removal_of,
 )
@@ -379,16 +378,13 @@ class ShardStore:
 
     def _write(self, change: StoreChange, row: ProgressRow) -> None:
         before = row.expired_before
-        blocks = [kept_of(block, change.removal, before) for block in change.blocks]
         state = StoreState(
             self._highest, self.expired_before, self._ids_before, self._source_numbers
         )
         batch = EntryBatch(self._store, state)
         try:
-            records = [int(each.sequences[0]) if len(each) else 0 for each in change.blocks]
-            count = self._count + batch.put(blocks, records, change.removal.deletions)
+            count = self._count + batch.put(change, before)
             written = [each for each in change.written if each.first >= before]
-            batch.note(written)
             count -= batch.delete(change.removal, written)
             if before > self.expired_before:
                 count -= batch.expire(change.expiry, before)
