@@ -22,6 +22,7 @@ from streams.store.row_codec import ENTRIES, StoredProgress, StoreIdentity, entr
 from streams.store.row_store import each_row
 from streams.store.shard_directory import RocksDisk, open_shard
 from streams.store.shard_store import ShardStore
+from tests.rigs.memory_rows import MemoryDisk
 from tests.rigs.waiting import await_that
 
 CHAIN: Final = Chain("raw-documents", "wVzq5XKbQnOXq3kcTtQx2g", 3)
@@ -151,6 +152,11 @@ def open_store(
     """Open a store that writes files often."""
     disk = RocksDisk(cache or block_cache(8 * MIB), MIB)
     return open_shard(path, identity, BITS, disk, must_exist=must_exist)
+
+
+def memory_store() -> ShardStore:
+    """Return an empty store on a disk of its own in memory."""
+    return open_shard(Path("shard-3"), IDENTITY, BITS, MemoryDisk())
 
 
 def fingerprints_in(store: ShardStore) -> dict[int, bytes]:

@@ -6,7 +6,6 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
@@ -32,16 +31,13 @@ from streams.store.changelog_codec import (
 from streams.store.entry_batch import StoreChange, records_of
 from streams.store.recovery import load_batch
 from streams.store.row_codec import StoredProgress, entry_block
-from streams.store.shard_directory import open_shard
 from streams.store.shard_store import ShardStore
-from tests.rigs.memory_rows import MemoryDisk
 from tests.unit.store.samples import (
-    BITS,
     CHAIN,
-    IDENTITY,
     INDEX,
     READING,
     batch_of,
+    memory_store,
     new_entries,
     sample,
 )
@@ -192,7 +188,7 @@ class Worker:
 
     def _opened(self) -> ShardStore:
         if self._store is None:
-            self._store = open_shard(Path("shard-3"), IDENTITY, BITS, MemoryDisk())
+            self._store = memory_store()
         self._partition.read(self._store, self._rng.randint(1, 20))
         self._store.write_at(self._rng.randbytes(WRITER_BYTES), self._partition.end)
         stored = self._store.progress()
@@ -233,7 +229,7 @@ class Worker:
 
 
 def entries_in(partition: Partition) -> set[int]:
-    with closing(open_shard(Path("shard-3"), IDENTITY, BITS, MemoryDisk())) as store:
+    with closing(memory_store()) as store:
         partition.read(store, 7)
         return {sequence for sequence, _ in store.all_entries()}
 

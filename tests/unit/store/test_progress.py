@@ -6,7 +6,6 @@ import logging
 from contextlib import closing
 from functools import reduce
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -24,10 +23,8 @@ from streams.store.changelog_codec import (
 from streams.store.lineage import UNKNOWN, Lineage
 from streams.store.recovery import load_batch, load_next
 from streams.store.row_store import StoreAheadError
-from streams.store.shard_directory import open_shard
 from streams.store.shard_store import ShardStore
-from tests.rigs.memory_rows import MemoryDisk
-from tests.unit.store.samples import BITS, CHAIN, IDENTITY, INDEX, READING, batch_of
+from tests.unit.store.samples import CHAIN, INDEX, READING, batch_of, memory_store
 
 CREATED_AGAIN = Chain(CHAIN.topic, "another topic id", CHAIN.partition)
 COMMAND = ""
@@ -50,10 +47,6 @@ def at(
     return LoggedProgress(Progress(chain, following, position, -1), INDEX, READING, writer)
 
 
-def opened() -> ShardStore:
-    return open_shard(Path("shard-3"), IDENTITY, BITS, MemoryDisk())
-
-
 def load(store: ShardStore, records: list[ChangelogRecord]) -> None:
     batch = batch_of(records, range(store.changelog_offset, store.changelog_offset + len(records)))
     load_batch(store, batch, batch.decoded(), INDEX)
@@ -67,7 +60,7 @@ def test_furthest_counts_in_any_batches(records: list[LoggedProgress], data: st.
     for each in records[1:]:
         refused += goes_back(each, wanted.progress)
         wanted = furthest(wanted, [each]) or wanted
-    with closing(opened()) as store:
+    with closing(memory_store()) as store:
         for first, end in pairwise(sorted({0, len(records)} | cuts)):
             load(store, [encode_progress(each) for each in records[first:end]])
         stored = store.progress()
@@ -84,7 +77,7 @@ def test_furthest_counts_in_any_batches(records: list[LoggedProgress], data: st.
 
 def test_progress_that_goes_back_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     """A worker that pauses while it sends may write it, after the next owner has sent."""
-    with closing(opened()) as store, caplog.at_level(logging.WARNING):
+    with closing(memory_store()) as store, caplog.at_level(logging.WARNING):
         load(store, [encode_progress(at(4, writer="next"))])
         for following in (2, 3):
             load(store, [encode_progress(at(following))])
@@ -118,7 +111,7 @@ def test_a_store_refuses_what_does_not_follow_its_last_commit(
     made_by: str, *, follows: bool
 ) -> None:
     """Otherwise it would have entries of a commit that brokers have lost, and lack others."""
-    with closing(opened()) as store:
+    with closing(memory_store()) as store:
         load(store, [logged_by("aab")])
         following = batch_of([logged_by(made_by)], [store.changelog_offset - 1])
         if follows:

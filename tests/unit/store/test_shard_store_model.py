@@ -44,6 +44,7 @@ from tests.unit.store.samples import (
     expected,
     fingerprints_in,
     fingerprints_of,
+    memory_store,
     new_entries,
     progress_at,
     sample,
@@ -287,7 +288,7 @@ class StoreModel(RuleBasedStateMachine):
     def compare_with_another(self, size: int, *, is_compacted: bool) -> None:
         """A store that reads the changelog from the start is the same."""
         self._catch_up(50)
-        with closing(open_shard(Path("another"), IDENTITY, BITS, MemoryDisk())) as another:
+        with closing(memory_store()) as another:
             while another.changelog_offset < len(self.records):
                 self._load(another, size, is_compacted=is_compacted)
             assert dict(another.all_entries()) == dict(self.store.all_entries())
