@@ -339,8 +339,12 @@ class ShardStores:
         """
         with self._metrics.stage("recover"):
             log = self._changelog(partition, interrupted)
-            store = self._not_too_old(self._open_or_rebuild(partition), partition, log)
+            store = self._open_or_rebuild(partition)
             try:
+                if self._is_too_old(store, partition, log):
+                    store.close()
+                    self._disk.discard(store.path)
+                    store = self._opened(partition)
                 try:
                     self._catch_up(store, partition, committed_next, log)
                 except (StoreAheadError, ChangelogLostError) as error:
@@ -381,26 +385,20 @@ class ShardStores:
     def _path(self, partition: int) -> Path:
         return shard_directory(self._settings.state_dir, self._settings.application_id, partition)
 
-    def _not_too_old(self, store: ShardStore, partition: int, log: Changelog) -> ShardStore:
-        """Return the store; an empty one if tombstones that it has not read may be gone."""
+    def _is_too_old(self, store: ShardStore, partition: int, log: Changelog) -> bool:
+        """Return whether tombstones that the store has not read may be gone."""
         if log.may_be_cut or not store.changelog_offset:
-            return store
+            return False
         away_ms = time.time() * _MILLISECONDS - store.changelog_time_ms
-        try:
-            if away_ms < AWAY_LIMIT_MS or log.ends()[1] <= store.changelog_offset + _MARKERS:
-                return store
-        except BaseException:
-            store.close()
-            raise
+        if away_ms < AWAY_LIMIT_MS or log.ends()[1] <= store.changelog_offset + _MARKERS:
+            return False
         logger.warning(
             "shard %d was closed for %.1f days: the changelog may no longer have all deletes "
             "since, so the shard is rebuilt",
             partition,
             away_ms / UNITS_MS["d"],
         )
-        store.close()
-        self._disk.discard(store.path)
-        return self._open_or_rebuild(partition)
+        return True
 
     def _changelog(self, partition: int, interrupted: threading.Event) -> Changelog:
         settings = self._settings
