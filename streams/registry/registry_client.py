@@ -136,6 +136,7 @@ def authorities_of(path: str) -> ssl.SSLContext:
 
 
 REFERENCES_MAX: Final = 1_000  # schemas that one schema may refer to, directly and indirectly
+_REFERENCES_DEEP: Final = 100  # and the longest chain of them, which is followed by recursion
 
 _NO_SUCH: Final = frozenset({40401, 40402, 40403})
 _REFUSED: Final = frozenset({401, 403, 407})  # HTTP statuses about the user's access
@@ -185,7 +186,7 @@ class RegistryClient:
         references: list[Reference] = []
         try:
             answer = self._answer(request)
-            self._collect(answer, references, set())
+            self._collect(answer, references, set(), 0)
         finally:
             # They have no limit, unlike SchemaCache.
             self._client.clear_caches()  # type: ignore[no-untyped-call]
@@ -197,7 +198,11 @@ class RegistryClient:
             self._tokens.close()
 
     def _collect(
-        self, schema: Schema, references: list[Reference], seen: set[tuple[str, str, int]]
+        self,
+        schema: Schema,
+        references: list[Reference],
+        seen: set[tuple[str, str, int]],
+        depth: int,
     ) -> None:
         """Add the references of a schema, each once and after its own references."""
         for reference in schema.references or ():
@@ -207,10 +212,12 @@ class RegistryClient:
                 continue
             if len(seen) >= REFERENCES_MAX:
                 raise UnknownSchemaError(f"it refers to more than {REFERENCES_MAX} other schemas")
+            if depth == _REFERENCES_DEEP:
+                raise UnknownSchemaError(f"its references are more than {depth} deep")
             seen.add((name, subject, version))
             request = partial(self._client.get_version, subject, version, True, self._form)
             other = self._answer(request).schema
-            self._collect(other, references, seen)
+            self._collect(other, references, seen, depth + 1)
             references.append(Reference(name, _text_of(other)))
 
     def _answer(self, request: Callable[[], Answer]) -> Answer:

@@ -89,6 +89,17 @@ def test_unreadable_ids_and_missing_references_are_unknown_schemas(
             pytest.fail(f"{unknown} is {fetched(registry, unknown)}")
 
 
+def test_a_chain_of_references_has_a_limit(registry: SchemaRegistry) -> None:
+    below: list[dict[str, object]] = []
+    for number in range(102):
+        registry.register(f"s{number}", {"schema": '"int"', "references": below})
+        below = [{"name": f"s{number}", "subject": f"s{number}", "version": 1}]
+        if number == 99:
+            assert len(fetched(registry, registered(registry, references=below)).references) == 100
+    with pytest.raises(UnknownSchemaError, match="more than 100 deep"):
+        fetched(registry, registered(registry, references=below))
+
+
 @pytest.mark.parametrize(
     ("error", "statuses", "message"),
     [
