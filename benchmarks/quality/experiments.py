@@ -9,7 +9,6 @@ copies are labelled with their article; copies that share less than half with it
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -21,13 +20,11 @@ from benchmarks.command import say
 from benchmarks.quality.contest import peer_qualities
 from benchmarks.quality.sets import LabelledSet
 from benchmarks.report import Figures
-from simhash_core.analysis.exact_similarity import exact_jaccard
 from simhash_core.documents import Document
 from simhash_core.text.weighting import WEIGHTINGS
 from streams.evaluation.dedup_pass import RememberedFingerprints
-from streams.evaluation.evaluation import Quality, evaluate, read_labelled
-from streams.evaluation.figures import FALSE_DUPLICATE_BELOW, POSITIVE, UNSCORED
-from streams.evaluation.injected_edits import edited_copies
+from streams.evaluation.evaluation import Labelled, Quality, evaluate
+from streams.evaluation.injected_edits import edited_copies, labelled_copies
 from streams.evaluation.labelled_files import documents_again, read_documents
 from streams.settings.settings import IndexSettings, Settings
 
@@ -80,8 +77,7 @@ def experiments(
     remembered = RememberedFingerprints()
     with tempfile.TemporaryDirectory(prefix="firstseen-") as directory:
         for number, (topic, members) in enumerate(_by_topic(articles).items()):
-            files = _written(Path(directory), articles, members, SEED + number)
-            labelled = read_labelled(str(files[0]), str(files[1]), Settings())
+            labelled = _labelled(Path(directory), articles, members, SEED + number)
             for method in methods(default_profile):
                 say(f"{topic}: {method.name} …")
                 evaluated = evaluate(labelled, method.settings, remembered.fingerprinter)
@@ -142,27 +138,12 @@ def _by_topic(articles: Sequence[Document]) -> dict[str, list[int]]:
     return members
 
 
-def _written(
+def _labelled(
     directory: Path, articles: Sequence[Document], members: Sequence[int], seed: int
-) -> tuple[Path, Path]:
-    """Write all articles, then the copies of one topic's articles, and the pairs."""
+) -> Labelled:
+    """Return all articles, and copies of one topic's articles."""
     copies = -(-COPIES_A_TOPIC // len(members))
     texts = [articles[number].text for number in members]
     edited = edited_copies(texts, copies, seed)[: COPIES_A_TOPIC + copies]
-    lines = [_line(str(n), each, each.text, n) for n, each in enumerate(articles)]
-    pairs = ["id1\tid2\tlabel\tjaccard"]
-    for number, copy in enumerate(edited):
-        of = members[copy.of]
-        lines.append(_line(f"{of}-{number}", articles[of], copy.text, of))
-        jaccard = exact_jaccard(articles[of].text, copy.text)
-        label = POSITIVE if jaccard >= FALSE_DUPLICATE_BELOW else UNSCORED
-        pairs.append(f"{of}\t{of}-{number}\t{label}\t{jaccard:.4f}")
-    files = directory / "documents.jsonl", directory / "pairs.tsv"
-    files[0].write_text("\n".join(lines), "utf-8")
-    files[1].write_text("\n".join(pairs), "utf-8")
-    return files
-
-
-def _line(name: str, document: Document, text: str, group: int) -> str:
-    fields = {"id": name, "title": document.title, "text": text, "group": str(group)}
-    return json.dumps(fields, ensure_ascii=False)
+    of_members = [copy._replace(of=members[copy.of]) for copy in edited]
+    return labelled_copies(directory, articles, of_members, Settings())

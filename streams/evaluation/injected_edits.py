@@ -173,11 +173,22 @@ def inject(
     texts = [document.text for document in kept]
     # Copies of which nothing is left would repeat each other.
     edited = [copy for copy in edited_copies(texts, copies, seed) if copy.text.strip()]
-    records = [_record(f"{number}", each, f"{number}") for number, each in enumerate(kept)]
+    labelled = labelled_copies(directory, kept, edited, plain)
+    return InjectedSample(labelled, len(drawn), len(drawn) - len(kept), len(kept), len(edited))
+
+
+def labelled_copies(
+    directory: Path, originals: Sequence[Document], copies: Sequence[EditedCopy], settings: Settings
+) -> Labelled:
+    """Write originals, copies of them, and their pairs into ``directory``, and read them.
+
+    A copy with less than half of its original is unscored.
+    """
+    records = [_record(f"{number}", each, f"{number}") for number, each in enumerate(originals)]
     pairs = ["id1\tid2\tlabel\tjaccard"]
-    for number, copy in enumerate(edited):
+    for number, copy in enumerate(copies):
         name = f"{copy.of}-{number}"
-        original = kept[copy.of]
+        original = originals[copy.of]
         records.append(
             _record(name, msgspec.structs.replace(original, text=copy.text), f"{copy.of}")
         )
@@ -186,8 +197,7 @@ def inject(
         pairs.append(f"{copy.of}\t{name}\t{label}\t{jaccard:.4f}")
     _write(directory / "sample.jsonl", records)
     (directory / "pairs.tsv").write_text("\n".join(pairs), "utf-8")
-    labelled = read_labelled(str(directory / "sample.jsonl"), str(directory / "pairs.tsv"), plain)
-    return InjectedSample(labelled, len(drawn), len(drawn) - len(kept), len(kept), len(edited))
+    return read_labelled(str(directory / "sample.jsonl"), str(directory / "pairs.tsv"), settings)
 
 
 def _drawn(file: str, settings: Settings, size: int, seed: int) -> list[Document]:
