@@ -32,6 +32,7 @@ from simhash_core.analysis.exact_similarity import GRAM_CHARACTERS
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.bands import Bands
 from simhash_core.fingerprints.blocks import BlockScheme
+from simhash_core.fingerprints.feature_hashes import splitmix64
 
 _WORD_CHARACTERS: Final = 2
 _PAIRS_DRAWN: Final = 100_000
@@ -83,19 +84,13 @@ def _jaccards_needed(bands: Bands) -> NDArray[np.float64]:
     """Return for each of many pairs the least Jaccard with which it would share a band."""
     if not bands.number:
         return np.full(1, np.inf)
-    bins = _uniform(_PAIRS_DRAWN, int(bands.members.max()) + 1)
+    columns = int(bands.members.max()) + 1
+    numbers = np.arange(1, _PAIRS_DRAWN * columns + 1, dtype=np.uint64)
+    bins = splitmix64(np.zeros(1, dtype=np.uint64), numbers).reshape(-1, columns) / 2.0**64
     needed = np.full(_PAIRS_DRAWN, np.inf)
     for members in bands.members:
         np.minimum(needed, bins[:, members].max(axis=1), out=needed)
     return needed
-
-
-def _uniform(rows: int, columns: int) -> NDArray[np.float64]:
-    """Return numbers from 0 to 1 that look random: SplitMix64 (Steele, Lea & Flood 2014)."""
-    mixed = np.arange(1, rows * columns + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return (mixed ^ (mixed >> np.uint64(31))).reshape(rows, columns) / 2.0**64
 
 
 def cosine_of_jaccard(jaccard: float) -> float:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+import numpy as np
 import xxhash
+from numpy.typing import NDArray
 
 from simhash_core.errors import UnknownNameError
 
@@ -44,6 +46,14 @@ def xxh3_hash(term: str, bits: int) -> bytes:
         digests += xxhash.xxh3_128_digest(data, seed)
         seed += 1
     return digests[:size]
+
+
+def splitmix64(seeds: NDArray[np.uint64], numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the n-th number that SplitMix64 (Steele, Lea & Flood 2014) draws from each seed."""
+    mixed: NDArray[np.uint64] = seeds + numbers * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 FeatureHash = Callable[[str, int], bytes]

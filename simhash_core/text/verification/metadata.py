@@ -12,14 +12,17 @@ shared.
 Keywords, tags and references are one set, because one publisher's keyword is another's tag. If one
 of two documents has none, the content alone decides, by 1 / (Hamming + 1).
 
-A sketch is 8 bits of each of 100 lowest hashes (``min_hash``; b-bit minwise hashing, Li & König
-2010), so 100 bytes. It is empty for a document without metadata. Two different hashes are equal
-once in 256 times; the estimate corrects for this. Its standard error is 0.05 or less.
+A sketch is 8 bits of each of 100 lowest hashes, one for each hash function: these are equal for two
+sets with a probability that is their Jaccard similarity (MinHash, Broder 1997; b-bit minwise
+hashing, Li & König 2010). So it has 100 bytes; it is empty for a document without metadata. Two
+different hashes are equal once in 256 times; the estimate corrects for this. Its standard error is
+0.05 or less. With the functions of the paper, (x + i) mod 100, elements are nearly always in the
+same order; here the i-th hash of x is the i-th number of SplitMix64 seeded with x.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -27,55 +30,8 @@ import xxhash
 from numpy.typing import NDArray
 
 from simhash_core.documents import Content
+from simhash_core.fingerprints.feature_hashes import splitmix64
 from simhash_core.text.normalization import normalize_batch
-
-Hashes = NDArray[np.uint64]
-# Maps elements, uint64 (elements,), to their hashes under each function, (elements, functions).
-Family = Callable[[Hashes], Hashes]
-
-_GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
-_MIX: Final = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
-_LAST_SHIFT: Final = np.uint64(31)
-
-
-def element_hashes(elements: Collection[str]) -> Hashes:
-    return np.fromiter(
-        (
-            xxhash.xxh3_64_intdigest(element.encode("utf-8", "surrogatepass"))
-            for element in elements
-        ),
-        dtype=np.uint64,
-        count=len(elements),
-    )
-
-
-def splitmix_family(functions: int) -> Family:
-    """Return h_i(x), the i-th number of SplitMix64 (Steele, Lea & Flood 2014) seeded with x.
-
-    With the (x + i) mod 100 of Wang & Wang (2019), elements are nearly always in the same order.
-    """
-    steps = np.arange(1, functions + 1, dtype=np.uint64) * _GAMMA
-
-    def hashes(elements: Hashes) -> Hashes:
-        mixed = elements[:, None] + steps
-        for shift, factor in _MIX:
-            mixed ^= mixed >> np.uint64(shift)
-            mixed *= factor
-        mixed ^= mixed >> _LAST_SHIFT
-        return mixed
-
-    return hashes
-
-
-def min_hash(elements: Hashes, family: Family) -> Hashes:
-    """Return the lowest hash of a non-empty set under each function, uint64 (functions,).
-
-    A lowest hash is equal for two sets with a probability that is their Jaccard similarity
-    (MinHash, Broder 1997).
-    """
-    lowest: Hashes = family(elements).min(axis=0)
-    return lowest
-
 
 FUNCTIONS: Final = 100
 USUAL_THRESHOLD: Final = 0.25
@@ -85,7 +41,7 @@ IDENTITY: Final = f"metadata-1/{FUNCTIONS}x8@{CONTENT_TENTHS / 10:g}"
 
 _TENTHS: Final = 10
 _CHANCE: Final = 2**-8
-_FAMILY: Final = splitmix_family(FUNCTIONS)
+_NUMBERS: Final = np.arange(1, FUNCTIONS + 1, dtype=np.uint64)
 
 
 def sketches(contents: Sequence[Content], *, simplify: bool = False) -> list[bytes]:
@@ -119,4 +75,7 @@ def _sketch(metadata: Sequence[str], *, simplify: bool) -> bytes:
     elements = {element for element in normalize_batch(metadata, simplify=simplify) if element}
     if not elements:
         return b""
-    return min_hash(element_hashes(elements), _FAMILY).astype(np.uint8).tobytes()
+    digests = [xxhash.xxh3_64_intdigest(element.encode()) for element in elements]
+    hashes = splitmix64(np.array(digests, dtype=np.uint64)[:, None], _NUMBERS)
+    lowest: NDArray[np.uint64] = hashes.min(axis=0)
+    return lowest.astype(np.uint8).tobytes()
