@@ -89,11 +89,6 @@ def sums(votes: Votes, scaled: NDArray[np.float32]) -> NDArray[np.float32]:
     return result
 
 
-def simhash(votes: Votes, weights: NDArray[np.float64]) -> bytes:
-    """Return the fingerprint of weighted features; without any, all bits are ties and so 0."""
-    return pack(sums(votes, scale(weights)))
-
-
 def pack(bit_sums: NDArray[np.float32]) -> bytes:
     """Return the fingerprint of one row of sums, or the joined fingerprints of several rows."""
     return np.packbits(bit_sums > 0).tobytes()

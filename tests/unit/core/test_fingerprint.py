@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.feature_hashes import FEATURE_HASHES, feature_hash_named, java_hash
-from simhash_core.fingerprints.fingerprint import check_bits, scale, simhash, sums, votes_of
+from simhash_core.fingerprints.fingerprint import Votes, check_bits, pack, scale, sums, votes_of
+
+
+def simhash(votes: Votes, weights: np.ndarray) -> bytes:
+    return pack(sums(votes, scale(weights)))
 
 
 @pytest.mark.parametrize(
