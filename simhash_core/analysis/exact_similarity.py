@@ -15,17 +15,17 @@ _CODE_BITS: Final = 64
 _Codes = NDArray[np.uint64]
 
 
-def exact_jaccard(a: str, b: str, characters: int = GRAM_CHARACTERS) -> float:
-    """Return the shared n-grams divided by all n-grams, 0 to 1, without white space.
+def exact_jaccard(a: str, b: str) -> float:
+    """Return the shared 5-grams divided by all 5-grams, 0 to 1, without white space.
 
-    A text shorter than ``characters`` is one n-gram. Texts are not normalised. Near-duplicates are
-    commonly labelled with this measure.
+    A shorter text is one gram. Texts are not normalised. Near-duplicates are commonly labelled with
+    this measure.
     """
     a, b = "".join(a.split()), "".join(b.split())
     if a == b:
         return 1.0
-    if min(len(a), len(b)) < characters:
-        return _of_sets(_grams(a, characters), _grams(b, characters))
+    if min(len(a), len(b)) < GRAM_CHARACTERS:
+        return _by_sets(a, b)
     # Characters get consecutive numbers, so a gram of them fits 64 bits unless the alphabet is very
     # large. Sorting numbers is several times as fast as a set.
     points = np.frombuffer((a + b).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
@@ -33,22 +33,21 @@ def exact_jaccard(a: str, b: str, characters: int = GRAM_CHARACTERS) -> float:
     present[points] = True
     alphabet = np.flatnonzero(present)
     bits = max(1, (len(alphabet) - 1).bit_length())
-    if bits * characters > _CODE_BITS:
-        return _of_sets(_grams(a, characters), _grams(b, characters))
+    if bits * GRAM_CHARACTERS > _CODE_BITS:
+        return _by_sets(a, b)
     number_of = np.empty(len(present), dtype=np.uint64)
     number_of[alphabet] = np.arange(len(alphabet), dtype=np.uint64)
     numbers = number_of[points]
-    grams_a = _packed(numbers[: len(a)], characters, bits)
-    grams_b = _packed(numbers[len(a) :], characters, bits)
+    grams_a, grams_b = _packed(numbers[: len(a)], bits), _packed(numbers[len(a) :], bits)
     union = len(_distinct(np.concatenate([grams_a, grams_b])))
     return (len(grams_a) + len(grams_b) - union) / union
 
 
-def _packed(numbers: _Codes, characters: int, bits: int) -> _Codes:
+def _packed(numbers: _Codes, bits: int) -> _Codes:
     """Return the distinct grams of a text, each as one number."""
-    windows = len(numbers) - characters + 1
+    windows = len(numbers) - GRAM_CHARACTERS + 1
     packed = np.zeros(windows, dtype=np.uint64)
-    for at in range(characters):
+    for at in range(GRAM_CHARACTERS):
         packed = (packed << np.uint64(bits)) | numbers[at : at + windows]
     return _distinct(packed)
 
@@ -62,12 +61,12 @@ def _distinct(codes: _Codes) -> _Codes:
     return ordered[is_new]
 
 
-def _grams(text: str, characters: int) -> set[str]:
-    return {text[at : at + characters] for at in range(max(1, len(text) - characters + 1))}
-
-
-def _of_sets(a: set[str], b: set[str]) -> float:
-    return len(a & b) / len(a | b)
+def _by_sets(a: str, b: str) -> float:
+    one, other = (
+        {text[at : at + GRAM_CHARACTERS] for at in range(max(1, len(text) - GRAM_CHARACTERS + 1))}
+        for text in (a, b)
+    )
+    return len(one & other) / len(one | other)
 
 
 def vector_cosine(a: Mapping[str, float], b: Mapping[str, float]) -> float:
@@ -75,7 +74,5 @@ def vector_cosine(a: Mapping[str, float], b: Mapping[str, float]) -> float:
     norms = math.hypot(*a.values()) * math.hypot(*b.values())
     if not norms:
         return 0.0
-    if len(b) < len(a):
-        a, b = b, a
     inner = math.fsum(weight * b[term] for term, weight in a.items() if term in b)
     return max(-1.0, min(1.0, inner / norms))

@@ -33,7 +33,10 @@ def jaccard_by_sets(a: str, b: str) -> float:
     return len(one & two) / len(one | two)
 
 
-@given(st.text(alphabet="aAb雪 \n\U0001f600", max_size=30), st.text(alphabet="ab雪 ", max_size=30))
+some = st.one_of(st.text("ab ", max_size=30), st.text("aAb雪 \n\U0001f600", max_size=30))
+
+
+@given(some, some)
 def test_jaccard_is_that_of_the_sets(a: str, b: str) -> None:
     assert exact_jaccard(a, b) == jaccard_by_sets(a, b)
 
