@@ -23,59 +23,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import acos, comb, pi
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.analysis.exact_similarity import GRAM_CHARACTERS
-from simhash_core.errors import UsageError
 from simhash_core.fingerprints.bands import Bands
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.fingerprints.feature_hashes import splitmix64
 
 _WORD_CHARACTERS: Final = 2
+_DISTANCE_STEPS: Final = 8
 _PAIRS_DRAWN: Final = 100_000
 
 
-class RecallAt(NamedTuple):
-    """The probability, 0 to 1, of finding a pair ``at`` some distance or similarity."""
-
-    at: float
-    recall: float
-
-
-def candidates_per_block(scheme: BlockScheme, documents: int) -> float:
-    if documents < 0:
-        raise UsageError(f"documents is {documents}: it must be 0 or more")
+def recall_by_distance(scheme: BlockScheme) -> dict[int, float]:
+    """Return the recall of blocks at up to nine distances from 0 to the threshold."""
     if not scheme.blocks:
-        return 0.0
-    return documents / (1 << scheme.block_bits)
+        return {}
+    steps = max(1, min(_DISTANCE_STEPS, scheme.distance))
+    distances = [round(scheme.distance * step / steps) for step in range(steps + 1)]
+    return {distance: scheme.expected_recall(distance) for distance in distances}
 
 
-def recall_by_distance(scheme: BlockScheme, points: int = 9) -> list[RecallAt]:
-    """Return the recall of blocks at about ``points`` distances from 0 to the threshold."""
-    if not scheme.blocks:
-        return []
-    steps = max(1, min(points - 1, scheme.distance))
-    distances = sorted({round(scheme.distance * step / steps) for step in range(steps + 1)})
-    return [RecallAt(distance, scheme.expected_recall(distance)) for distance in distances]
-
-
-def recall_by_jaccard(scheme: BlockScheme, jaccards: Sequence[float]) -> list[RecallAt]:
+def recall_by_jaccard(scheme: BlockScheme, jaccards: Sequence[float]) -> dict[float, float]:
     """Return the recall of pairs by the Jaccard of their character 5-grams, 0 to 1."""
     meeting = [
         scheme.expected_recall(distance) if scheme.blocks else 0.0
         for distance in range(scheme.distance + 1)
     ]
     needed = _jaccards_needed(scheme.sketch_bands)
-    recalls = []
+    recalls = {}
     for jaccard in jaccards:
         of_bands = float(np.mean(needed <= jaccard))
         of_any = [1 - (1 - chance) * (1 - of_bands) for chance in meeting]
-        recalls.append(
-            RecallAt(jaccard, _recall_at(scheme.bits, of_any, cosine_of_jaccard(jaccard)))
-        )
+        recalls[jaccard] = _recall_at(scheme.bits, of_any, cosine_of_jaccard(jaccard))
     return recalls
 
 

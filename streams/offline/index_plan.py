@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from simhash_core.analysis.plan import candidates_per_block, recall_by_distance, recall_by_jaccard
+from simhash_core.analysis.plan import recall_by_distance, recall_by_jaccard
 from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.bands import PAIRS
@@ -206,17 +206,17 @@ def plan_index(
         verify=profile.verify,
         verify_at=profile.verify_at,
         mean_at=profile.mean_at,
-        candidates_per_block=_whole(candidates_per_block(scheme, documents)),
+        candidates_per_block=_whole(documents / (1 << scheme.block_bits) if scheme.blocks else 0.0),
         candidates_per_lookup=_whole(candidates),
         candidates_per_worker=_whole(candidates / workers),
         guaranteed=scheme.guaranteed,
         recall_by_distance=[
-            DistanceRecall(int(recall.at), round(recall.recall, 6))
-            for recall in recall_by_distance(scheme)
+            DistanceRecall(distance, round(recall, 6))
+            for distance, recall in recall_by_distance(scheme).items()
         ],
         recall_by_jaccard=[
-            JaccardRecall(recall.at, round(recall.recall, 6))
-            for recall in recall_by_jaccard(scheme, JACCARDS)
+            JaccardRecall(jaccard, round(recall, 6))
+            for jaccard, recall in recall_by_jaccard(scheme, JACCARDS).items()
         ],
         sketch_bytes=sketch,
         state_bytes_per_document=state_bytes_each,

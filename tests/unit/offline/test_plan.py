@@ -11,13 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from simhash_core.analysis.plan import (
-    RecallAt,
-    candidates_per_block,
-    cosine_of_jaccard,
-    recall_by_distance,
-    recall_by_jaccard,
-)
+from simhash_core.analysis.plan import cosine_of_jaccard, recall_by_distance, recall_by_jaccard
 from simhash_core.document_columns import BytesColumn, DocumentColumns
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.bands import PAIRS, TRIPLES, Bands
@@ -94,24 +88,23 @@ def test_candidates_are_those_of_random_fingerprints() -> None:
     met = (values[:200, None, :] == values[None, 200:, :]).sum(axis=2).sum(axis=1)
     expected = scheme.expected_candidates(3800)
     assert met.mean() == pytest.approx(expected, rel=0.05)
-    assert candidates_per_block(scheme, 3800) * 8 == expected
 
 
 def test_recall_by_distance_is_that_of_random_differences() -> None:
     scheme = BlockScheme(256, 16, 48)
     curve = recall_by_distance(scheme)
-    assert curve[0] == RecallAt(0, 1.0)
-    assert curve[-1].at == 48
+    assert curve[0] == 1.0
+    assert max(curve) == 48
     rng = np.random.default_rng(6)
     touched = [set(rng.choice(256, 48, replace=False) // 16) for _ in range(3000)]
     hits = sum(len(blocks) < 16 for blocks in touched)
-    assert hits / 3000 == pytest.approx(curve[-1].recall, abs=0.03)
-    assert all(found.recall == 1 for found in recall_by_distance(CLASSIC))
+    assert hits / 3000 == pytest.approx(curve[48], abs=0.03)
+    assert recall_by_distance(CLASSIC) == dict.fromkeys(range(4), 1.0)
 
 
 def test_planned_recall_by_jaccard() -> None:
     """With a Jaccard of 1/3, half of the 5-grams remain, so 2^(-2/5) of the words."""
-    found = [each.recall for each in recall_by_jaccard(CLASSIC, [1.0, 0.9, 0.7, 0.0])]
+    found = [*recall_by_jaccard(CLASSIC, [1.0, 0.9, 0.7, 0.0]).values()]
     assert found[0] == 1
     assert found == sorted(found, reverse=True)
     assert found[-1] < 1e-9
@@ -222,11 +215,11 @@ def test_too_many_candidates_come_with_advice() -> None:
 def test_recall_of_bands_goes_by_the_jaccard(bands: Bands, expected: float) -> None:
     """Of nine bins, 298 of the 512 sets contain one of nine bands of three bins."""
     scheme = BlockScheme(256, 0, 255, bands=bands.number, band_bins=bands.bins)
-    half, all_ = recall_by_jaccard(scheme, [0.5, 1.0])
-    assert half.recall == pytest.approx(expected, abs=0.005)
-    assert all_.recall == pytest.approx(1.0, abs=1e-6)
+    recalls = recall_by_jaccard(scheme, [0.5, 1.0])
+    assert recalls[0.5] == pytest.approx(expected, abs=0.005)
+    assert recalls[1.0] == pytest.approx(1.0, abs=1e-6)
     near = BlockScheme(256, 0, 20, bands=bands.number, band_bins=bands.bins)
-    assert recall_by_jaccard(near, [0.5])[0].recall < half.recall / 2
+    assert recall_by_jaccard(near, [0.5])[0.5] < recalls[0.5] / 2
 
 
 @pytest.mark.parametrize(
