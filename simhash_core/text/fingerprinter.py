@@ -16,12 +16,7 @@ from simhash_core.fingerprints.feature_hashes import feature_hash_named
 from simhash_core.fingerprints.fingerprint import pack, scale, sums
 from simhash_core.text.idf import IdfModel, jieba_idf
 from simhash_core.text.lexicon import SEPARATOR, Lexicon
-from simhash_core.text.normalization import (
-    NORMALIZATION,
-    normalize_batch,
-    simplified,
-    simplified_identity,
-)
+from simhash_core.text.normalization import normalize_batch, simplified, simplified_identity
 from simhash_core.text.profiles import OF_SHINGLES, PASS, Profile, index_identity
 from simhash_core.text.segmentation import is_feature, load_segmenter, word_of
 from simhash_core.text.segmentation_cache import RUN_MEMORY_BYTES, SegmentationCache
@@ -365,7 +360,7 @@ class Fingerprinter:
         more = dict(self._prints.more)
         if profile.fold_traditional:
             more["folding"] = simplified_identity()
-        self.identity = index_identity(profile, self._prints.made_with, NORMALIZATION, more)
+        self.identity = index_identity(profile, self._prints.made_with, more)
 
     def fingerprint(self, content: Content | str) -> Fingerprinted:
         return self.fingerprint_batch([content])[0]

@@ -22,6 +22,7 @@ from simhash_core.errors import UnknownNameError, UsageError
 from simhash_core.fingerprints.bands import PAIRS, TRIPLES, TRIPLES_MIN
 from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.text.idf import IdfModel
+from simhash_core.text.normalization import NORMALIZATION
 from simhash_core.text.segmentation import WITHOUT_DICTIONARY
 from simhash_core.text.verification import NO_VERIFICATION, WITH_BANDS, Verifier, verifier_of
 from simhash_core.text.word_lists import StopWords, UserDictionary
@@ -211,12 +212,7 @@ def profile_named(name: str) -> Profile:
     return PROFILES[name]
 
 
-def index_identity(
-    profile: Profile,
-    made_with: Mapping[str, str],
-    normalization: str,
-    more: Mapping[str, str] = MappingProxyType({}),
-) -> str:
+def index_identity(profile: Profile, made_with: Mapping[str, str], more: Mapping[str, str]) -> str:
     """Return the settings that must be equal for comparable fingerprints and equal verdicts.
 
     ``more`` has parts that not every index has.
@@ -227,7 +223,7 @@ def index_identity(
         "blocks": _blocks(scheme),
         "distance": profile.distance,
         **made_with,
-        "normalization": normalization,
+        "normalization": NORMALIZATION,
         "min-features": _features_needed(profile),
     }
     if scheme.bands:

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 TERMS: Final = 64
-SKETCH_BYTES_MAX: Final = TERMS * 5
 USUAL_THRESHOLD: Final = 0.8
 IDENTITY: Final = f"cosine-1/{TERMS}x32x8"
 
