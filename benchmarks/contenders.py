@@ -16,7 +16,6 @@ import json
 import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
@@ -45,16 +44,14 @@ def rjieba(_variant: str) -> Work:
 
 
 def simhash(variant: str) -> Work:
-    # Only the environment of the peers has this library, and type checkers do not see it.
-    fingerprint: Any = import_module("simhash").Simhash
+    # Only the environment of the peers has these, and type checkers do not see them.
     if variant == "ngrams":
-        return lambda texts: sum(fingerprint(text).value is not None for text in texts)
-    jieba: Any = import_module("jieba")
-    jieba.setLogLevel("WARNING")
-    jieba.initialize()
-    return lambda texts: sum(
-        fingerprint(Counter(jieba.lcut(text))).value is not None for text in texts
-    )
+        fingerprint: Any = import_module("simhash").Simhash
+    else:
+        words: Any = import_module("benchmarks.peers.word_simhash")
+        words.load()
+        fingerprint = words.fingerprint
+    return lambda texts: sum(fingerprint(text) is not None for text in texts)
 
 
 CONTENDERS: Final[Mapping[str, Callable[[str], Work]]] = {

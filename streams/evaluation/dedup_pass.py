@@ -23,7 +23,6 @@ from simhash_core.text.fingerprinter import Fingerprinted, Fingerprinter
 from simhash_core.text.profiles import Profile
 from streams.documents.output_records import decode_duplicate
 from streams.evaluation.labelled_files import LabelledDocuments
-from streams.offline.dedup_files import DedupInputs, RunProgress
 from streams.offline.local_dedup import DedupRequest, launched
 from streams.settings.settings import Settings
 
@@ -70,9 +69,6 @@ def of_pass(jaccards: Mapping[Named, float], originals: Sequence[int]) -> dict[i
     return {duplicate: jaccards[duplicate, original] for duplicate, original in named_by(originals)}
 
 
-Watch = Callable[[DedupInputs, RunProgress], None]  # called after each commit
-
-
 class Decided(NamedTuple):
     """The decisions of a pass, by document number.
 
@@ -93,11 +89,11 @@ def decide(
     settings: Settings,
     documents: LabelledDocuments,
     fingerprinter_of: Callable[[Profile], Fingerprinter] = Fingerprinter,
-    watch: Watch = lambda _inputs, _progress: None,
+    watch: Callable[[int], None] = lambda _: None,
 ) -> Decided:
     """Deduplicate ``file`` in order, with the settings with which ``documents`` were read.
 
-    Raises what ``launched`` raises.
+    ``watch`` is called with the number of documents done. Raises what ``launched`` raises.
     """
     with tempfile.TemporaryDirectory(prefix="firstseen-") as directory:
         duplicates = Path(directory, "duplicates.jsonl")
@@ -106,7 +102,7 @@ def decide(
         with launched(settings, request, fingerprinter_of) as run:
             clock, cpu = time.perf_counter(), time.process_time()
             for progress in run.dedup.run(run.inputs):
-                watch(run.inputs, progress)
+                watch(progress.documents)
             seconds, cpu_seconds = time.perf_counter() - clock, time.process_time() - cpu
             counts, identity = run.dedup.progress.counts, run.identity
         originals = array("q", range(len(documents.ids)))

@@ -146,7 +146,7 @@ def evaluate(
         settings,
         documents,
         fingerprinter_of,
-        lambda _, progress: watch("deduplicating", progress.documents, count),
+        lambda done: watch("deduplicating", done, count),
     )
     jaccards = of_pass(
         exact_jaccards(
