@@ -44,8 +44,8 @@ from simhash_core.log.local_decider import LocalDecider, MemoryEntries, OneStore
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import PROFILES, profile_named
-from streams.offline.dedup_files import DedupInputs
-from streams.offline.fingerprint_pool import prepared_by, started_pool
+from streams.offline.dedup_files import DedupInputs, new_run
+from streams.offline.fingerprint_pool import prepared_batches, started_pool
 from streams.settings.settings import Settings
 from streams.store.rocksdb_store import MIB
 from streams.store.row_codec import EntryBlock, entry_block
@@ -70,8 +70,8 @@ def fingerprinted(file: Path, profile: str, documents: int, jobs: int) -> Docume
         closing(DedupInputs([str(file)], settings)) as inputs,
         started_pool(settings, jobs) as pool,
     ):
-        prepare = prepared_by(settings, fingerprinter, pool, jobs, lambda _: file.name)
-        for _, prepared in prepare(inputs.batches()):
+        batches = inputs.batches(new_run(0, inputs.names, {}))
+        for _, prepared in prepared_batches(settings, fingerprinter, pool, jobs, batches):
             parts.append(prepared.columns)
             read += len(prepared.columns)
             if read >= documents:

@@ -92,7 +92,7 @@ def dedup(
     with launched(settings, request) as run:
         began = time.perf_counter()
         with progress_bar() as move, _resume_hint(run.dedup, state):
-            for progress in run.dedup.run(run.inputs):
+            for progress in run.dedup.run():
                 move(_step_in_words(progress), run.inputs.bytes_read, run.inputs.total_bytes)
         seconds = time.perf_counter() - began
         report, view = _shown(run, files, seconds, settings.profile, state)

@@ -101,7 +101,7 @@ def decide(
         request = DedupRequest([file], outputs, force=True)  # type: ignore[arg-type] # keys are kinds
         with launched(settings, request, fingerprinter_of) as run:
             clock, cpu = time.perf_counter(), time.process_time()
-            for progress in run.dedup.run(run.inputs):
+            for progress in run.dedup.run():
                 watch(progress.documents)
             seconds, cpu_seconds = time.perf_counter() - clock, time.process_time() - cpu
             counts, identity = run.dedup.progress.counts, run.identity

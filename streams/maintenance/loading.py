@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain, islice, pairwise
 from typing import IO, Final, Literal, NamedTuple
 
@@ -66,7 +65,7 @@ from streams.maintenance.index_topics import (
 )
 from streams.maintenance.index_transaction import IndexTransaction, LogReservations
 from streams.offline.dedup_files import Batch
-from streams.offline.fingerprint_pool import jobs_for, prepared_by, started_pool
+from streams.offline.fingerprint_pool import jobs_for, prepared_batches, started_pool
 from streams.registry.schema_cache import command_reader
 from streams.settings.settings import Settings
 from streams.store.changelog_codec import LoggedProgress, encode_block, encode_progress
@@ -259,10 +258,11 @@ class FileSource:
 
     def _of_texts(self, lines: Iterator[Line], opened: InputLines) -> Iterator[LoadedRun]:
         jobs = jobs_for(self._jobs, opened.total_bytes)
-        topics = partial(lambda name, _batch: name, opened.name)
+        batches = _batches(opened.name, lines)
         with started_pool(self._settings, jobs) as pool:
-            prepare = prepared_by(self._settings, self._fingerprinter, pool, jobs, topics)
-            for _, prepared in prepare(_batches(lines)):
+            for _, prepared in prepared_batches(
+                self._settings, self._fingerprinter, pool, jobs, batches
+            ):
                 self.refused.update(each.reason for each in prepared.refused.values())
                 sources = [TopicPartition(opened.name, 0)] * len(prepared.columns)
                 yield from loaded_runs(sources, prepared.columns)
@@ -394,9 +394,9 @@ LoadSource = FileSource | TopicSource
 """``refused`` counts unreadable documents by reason; ``runs`` yields the others."""
 
 
-def _batches(lines: Iterator[Line]) -> Iterator[Batch]:
+def _batches(topic: str, lines: Iterator[Line]) -> Iterator[Batch]:
     while batch := list(islice(lines, _TEXTS_TOGETHER)):
-        yield Batch(0, batch, 0, 0)
+        yield Batch(topic, batch)
 
 
 EARLIEST: Final = "earliest"

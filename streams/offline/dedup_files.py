@@ -63,6 +63,11 @@ class RunProgress(msgspec.Struct, frozen=True, kw_only=True, rename={"digest": "
     def documents(self) -> int:
         return sum(self.counts.get(name, 0) for name in VERDICT_NAMES)
 
+    def topic(self, file: int) -> str:
+        """Return a file's topic in source positions: documents of another run are new arrivals."""
+        name = self.inputs[file]
+        return f"{name}#{self.run}" if self.run else name
+
 
 encode_run: Final = msgspec.json.Encoder(
     enc_hook=lambda path: quote_from_bytes(os.fsencode(path))
@@ -85,10 +90,11 @@ _BATCH_BYTES: Final = 8 << 20
 class Batch(NamedTuple):
     """Lines of file number ``file``; ``digest`` is that of its first ``lines_read`` lines."""
 
-    file: int
+    topic: str  # of the file, for source positions
     lines: Sequence[Line]
-    lines_read: int
-    digest: int
+    file: int = 0
+    lines_read: int = 0
+    digest: int = 0
 
 
 class DedupInputs:
@@ -100,12 +106,12 @@ class DedupInputs:
         self._fields: Final[FieldSettings] = settings.fields
         self._longest_bytes: Final = settings.max_record_bytes
         self._batch_lines: Final = settings.batch.documents
-        self._open: dict[int, LineSource] = {}
+        self._source: LineSource | None = None  # the open file, if any
         self._done_bytes = 0
         # Open each once now, to notice a table without the column before the work begins.
-        for file in self.files:
+        for number, file in enumerate(self.files):
             if file.path != STANDARD_INPUT and not file.texts:
-                open_documents(file, self._fields, self._longest_bytes).close()
+                self._opened(number).close()
         self.total_bytes: Final = total_size(
             path for file in self.files for path in file.texts or (Path(file.path),)
         )
@@ -116,43 +122,38 @@ class DedupInputs:
 
     @property
     def bytes_read(self) -> int:
-        return self._done_bytes + sum(source.bytes_read for source in self._open.values())
+        return self._done_bytes + (self._source.bytes_read if self._source else 0)
 
     def skip_to(self, file: int, lines: int, digest: int) -> bool:
         """Go to where a run was interrupted; return False if the file's beginning has changed."""
-        source = self._source(file)
+        source = self._source = self._opened(file)
         return not lines or (source.skip(lines) and source.digest == digest)
 
-    def batches(self, first_file: int = 0) -> Iterator[Batch]:
-        """Yield batches from ``first_file`` on; raise ``InputFileError`` for a damaged file."""
-        for number in range(first_file, len(self.files)):
-            source = self._source(number)
+    def batches(self, run: RunProgress) -> Iterator[Batch]:
+        """Yield the batches of the rest of a run; raise ``InputFileError`` for a damaged file."""
+        for number in range(run.file, len(self.files)):
+            source = self._source = self._source or self._opened(number)
+            topic = run.topic(number)
             with closing(source):
                 for lines in _batches(source, self._batch_lines):
-                    yield Batch(number, lines, source.lines_read, source.digest)
+                    yield Batch(topic, lines, number, source.lines_read, source.digest)
                 self._done_bytes += source.total_bytes or 0
-            del self._open[number]
+            self._source = None
 
-    def first_batch(self) -> Batch | None:
+    def first_lines(self) -> Sequence[Line] | None:
         """Return the first batch of the first file; None for a pipe, which is read only once."""
         first = self.files[0]
         if not first.texts and not Path(first.path).is_file():
             return None
-        with closing(open_documents(first, self._fields, self._longest_bytes)) as source:
-            lines = next(_batches(source, self._batch_lines), [])
-            return Batch(0, lines, source.lines_read, source.digest)
+        with closing(self._opened(0)) as source:
+            return next(_batches(source, self._batch_lines), [])
 
     def close(self) -> None:
-        for source in self._open.values():
-            source.close()
-        self._open.clear()
+        if self._source is not None:
+            self._source.close()
 
-    def _source(self, number: int) -> LineSource:
-        if number not in self._open:
-            self._open[number] = open_documents(
-                self.files[number], self._fields, self._longest_bytes
-            )
-        return self._open[number]
+    def _opened(self, number: int) -> LineSource:
+        return open_documents(self.files[number], self._fields, self._longest_bytes)
 
 
 def _batches(lines: Iterable[Line], limit: int) -> Iterator[list[Line]]:

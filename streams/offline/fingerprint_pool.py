@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -69,9 +69,6 @@ class Preparer:
         return Prepared(document_columns(documents, prints, words), refused)
 
 
-PreparedBatches = Callable[[Iterable[Batch]], Iterator[tuple[Batch, Prepared]]]
-
-
 @contextmanager
 def started_pool(settings: Settings, jobs: int) -> Iterator[ProcessPoolExecutor | None]:
     """Start ``jobs`` processes in the background; yield None for one job (this process)."""
@@ -93,22 +90,6 @@ def started_pool(settings: Settings, jobs: int) -> Iterator[ProcessPoolExecutor 
     finally:
         begin.join()
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-def prepared_by(
-    settings: Settings,
-    fingerprinter: Fingerprinter,
-    pool: ProcessPoolExecutor | None,
-    jobs: int,
-    topics: Callable[[Batch], str],
-) -> PreparedBatches:
-    """Return the function that prepares batches in order; ``topics`` names the topic of a batch."""
-    if pool is not None:
-        return lambda batches: _through_pool(pool, jobs * _AHEAD, batches, topics)
-    preparer = Preparer(settings, fingerprinter)
-    return lambda batches: (
-        (batch, preparer.prepare(topics(batch), batch.lines)) for batch in batches
-    )
 
 
 def _start_server() -> None:
@@ -149,14 +130,24 @@ def jobs_for(jobs: int | None, total_bytes: int | None) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _through_pool(
-    pool: ProcessPoolExecutor, ahead: int, batches: Iterable[Batch], topics: Callable[[Batch], str]
+def prepared_batches(
+    settings: Settings,
+    fingerprinter: Fingerprinter,
+    pool: ProcessPoolExecutor | None,
+    jobs: int,
+    batches: Iterable[Batch],
 ) -> Iterator[tuple[Batch, Prepared]]:
+    """Prepare batches in the pool, or in this process if there is none; yield them in order."""
+    if pool is None:
+        preparer = Preparer(settings, fingerprinter)
+        for batch in batches:
+            yield batch, preparer.prepare(batch.topic, batch.lines)
+        return
     waiting: deque[tuple[Batch, Future[Prepared]]] = deque()
     try:
         for batch in batches:
-            waiting.append((batch, pool.submit(_prepare, topics(batch), list(batch.lines))))
-            if len(waiting) > ahead:
+            waiting.append((batch, pool.submit(_prepare, batch.topic, list(batch.lines))))
+            if len(waiting) > jobs * _AHEAD:
                 oldest, future = waiting.popleft()
                 yield oldest, future.result()
         for oldest, future in waiting:

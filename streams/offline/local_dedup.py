@@ -8,7 +8,7 @@ killed run resumes at its last commit, and truncates the outputs to the length t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -56,13 +56,7 @@ from streams.offline.dedup_files import (
     own_paths,
     skip_done,
 )
-from streams.offline.fingerprint_pool import (
-    Prepared,
-    PreparedBatches,
-    jobs_for,
-    prepared_by,
-    started_pool,
-)
+from streams.offline.fingerprint_pool import Prepared, jobs_for, prepared_batches, started_pool
 from streams.settings.settings import Settings
 from streams.store.rocksdb_store import block_cache
 from streams.store.row_codec import StoredProgress, StoreIdentity
@@ -147,39 +141,37 @@ class LocalDedup:
         store: LocalStore,
         progress: RunProgress,
         outputs: Mapping[Kind, OutputFile],
-        prepare: PreparedBatches,
+        batches: Iterable[tuple[Batch, Prepared]],
     ) -> None:
-        """Resume the run ``progress``; ``prepare`` reads and fingerprints batches ahead."""
+        """Resume the run ``progress``, which is in the store; ``batches`` are the rest of it."""
         self.progress = progress
         self._fingerprinter = fingerprinter
         self._store = store
         self._outputs = outputs
         self._include_body = settings.include_body
-        self._prepare = prepare
-        self._next_packet = next_packet(store)
-        nearness = Nearness.of(fingerprinter.profile)
+        self._batches = batches
         stored = store.progress()
-        self._decider = LocalDecider(
-            nearness,
-            store,
-            store.prints(nearness.scheme.sketch_bands),
-            None if stored is None else stored.progress.clock,
-        )
+        assert stored is not None
+        self._next_packet = stored.progress.position  # it serves as a log offset
+        nearness = Nearness.of(fingerprinter.profile)
+        prints = store.prints(nearness.scheme.sketch_bands)
+        self._decider = LocalDecider(nearness, store, prints, stored.progress.clock)
 
     @property
     def documents(self) -> int:
         return len(self._store)
 
-    def run(self, inputs: DedupInputs) -> Iterator[RunProgress]:
-        """Decide the rest of ``inputs``; yield the progress after each commit.
+    def run(self) -> Iterator[RunProgress]:
+        """Decide the batches; yield the progress after each commit.
 
         Finishes the outputs. Raises ``InputFileError``, ``OutputFileError``, ``WorkerLostError``,
         and ``UsageError`` if no line of the first batch is a document.
         """
         is_first = not self.progress.all_lines
-        for batch, prepared in self._prepare(inputs.batches(self.progress.file)):
+        for batch, prepared in self._batches:
             if is_first:
-                _check_readable(batch, prepared.refused, self.progress.inputs[batch.file])
+                name = self.progress.inputs[batch.file]
+                _check_readable(batch.lines, prepared.refused, name)
                 is_first = False
             self._decide(batch, prepared)
             yield self.progress
@@ -257,27 +249,17 @@ class LocalDedup:
 
 
 def begin(store: LocalStore, progress: RunProgress) -> None:
+    """Store a new run; the packets and the clock of the last one go on."""
     stored = store.progress()
+    position = 0 if stored is None else stored.progress.position
     clock = None if stored is None else stored.progress.clock
-    at = Progress(chain_of(progress), progress.lines, next_packet(store), NO_CONTROL, clock)
+    at = Progress(chain_of(progress), progress.lines, position, NO_CONTROL, clock)
     store.commit([], StoredProgress(at, run=encode_run(progress)))
-
-
-def next_packet(store: LocalStore) -> int:
-    """Return the number of the next packet, which serves as a log offset."""
-    stored = store.progress()
-    return 0 if stored is None else stored.progress.position
 
 
 def chain_of(progress: RunProgress) -> Chain:
     """Return the chain of the file that a run is reading."""
-    return Chain(topic_of(progress, progress.file), "", PARTITION)
-
-
-def topic_of(progress: RunProgress, file: int) -> str:
-    """Return a file's topic in source positions: documents of another run are new arrivals."""
-    name = progress.inputs[file]
-    return f"{name}#{progress.run}" if progress.run else name
+    return Chain(progress.topic(progress.file), "", PARTITION)
 
 
 def unreadable_line(topic: str, line: Line, refused: Refused) -> bytes:
@@ -294,28 +276,28 @@ def unreadable_line(topic: str, line: Line, refused: Refused) -> bytes:
 
 def _check_beginning(inputs: DedupInputs, settings: Settings) -> None:
     """Raise ``UsageError`` as ``run`` would, before anything is written."""
-    if (batch := inputs.first_batch()) is None:
+    if (lines := inputs.first_lines()) is None:
         return
     reader = DocumentReader(settings.fields, settings.max_record_bytes)
     name, refused = inputs.names[0], {}
-    for row, line in enumerate(batch.lines):
+    for row, line in enumerate(lines):
         if not line.is_blank:
             item = read_line(reader, name, line)
             if not isinstance(item, Refused):
                 return
             refused[row] = item
-    _check_readable(batch, refused, name)
+    _check_readable(lines, refused, name)
 
 
-def _check_readable(batch: Batch, refused: Mapping[int, Refused], name: str) -> None:
-    read = sum(not line.is_blank for line in batch.lines)
+def _check_readable(lines: Sequence[Line], refused: Mapping[int, Refused], name: str) -> None:
+    read = sum(not line.is_blank for line in lines)
     if not read or len(refused) < read:
         return
     number, (reason, detail) = next(iter(refused.items()))
-    first = f"line {batch.lines[number].number + 1}: {reason}, {detail}"
-    lines = "the only line" if read == 1 else f"none of the first {read:,} lines"
+    first = f"line {lines[number].number + 1}: {reason}, {detail}"
+    which = "the only line" if read == 1 else f"none of the first {read:,} lines"
     hint = _HINTS.get(reason, "")
-    raise UsageError(f"{lines} of {name} is {'no' if read == 1 else 'a'} document ({first}){hint}")
+    raise UsageError(f"{which} of {name} is {'no' if read == 1 else 'a'} document ({first}){hint}")
 
 
 class DedupRequest(NamedTuple):
@@ -330,7 +312,7 @@ class DedupRequest(NamedTuple):
 
 
 class Launched(NamedTuple):
-    """A prepared run, for ``dedup.run(inputs)``."""
+    """A prepared run, for ``dedup.run()``."""
 
     dedup: LocalDedup
     inputs: DedupInputs
@@ -380,10 +362,8 @@ def launched(
             begin(store, run)
         outputs = open_outputs(run, with_state=request.state is not None)
         opened.callback(close_outputs, outputs.values())
-        prepare = prepared_by(
-            settings, fingerprinter, pool, jobs, lambda batch: topic_of(run, batch.file)
-        )
-        dedup = LocalDedup(settings, fingerprinter, store, run, outputs, prepare)
+        batches = prepared_batches(settings, fingerprinter, pool, jobs, inputs.batches(run))
+        dedup = LocalDedup(settings, fingerprinter, store, run, outputs, batches)
         done = run.all_lines if resumed else None
         yield Launched(dedup, inputs, fingerprinter.identity, done, run.documents)
 

@@ -152,7 +152,7 @@ def test_bytes_that_were_never_committed_are_dropped(done: int, lines: list[byte
     write("f.jsonl", part)
     small = Settings(batch=BatchSettings(documents=100))
     with launched(small, DedupRequest(["f.jsonl"], dict.fromkeys(KINDS), Path("s"))) as run:
-        steps = run.dedup.run(run.inputs)
+        steps = run.dedup.run()
         for _ in range(done):
             next(steps)
     with UNIQUES.open("ab") as file:
@@ -172,7 +172,7 @@ def test_outputs_and_state_in_a_folder_are_not_its_documents(lines: list[bytes])
     small = Settings(batch=BatchSettings(documents=100))
     outputs = dict.fromkeys(KINDS, None) | {"unique": "f.unique.jsonl"}
     with launched(small, DedupRequest(["."], outputs, Path("s"))) as run:
-        next(run.dedup.run(run.inputs))
+        next(run.dedup.run())
 
     command = ("dedup", ".", "--state", "s", "--unique", "f.unique.jsonl")
     report = report_of(*command)
