@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from datetime import datetime
 from itertools import count, pairwise
 from pathlib import Path
@@ -30,11 +30,9 @@ from simhash_core.verdicts import Verdict
 from streams.documents.fields import checked_id
 from streams.documents.json_values import UnreadableError
 from streams.documents.timestamps import TimestampError, parse_timestamp
-from streams.offline.local_dedup import LocalStore, MemoryStore
+from streams.offline.local_dedup import open_local_index
 from streams.settings.settings import IndexSettings, Settings
-from streams.store.rocksdb_store import block_cache
-from streams.store.row_codec import StoredProgress, StoreIdentity
-from streams.store.shard_directory import RocksDisk, open_shard
+from streams.store.row_codec import StoredProgress
 
 _STREAM: Final = "stream"
 _APPLICATION: Final = "python"  # the owner of the state, so that no worker and no command opens it
@@ -81,7 +79,10 @@ class Deduplicator:
         scheme = self._fingerprinter.scheme
         self._words = scheme.bits // WORD_BITS
         self._opened = ExitStack()
-        self._store = self._opened.enter_context(closing(self._open(settings, state)))
+        directory = None if state is None else Path(state)
+        self._store = self._opened.enter_context(
+            open_local_index(settings, self._fingerprinter, directory, _APPLICATION)
+        )
         stored = self._store.progress()
         self._arrivals = 0 if stored is None else stored.progress.next
         self._packets = 0 if stored is None else stored.progress.position
@@ -235,13 +236,6 @@ class Deduplicator:
         return [
             verdict_of(packet.columns, row, decision.matches.get(row)) for row in range(len(packet))
         ]
-
-    def _open(self, settings: Settings, state: str | Path | None) -> LocalStore:
-        if state is None:
-            return MemoryStore()
-        owner = StoreIdentity(self._fingerprinter.identity, _APPLICATION, 0)
-        cache = block_cache(settings.block_cache_bytes)
-        return open_shard(Path(state), owner, self._fingerprinter.scheme.bits, RocksDisk(cache))
 
 
 def _checked_id(name: str, value: object) -> str:

@@ -65,8 +65,7 @@ from streams.store.shard_store import ShardStore
 
 # ---- The index: one shard, in memory or on disk.
 
-LOCAL_APPLICATION: Final = "local"
-"""The application id of local indexes, which no worker opens. A state is known by its directory."""
+_APPLICATION: Final = "local"  # no worker and no ``Deduplicator`` opens a state of this owner
 
 
 class MemoryStore(MemoryEntries):
@@ -103,19 +102,18 @@ LocalStore = MemoryStore | ShardStore
 
 
 def open_local_index(
-    settings: Settings, identity: str, bits: int, state: Path | None
+    settings: Settings, fingerprinter: Fingerprinter, state: Path | None, application: str
 ) -> AbstractContextManager[LocalStore]:
     """Open the index in the directory ``state``, created if missing; in memory if it is None.
 
-    Raises ``IndexMismatchError`` for a state of another index, and
+    Raises ``IndexMismatchError`` for a state of another index or application, and
     ``StoreError`` for one that is in use, damaged, of another format, or unreachable.
     """
     if state is None:
         return closing(MemoryStore())
-    owner = StoreIdentity(identity, LOCAL_APPLICATION, PARTITION)
-    return closing(
-        open_shard(state, owner, bits, RocksDisk(block_cache(settings.block_cache_bytes)))
-    )
+    owner = StoreIdentity(fingerprinter.identity, application, PARTITION)
+    disk = RocksDisk(block_cache(settings.block_cache_bytes))
+    return closing(open_shard(state, owner, fingerprinter.scheme.bits, disk))
 
 
 UNREADABLE_LINE_SCHEMA: Final = "firstseen.unreadable-line/1"
@@ -349,9 +347,7 @@ def launched(
         pool = opened.enter_context(started_pool(settings, jobs))
         fingerprinter = fingerprinter_of(settings.index_profile())
         store = opened.enter_context(
-            open_local_index(
-                settings, fingerprinter.identity, fingerprinter.scheme.bits, request.state
-            )
+            open_local_index(settings, fingerprinter, request.state, _APPLICATION)
         )
         stored = store.progress()
         previous = None if stored is None else decode_run(stored.run)
