@@ -120,7 +120,7 @@ def decode_idf(data: bytes) -> IdfModel:
     The error is raised for a file that is damaged, of another version, or made with another
     normalisation.
     """
-    header, lines = _opened(data)
+    header, identity, lines = _opened(data)
     table: dict[str, float] = {}
     for number, line in enumerate(lines, start=3):
         matched = _LINE.fullmatch(line)
@@ -134,22 +134,16 @@ def decode_idf(data: bytes) -> IdfModel:
             f"idf model: it was trained with the normalisation {header.normalization}, this is "
             f"{NORMALIZATION}: train it again"
         )
-    return IdfModel(idf_identity(data), table, header.unknown, header.segmenter)
+    return IdfModel(identity, table, header.unknown, header.segmenter)
 
 
-def idf_identity(data: bytes) -> str:
-    """Return the model's part of the index identity; raises the errors of ``decode_idf``."""
-    digest = data[-_DIGEST_BYTES * 2 - 1 : -1].decode()
-    return f"{read_header(data).name}-{digest[:_IDENTITY_DIGITS]}"
+def read_header(data: bytes) -> tuple[IdfHeader, str]:
+    """Return a model's header, and its part of the index identity; raises as ``decode_idf``."""
+    return _opened(data)[:2]
 
 
-def read_header(data: bytes) -> IdfHeader:
-    """Raises the errors of ``decode_idf`` for a damaged file."""
-    return _opened(data)[0]
-
-
-def _opened(data: bytes) -> tuple[IdfHeader, list[str]]:
-    """Check that a file is complete; return its header and the lines of its terms."""
+def _opened(data: bytes) -> tuple[IdfHeader, str, list[str]]:
+    """Check that a file is complete; return header, identity, and the lines of its terms."""
     first = data[: len(FORMAT) + 12].partition(b"\n")[0].decode("ascii", "replace")
     version = _FIRST.fullmatch(first)
     if version is None:
@@ -163,8 +157,8 @@ def _opened(data: bytes) -> tuple[IdfHeader, list[str]]:
             f"{FORMAT_VERSION}: train it again, or use the release that made it"
         )
     body_end = data.rfind(b"\n", 0, len(data) - 1) + 1
-    last = data[body_end:]
-    if last != f"{_DIGEST}{_digest(data[:body_end])}\n".encode():
+    digest = _digest(data[:body_end])
+    if data[body_end:] != f"{_DIGEST}{digest}\n".encode():
         raise UsageError(
             "idf model: the file is damaged or truncated (wrong digest): copy or train it again"
         )
@@ -173,7 +167,7 @@ def _opened(data: bytes) -> tuple[IdfHeader, list[str]]:
         header = msgspec.json.decode(lines[0], type=IdfHeader)
     except (UnicodeDecodeError, IndexError, msgspec.MsgspecError) as error:
         raise UsageError(f"idf model, header: {error}") from None
-    return header, lines[1:]
+    return header, f"{header.name}-{digest[:_IDENTITY_DIGITS]}", lines[1:]
 
 
 def _digest(body: bytes) -> str:

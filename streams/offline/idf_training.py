@@ -13,7 +13,7 @@ import msgspec
 from simhash_core.analysis.idf_training import DocumentFrequencies, TrainedIdf
 from simhash_core.documents import Document, RawRecord, SourcePosition
 from simhash_core.errors import UsageError
-from simhash_core.text.idf import NAME, idf_identity, read_header
+from simhash_core.text.idf import NAME, read_header
 from simhash_core.text.normalization import normalize_batch
 from simhash_core.text.profiles import Profile
 from simhash_core.text.segmentation import load_segmenter, word_of
@@ -117,14 +117,14 @@ def write_model(output: Path, data: bytes) -> None:
 
 def model_object(data: bytes) -> dict[str, Any]:
     """Return a model's header with identity and size; raise as ``read_header`` does."""
-    header: dict[str, Any] = msgspec.to_builtins(read_header(data))
-    return {"identity": idf_identity(data), **header, "bytes": len(data)}
+    header, identity = read_header(data)
+    return {"identity": identity, **msgspec.to_builtins(header), "bytes": len(data)}
 
 
 def header_text(data: bytes) -> str:
-    header = read_header(data)
+    header, identity = read_header(data)
     shown = (
-        f"{idf_identity(data)}, {header.terms:,} terms of {header.documents:,} documents, "
+        f"{identity}, {header.terms:,} terms of {header.documents:,} documents, "
         f"cut by {header.segmenter}; each is in {header.least:,} or more, "
         f"others count as {header.unknown:g}"
     )

@@ -99,7 +99,7 @@ def _signed(text: str) -> bytes:
 
 def _with_terms(lines: str) -> bytes:
     """Return a model with a correct digest, whose header says that it has two terms."""
-    header = read_header(_model([["a"], ["a", "b"]]))
+    header, _ = read_header(_model([["a"], ["a", "b"]]))
     return _signed(f"firstseen-idf/1\n{msgspec.json.encode(header).decode()}\n{lines}")
 
 
