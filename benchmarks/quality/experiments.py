@@ -22,7 +22,7 @@ from benchmarks.quality.sets import LabelledSet
 from benchmarks.report import Figures
 from simhash_core.documents import Document
 from simhash_core.text.weighting import WEIGHTINGS
-from streams.evaluation.dedup_pass import RememberedFingerprints
+from streams.evaluation.dedup_pass import remembering
 from streams.evaluation.evaluation import Labelled, Quality, evaluate
 from streams.evaluation.injected_edits import edited_copies, labelled_copies
 from streams.evaluation.labelled_files import documents_again, read_documents
@@ -74,13 +74,13 @@ def experiments(
     """Run the experiments; raise ``MeasurementError`` if a peer fails."""
     articles = _articles(labelled_set)
     results: dict[str, list[Quality]] = defaultdict(list)
-    remembered = RememberedFingerprints()
+    fingerprinter_of = remembering()
     with tempfile.TemporaryDirectory(prefix="firstseen-") as directory:
         for number, (topic, members) in enumerate(_by_topic(articles).items()):
             labelled = _labelled(Path(directory), articles, members, SEED + number)
             for method in methods(default_profile):
                 say(f"{topic}: {method.name} …")
-                evaluated = evaluate(labelled, method.settings, remembered.fingerprinter)
+                evaluated = evaluate(labelled, method.settings, fingerprinter_of)
                 results[method.name].append(evaluated.quality)
             if with_peers:
                 name, threshold = _SHINGLES

@@ -12,6 +12,7 @@ import time
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -123,21 +124,15 @@ _DIGEST_BYTES: Final = 16
 
 _THRESHOLDS: Final = ("blocks=", "distance=", "mean=")
 _VERIFIED_AT: Final = "@"  # precedes the threshold in the identity of a verifier
-_Fingerprints = dict[bytes, Fingerprinted]
 
 
-class RememberedFingerprints:
-    """Makes fingerprinters with a common cache, which needs 200 bytes for each text."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, _Fingerprints] = {}
-
-    def fingerprinter(self, profile: Profile) -> Fingerprinter:
-        return _Remembering(profile, self._known)
+def remembering() -> Callable[[Profile], Fingerprinter]:
+    """Return what makes fingerprinters with a common cache, which needs 200 bytes for each text."""
+    return partial(_Remembering, known={})
 
 
 class _Remembering(Fingerprinter):
-    def __init__(self, profile: Profile, known: dict[str, _Fingerprints]) -> None:
+    def __init__(self, profile: Profile, known: dict[str, dict[bytes, Fingerprinted]]) -> None:
         super().__init__(profile)
         self._known = known.setdefault(_maker(self.identity), {})
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import Profile
-from streams.evaluation.dedup_pass import RememberedFingerprints
+from streams.evaluation.dedup_pass import remembering
 from streams.evaluation.evaluation import (
     Evaluated,
     PairDistances,
@@ -60,18 +60,16 @@ def report_page(
     labelled = read_labelled(*names, settings)
     count = len(labelled.documents.ids)
     profile = settings.index_profile()
-    remembered = RememberedFingerprints()
+    caching = remembering()
     is_swept = count <= DOCUMENTS_MAX
-    fingerprinter_of: Callable[[Profile], Fingerprinter] = (
-        remembered.fingerprinter if is_swept else Fingerprinter
-    )
+    fingerprinter_of = caching if is_swept else Fingerprinter
     evaluated = evaluate(labelled, settings, fingerprinter_of, watch)
     misses, false_joins = _misses(evaluated), _false_joins(evaluated)
     shown = [*misses[:CASES_MAX], *false_joins[:CASES_MAX]]
     distances = pair_distances(
         labelled,
         settings,
-        remembered.fingerprinter(profile),
+        caching(profile),
         [(case.first, case.second) for case in shown],
         lambda done: watch("comparing pairs", done, count),
     )

@@ -18,11 +18,11 @@ from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import Profile
 from streams.evaluation.dedup_pass import (
     Decided,
-    RememberedFingerprints,
     decide,
     exact_jaccards,
     named_by,
     of_pass,
+    remembering,
 )
 from streams.evaluation.evaluation import Labelled, Quality, Watch, quality_of, rounded, unwatched
 from streams.evaluation.figures import POSITIVE
@@ -239,7 +239,7 @@ def pairs_needed(precision_wanted: float, share_right: float | None) -> int | No
 def _tried(
     labelled: Labelled, name: str, settings: Settings, precision_wanted: float, watch: Watch
 ) -> list[TunedPoint]:
-    remembered = RememberedFingerprints()
+    fingerprinter_of = remembering()
     profile = settings.index_profile()
     confirms = profile.verifier() is not None
     state_bytes = state_bytes_per_document(profile.scheme(), sketch_bytes(profile))
@@ -250,7 +250,7 @@ def _tried(
             labelled,
             settings,
             new,
-            remembered.fingerprinter,
+            fingerprinter_of,
             lambda step, done, total: watch(f"{name}: {step}", done, total),
         )
         for each in new:

@@ -25,7 +25,7 @@ from simhash_core.text.idf import IdfModel
 from simhash_core.text.profiles import profile_named
 from streams.cli.main import main
 from streams.errors import ExitCode
-from streams.evaluation.dedup_pass import RememberedFingerprints
+from streams.evaluation.dedup_pass import remembering
 from streams.evaluation.evaluation import PairDistances
 from streams.evaluation.report_page import _distance_figure, report_page
 from streams.evaluation.tuning import (
@@ -159,12 +159,13 @@ def test_thresholds_around_the_one_in_force() -> None:
 
 
 def test_fingerprints_are_made_once_unless_they_differ() -> None:
-    remembered = RememberedFingerprints()
-    plain = Settings(profile="classic", index=IndexSettings(min_features=3)).index_profile()
+    fingerprinter_of = remembering()
+    index = IndexSettings(min_features=3, verify="cosine")
+    plain = Settings(profile="classic", index=index).index_profile()
 
     def made(texts: list[str], **changes: object) -> list[Fingerprinted]:
         profile = replace(plain, **changes)
-        return [*remembered.fingerprinter(profile).fingerprint_batch(texts)]
+        return fingerprinter_of(profile).fingerprint_batch(texts)
 
     first = made([TEXT, "雪"])
     again = made(["雪", TEXT], distance=9, blocks=2, verify_at=0.3)
