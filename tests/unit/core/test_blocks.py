@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simhash_core.errors import UsageError
@@ -113,6 +113,7 @@ def test_schemes_that_cannot_be(arguments: tuple[int, ...], says: str) -> None:
     st.binary(min_size=64, max_size=64),
     st.lists(st.integers(0, 511), max_size=40),
 )
+@example(BlockScheme(64, 8, 3, 8, 2), bytes(64), [0, 9, 18, 36, 45, 54, 63, 24])
 def test_the_first_shared_block(scheme: BlockScheme, noise: bytes, bits: list[int]) -> None:
     fingerprint = noise[: scheme.bits // 8]
     other = flipped(fingerprint, *[bit % scheme.bits for bit in bits])

@@ -209,6 +209,10 @@ def test_long_equal_text_is_folded() -> None:
     assert [piece.kind for piece in shown.left] == [FOLDED, SAME, ONLY]
     assert shown.left[0].text == "… 540 characters alike …"
     assert len(shown.left[1].text) == 60
+    assert [piece.kind for piece in side_by_side("雪" * 119 + "完", "雪" * 119 + "终").left] == [
+        SAME,
+        ONLY,
+    ]
 
 
 def test_long_texts_are_cut_and_take_little_time() -> None:
