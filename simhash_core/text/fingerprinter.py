@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple, cast
 
@@ -40,7 +40,7 @@ class Fingerprinted(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """A fingerprint before ``Judge``: it may have too few features, and there is no digest."""
+    """A fingerprint without a digest; it may have too few features."""
 
     fingerprint: bytes
     features: int
@@ -51,10 +51,6 @@ class Printed(NamedTuple):
 class WeightedTerm(NamedTuple):
     term: str
     weight: float
-
-
-Judge = Callable[[str, int], UndecidableReason | None]
-"""Returns why a normalised text with this number of features is undecidable, or None."""
 
 
 FINGERPRINT_MEMORY_BYTES: Final = 16 << 20  # roughly 8,000 documents of 500 Chinese characters
@@ -119,29 +115,28 @@ class ShinglePrints:
                 )
         self.made_with: Mapping[str, str] = {"fingerprint": IDENTITY}
         self.more: Mapping[str, str] = {}
-        self._bits = profile.bits
-        self._simplify = profile.fold_traditional
+        self._profile = profile
         self._bands = profile.scheme().sketch_bands
 
-    def prints(
-        self, contents: Sequence[Content], normal: Sequence[str], judge: Judge
-    ) -> list[Printed]:
+    def prints(self, contents: Sequence[Content], normal: Sequence[str]) -> list[Printed]:
         """``normal`` has the normalised texts."""
-        bare = shingles.bare_texts([content.text for content in contents], simplify=self._simplify)
+        profile, undecidable_by = self._profile, self._profile.undecidable
+        texts = [content.text for content in contents]
+        bare = shingles.bare_texts(texts, simplify=profile.fold_traditional)
         some = [text for text in bare if text]
         bins = shingles.bins_of(some)
-        fingerprints = iter(np.packbits(shingles.fifth_bits(bins.filled, self._bits), axis=1))
+        fingerprints = iter(np.packbits(shingles.fifth_bits(bins.filled, profile.bits), axis=1))
         sketches = iter(shingles.pack(bins.filled, self._bands))
         counts = iter(bins.counts.tolist())
         prints = []
         for text, own in zip(normal, bare, strict=True):
             if not own:
-                prints.append(Printed(b"", 0, judge(text, 0), b""))
+                prints.append(Printed(b"", 0, undecidable_by(text, 0), b""))
                 continue
             fingerprint, sketch, features = next(fingerprints), next(sketches), next(counts)
-            undecidable = judge(text, features)
+            undecidable = undecidable_by(text, features)
             if undecidable is not None and not is_feature(text):
-                features, undecidable = 0, judge(text, 0)
+                features, undecidable = 0, undecidable_by(text, 0)
             prints.append(Printed(fingerprint.tobytes(), features, undecidable, sketch))
         return prints
 
@@ -248,9 +243,7 @@ class TermPrints:
             "hash": profile.feature_hash,
         }
 
-    def prints(
-        self, contents: Sequence[Content], normal: Sequence[str], judge: Judge
-    ) -> list[Printed]:
+    def prints(self, contents: Sequence[Content], normal: Sequence[str]) -> list[Printed]:
         """``normal`` has the normalised texts."""
         rows, weights, bounds = self._features(normal, contents)
         scaled = scale(weights, bounds)
@@ -260,7 +253,7 @@ class TermPrints:
         for i, (start, stop) in enumerate(pairwise(limits)):
             bit_sums[i] = sums(votes.take(rows[start:stop], axis=0), scaled[start:stop])
         counts = [stop - start for start, stop in pairwise(limits)]
-        undecidable = list(map(judge, normal, counts))
+        undecidable = list(map(self._profile.undecidable, normal, counts))
         sketches = [b""] * len(contents)
         if self._verifier is not None:
             # Undecidable texts are compared with no candidate, so they need no sketch.
@@ -393,29 +386,13 @@ class Fingerprinter:
             if undecidable
             else Fingerprinted(fingerprint, content_digest(text), features, None, sketch)
             for text, (fingerprint, features, undecidable, sketch) in zip(
-                normal, self._prints.prints(contents, normal, self._judge), strict=True
+                normal, self._prints.prints(contents, normal), strict=True
             )
         ]
 
     def _normal(self, contents: Sequence[Content]) -> list[str]:
         simplify = self.profile.fold_traditional
         return normalize_batch([content.text for content in contents], simplify=simplify)
-
-    def _judge(self, normal: str, features: int) -> UndecidableReason | None:
-        profile = self.profile
-        if features >= profile.min_features:
-            return None
-        # The text has many characters but few words, so a sketch of its shingles says enough about
-        # it.
-        if (
-            profile.long_characters
-            and features >= profile.min_features_of_long
-            and len(normal) - normal.count(" ") >= profile.long_characters
-        ):
-            return None
-        if features == 0:
-            return UndecidableReason.NO_FEATURES if normal else UndecidableReason.EMPTY
-        return UndecidableReason.TOO_FEW_FEATURES
 
 
 def _batches(contents: Sequence[Content]) -> Iterator[Sequence[Content]]:

@@ -26,6 +26,7 @@ from simhash_core.text.normalization import NORMALIZATION
 from simhash_core.text.segmentation import WITHOUT_DICTIONARY
 from simhash_core.text.verification import NO_VERIFICATION, WITH_BANDS, Verifier, verifier_of
 from simhash_core.text.word_lists import StopWords, UserDictionary
+from simhash_core.verdicts import UndecidableReason
 from simhash_core.window import UNITS_MS, format_duration
 
 _DIGEST_BYTES: Final = 6
@@ -98,6 +99,21 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def min_features_of_long(self) -> int:
         """The minimum number of features of a text with ``long_characters``: half, rounded up."""
         return (self.min_features + 1) // 2
+
+    def undecidable(self, normal: str, features: int) -> UndecidableReason | None:
+        """Return why a normalised text with so many features cannot be compared; None: it can."""
+        if features >= self.min_features:
+            return None
+        # With many characters but few words, a sketch of the text's shingles says enough about it.
+        if (
+            self.long_characters
+            and features >= self.min_features_of_long
+            and len(normal) - normal.count(" ") >= self.long_characters
+        ):
+            return None
+        if features == 0:
+            return UndecidableReason.NO_FEATURES if normal else UndecidableReason.EMPTY
+        return UndecidableReason.TOO_FEW_FEATURES
 
     @property
     def replaces_expired(self) -> bool:

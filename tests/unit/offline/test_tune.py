@@ -109,21 +109,9 @@ def test_no_copy_is_empty(tmp_path: Path) -> None:
 
 
 def point(recall: float, precision: float, **other: object) -> TunedPoint:
-    values = {
-        "profile": "wide",
-        "distance": 10,
-        "verify_at": None,
-        "mean_at": None,
-        "recall_low": None,
-        "precision_low": None,
-        "f1": None,
-        "caught": None,
-        "false_duplicates": None,
-        "joined_pairs": 100,
-        "state_bytes_per_document": 1000,
-        **other,
-    }
-    return TunedPoint(recall=recall, precision=precision, **values)  # type: ignore[arg-type] # by name
+    values = dict.fromkeys(TunedPoint.__struct_fields__) | {"profile": "wide", "distance": 10}
+    values |= {"joined_pairs": 100, "state_bytes_per_document": 1000, **other}
+    return TunedPoint(**{**values, "recall": recall, "precision": precision})  # type: ignore[arg-type] # by name
 
 
 def test_best_point_is_chosen() -> None:
