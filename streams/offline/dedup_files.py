@@ -124,10 +124,15 @@ class DedupInputs:
     def bytes_read(self) -> int:
         return self._done_bytes + (self._source.bytes_read if self._source else 0)
 
-    def skip_to(self, file: int, lines: int, digest: int) -> bool:
-        """Go to where a run was interrupted; return False if the file's beginning has changed."""
-        source = self._source = self._opened(file)
-        return not lines or (source.skip(lines) and source.digest == digest)
+    def skip_done(self, run: RunProgress) -> None:
+        """Skip the lines that a run has done; raise ``InterruptedRunError`` if they changed."""
+        source = self._source = self._opened(run.file)
+        if run.lines and not (source.skip(run.lines) and source.digest == run.digest):
+            raise InterruptedRunError(
+                f"{run.inputs[run.file]} has changed: its first {run.lines} lines differ from "
+                f"those that run {run.run} of this state has read. Restore them, or discard the "
+                "run with --abandon."
+            )
 
     def batches(self, run: RunProgress) -> Iterator[Batch]:
         """Yield the batches of the rest of a run; raise ``InputFileError`` for a damaged file."""
@@ -356,13 +361,3 @@ def abandon(run: RunProgress) -> None:
                 os.truncate(output.path, output.length)
         except OSError as error:
             raise OutputFileError(f"cannot cut {output.path}: {error.strerror}") from error
-
-
-def skip_done(inputs: DedupInputs, run: RunProgress) -> None:
-    """Skip the lines that a run has done; raise ``InterruptedRunError`` if they changed."""
-    if not inputs.skip_to(run.file, run.lines, run.digest):
-        raise InterruptedRunError(
-            f"{run.inputs[run.file]} has changed: its first {run.lines} lines differ from those "
-            f"that run {run.run} of this state has read. Restore them, or discard the run with "
-            "--abandon."
-        )

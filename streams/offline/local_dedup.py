@@ -54,7 +54,6 @@ from streams.offline.dedup_files import (
     open_outputs,
     output_paths,
     own_paths,
-    skip_done,
 )
 from streams.offline.fingerprint_pool import Prepared, jobs_for, prepared_batches, started_pool
 from streams.settings.settings import Settings
@@ -374,7 +373,7 @@ def _run_to_do(
         return new_run(0, inputs.names, paths)
     if previous is not None and not previous.finished and not request.abandon:
         check_same_command(previous, inputs.names, paths)
-        skip_done(inputs, previous)
+        inputs.skip_done(previous)
         return previous
     if not request.force:
         check_new(paths, previous)
