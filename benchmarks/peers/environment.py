@@ -16,17 +16,13 @@ _INSTALLED: Final = DIRECTORY / ".installed"
 _INSTALL_SECONDS: Final = 1800
 
 
-def is_there() -> bool:
-    return _INSTALLED.exists() and _INSTALLED.read_bytes() == REQUIREMENTS.read_bytes()
-
-
 def peers_python() -> Path:
     """Return the interpreter of the environment; make the environment if it is missing.
 
     Raises ``MeasurementError`` if that is not possible.
     """
     python = DIRECTORY / "bin" / "python"
-    if is_there():
+    if _INSTALLED.exists() and _INSTALLED.read_bytes() == REQUIREMENTS.read_bytes():
         return python
     shutil.rmtree(DIRECTORY, ignore_errors=True)
     pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
