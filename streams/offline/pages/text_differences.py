@@ -40,7 +40,7 @@ class SideBySide(NamedTuple):
 
 
 def side_by_side(left: str, right: str) -> SideBySide:
-    rows = list(_aligned(left[:TEXT_MAX], right[:TEXT_MAX]))
+    rows = list(_aligned(left, right))
     return SideBySide(
         _shown([(row.left, row.alike) for row in rows], len(left) - TEXT_MAX),
         _shown([(row.right, row.alike) for row in rows], len(right) - TEXT_MAX),
@@ -49,7 +49,7 @@ def side_by_side(left: str, right: str) -> SideBySide:
 
 def differences(left: str, right: str) -> Iterator[tuple[str, str]]:
     """Yield the passages in which two texts differ, in order."""
-    for row in _aligned(left[:TEXT_MAX], right[:TEXT_MAX]):
+    for row in _aligned(left, right):
         if not row.alike:
             yield row.left, row.right
 
@@ -62,7 +62,8 @@ class _Row(NamedTuple):
 
 def _aligned(left: str, right: str) -> Iterator[_Row]:
     work = _WORK_MAX
-    for row in _rows(_SENTENCE.findall(left), _SENTENCE.findall(right)):
+    sentences = _SENTENCE.findall(left[:TEXT_MAX]), _SENTENCE.findall(right[:TEXT_MAX])
+    for row in _rows(*sentences):
         if row.alike:
             yield row
             continue
