@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
 
-from simhash_core.documents import Content, Document
+from simhash_core.documents import Document
 from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import Profile, index_digest
@@ -232,19 +233,11 @@ def _fingerprints(
     watch: Callable[[int], None],
 ) -> dict[int, bytes]:
     prints: dict[int, bytes] = {}
-    batch: list[tuple[int, Content]] = []
-
-    def make() -> None:
-        made = fingerprinter.fingerprint_batch([each for _, each in batch])
+    numbered = enumerate(documents_again(file, settings))
+    contents = ((number, each.content) for number, each in numbered if number in wanted)
+    while batch := list(islice(contents, _BATCH)):
+        made = fingerprinter.fingerprint_batch([content for _, content in batch])
         for (number, _), each in zip(batch, made, strict=True):
             prints[number] = each.fingerprint
-        batch.clear()
-
-    for number, document in enumerate(documents_again(file, settings)):
-        if number in wanted:
-            batch.append((number, document.content))
-        if len(batch) >= _BATCH:
-            make()
-        watch(number + 1)
-    make()
+        watch(batch[-1][0] + 1)
     return prints
