@@ -14,7 +14,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Final, NamedTuple
 
 from streams.corpus.articles import PostBox, broken_value, write_article
@@ -68,14 +68,11 @@ def generate(
 
 
 def example_lines() -> Iterator[bytes]:
-    """Yield the lines of ``examples/documents.jsonl``: documents to try Firstseen with."""
-    left = EXAMPLE_LINES
-    for record in generate(EXAMPLE_SEED, 2 * EXAMPLE_LINES):
-        if left and record.value is not None and record.kind not in _NO_LINE:
-            content = record.value.decode()
-            if content.isprintable():
-                left -= 1
-                yield record.value + b"\n"
+    """Return the lines of ``examples/documents.jsonl``: documents to try Firstseen with."""
+    records = generate(EXAMPLE_SEED, 2 * EXAMPLE_LINES)
+    values = (each.value for each in records if each.value and each.kind not in _NO_LINE)
+    lines = (value + b"\n" for value in values if value.decode().isprintable())
+    return islice(lines, EXAMPLE_LINES)
 
 
 class _Stream:
