@@ -13,6 +13,7 @@ from simhash_core.documents import Document
 from simhash_core.fingerprints.fingerprint import distance_bits
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import Profile, index_digest
+from streams.corpus.draws import pick
 from streams.evaluation import figures
 from streams.evaluation.dedup_pass import Decided, decide, exact_jaccards, named_by, of_pass
 from streams.evaluation.figures import NEGATIVE, POSITIVE, LabelledPair
@@ -110,10 +111,6 @@ def rounded(value: float | None) -> float | None:
 Watch = Callable[[str, int, int], None]  # called with a step, the amount done, and the total
 
 
-def unwatched(_step: str, _done: int, _total: int) -> None:
-    """Ignore the progress."""
-
-
 class Labelled(NamedTuple):
     file: str
     documents: LabelledDocuments
@@ -137,7 +134,7 @@ def evaluate(
     labelled: Labelled,
     settings: Settings,
     fingerprinter_of: Callable[[Profile], Fingerprinter] = Fingerprinter,
-    watch: Watch = unwatched,
+    watch: Watch = lambda *_: None,
 ) -> Evaluated:
     file, documents, pairs = labelled
     count = len(documents.ids)
@@ -218,10 +215,7 @@ def _unrelated(groups: Sequence[str | None]) -> list[tuple[int, int]]:
     if len({groups[number] for number in grouped}) < 2:  # noqa: PLR2004 - two make a pair
         return []
     rng = random.Random(_SEED)  # noqa: S311 - a sample, not a secret
-    drawn = (
-        (grouped[int(rng.random() * len(grouped))], grouped[int(rng.random() * len(grouped))])
-        for _ in range(RANDOM_PAIRS)
-    )
+    drawn = ((pick(rng, grouped), pick(rng, grouped)) for _ in range(RANDOM_PAIRS))
     return [(a, b) for a, b in drawn if groups[a] != groups[b]]
 
 

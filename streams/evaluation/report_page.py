@@ -19,7 +19,6 @@ from streams.evaluation.evaluation import (
     pair_distances,
     read_labelled,
     texts_of,
-    unwatched,
 )
 from streams.evaluation.figures import (
     BANDS,
@@ -54,7 +53,7 @@ _FALSE_JOINS: Final = (
 
 
 def report_page(
-    names: tuple[str, str], settings: Settings, watch: Watch = unwatched
+    names: tuple[str, str], settings: Settings, watch: Watch = lambda *_: None
 ) -> tuple[str, Quality]:
     """Evaluate the files of documents and of pairs; return the page and its figures."""
     labelled = read_labelled(*names, settings)

@@ -24,7 +24,7 @@ from streams.evaluation.dedup_pass import (
     of_pass,
     remembering,
 )
-from streams.evaluation.evaluation import Labelled, Quality, Watch, quality_of, rounded, unwatched
+from streams.evaluation.evaluation import Labelled, Quality, Watch, quality_of, rounded
 from streams.evaluation.figures import POSITIVE
 from streams.evaluation.labelled_files import documents_again
 from streams.offline.index_plan import sketch_bytes, state_bytes_per_document
@@ -97,7 +97,7 @@ def sweep(
     settings: Settings,
     thresholds: Sequence[Threshold],
     fingerprinter_of: Callable[[Profile], Fingerprinter],
-    watch: Watch = unwatched,
+    watch: Watch = lambda *_: None,
 ) -> dict[Threshold, Quality]:
     """Return the figures at each threshold."""
     passes: dict[Threshold, Decided] = {}
@@ -166,7 +166,7 @@ def tune(
     labelled: Labelled,
     profiles: Sequence[tuple[str, Settings]],
     precision_wanted: float,
-    watch: Watch = unwatched,
+    watch: Watch = lambda *_: None,
 ) -> Tuned:
     """Try each profile at thresholds around its own, one kind after the other.
 
