@@ -90,11 +90,12 @@ def rensa() -> tuple[Sketch, Index]:
         sketch.update(list(grams(text)))
         return sketch
 
-    def lsh(threshold: float) -> Any:  # noqa: ANN401
-        bands = _bands_for(threshold)
-        return library.RMinHashLSH(threshold=threshold, num_perm=PERMUTATIONS, num_bands=bands)
+    return sketch, _most_alike_by(_rensa_lsh)
 
-    return sketch, _most_alike_by(lsh)
+
+def _rensa_lsh(threshold: float) -> Any:  # noqa: ANN401 - what the library makes
+    lsh = import_module("rensa").RMinHashLSH
+    return lsh(threshold=threshold, num_perm=PERMUTATIONS, num_bands=_bands_for(threshold))
 
 
 def _most_alike_by(lsh_at: Callable[[float], Any]) -> Index:
@@ -206,10 +207,7 @@ def rensa_keep(texts: Iterator[str], threshold: float) -> list[int]:
 def rensa_one_shot(texts: Iterator[str], threshold: float) -> list[int]:
     library: Any = import_module("rensa")
     sketch = library.RMinHash.digest_matrix_from_token_sets_rho
-    lsh = library.RMinHashLSH(
-        threshold=threshold, num_perm=PERMUTATIONS, num_bands=_bands_for(threshold)
-    )
-    matrices = []
+    lsh, matrices = _rensa_lsh(threshold), []
     for part in _parts(texts):
         sets = [list(grams(text)) for text in part]
         matrices.append(sketch(sets, num_perm=PERMUTATIONS, seed=42, probes=PROBES))
