@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -11,15 +12,16 @@ import msgspec
 import numpy as np
 import pytest
 
+from benchmarks.random_documents import packet_of, random_columns
 from simhash_core.analysis.plan import cosine_of_jaccard, recall_by_distance, recall_by_jaccard
-from simhash_core.document_columns import BytesColumn, DocumentColumns
+from simhash_core.document_columns import BytesColumn
 from simhash_core.errors import UsageError
 from simhash_core.fingerprints.bands import PAIRS, TRIPLES, Bands
 from simhash_core.fingerprints.blocks import BlockScheme
-from simhash_core.log.records import NO_CONTROL, Chain, Packet, Progress, Sender
+from simhash_core.log.records import NO_CONTROL, Chain, Progress
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.text.fingerprinter import Fingerprinter
-from simhash_core.text.profiles import BLOCKS_INSTEAD_OF_BANDS, PROFILES, Profile
+from simhash_core.text.profiles import BLOCKS_INSTEAD_OF_BANDS, PROFILES
 from simhash_core.text.verification import VERIFICATIONS
 from streams.cli.main import main
 from streams.corpus.corpus import generate
@@ -33,6 +35,7 @@ from streams.offline.index_plan import (
     plan_index,
     row_bytes_per_document,
     segment_bytes_per_document,
+    sketch_bytes,
     state_bytes_per_document,
 )
 from streams.store.rocksdb_store import block_cache
@@ -111,34 +114,23 @@ def test_planned_recall_by_jaccard() -> None:
     assert cosine_of_jaccard(1 / 3) == pytest.approx(0.5**0.4)
 
 
-def random_entries(bits: int, number: int) -> NewEntries:
-    """Return entries with random fingerprints and ids of 32 characters."""
-    rng = np.random.default_rng([8, number])
-    offsets = np.arange(number * PACKET, (number + 1) * PACKET, dtype=np.int64)
-    columns = DocumentColumns(
-        offsets,
-        np.full(PACKET, 1_700_000_000_000, dtype=np.int64),
-        BytesColumn.of([b"%032d" % offset for offset in offsets.tolist()]),
-        rng.integers(0, 256, (PACKET, 16), dtype=np.uint8),
-        rng.integers(0, 1 << 63, (PACKET, bits // 64), dtype=np.uint64),
-        np.zeros(PACKET, dtype=np.uint8),
-        BytesColumn.of([b""] * PACKET),
-    )
-    first, last = int(offsets[0]), int(offsets[-1])
-    packet = Packet(CHAIN, Sender("plan", number), first - 1, last, columns)
-    return NewEntries(number, packet, np.arange(PACKET))
+def random_entries(profile: str, number: int) -> NewEntries:
+    """Return entries with random fingerprints and sketches, and ids of 32 characters."""
+    columns = random_columns(profile, number * PACKET, PACKET)
+    ids = BytesColumn.of([b"%032d" % offset for offset in columns.offsets.tolist()])
+    return NewEntries(number, packet_of(replace(columns, ids=ids), CHAIN), np.arange(PACKET))
 
 
-@pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
-def test_bytes_of_state_are_those_on_disk(tmp_path: Path, profile: Profile) -> None:
-    scheme = profile.scheme()
+@pytest.mark.parametrize("profile", PROFILES)
+def test_bytes_of_state_are_those_on_disk(tmp_path: Path, profile: str) -> None:
+    scheme, sketch = PROFILES[profile].scheme(), sketch_bytes(PROFILES[profile])
     owner = StoreIdentity("random", "plan", 0)
     with closing(open_shard(tmp_path, owner, scheme.bits, RocksDisk(block_cache()))) as store:
         for number in range(33):
             progress = Progress(CHAIN, number * PACKET, number, NO_CONTROL)
-            store.commit([random_entries(profile.bits, number)], StoredProgress(progress))
+            store.commit([random_entries(profile, number)], StoredProgress(progress))
     size = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
-    rows = state_bytes_per_document(scheme) - segment_bytes_per_document(scheme)
+    rows = state_bytes_per_document(scheme, sketch) - segment_bytes_per_document(scheme)
     assert size / (33 * PACKET) == pytest.approx(rows, rel=0.25)
     assert row_bytes_per_document(scheme, 300) == row_bytes_per_document(scheme) + 300
 
