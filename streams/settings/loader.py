@@ -181,14 +181,6 @@ OTHER_VARIABLES: Final[Mapping[str, str]] = {
     "FIRSTSEEN_KAFKA_LIBS": "Tests: the directory with the jars of Apache Kafka.",
 }
 
-REMOVED: Final[Mapping[str, str]] = {
-    "topics.probes": "one topic, topics.log, orders all documents",
-    "batch.within_seconds": "a worker never waits for a batch to fill",
-    "batch.packet_bytes": "batch.documents limits a bundle",
-    "batch.packets": "batch.bundles limits what is committed together",
-}
-"""Settings of earlier versions, and why they are gone."""
-
 
 class SourcedValue(NamedTuple):
     value: object
@@ -222,7 +214,6 @@ class _Sources:
 
     def environment(self, environ: Mapping[str, str]) -> None:
         by_variable = {field.environment: name for name, field in setting_fields().items()}
-        removed = {environment_name(name): why for name, why in REMOVED.items()}
         kafka_prefix = f"{ENVIRONMENT_PREFIX}{KAFKA.upper()}__"
         values: dict[str, SourcedValue] = {}
         for variable, value in sorted(environ.items()):
@@ -235,7 +226,7 @@ class _Sources:
                 name = property_name(variable.removeprefix(kafka_prefix))
                 values[f"{KAFKA}.{name}"] = sourced
             else:
-                message = _unknown(variable, (*by_variable, *OTHER_VARIABLES), removed)
+                message = _unknown(variable, (*by_variable, *OTHER_VARIABLES))
                 self._problem(variable, "", "the environment", message)
         self._add(values)
 
@@ -268,7 +259,7 @@ class _Sources:
             elif table == KAFKA and leaf:
                 properties[leaf] = sourced
             else:
-                self._problem(name, "", sourced.origin, _unknown(name, setting_fields(), REMOVED))
+                self._problem(name, "", sourced.origin, _unknown(name, setting_fields()))
         self._read_secret_files(properties)
         translation = translate({name: str(each.value) for name, each in properties.items()})
         for name, value in translation.properties.items():
@@ -348,9 +339,7 @@ def _leaves(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, obj
             yield prefix + key, value
 
 
-def _unknown(name: str, known: Iterable[str], removed: Mapping[str, str]) -> str:
-    if name in removed:
-        return f"this setting was removed, so delete it: {removed[name]}"
+def _unknown(name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name, list(known), n=1)
     hint = f"did you mean {near[0]}?" if near else "'firstseen config show' lists all settings"
     return f"there is no such setting; {hint}"

@@ -12,8 +12,6 @@ from streams.errors import SettingsError
 from streams.settings.loader import (
     FILE_BYTES_MAX,
     OTHER_VARIABLES,
-    REMOVED,
-    environment_name,
     load_settings,
 )
 from tests.unit.settings.sources import load, problems_of
@@ -136,16 +134,6 @@ def test_unknown_names_in_files_and_flags_are_refused_with_the_nearest(tmp_path:
     assert "web.port" in problems["web.prot"].message
     assert problems["web.prot"].origin == f"the file {path}"
     assert problems.keys() == {"batch.document", "topic", "web.prot", "kafka."}
-
-
-@pytest.mark.parametrize("name", REMOVED)
-def test_a_setting_of_an_earlier_version_is_refused_with_why_it_is_gone(name: str) -> None:
-    variable = environment_name(name)
-    flag = problems_of(f"{name}=5")[name].message
-    environment = problems_of(environ={variable: "5"})[variable].message
-    assert flag == environment
-    assert "removed" in flag
-    assert REMOVED[name] in flag
 
 
 def test_a_value_for_a_table_and_a_table_for_a_value_are_refused(tmp_path: Path) -> None:
