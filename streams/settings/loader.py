@@ -7,7 +7,6 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from enum import Enum
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -53,7 +52,6 @@ class SettingField(NamedTuple):
     """A setting; ``expected`` says in words what a value must be."""
 
     name: str
-    environment: str
     expected: str
     default: str
     help: str
@@ -93,7 +91,6 @@ def _fields_of(
             texts = _texts()[name]
             yield SettingField(
                 name,
-                environment_name(name),
                 texts.get("expected") or _expected(inspect.type_info(type_)),
                 texts.get("default") or shown(default),
                 texts["help"],
@@ -107,21 +104,11 @@ def _texts() -> Mapping[str, Mapping[str, str]]:
     return tomllib.loads((files(__package__) / "texts.toml").read_text("utf-8"))
 
 
-def environment_name(setting: str) -> str:
-    """Return the environment variable of a setting: ``FIRSTSEEN_``, ``__`` for each dot."""
-    return ENVIRONMENT_PREFIX + setting.replace(".", "__").upper()
-
-
 def shown(value: object) -> str:
     """Return a value in the form of a flag or a variable; "" for None."""
-    match value:
-        case None:
-            return ""
-        case bool():
-            return str(value).lower()
-        case Enum():
-            return str(value.value)
-    return str(value)
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _expected(info: inspect.Type) -> str:
@@ -138,7 +125,7 @@ def _expected(info: inspect.Type) -> str:
         case inspect.BoolType():
             text = "true or false"
         case inspect.EnumType(cls=cls):
-            text = "one of " + ", ".join(str(member.value) for member in cls)
+            text = "one of " + ", ".join(map(str, cls))
         case inspect.LiteralType(values=values):
             text = "one of " + ", ".join(map(str, values))
         case inspect.StrType(min_length=low):
@@ -165,17 +152,14 @@ def _path(type_: type, value: object) -> object:
 
 FILE_BYTES_MAX: Final = 1024 * 1024
 
-CONFIG_VARIABLE: Final = "FIRSTSEEN_CONFIG"
-KAFKA_CONFIG_VARIABLE: Final = "FIRSTSEEN_KAFKA_CONFIG"
-
 _PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
     ".toml": tomllib.loads,
     ".json": msgspec.json.decode,
 }
 
 OTHER_VARIABLES: Final[Mapping[str, str]] = {
-    CONFIG_VARIABLE: "The settings file, if --config is not given.",
-    KAFKA_CONFIG_VARIABLE: "The file of Kafka properties, if --kafka-config is not given.",
+    "FIRSTSEEN_CONFIG": "The settings file, if --config is not given.",
+    "FIRSTSEEN_KAFKA_CONFIG": "The file of Kafka properties, if --kafka-config is not given.",
     "FIRSTSEEN_REQUIRE_KAFKA": "Tests: with 1, a test that needs a real broker fails without one.",
     "FIRSTSEEN_REQUIRE_TOOLS": "Checks, tests: with 1, a check that needs a missing tool fails.",
     "FIRSTSEEN_KAFKA_LIBS": "Tests: the directory with the jars of Apache Kafka.",
@@ -213,7 +197,9 @@ class _Sources:
         self._add(values)
 
     def environment(self, environ: Mapping[str, str]) -> None:
-        by_variable = {field.environment: name for name, field in setting_fields().items()}
+        by_variable = {
+            ENVIRONMENT_PREFIX + name.replace(".", "__").upper(): name for name in setting_fields()
+        }
         kafka_prefix = f"{ENVIRONMENT_PREFIX}{KAFKA.upper()}__"
         values: dict[str, SourcedValue] = {}
         for variable, value in sorted(environ.items()):
