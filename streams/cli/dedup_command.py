@@ -12,6 +12,7 @@ import click
 
 from simhash_core.errors import UsageError
 from streams.cli import options
+from streams.errors import ExitCode
 from streams.terminal.layout import Block, counted, progress_bar, table
 
 if TYPE_CHECKING:
@@ -79,7 +80,6 @@ def dedup(
       firstseen dedup tuesday.jsonl --state seen
       zcat *.gz | firstseen dedup - --unique - --set fields.text=body > new.jsonl
     """
-    from streams.errors import ExitCode
     from streams.offline.dedup_files import KINDS
     from streams.offline.local_dedup import DedupRequest, launched
 

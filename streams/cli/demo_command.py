@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simhash_core.errors import UsageError
 from streams.cli import options
+from streams.errors import ExitCode
 
 if TYPE_CHECKING:
     from streams.demo.run import DemoRequest
@@ -71,7 +73,6 @@ def demo(*, page: Path | None, plain: bool, **request: Any) -> int:  # noqa: ANN
       firstseen demo --documents 20000 --seed 7 --profile classic
       firstseen demo --json | tail -1 | jq .recall
     """
-    from simhash_core.errors import UsageError
     from streams.demo.run import DemoRequest
 
     if None not in (request["input"], request["seed"]):
@@ -87,7 +88,6 @@ def _run(request: DemoRequest, page: Path | None, *, plain: bool) -> int:
     from streams.demo.live_view import shown
     from streams.demo.run import running_demo
     from streams.demo.summary import print_addresses, print_next, print_summary
-    from streams.errors import ExitCode
     from streams.terminal.layout import output_console
 
     if page is not None:

@@ -9,7 +9,7 @@ import click
 
 from simhash_core.errors import UsageError
 from streams.cli import options
-from streams.terminal.layout import Block, table
+from streams.terminal.layout import Block, progress_bar, table
 
 if TYPE_CHECKING:
     from streams.evaluation.evaluation import Quality
@@ -59,7 +59,6 @@ def evaluate(
     """
     from streams.evaluation.evaluation import evaluate, read_labelled
     from streams.evaluation.report_page import report_page
-    from streams.terminal.layout import progress_bar
 
     with progress_bar() as watch:
         if report is None:
@@ -161,7 +160,6 @@ def tune(
     from streams.evaluation.evaluation import read_labelled
     from streams.evaluation.injected_edits import inject
     from streams.evaluation.tuning import DOCUMENTS_MAX, tune
-    from streams.terminal.layout import progress_bar
 
     profile_flag = click.get_current_context().params.get("profile")
     names = list(PROFILES) if profile_flag is None else [settings.profile]

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from simhash_core.errors import FirstseenError
 from streams.cli import options
+from streams.errors import ExitCode
 
 if TYPE_CHECKING:
     from streams.documents.output_records import PositionValue
-    from streams.errors import ExitCode
     from streams.ops_page.text_check import CheckAnswer, NearDocument
     from streams.terminal.layout import Block
 
@@ -59,7 +60,6 @@ def check(
       pbpaste | firstseen check - --json | jq -r .verdict
       firstseen check a.txt --url http://worker-0:6066 --exit-code
     """
-    from streams.errors import ExitCode
     from streams.ops_page.text_check import CheckRequest, ask_worker, own_url
 
     text = options.given_text(file, text, settings)
@@ -70,8 +70,6 @@ def check(
 
 
 def exit_code_of_answer(answer: CheckAnswer) -> ExitCode:
-    from streams.errors import ExitCode
-
     return ExitCode.DUPLICATE if answer.verdict in _DUPLICATES else ExitCode.OK
 
 
@@ -129,8 +127,6 @@ def health(settings: options.Settings, *, url: str | None, ready: bool) -> int:
       firstseen health
       firstseen health --ready --url http://worker-0:6066
     """
-    from simhash_core.errors import FirstseenError
-    from streams.errors import ExitCode
     from streams.ops_page.text_check import own_url, why_unhealthy
 
     why = why_unhealthy(url or own_url(settings.web), settings.web, ready=ready)

@@ -7,7 +7,9 @@ import threading
 
 import click
 
+from simhash_core.errors import FirstseenError
 from streams.cli import options
+from streams.errors import ExitCode, exit_code_of, signals_shown
 
 _PROCESSES_MAX = 256
 
@@ -57,8 +59,6 @@ def worker(
       firstseen worker --profile classic --set web.port=6070
       firstseen worker --processes auto
     """
-    from simhash_core.errors import FirstseenError
-    from streams.errors import ExitCode, exit_code_of, signals_shown
     from streams.settings.settings import LogFormat
     from streams.worker.worker_log import log_end, set_up_logging
 
