@@ -39,7 +39,6 @@ _MARK: Final = "*"
     metavar="PAGE",
     help="Write an HTML page with distances, thresholds, misses and false joins.",
 )
-@options.json_option
 @options.with_profile_settings
 def evaluate(
     settings: options.Settings, *, documents: str, pairs: str, report: Path | None
@@ -128,7 +127,6 @@ def _percent(value: float | None) -> str:
     default=1_000,
 )
 @options.number_option("--seed", click.IntRange(), "Seed of the draw and the edits.", default=1)
-@options.json_option
 @options.with_profile_settings
 def tune(
     settings: options.Settings,

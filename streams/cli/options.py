@@ -279,7 +279,7 @@ class ProfileCommand(click.Command):
 
 
 def with_profile_settings(function: _Command, *, planned: bool = False) -> _Command:
-    """Add the local options and those of the index; the command gets ``settings: Settings``.
+    """Add ``--json``, the local options and those of the index; it gets ``settings: Settings``.
 
     If an index is ``planned``, with widths and no profile, the other values are those of
     ``classic``: no verifier, one cut, and blocks that divide the fingerprint evenly.
@@ -298,7 +298,7 @@ def with_profile_settings(function: _Command, *, planned: bool = False) -> _Comm
         return inner(*args, **kwargs)
 
     result: _Command = update_wrapper(call, inner)  # type: ignore[assignment] # the same signature
-    return result
+    return json_option(result)
 
 
 with_planned_settings: Final = partial(with_profile_settings, planned=True)

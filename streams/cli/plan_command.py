@@ -37,7 +37,6 @@ _BARS: Final = 20
     default=1,
     metavar="W",
 )
-@options.json_option
 @options.with_planned_settings
 def plan(
     settings: options.Settings, *, documents: int, partitions: int | None, workers: int

@@ -30,7 +30,6 @@ _REST_BITS_A_LINE: Final = 64
 @click.command(cls=options.ProfileCommand)
 @click.argument("a")
 @click.argument("b")
-@options.json_option
 @options.with_profile_settings
 def compare(settings: options.Settings, *, a: str, b: str) -> None:
     """Compare the texts in files A and B: SimHash of 64 and of 128 bits, and cosine of the words.
