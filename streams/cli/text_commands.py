@@ -303,11 +303,12 @@ def _verdict_in_words(explained: Explanation) -> str:
     from simhash_core.verdicts import DuplicateOf, Method, Undecidable
 
     limit = explained.scheme.distance
+    apart = f"{counted(explained.distance or 0, 'bit')} apart"
     match explained.verdict:
         case DuplicateOf(method=Method.EXACT):
             return "B repeats A exactly: the texts are equal after normalisation"
-        case DuplicateOf(distance=distance):
-            return f"B is a near duplicate of A: {_bits_of(distance)} apart, up to {limit} is near"
+        case DuplicateOf():
+            return f"B is a near duplicate of A: {apart}, up to {limit} is near"
         case Undecidable(reason):
             why = explained.never_near or "no exact repeat of A"
             if explained.b.passes:
@@ -315,7 +316,6 @@ def _verdict_in_words(explained: Explanation) -> str:
             return f"B is undecidable ({reason}), and {why}, so it goes to the unique documents"
     if explained.never_near is not None:
         return f"B is unique: {explained.never_near}"
-    apart = f"{_bits_of(explained.distance or 0)} apart"
     if explained.distance is None:
         why = "A has no fingerprint to compare with"
     elif explained.distance > limit:
@@ -420,7 +420,7 @@ def _outcome(explained: Explanation, fingerprinter: Fingerprinter) -> list[Block
         if of:
             equal = f"{len(shared)} of {of} equal" if shared else "none equal"
             lines.append(f"{what:<9} {equal}" + (f", {effect}" if shared or not compared else ""))
-    lines.append(f"distance  {_bits_of(explained.distance)} of {scheme.bits} differ")
+    lines.append(f"distance  {counted(explained.distance, 'bit')} of {scheme.bits} differ")
     if explained.agreement is not None:
         profile = fingerprinter.profile
         at_this_distance = " at this distance" if profile.mean_at else ""
@@ -499,7 +499,3 @@ def _terms(explained: Explanation, limit: int) -> list[Block]:
 
 def _left_out(total: int, limit: int) -> list[str]:
     return [f"  and {total - limit:,} more (--top)"] if total > limit else []
-
-
-def _bits_of(count: int) -> str:
-    return counted(count, "bit")
