@@ -12,7 +12,6 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path, PurePath
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 # ---- Java ``.properties`` files, the format of Kafka's ``client.properties``.
@@ -83,7 +82,7 @@ _SECRET_PARTS: Final = (
     *("jaas", "key.pem", "keystore.key", "oauthbearer.config"),
 )
 _REFUSED: Final = tomllib.loads((files(__package__) / "refused_properties.toml").read_text("utf-8"))
-RESERVED: Final[Mapping[str, str]] = MappingProxyType(_REFUSED["reserved"])
+RESERVED: Final[Mapping[str, str]] = _REFUSED["reserved"]
 """Properties that Firstseen's guarantees need, and why they cannot be overridden."""
 
 _PEM: Final = (

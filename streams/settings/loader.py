@@ -26,7 +26,7 @@ from streams.settings.kafka_properties import (
     translate,
 )
 from streams.settings.named_files import (
-    SECRET_FILES,
+    SECRETS_IN_FILES,
     FileProblemError,
     bounded_text,
     secret_of_file,
@@ -257,8 +257,10 @@ class _Sources:
 
     def _read_secret_files(self, properties: dict[str, SourcedValue]) -> None:
         """Replace the names of secret files by the files' contents."""
-        for name in filter(properties.__contains__, SECRET_FILES):
-            secret, setting, named = SECRET_FILES[name], f"{KAFKA}.{name}", properties.pop(name)
+        for secret in SECRETS_IN_FILES:
+            setting, named = f"{KAFKA}.{secret}.file", properties.pop(f"{secret}.file", None)
+            if named is None:
+                continue
             if secret in properties:
                 message = f"{secret} is given too: choose one"
                 self._problem(setting, "", named.origin, message)

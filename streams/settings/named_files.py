@@ -10,25 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from simhash_core.errors import UsageError
 from simhash_core.text.idf import BYTES_MAX, decode_idf
 from simhash_core.text.word_lists import parse_stop_words, parse_user_dictionary
 
-SECRET_FILES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        f"{name}.file": name
-        for name in (
-            "sasl.password",
-            "sasl.oauthbearer.client.secret",
-            "ssl.key.password",
-            "ssl.keystore.password",
-        )
-    }
+SECRETS_IN_FILES: Final = (
+    "sasl.password",
+    "sasl.oauthbearer.client.secret",
+    "ssl.key.password",
+    "ssl.keystore.password",
 )
-"""Our Kafka properties that name a file, and the property whose value is in the file."""
+"""Kafka properties whose value may be in a file, which our own property ``NAME.file`` names."""
 
 _BYTES_MAX: Final = 64 * 1024
 
@@ -87,15 +81,11 @@ def file_content(setting: str, path: str, bytes_limit: int) -> bytes:
         raise UsageError(f"{setting}: {path} {error}") from None
 
 
-_READERS: Final[Mapping[str, Callable[[str], Any]]] = MappingProxyType(
-    {
-        "idf": lambda path: decode_idf(bounded_bytes(path, BYTES_MAX)),
-        "user_dictionary": lambda path: parse_user_dictionary(
-            bounded_text(path, _WORD_LIST_BYTES_MAX)
-        ),
-        "stop_words": lambda path: parse_stop_words(bounded_text(path, _WORD_LIST_BYTES_MAX)),
-    }
-)
+_READERS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "idf": lambda path: decode_idf(bounded_bytes(path, BYTES_MAX)),
+    "user_dictionary": lambda path: parse_user_dictionary(bounded_text(path, _WORD_LIST_BYTES_MAX)),
+    "stop_words": lambda path: parse_stop_words(bounded_text(path, _WORD_LIST_BYTES_MAX)),
+}
 
 
 def read_index_files(changes: Mapping[str, Any]) -> dict[str, Any]:
