@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from streams.offline.index_plan import IndexPlan
     from streams.terminal.layout import Block
 
-_STEP: Final = 1024
-_UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+_UNITS: Final = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"]
 _BARS: Final = 20
 
 
@@ -138,11 +137,10 @@ def _costs(plan: IndexPlan) -> list[tuple[str, str, str]]:
 
 
 def _bytes_in_words(size: float) -> str:
-    unit = 0
-    while size >= _STEP and unit < len(_UNITS) - 1:
-        size /= _STEP
-        unit += 1
-    return f"{size:,.0f} {_UNITS[0]}" if unit == 0 else f"{size:,.1f} {_UNITS[unit]}"
+    from rich.filesize import pick_unit_and_suffix
+
+    unit, name = pick_unit_and_suffix(int(size), _UNITS, 1024)
+    return f"{size / unit:,.1f} {name}" if unit > 1 else f"{size:,.0f} {name}"
 
 
 def _chance(recall: float) -> tuple[str, str]:
