@@ -8,9 +8,6 @@ import click
 
 from streams.cli import options
 
-_TERMS_MAX = 1_000_000
-_DOCUMENTS_MIN = 2
-
 
 @click.group()
 def idf() -> None:
@@ -36,13 +33,13 @@ def idf() -> None:
     "--terms terms_max",
     click.IntRange(1, 5_000_000),
     "Maximum number of terms to count; each takes about 150 bytes of memory.",
-    default=_TERMS_MAX,
+    default=1_000_000,
 )
 @options.number_option(
     "--least",
     click.IntRange(1, 1_000_000),
     "Omit terms that occur in fewer documents.",
-    default=_DOCUMENTS_MIN,
+    default=2,
 )
 @click.option("--force", is_flag=True, help="Replace an existing MODEL.")
 @options.json_option

@@ -166,7 +166,7 @@ def export(settings: options.Settings, file: str, *, shards: tuple[int, ...]) ->
     if options.is_json() and file == "-":
         raise click.UsageError("--json and FILE - both write to standard output: name a file")
     local = local_shards(settings, shards)
-    with progress_bar("exporting") as show, new_output(file) as output:
+    with progress_bar() as show, new_output(file) as output:
         count = export_entries(settings.application_id, local, output, show)
     content = {"file": file, "documents": count, "shards": [each.partition for each in local]}
     text = f"Wrote {count:,} entries to {file}."

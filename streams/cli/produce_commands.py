@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from streams.kafka.document_sender import DocumentSender
 
 _SHOWN_MAX = 3
-_NUMBER_MAX = 100_000_000
 
 
 @click.command()
@@ -98,7 +97,7 @@ def produce(
 
 @click.command()
 @options.number_option(
-    "--documents", click.IntRange(1, _NUMBER_MAX), "Number of documents.", default=3_000
+    "--documents", click.IntRange(1, 100_000_000), "Number of documents.", default=3_000
 )
 @options.number_option("--rate", click.FloatRange(0.001, 1e6), "Maximum documents per second.")
 @options.number_option(

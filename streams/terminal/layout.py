@@ -173,7 +173,7 @@ def _print_table(console: Console, block: RenderableType) -> None:
 
 
 @contextmanager
-def progress_bar(first_step: str = "reading") -> Iterator[Callable[[str, int, int | None], None]]:
+def progress_bar() -> Iterator[Callable[[str, int, int | None], None]]:
     """Show a progress bar if standard error is a terminal; yield the function that moves it.
 
     Its arguments are the step in words, the amount done, and the total (None: unknown).
@@ -189,7 +189,7 @@ def progress_bar(first_step: str = "reading") -> Iterator[Callable[[str, int, in
         TimeRemainingColumn(compact=True),
     )
     with Progress(*columns, console=console, transient=True, refresh_per_second=4) as progress:
-        task = progress.add_task(first_step, total=None)
+        task = progress.add_task("reading", total=None)
 
         def move(step: str, done: int, total: int | None) -> None:
             progress.update(task, description=step, completed=done, total=total)
