@@ -31,7 +31,6 @@ from streams.settings.settings import (
 
 INTERNAL_BYTES_MAX: Final = 64 * MIB
 """The limit of a record on an internal topic, for brokers with default settings."""
-TOPIC_LENGTH_MAX: Final = 249
 PORT_MAX: Final = 65_535
 
 
@@ -69,12 +68,9 @@ def topics_differ(settings: Settings) -> Iterator[Violation]:
     """Topics differ: otherwise outputs would be read as inputs, endlessly."""
     topics = msgspec.structs.asdict(settings.topics)
     for name, topic in topics.items():
-        if topic in {"", ".", ".."} or len(topic) > TOPIC_LENGTH_MAX:
-            yield Violation(
-                f"topics.{name}",
-                f"{topic!r} is not a valid topic name: 1 to {TOPIC_LENGTH_MAX} characters, and "
-                "not . or ..",
-            )
+        if topic in {"", ".", ".."}:
+            message = f"{topic!r} is not a valid topic name: 1 to 249 characters, and not . or .."
+            yield Violation(f"topics.{name}", message)
     for (one, name), (other, same) in combinations(topics.items(), 2):
         # Kafka refuses names that differ only in . and _, because its metrics would confuse them.
         if name and name.replace(".", "_") == same.replace(".", "_"):
