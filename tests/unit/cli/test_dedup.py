@@ -214,12 +214,12 @@ def test_the_fields_and_the_format_are_settings() -> None:
 # ---- Several files, folders, packed files and tables; all cores.
 
 
-def documents(*numbers: int) -> list[dict[str, str]]:
-    return [{"id": f"n{number}", "text": f"第{number}号文件 {number * 7919}"} for number in numbers]
+def text_of(number: int) -> str:
+    return f"第{number}号文件 {number * 7919}"
 
 
 def numbered(*numbers: int) -> bytes:
-    return b"".join(json.dumps(each).encode() + b"\n" for each in documents(*numbers))
+    return b"".join(as_line(f"n{number}", text_of(number)) for number in numbers)
 
 
 def sources(file: str) -> list[str]:
@@ -290,7 +290,7 @@ def test_a_long_row_of_csv_is_a_dead_letter_and_an_open_quote_is_an_error() -> N
 
 
 def test_rows_of_parquet_are_objects_with_all_columns() -> None:
-    rows = [each | {"score": number} for number, each in enumerate(documents(1, 2, 1))]
+    rows = [{"text": text_of(number), "score": at} for at, number in enumerate((1, 2, 1))]
     parquet.write_table(pa.Table.from_pylist(rows), "t.parquet")
     report = report_of("dedup", "t.parquet")
     assert (report["unique"], report["duplicates"]) == (2, 1)
@@ -300,7 +300,7 @@ def test_rows_of_parquet_are_objects_with_all_columns() -> None:
 def test_times_of_parquet_for_which_python_has_no_object_are_kept() -> None:
     nanoseconds = 1_767_225_600_123_456_789
     columns: dict[str, object] = {
-        "text": [each["text"] for each in documents(1, 2)],
+        "text": [text_of(1), text_of(2)],
         "timestamp": pa.array([nanoseconds, nanoseconds - 789], pa.timestamp("ns", "Asia/Tokyo")),
         "seen": pa.array([nanoseconds, None], pa.timestamp("ns")),
         "far": pa.array([-(10**17), 0], pa.timestamp("us")),
@@ -321,8 +321,8 @@ def test_times_of_parquet_for_which_python_has_no_object_are_kept() -> None:
 def test_a_folder_is_read_by_names_and_not_written_to() -> None:
     Path("in/deep").mkdir(parents=True)
     Path("in/a.jsonl").write_bytes(numbered(1))
-    Path("in/deep/b.csv").write_text("id,text\n9," + documents(1)[0]["text"] + "\n", "utf-8")
-    Path("in/deep/c.txt").write_text(documents(1)[0]["text"], "utf-8")
+    Path("in/deep/b.csv").write_text(f"id,text\n9,{text_of(1)}\n", "utf-8")
+    Path("in/deep/c.txt").write_text(text_of(1), "utf-8")
     Path("in/d.md").write_text("# Notes", "utf-8")
     report = report_of("dedup", "in")
     assert (report["unique"], report["duplicates"]) == (2, 2)
@@ -331,7 +331,7 @@ def test_a_folder_is_read_by_names_and_not_written_to() -> None:
 
 
 def test_a_text_in_a_folder_may_be_packed_and_have_any_name() -> None:
-    text, other, last = (each["text"] for each in documents(1, 2, 3))
+    text, other, last = map(text_of, (1, 2, 3))
     Path("in").mkdir()
     Path("in/a.txt.gz").write_bytes(gzip.compress(text.encode()))
     Path("in/b.txt.zst").write_bytes(zstandard.ZstdCompressor().compress(other.encode()))
