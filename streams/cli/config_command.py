@@ -39,7 +39,6 @@ def show(loaded: LoadedSettings) -> None:
     """
     from simhash_core.text.fingerprinter import Fingerprinter
     from simhash_core.text.profiles import index_digest
-    from streams.settings.loader import shown
     from streams.settings.reference import rows, text_rows
     from streams.terminal.layout import show as show_blocks
     from streams.terminal.layout import table
@@ -51,9 +50,7 @@ def show(loaded: LoadedSettings) -> None:
         return
     content = {
         row.setting: {
-            "value": row.value
-            if isinstance(row.value, str | int | float | None)
-            else shown(row.value),
+            "value": str(row.value) if isinstance(row.value, Path) else row.value,
             "origin": row.origin,
         }
         for row in rows(loaded)
