@@ -20,7 +20,7 @@ from simhash_core.text.segmentation import SEGMENTERS
 from simhash_core.text.verification import verification_named
 from simhash_core.text.weighting import weighting_named
 from simhash_core.window import parse_duration
-from streams.settings.kafka_properties import not_accepted, security_problems, translate
+from streams.settings.kafka_properties import not_accepted, security_problems
 from streams.settings.settings import (
     INTERNAL_OVERHEAD_BYTES,
     MATCH_BYTES,
@@ -127,14 +127,12 @@ def state_dir_is_a_directory(settings: Settings) -> Iterator[Violation]:
 
 
 def kafka_properties_can_be(settings: Settings) -> Iterator[Violation]:
-    """The user may set each given property, and the Kafka clients accept it."""
+    """The Kafka clients accept each given property; the loader has translated them."""
     properties = settings.kafka
     if not properties:
         return
-    problems = [*translate(properties).refused, *security_problems(properties)]
-    if not problems:
-        # librdkafka checks last: its messages are the least clear, and it reads the files.
-        problems = [*not_accepted(properties)]
+    # librdkafka checks last: its messages are the least clear, and it reads the files.
+    problems = [*security_problems(properties)] or [*not_accepted(properties)]
     yield from (
         Violation(f"kafka.{name}" if name else "kafka", message)
         for name, message in dict(reversed(problems)).items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -46,15 +47,16 @@ def test_producers_and_topics_take_the_largest_record_that_is_sent(assignments: 
 
 
 def test_keys_are_opened_with_the_given_password_and_none_is_asked_for(
-    certificates: Certificates,
+    certificates: Certificates, tmp_path: Path
 ) -> None:
+    """The type of a store counts, and not its name."""
     tls = ("kafka.security.protocol=SSL", f"kafka.ssl.ca.location={certificates.authority}")
     pem = (
         f"kafka.ssl.certificate.location={certificates.client}",
         f"kafka.ssl.key.location={certificates.client_key}",
     )
     store = (
-        f"kafka.ssl.keystore.location={certificates.client_store}",
+        f"kafka.ssl.keystore.location={shutil.copy(certificates.client_store, tmp_path / 'a.jks')}",
         "kafka.ssl.keystore.type=PKCS12",
     )
     for key, password in ((pem, "ssl.key.password"), (store, "ssl.keystore.password")):
