@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -453,8 +454,7 @@ def _blocks(explained: Explanation) -> list[Block]:
     heads = ("block", "A", "B", "x: bits that differ", "")
     drawn_blocks = [table([heads, *rows], "><<<>")] if rows else ["x: bits that differ"]
     rest = marks[scheme.blocks * scheme.block_bits :]  # bits in no block
-    lines = range(0, len(rest), _REST_BITS_A_LINE)
-    return [*drawn_blocks, *(f" rest  {rest[i : i + _REST_BITS_A_LINE]}" for i in lines)]
+    return [*drawn_blocks, *(f" rest  {part}" for part in wrap(rest, _REST_BITS_A_LINE))]
 
 
 def _bits(explained: Explanation, limit: int) -> list[Block]:

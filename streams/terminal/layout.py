@@ -10,6 +10,7 @@ import os
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from textwrap import wrap
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from rich.cells import cell_len, set_cell_size
@@ -35,7 +36,9 @@ def one_line(text: str, cells: int | None = None) -> str:
     text = " ".join(text.split())
     if not text.isprintable():
         text = "".join(sign for sign in text if unicodedata.category(sign) not in _DROPPED)
-    return text if cells is None else cut(text, cells)
+    if cells is None or cell_len(text) <= cells:
+        return text
+    return set_cell_size(text, cells - 1).rstrip() + ELLIPSIS if cells > 0 else ""
 
 
 def escaped(text: str) -> str:
@@ -48,20 +51,13 @@ def escaped(text: str) -> str:
     )
 
 
-def cut(text: str, cells: int) -> str:
-    if cell_len(text) <= cells:
-        return text
-    return set_cell_size(text, cells - 1).rstrip() + ELLIPSIS if cells > 0 else ""
-
-
 def counted(count: int, noun: str) -> str:
     """Return, for example, ``1 worker`` or ``2 workers``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def hex_lines(fingerprint: bytes) -> list[str]:
-    digits = fingerprint.hex()
-    return [digits[i : i + _HEX_A_LINE] for i in range(0, len(digits), _HEX_A_LINE)]
+    return wrap(fingerprint.hex(), _HEX_A_LINE)
 
 
 _UNBOUNDED: Final = 100_000
