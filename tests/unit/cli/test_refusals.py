@@ -88,7 +88,7 @@ WRONG_USAGE = [
     ("explain f.txt", "not 1"),
     ("explain f.txt f.txt f.txt", "not 3"),
     ("explain f.txt f.txt --text-a x", "not 2"),
-    ("explain - -", "standard input"),
+    ("explain - -", "cannot both be standard input"),
     ("explain f.txt --text-b a\udcff", "--text-b is not UTF-8"),
     ("explain f.txt missing.txt", "missing.txt"),
     ("explain --documents f.jsonl a z", "'z'"),

@@ -93,12 +93,6 @@ def test_toml_and_json_are_read_alike(tmp_path: Path, name: str, text: str) -> N
     }
 
 
-def test_flags_with_names_of_their_own() -> None:
-    flags = {"--broker": "k:9", "--application-id": "app", "--profile": "classic"}
-    settings = load_settings(flags=flags, environ={}).settings
-    assert [settings.brokers, settings.application_id, settings.profile] == [*flags.values()]
-
-
 def test_bootstrap_servers_of_a_properties_file_are_the_brokers(tmp_path: Path) -> None:
     (path := tmp_path / "client.properties").write_text("bootstrap.servers= k-1:1, k-2:2,\n")
     loaded = load(kafka_config=path)

@@ -136,22 +136,12 @@ def test_the_longest_application_id_leaves_room_for_topics() -> None:
     assert settings_of(f"application_id={'a' * 200}").topics.changelog.endswith(".changelog")
 
 
-def test_index_changes_the_profile_and_keeps_the_rest() -> None:
-    profile = settings_of("profile=classic", "index.distance=2").index_profile()
-    assert (profile.bits, profile.distance) == (64, 2)
-
-
 def test_a_window_has_a_day_of_lateness_unless_set() -> None:
     windowed = settings_of("index.window=30d").index_profile()
     short = settings_of("index.window=90m", "index.lateness=0s").index_profile()
     assert (windowed.window, windowed.lateness) == (30 * DAY_MS, DAY_MS)
     assert (short.window, short.lateness) == (90 * 60_000, 0)
     assert settings_of().index_profile().window is None
-
-
-def test_a_field_of_scopes_makes_the_index_scoped() -> None:
-    assert settings_of("fields.scope=tenant").index_profile().scoped
-    assert not settings_of().index_profile().scoped
 
 
 def test_a_state_directory_in_which_the_applications_is_a_file(tmp_path: Path) -> None:
