@@ -59,7 +59,7 @@ class Fingerprinter:
         """Load the segmenter and its tables.
 
         Args:
-            profile: ``"wide"`` or ``"classic"``.
+            profile: ``"wide"``, ``"quick"`` or ``"classic"``.
             index: Changes to the profile.
 
         Raises:
