@@ -27,13 +27,6 @@ def settings_of(*assignments: str) -> Settings:
     return load(*assignments).settings
 
 
-def value_of(settings: Settings, name: str) -> object:
-    value: object = settings
-    for part in name.split("."):
-        value = getattr(value, part)
-    return value
-
-
 def problems_of(
     *assignments: str, environ: Mapping[str, str] | None = None, config: Path | None = None
 ) -> dict[str, Problem]:

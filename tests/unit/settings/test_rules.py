@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from simhash_core.text.profiles import PROFILES
 from streams.settings import registry
 from streams.settings.reference import rows, text_rows
 from streams.settings.settings import is_loopback
-from tests.unit.settings.sources import load, problems_of, settings_of, value_of
+from tests.unit.settings.sources import load, problems_of, settings_of
 
 DAY_MS = 86_400_000
 SECRET = "hush-16-signs-and-more"  # noqa: S105 - a test's
@@ -129,7 +130,7 @@ def test_what_does_not_fit_is_refused_with_the_reason(case: tuple[str, ...]) -> 
 )
 def test_what_fits_is_taken(assignments: list[str]) -> None:
     name, _, value = assignments[0].partition("=")
-    assert str(value_of(settings_of(*assignments), name)) == value
+    assert str(attrgetter(name)(settings_of(*assignments))) == value
 
 
 def test_the_longest_application_id_leaves_room_for_topics() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -22,7 +23,7 @@ from streams.settings.settings import IndexSettings, Mode, Settings, default_sta
 from streams.topics.plans import topic_plans
 from streams.worker.index_on_kafka import reading_rules
 from tests.repository.source_tree import ROOT
-from tests.unit.settings.sources import load, settings_of, value_of
+from tests.unit.settings.sources import load, settings_of
 
 FIELDS = setting_fields()
 
@@ -52,7 +53,7 @@ def test_help_is_a_sentence_and_says_what_a_value_must_be(field: SettingField) -
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_each_default_can_be_written_and_read_again(name: str) -> None:
-    default = value_of(Settings(), name)
+    default = attrgetter(name)(Settings())
     assert FIELDS[name].parse(shown(default)) == default
 
 
