@@ -198,7 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _sigterm_ends_in_order(), signals_shown():
             # ``obj`` has the arguments, because a supervisor starts its workers with them.
-            result = cli.main(
+            code: int | None = cli.main(
                 arguments, prog_name="firstseen", standalone_mode=False, obj=tuple(arguments)
             )
             if sys.stdout is not None:  # as after ``>&-``
@@ -210,21 +210,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader is gone (… | head). Python would complain again at exit, on the same pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.RUNTIME
-    except SystemExit as exit_:
+    except SystemExit as exit_:  # SIGTERM, or click has completed a word for a shell
         if exit_.code == ExitCode.TERMINATED and arguments[len(ahead) :][:1] == ["worker"]:
             return ExitCode.OK  # it was still loading its code or settings: a clean stop
-        return _as_code(exit_.code)
+        return int(exit_.code or ExitCode.OK)
     except BaseException as error:  # noqa: BLE001 - the one place where everything ends
         return report(error, debug="--debug" in ahead)
-    return _as_code(result)
-
-
-def _as_code(result: object) -> int:
-    """Return the code that a command returned or exited with; a text is an error message."""
-    if isinstance(result, str):
-        click.echo(f"firstseen: {result}", err=True)
-        return ExitCode.RUNTIME
-    return result if isinstance(result, int) and not isinstance(result, bool) else ExitCode.OK
+    return code or ExitCode.OK
 
 
 @contextmanager
