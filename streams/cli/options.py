@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias, TypeVar, cast
@@ -275,7 +275,7 @@ _EVENLY: Final = {"block_bits": "0"}
 class ProfileCommand(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         own = super().get_params(ctx)
-        return [*own[:-1], *_index_options(own), *own[-1:]]
+        return [*own[:-1], *_index_options(), *own[-1:]]
 
 
 def with_profile_settings(function: _Command, *, planned: bool = False) -> _Command:
@@ -304,18 +304,11 @@ def with_profile_settings(function: _Command, *, planned: bool = False) -> _Comm
 with_planned_settings: Final = partial(with_profile_settings, planned=True)
 
 
-def _index_options(own: list[click.Parameter]) -> list[click.Option]:
+def _index_options() -> Iterator[click.Option]:
     from streams.settings.loader import setting_fields
 
-    used = {flag for parameter in own for flag in parameter.opts}
-    options = []
     for name, field in setting_fields().items():
-        if not name.startswith(_TABLE):
-            continue
-        leaf = name.removeprefix(_TABLE)
-        flag = f"--{leaf.replace('_', '-')}"
-        # If the command uses the name otherwise, --set index.NAME= still works.
-        if flag not in used:
-            text = f"{field.help} [setting {name}]"
-            options.append(click.Option([flag, _PARAMETER + leaf], metavar="VALUE", help=text))
-    return options
+        if name.startswith(_TABLE):
+            leaf = name.removeprefix(_TABLE)
+            names = [f"--{leaf.replace('_', '-')}", _PARAMETER + leaf]
+            yield click.Option(names, metavar="VALUE", help=f"{field.help} [setting {name}]")
