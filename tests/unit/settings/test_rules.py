@@ -145,6 +145,11 @@ def test_a_window_has_a_day_of_lateness_unless_set() -> None:
     assert settings_of().index_profile().window is None
 
 
+def test_a_field_of_scopes_makes_the_index_scoped() -> None:
+    assert settings_of("fields.scope=tenant").index_profile().scoped
+    assert not settings_of().index_profile().scoped
+
+
 def test_a_state_directory_in_which_the_applications_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "firstseen").write_text("")
     assert "directory" in problems_of(f"state_dir={tmp_path}")["state_dir"].message
