@@ -57,6 +57,7 @@ from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.text.profiles import PROFILES
 from streams.kafka.log_reader import LogRecords
 from streams.kafka.raw_consumer import RawRecords
+from streams.maintenance.index_transaction import FILLER
 from streams.monitoring.metrics import Metrics
 from streams.ops_page.duplicates import RecentDocuments
 from streams.settings.loader import load_settings
@@ -273,6 +274,9 @@ def bundles_of_others(
 
 
 def fill_store(worker: Worker, profile: str, partition: int, entries: int) -> None:
+    """Store entries, and make the log as long as it was with their bundles."""
+    for _ in range(-(-entries // PACKET)):
+        worker.log.append(FILLER)
     progress = Progress(worker.chain(partition), entries, 0, NO_CONTROL)
     with closing(worker.stores.open(partition)) as store:
         from_records(store, profile, entries, worker.identity, progress)
