@@ -179,7 +179,7 @@ DECIDING: Final[dict[str, Rule]] = {
         ),
     ),
     "recent unique documents are not consulted": by(
-        RecentUniques, "near", lambda _recent, _prints: []
+        RecentUniques, "near", lambda _recent, _prints, _words: []
     ),
     "recent unique documents of a content are not consulted": by(
         UniqueDocuments, "by_content", lambda _documents, _digest: []

@@ -13,7 +13,7 @@ the fingerprints, 1 − distance / bits. The more bits differ, the more of the s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ from simhash_core.documents import Content
 from simhash_core.errors import UnknownNameError, UsageError
 from simhash_core.fingerprints.bands import NO_BANDS, Bands
 from simhash_core.text.verification import cosine, metadata, shingles
+
+_Numbers = TypeVar("_Numbers", float, NDArray[np.float64])
 
 
 class Sketched(NamedTuple):
@@ -99,7 +101,7 @@ class Verifier(NamedTuple):
         """Return the similarity of two sketches if it is enough at this distance, else None."""
         similarity = self.verification.similarity(distance, a, b)
         is_enough = similarity >= self.at and (
-            not self.mean_at or (similarity + 1 - distance / self.bits) / 2 >= self.mean_at
+            not self.mean_at or self._mean(float(distance), similarity) >= self.mean_at
         )
         return similarity if is_enough else None
 
@@ -119,9 +121,11 @@ class Verifier(NamedTuple):
         similarities = self.verification.many.similarities(ours, theirs)
         enough: NDArray[np.bool_] = similarities >= self.at
         if self.mean_at:
-            shares = distances.astype(np.float64) / self.bits
-            enough &= (similarities + 1 - shares) / 2 >= self.mean_at
+            enough &= self._mean(distances.astype(np.float64), similarities) >= self.mean_at
         return enough
+
+    def _mean(self, distance: _Numbers, similarity: _Numbers) -> _Numbers:
+        return (similarity + 1 - distance / self.bits) / 2
 
     def minimum(self, distance: int) -> float:
         """Return the similarity that is enough at this distance, to be shown to people."""
