@@ -7,7 +7,7 @@ import contextlib
 import logging
 import struct
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ClassVar, Final, NamedTuple
 
@@ -307,8 +307,33 @@ class OtherOutputs(NamedTuple):
 def other_outputs(settings: Settings, partitions: Mapping[str, int]) -> OtherOutputs | None:
     """Return a record near the end of an output partition from another application, if any.
 
-    Blocking. Raises ``BrokerUnavailableError`` after the time-out of a send, and
-    ``BrokerRefusedError``. A topic that this user may not read is left out, with a warning.
+    Logs a warning if there are records of this application. Blocking. Raises
+    ``BrokerUnavailableError`` after the time-out of a send, and ``BrokerRefusedError``.
+    """
+    own: SourcePosition | None = None
+    with contextlib.closing(_last_outputs(settings, partitions)) as messages:
+        for message in messages:
+            whose = _application_of(message)
+            if whose == settings.application_id:
+                own = own or position_of(message)
+            elif whose is not None:
+                return OtherOutputs(position_of(message), whose)
+    if own is not None:
+        logger.warning(
+            "application %r has no index, but %s has records of it (%s): the index was dropped or "
+            "lost. All raw records are read and put out again. If that is not wanted, stop this "
+            "worker, and restore the changelog and the offsets of the group",
+            settings.application_id,
+            own.topic,
+            own,
+        )
+    return None
+
+
+def _last_outputs(settings: Settings, partitions: Mapping[str, int]) -> Generator[Message]:
+    """Yield the last records of output partitions; raises as ``other_outputs``.
+
+    A topic that this user may not read is left out, with a warning.
     """
     deadline = time.monotonic() + settings.send_timeout_seconds
     config = client_config(
@@ -328,8 +353,7 @@ def other_outputs(settings: Settings, partitions: Mapping[str, int]) -> OtherOut
             for message in consumer.consume(_TAIL_BATCH, timeout=_TAIL_SECONDS):
                 place, error = (message.topic(), message.partition()), message.error()
                 if error is None:
-                    if other := _other_output(message, settings.application_id):
-                        return other
+                    yield message
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - a public code
                     left.discard(place)
                 elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
@@ -350,7 +374,6 @@ def other_outputs(settings: Settings, partitions: Mapping[str, int]) -> OtherOut
             f"partitions, such as {'/'.join(map(str, min(left, key=str)))}, were not read within "
             f"{settings.send_timeout_seconds:g} s"
         )
-    return None
 
 
 def _tails(
@@ -368,12 +391,12 @@ def _tails(
                 yield TopicPartition(topic, partition, max(low, high - _TAIL))
 
 
-def _other_output(message: Message, application: str) -> OtherOutputs | None:
+def _application_of(message: Message) -> str | None:
+    """Return which application wrote a record, "" if it is unnamed; None: no index did."""
     headers = dict(headers_of(message) or ())
-    whose = (headers.get(APPLICATION_HEADER) or b"").decode(errors="replace")
-    if VERDICT_HEADER not in headers or whose == application:
+    if VERDICT_HEADER not in headers:
         return None
-    return OtherOutputs(position_of(message), whose)
+    return (headers.get(APPLICATION_HEADER) or b"").decode(errors="replace")
 
 
 # ---- The index of one application

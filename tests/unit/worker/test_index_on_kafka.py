@@ -312,12 +312,16 @@ def topic_with(broker: Broker, records: Sequence[Headers]) -> tuple[str, Setting
     ids=["empty", "of others", "own", "another's", "unnamed", "at the end"],
 )
 def test_records_of_another_application_are_found(
-    broker: Broker, records: list[Headers], whose: str | None
+    broker: Broker,
+    records: list[Headers],
+    whose: str | None,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     topic, settings = topic_with(broker, records)
     empty = broker.new_topic("duplicates")
     found = other_outputs(settings, {empty: 1, topic: 2})
     assert (found and found.application) == whose
+    assert ("the index was dropped or lost" in caplog.text) is (records == [OURS])
     if found is not None:
         assert str(found.position).startswith(f"{topic}/1@")
         assert f"set application_id={whose or '…'}" in found.refusal(settings)
