@@ -31,7 +31,7 @@ from benchmarks.command import (
 from benchmarks.index.shard import run_step
 from benchmarks.peers.environment import peers_python
 from benchmarks.report import Figures, machine, publish
-from simhash_core.text.profiles import PROFILES
+from simhash_core.text.profiles import PROFILES, profile_named
 
 MILLION: Final = 1_000_000
 PEERS: Final = ("simhash", "datasketch", "datasketch_redis", "rensa")
@@ -39,6 +39,7 @@ _PEERS_PROGRAM: Final = Path(__file__).parents[1] / "peers" / "index_libraries.p
 _LOOKED_UP: Final = 1_000
 _SKEWED_LOOKED_UP: Final = 200
 _FLOOD: Final = 100_000
+_TEMPLATE: Final = 4_000
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +150,11 @@ def run(options: argparse.Namespace) -> Figures:
         say(f"{profile}, a flood of {options.flood:,} …")
         values = run_step("flood", Path(), profile, options.flood)
         measured.append(Measured(who=flood_of(profile), documents=options.flood, values=values))
+        if profile_named(profile).verifier() is not None:
+            say(f"{profile}, {options.template:,} of one template …")
+            values = run_step("template", Path(), profile, options.template)
+            who = f"{profile}, template"
+            measured.append(Measured(who=who, documents=options.template, values=values))
     for name in () if options.without_peers else options.peers:
         for documents in options.peer_documents:
             measured += [of_peer(name, documents, skewed=skewed) for skewed in (False, True)]
@@ -163,6 +169,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS)
     parser.add_argument(
         "--flood", type=int, default=_FLOOD, help="documents of a flood of near copies"
+    )
+    parser.add_argument(
+        "--template", type=int, default=_TEMPLATE, help="documents that share nearly half a text"
     )
     add_without_peers(parser)
     add_state_dir(parser)

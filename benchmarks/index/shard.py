@@ -71,6 +71,8 @@ _PACKETS: Final = 40
 _TENTH: Final = 10
 FILES: Final = "files"
 _FLIPPED_SKETCH_BYTES: Final = 5
+_OTHER_BITS: Final = 0.1  # of documents of one template
+_OTHER_BINS: Final = 0.36
 _TAIL_BYTES_LOST: Final = 3
 
 
@@ -286,14 +288,7 @@ def flood(_: Path, profile: str, documents: int) -> Figures:
     All are near the first document, the only one that the index keeps. The last documents must cost
     as much as the first. ``documents`` is a multiple of ten packets.
     """
-    entries = MemoryEntries()
-    decider = LocalDecider(Nearness.of(profile_named(profile)), entries)
-    deciding = Stopwatch()
-    for number in range(documents // PACKET):
-        packet = packet_of(_near_copies(profile, number))
-        with deciding:
-            entries.add(decider.decide(number, packet).new)
-    spent = deciding.laps_us(PACKET)
+    spent, uniques = _decided(Nearness.of(profile_named(profile)), profile, documents, _near_copies)
     tenth = max(len(spent) // _TENTH, 1)
     # Use the median, because other work of the machine delays only single packets.
     begin, end = (float(np.median(part)) for part in (spent[:tenth], spent[-tenth:]))
@@ -301,8 +296,62 @@ def flood(_: Path, profile: str, documents: int) -> Figures:
         "flood_cpu_us": float(np.mean(spent)),
         "flood_first_cpu_us": begin,
         "flood_last_cpu_us": end,
-        "flood_uniques": len(entries),
+        "flood_uniques": uniques,
     }
+
+
+def template(_: Path, profile: str, documents: int) -> Figures:
+    """Look up and decide documents of one template, which are within the distance, but not similar.
+
+    All are unique. ``alone``: the same when each pair is verified by itself.
+    """
+    nearness = Nearness.of(profile_named(profile))
+    spent, uniques = _decided(nearness, profile, documents, _of_template)
+    assert nearness.verifier is not None
+    verification = nearness.verifier.verification._replace(many=None)
+    nearness.verifier = nearness.verifier._replace(verification=verification)
+    alone, _uniques = _decided(nearness, profile, documents, _of_template)
+    return {
+        "template_cpu_us": float(np.mean(spent)),
+        "template_alone_cpu_us": float(np.mean(alone)),
+        "template_uniques": uniques,
+    }
+
+
+def _decided(
+    nearness: Nearness,
+    profile: str,
+    documents: int,
+    columns_of_packet: Callable[[str, int], DocumentColumns],
+) -> tuple[list[float], int]:
+    """Return the CPU time of each packet, µs a document, and the number of unique documents."""
+    entries = MemoryEntries()
+    decider = LocalDecider(nearness, entries)
+    deciding = Stopwatch()
+    for number in range(documents // PACKET):
+        packet = packet_of(columns_of_packet(profile, number))
+        with deciding:
+            entries.add(decider.decide(number, packet).new)
+    return deciding.laps_us(PACKET), len(entries)
+
+
+def _of_template(profile: str, number: int) -> DocumentColumns:
+    """Return documents that differ in about a fifth of the bits, and share 0.41 of the bins."""
+    one = random_columns(profile, 0, 1)
+    random = np.random.default_rng([number, PACKET, 1])
+    bits = np.unpackbits(one.fingerprints.view(np.uint8), axis=1) ^ (
+        random.random((PACKET, one.fingerprints.shape[1] * 64)) < _OTHER_BITS
+    )
+    base = np.frombuffer(one.sketches.joined, dtype=np.uint8)
+    own = random.integers(0, 256, (PACKET, len(base)), dtype=np.uint8)
+    is_own = random.random(own.shape) < _OTHER_BINS
+    tail = np.arange(max(len(base) - SKETCH_BYTES, 0))
+    is_own[:, SKETCH_BYTES:] = is_own[:, tail // 2]  # it has more bits of the first bins
+    sketches = np.where(is_own, own, base)
+    first = number * PACKET
+    times = np.arange(first, first + PACKET, dtype=np.int64)
+    fingerprints = np.packbits(bits, axis=1).view(np.uint64)
+    return columns_of(random, first, times, fingerprints, sketches)
 
 
 def _near_copies(profile: str, number: int) -> DocumentColumns:
@@ -331,6 +380,7 @@ _STEPS: Final[Mapping[str, Callable[[Path, str, int], Figures]]] = {
     "look_up": open_and_look_up,
     "look_up_skewed": look_up_skewed,
     "flood": flood,
+    "template": template,
 }
 
 
