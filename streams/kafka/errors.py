@@ -34,6 +34,8 @@ PASSING_ERRORS: Final = frozenset(
         KafkaError._DESTROY_BROKER,  # noqa: SLF001 - a public code of librdkafka
         KafkaError._RESOLVE,  # noqa: SLF001 - a public code of librdkafka
         KafkaError._TIMED_OUT,  # noqa: SLF001 - a public code of librdkafka
+        # A request waited in the client for too long, as in a process that was suspended.
+        KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001 - a public code of librdkafka
         KafkaError._TRANSPORT,  # noqa: SLF001 - a public code of librdkafka
         # librdkafka does not know a partition while the partition has no leader.
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - a public code of librdkafka

@@ -38,9 +38,10 @@ def test_an_error_of_the_condition_ends_the_wait() -> None:
         becomes_true(broken, 60, 0)
 
 
-def test_a_request_is_repeated_if_its_broker_has_left_the_cluster() -> None:
-    """A killed broker leaves the cluster, and librdkafka drops the requests to it."""
-    answers = iter([KafkaError._DESTROY_BROKER, None])
+@pytest.mark.parametrize("passing", [KafkaError._DESTROY_BROKER, KafkaError._TIMED_OUT_QUEUE])
+def test_a_request_that_the_client_has_dropped_is_repeated(passing: int) -> None:
+    """A killed broker leaves the cluster, or a suspended process has let its requests wait."""
+    answers = iter([passing, None])
 
     def asks() -> str:
         if (code := next(answers)) is not None:
