@@ -321,7 +321,7 @@ def other_outputs(settings: Settings, partitions: Mapping[str, int]) -> OtherOut
     if own is not None:
         logger.warning(
             "application %r has no index, but %s has records of it (%s): the index was dropped or "
-            "lost. All raw records are read and put out again. If that is not wanted, stop this "
+            "lost. All raw records are read and output again. If that is not wanted, stop this "
             "worker, and restore the changelog and the offsets of the group",
             settings.application_id,
             own.topic,
