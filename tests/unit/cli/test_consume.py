@@ -16,6 +16,7 @@ from simhash_core.documents import SourcePosition
 from simhash_core.verdicts import Rejection, RejectionReason, Undecidable, UndecidableReason
 from streams.cli import consume_command
 from streams.errors import ExitCode
+from streams.kafka import topic_follower
 from streams.kafka.clients import Consumer, Producer
 from streams.kafka.producers import ProducerRecord
 from streams.worker.outputs import dead_letter_record
@@ -120,6 +121,14 @@ def test_readers_of_one_application_commit_nothing_and_get_all(broker: Broker, t
     with Consumer(broker.consumer_settings("firstseen")) as consumer:
         (committed,) = consumer.committed([TopicPartition(topic, 0)], timeout=60)
     assert committed.offset < 0
+
+
+def test_a_limit_is_for_all_batches(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(broker, topic, outputs())
+    monkeypatch.setattr(topic_follower, "_BATCH", 1)
+    assert len(until_end(broker, topic, "--limit", "3").splitlines()) == 3
 
 
 def test_it_follows_with_new_records_alone_until_ctrl_c(broker: Broker, topic: str) -> None:

@@ -50,6 +50,10 @@ def test_idf_is_the_logarithm_of_how_rare_a_term_is_as_in_the_formats_page() -> 
     assert found[1].encode() == SMALL
 
 
+def test_rare_terms_are_left_out() -> None:
+    assert decode_idf(_model([["a"], ["a", "b"]], least=2)).table.keys() == {"a"}
+
+
 @given(st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=8), min_size=1, max_size=30))
 def test_counts_are_exact_while_terms_fit(documents: list[list[str]]) -> None:
     frequencies = DocumentFrequencies(8)
