@@ -29,6 +29,8 @@ from simhash_core.window import Window
 
 _NONE: Final[Mapping[bytes, int]] = MappingProxyType({})
 _NO_ROWS: Final[Mapping[bytes, Sequence[int]]] = MappingProxyType({})
+_KNOWN_TIMES: Final = 1 << 16
+_NEVER_MS: Final = -(1 << 62)  # the time of an entry that is gone
 
 
 class View(NamedTuple):
@@ -84,8 +86,8 @@ class EntrySource(Protocol):
         """Return an entry of the shard with this slot; None if it is gone."""
         ...
 
-    def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
-        """Return undecidable documents of this content by sequence number, the earliest first."""
+    def by_content(self, digest: bytes) -> list[tuple[int, int]]:
+        """Return the sequence numbers, rising, and slots of undecidable documents."""
         ...
 
     def with_ids(self, ids: Sequence[bytes]) -> list[list[tuple[int, int]]]:
@@ -229,6 +231,7 @@ class LookUp:
         self._nearness = nearness
         self._source = source
         self._known = KnownSketches(nearness.verifier)
+        self._times_ms: dict[int, int] = {}  # by sequence number, of undecidable documents
 
     def matches(self, columns: DocumentColumns, view: View = WHOLE) -> list[Match]:
         return self.matches_of([columns], [view])[0]
@@ -314,14 +317,49 @@ class LookUp:
         return Answer(match, neighbours, counts.candidates, counts.fullest)
 
     def _of_content(self, columns: DocumentColumns, view: View) -> list[Match]:
-        matches = []
+        matches, window_ms = [], self._nearness.window_ms or 0
+        repeats: dict[bytes, tuple[Sequence[tuple[int, int]], NDArray[np.int64] | None]] = {}
         for row in columns.repeatable:
-            for sequence, entry in self._source.by_content(columns.digest(row)):
+            digest = columns.digest(row)
+            if digest not in repeats:
+                places = self._source.by_content(digest)
+                repeats[digest] = places, self._times_of(places)
+            near, times_ms = repeats[digest]
+            if times_ms is not None:
+                apart_ms = np.abs(times_ms - columns.times_ms[row])
+                near = [near[at] for at in np.flatnonzero(apart_ms <= window_ms).tolist()]
+            match = self._first_match(columns, row, near, view)
+            if match is not None:
+                matches.append(match)
+        return matches
+
+    def _first_match(
+        self, columns: DocumentColumns, row: int, places: Iterable[tuple[int, int]], view: View
+    ) -> Match | None:
+        for sequence, slot in places:
+            entry = None if view.has_expired(sequence) else self._source.entry(slot, sequence)
+            if entry is not None:
                 match = self._nearness.match(columns, row, Candidate(0, sequence, entry), view)
                 if match is not None:
-                    matches.append(match)
-                    break
-        return matches
+                    return match
+        return None
+
+    def _times_of(self, places: Sequence[tuple[int, int]]) -> NDArray[np.int64] | None:
+        """Return the times of entries; None if there is no need to know them beforehand.
+
+        With a short window, the index has thousands of entries of a text such as "ok", until they
+        expire. All but two are out of the window of a document.
+        """
+        if self._nearness.window is None or len(places) <= MANY:
+            return None
+        known = self._times_ms
+        for sequence, slot in places:
+            if sequence not in known and (entry := self._source.entry(slot, sequence)) is not None:
+                known[sequence] = entry.event_time_ms
+        times_ms = np.array([known.get(each, _NEVER_MS) for each, _ in places], dtype=np.int64)
+        if len(known) > _KNOWN_TIMES:
+            known.clear()
+        return times_ms
 
 
 def joined_answer(answers: Iterable[Answer], limit: int) -> Answer:

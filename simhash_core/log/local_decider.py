@@ -149,9 +149,8 @@ class OneStore:
         del slot
         return self._store.entries([sequence])[0]
 
-    def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
-        sequences = self._store.by_content(digest)
-        return list(zip(sequences, self._store.entries(sequences), strict=True))
+    def by_content(self, digest: bytes) -> list[tuple[int, int]]:
+        return [(sequence, 0) for sequence in self._store.by_content(digest)]
 
     def with_ids(self, ids: Sequence[bytes]) -> list[list[tuple[int, int]]]:
         return [[(0, each) for each in entries] for entries in self._store.by_ids(ids)]

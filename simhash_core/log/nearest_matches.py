@@ -209,10 +209,12 @@ def own_repeats(
     content is enough, unless it may be out of the window or removed when the later one follows.
     """
     is_first_enough = _is_first_enough(nearness, view)
+    window_ms, times_ms = nearness.window_ms, columns.times_ms.tolist()
     for row in repeatable:
         others = contents.setdefault(columns.digest(row), [])
         for other in others:
-            yield row, 0, view.first + other
+            if window_ms is None or abs(times_ms[row] - times_ms[other]) <= window_ms:
+                yield row, 0, view.first + other
         if not (is_first_enough and others):
             others.append(row)
 

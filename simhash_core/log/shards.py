@@ -435,15 +435,13 @@ class HeldShards(Generic[Record]):
         """Return an entry of the shard with this slot; None if it is gone."""
         return self._by_slot[slot].entry(sequence)
 
-    def by_content(self, digest: bytes) -> list[tuple[int, Entry]]:
-        """Return undecidable documents of this content by sequence number, the earliest first."""
-        entries = [
-            (sequence, entry)
+    def by_content(self, digest: bytes) -> list[tuple[int, int]]:
+        """Return the sequence numbers, rising, and slots of undecidable documents."""
+        return sorted(
+            (sequence, copy.slot)
             for copy in self._that_may_have(digest)
             for sequence in copy.by_content(digest)
-            if (entry := copy.entry(sequence)) is not None
-        ]
-        return sorted(entries, key=lambda each: each[0])
+        )
 
     def with_ids(self, ids: Sequence[bytes]) -> list[list[tuple[int, int]]]:
         rows = {copy: [*range(len(ids))] for copy in self._without_ids()}

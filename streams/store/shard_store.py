@@ -132,7 +132,7 @@ class ShardStore:
     def by_content(self, digest: bytes) -> list[int]:
         """Return the sequence numbers, rising, of undecidable documents with this content."""
         (numbers,) = self._decoded(referenced, self._store, [codec.content_key(digest)])
-        return [sequence for sequence, _ in self._referenced(numbers)]
+        return [each for each in numbers if each >= self._row.expired_before]
 
     def by_ids(self, ids: Sequence[bytes]) -> list[list[int]]:
         """Return the sequence numbers of each id's entries; on a loop, call ``make_ids`` first."""

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simhash_core.documents import Entry
 from simhash_core.index.document_index import DocumentIndex
 from simhash_core.index.look_up import WHOLE, LookUp, Nearness, View, joined_answer
 from simhash_core.index.prints import prints_of
 from simhash_core.log.local_decider import MemoryEntries, OneStore
+from simhash_core.log.nearest_matches import own_repeats
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.text.verification import verifier_of
 from simhash_core.verdicts import Answer
@@ -127,3 +129,38 @@ def test_few_rows_are_looked_at_if_all_are_of_one_id() -> None:
     assert view.hides(9_000, 8_000, "id")
     assert not view.hides(8_000, 8_000, "id")
     assert rows.looked_at < 50
+
+
+class CountedEntries(MemoryEntries):
+    """Counts the entries that are read."""
+
+    reads = 0
+
+    def entries(self, sequences: Sequence[int]) -> list[Entry]:
+        self.reads += len(sequences)
+        return super().entries(sequences)
+
+
+def test_repeats_of_a_short_text_that_are_out_of_the_window_are_not_read_again() -> None:
+    nearness = Nearness(NEARNESS.scheme, None, window_ms=60)
+    held = packet_of([Made(b"", b"ok", time_ms=100 * number) for number in range(500)])
+    store = CountedEntries()
+    store.add(NewEntries(0, held, np.arange(500)))
+    look_up = LookUp(DocumentIndex(nearness.scheme), nearness, OneStore(store))
+    look_up.matches(columns_of([Made(b"", b"ok")], 500))
+    store.reads = 0
+    asked = columns_of([Made(b"", b"ok", time_ms=10_000 + 10 * number) for number in range(40)])
+    matches = look_up.matches(asked)
+    assert [(each.row, each.sequence) for each in matches] == [
+        (row, next(at for at in range(500) if abs(100 * at - 10_000 - 10 * row) <= 60))
+        for row in range(40)
+    ]
+    assert store.reads < 80
+    assert not look_up.matches(columns_of([Made(b"", b"ok", time_ms=1 << 40)]))
+
+
+def test_repeats_within_a_packet_that_are_out_of_the_window_are_no_pairs() -> None:
+    nearness = Nearness(NEARNESS.scheme, None, window_ms=60)
+    columns = columns_of([Made(b"", b"ok", time_ms=50 * number) for number in range(200)])
+    pairs = own_repeats(nearness, WHOLE, columns, columns.repeatable, {})
+    assert list(pairs) == [(row, 0, row - 1) for row in range(1, 200)]
