@@ -28,12 +28,15 @@ from simhash_core.index.segment import (
     SLOT_NUMBERS,
     Candidates,
     KeptSegment,
+    Question,
     Segment,
     build_segment,
     question,
 )
 
 _COMPARED_ROWS: Final = 256  # documents compared with the memtable at once
+_MANY_CANDIDATES: Final = 1024  # are worth a mask, of at most so many bytes:
+_SEEN_LIMIT: Final = 1 << 25
 
 
 class BucketCounts(NamedTuple):
@@ -372,11 +375,28 @@ class DocumentIndex:
         if self._segments and prints.documents:
             looked_up = question(self.scheme, prints)
             for each in self._segments:
-                for candidates in each.segment.candidates(looked_up, within=True):
-                    self.candidates_seen += len(candidates.rows)
-                    if len(candidates.rows):
-                        pairs.append(self._pairs_in_segment(each, candidates, prints))
+                pairs += [
+                    self._pairs_in_segment(each, candidates, prints)
+                    for candidates in self._candidates_within(each.segment, looked_up)
+                    if len(candidates.rows)
+                ]
         return sorted_pairs(pairs if kept is None else [*map(kept, pairs)])
+
+    def _candidates_within(self, segment: Segment, looked_up: Question) -> Iterator[Candidates]:
+        """Yield candidates; of those in several overloaded buckets, most are left out."""
+        seen: NDArray[np.bool_] | None = None
+        compared = looked_up.prints.documents * len(segment)
+        for each in segment.candidates(looked_up, within=True):
+            self.candidates_seen += len(each.rows)
+            if len(each.rows) < _MANY_CANDIDATES or compared > _SEEN_LIMIT:
+                yield each
+                continue
+            if seen is None:
+                seen = np.zeros(compared, dtype=np.bool_)
+            at = each.documents * len(segment) + each.rows
+            new = np.flatnonzero(~seen[at])
+            seen[at] = True
+            yield Candidates(each.documents[new], each.columns[new], each.rows[new])
 
     def _pairs_in_memtable(self, prints: Prints) -> Iterator[Pairs]:
         """Yield pairs with the documents in the memtable, which is compared whole."""

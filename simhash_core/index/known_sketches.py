@@ -68,7 +68,8 @@ class KnownSketches:
         if words is None or self._words is None or self._verifier is None:
             return pairs
         place_of = self._place_of.get
-        places = np.array([place_of(each, -1) for each in pairs.sequences.tolist()], dtype=np.intp)
+        sequences, of = np.unique(pairs.sequences, return_inverse=True)
+        places = np.array([place_of(each, -1) for each in sequences.tolist()], dtype=np.intp)[of]
         known = np.flatnonzero(places >= 0)
         kept = np.ones(len(pairs), dtype=np.bool_)
         rows, distances, places = pairs.rows[known], pairs.distances[known], places[known]

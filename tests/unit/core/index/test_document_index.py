@@ -12,7 +12,7 @@ from simhash_core.fingerprints.blocks import BlockScheme
 from simhash_core.index import document_index, segment
 from simhash_core.index.bucket_columns import completed
 from simhash_core.index.document_index import DocumentIndex, Filing, SegmentMerge
-from simhash_core.index.pairs import NearRows, near_earlier_rows, near_rows
+from simhash_core.index.pairs import NearRows, Pairs, near_earlier_rows, near_rows
 from simhash_core.index.prints import (
     Prints,
     Rows,
@@ -319,6 +319,25 @@ def test_near_rows_are_those_of_a_scan(profile: str, sizes: tuple[int, int]) -> 
     assert listed(near_rows(scheme, left, right)) == expected
     assert listed(near_earlier_rows(scheme, left)) == earlier
     assert expected or min(sizes) <= 7
+
+
+def test_documents_that_share_several_overloaded_buckets_are_pairs_once() -> None:
+    scheme = profile_named("wide").scheme()
+    held, asked = (random_prints(scheme, size, size, originals=1) for size in (2_500, 50))
+    index = DocumentIndex(scheme)
+    slot = index.open_slot()
+    index.add(slot, np.arange(2_500, dtype=np.uint64), held)
+    parts: list[int] = []
+
+    def kept(part: Pairs) -> Pairs:
+        parts.append(len(part))
+        return part
+
+    found = index.pairs(asked, kept)
+    columns = zip(*(each.tolist() for each in found[:3]), strict=True)
+    expected = scanned(scheme, asked, held)
+    assert sorted(columns) == expected
+    assert sum(parts) < 1.2 * len(expected)
 
 
 def test_fingerprints_that_differ_in_every_bit_are_far() -> None:
