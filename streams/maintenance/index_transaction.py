@@ -23,6 +23,7 @@ from streams.kafka.producers import AcknowledgedProducer, ProducerRecord
 from streams.maintenance.index_topics import ShardHead
 from streams.settings.settings import Settings
 from streams.store.changelog_codec import ChangelogRecord, encode_progress
+from streams.worker.index_on_kafka import COMMAND_WRITER
 from streams.worker.log_codec import LogCodec
 
 # ---- Reserved log offsets: control records without decisions, and fillers.
@@ -54,7 +55,7 @@ class LogReservations:
         """
         self._topic = settings.topics.log
         self._codec = LogCodec(identity)
-        self._name = f"care.{uuid4().hex[:12]}"
+        self._name = f"{COMMAND_WRITER}{uuid4().hex[:12]}"
         self._heads = ChainHeads.of(heads)
         self._next = replica.decided_before
         self._end = replica.position

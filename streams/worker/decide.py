@@ -150,6 +150,7 @@ class Leader:
 
     def take_reports(self) -> None:
         topic = self._context.settings.topics.reports
+        own = f"{self._context.settings.application_id}."
         while (batch := self._reports.take()) is not None:
             for offset, value, _ in batch.records:
                 try:
@@ -158,7 +159,10 @@ class Leader:
                     self._metrics.foreign_record("reports")
                     self._foreign.note(error)
                     continue
-                if report.worker != self._participant.worker:
+                if not report.worker.startswith(own):
+                    self._metrics.foreign_record("reports")
+                    self._foreign.note(f"{topic}/0@{offset} is of {report.worker}")
+                elif report.worker != self._participant.worker:
                     self.take_report(report)
 
     async def decide(self) -> None:

@@ -34,7 +34,7 @@ from streams.kafka.transactions import abort_left_open
 from streams.monitoring.group_watch import decode_offset_metadata
 from streams.settings.registry import schema_formats
 from streams.settings.settings import Delivery, Settings
-from streams.store.changelog import last_progress
+from streams.store.changelog import Changelog, last_progress
 from streams.store.changelog_codec import LoggedProgress
 from streams.store.lineage import Lineage
 from streams.topics.admin import (
@@ -46,6 +46,7 @@ from streams.topics.admin import (
 )
 from streams.topics.consumer_group import assigned_partitions, group_members, listed_group
 from streams.topics.watermarks import BrokerWatermarks, open_transactions
+from streams.worker.log_codec import writer_of
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +90,9 @@ def reading_rules(settings: Settings) -> str:
             rules["registry.validate"] = str(settings.registry.validate).lower()
     return "\n".join(f"{name}={value.translate(_ESCAPES)}" for name, value in rules.items())
 
+
+COMMAND_WRITER: Final = "care."
+"""How commands that append to the log name themselves, whatever the application."""
 
 # ---- The settings of an index, compared with those of this worker
 #
@@ -197,6 +201,20 @@ def refuse_other_owner(there: LoggedProgress, settings: Settings, where: str) ->
             f"{application!r}: give it internal topics of its own (topics.log, topics.reports and "
             f"topics.changelog, which by default have its name), or set application_id={other} to "
             "continue that index"
+        )
+
+
+def refuse_other_log(writer: str | None, settings: Settings) -> None:
+    """Refuse the log of another application; ``writer`` appended its last record.
+
+    Both would read the documents of the other as their own, and their leaders would take turns.
+    """
+    own = (f"{settings.application_id}.", COMMAND_WRITER)
+    if writer is not None and not writer.startswith(own):
+        raise StateMismatchError(
+            f"the last record of {settings.topics.log} is of another application ({writer}): give "
+            "each a log of its own (topics.log, which by default has its name). If that one no "
+            "longer writes there, 'firstseen index new-log --force' makes it that of this index"
         )
 
 
@@ -480,6 +498,18 @@ class IndexOnKafka:
             read = pool.map(lambda each: last_progress(topic, each, config, seconds), wanted)
             return {p: last for p, last in zip(wanted, read, strict=True) if last is not None}
 
+    def _log_writer(self) -> str | None:
+        """Return who appended the last record of the log that says so; blocking."""
+        settings = self._settings
+        topic, seconds = settings.topics.log, settings.send_timeout_seconds
+        config = client_config(settings, group_id=changelog_group(settings))
+        log = Changelog(topic, 0, config, seconds, may_be_cut=True)
+        for tail in log.tails():
+            found = [writer_of(value) for batch in tail for value in batch.values]
+            if writers := [*filter(None, found)]:
+                return writers[-1]
+        return None
+
     def refuse_mismatch(self) -> None:
         """Raise ``StateMismatchError`` if this worker must not join the group; blocking.
 
@@ -494,6 +524,7 @@ class IndexOnKafka:
         is_logged = False
         while True:
             claim = self._claim()
+            refuse_other_log(self._log_writer(), self._settings)
             if claim is None:
                 self._refuse_other_outputs()
                 return

@@ -99,6 +99,11 @@ class _BundleStart(msgspec.Struct, frozen=True, array_like=True):
     worker: str
 
 
+class _ControlStart(msgspec.Struct, frozen=True, array_like=True):
+    previous: int
+    leader: str
+
+
 class _QueryBody(msgspec.Struct, frozen=True, array_like=True):
     identifier: str
     limit: int
@@ -140,6 +145,19 @@ def version_of(value: bytes | None) -> int:
     if not value or value[0] == versions.OLDEST:  # no record begins with that byte
         return 0
     return _VERSION_OF.get(value[0], value[0])
+
+
+def writer_of(value: bytes | None) -> str | None:
+    """Return who appended a bundle or control record of any index; None for other records."""
+    kind, body = (value or b"")[1:_HEAD_BYTES], memoryview(value or b"")[_BODY_AT:]
+    try:
+        if kind == BUNDLE:
+            return msgspec.msgpack.decode(body, type=_BundleStart).worker
+        if kind == CONTROL:
+            return msgspec.msgpack.decode(body, type=_ControlStart).leader
+    except DECODE_ERRORS:
+        pass
+    return None
 
 
 class LogCodec:

@@ -108,6 +108,29 @@ def test_an_application_with_the_internal_topics_of_another_ends_before_it_joins
         worker.stop_gently()
 
 
+def test_an_application_with_the_log_of_another_ends_before_it_joins_or_sends(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """It would name documents of the other one as originals, and their leaders would take turns."""
+    (tmp_path / "second").mkdir()
+    with Stream(kafka_broker, tmp_path, raw_partitions=1) as stream:
+        worker = stream.started()
+        send_and_settle(stream, keyed_documents(95, 50))
+        log, first = stream.settings.topics.log, stream.settings.application_id
+        options = [f"topics.log={log}"]
+        with Stream(kafka_broker, tmp_path / "second", raw_partitions=1, options=options) as second:
+            other = second.worker()
+            other.start()
+            assert other.await_end() == ExitCode.CONFIGURATION
+            assert f"{log} is of another application ({first}." in other.log_text()
+        send_and_settle(stream, keyed_documents(96, 50))
+        worker.stop_gently()
+        worker = stream.started()
+        stream.send(keyed_documents(97, 50))
+        stream.judge_all()
+        worker.stop_gently()
+
+
 def test_all_workers_may_change_how_records_are_read(kafka_broker: Broker, tmp_path: Path) -> None:
     """The killed one stays in the group for a while, and no document comes into shard 0."""
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
@@ -190,11 +213,12 @@ def send_foreign(stream: Stream) -> int:
     raw = Chain(stream.settings.topics.raw, "", 0)
     source = SourcePosition(raw.topic, 0, 40)
     document = Document("foreign", "a text of another index", source, 0)
+    writer = f"{stream.settings.application_id}.foreign"
     prints = fingerprinter.fingerprint_batch([document.content])
     columns = document_columns([document], prints, settings.index_profile().bits // 64)
     records: list[LogRecord] = [
-        Bundle.of([Packet(raw, Sender("foreign", 0), 39, 40, columns)]),
-        Control(-1, "foreign", leads=True, decisions=[], heads=ChainHeads(), next=0),
+        Bundle.of([Packet(raw, Sender(writer, 0), 39, 40, columns)]),
+        Control(-1, writer, leads=True, decisions=[], heads=ChainHeads(), next=0),
     ]
     own = LogCodec(Fingerprinter(stream.settings.index_profile()).identity).encode(records[1])
     encoded = [bytes((version,)) + own[1:] for version in (NEWEST + 1, OLDEST - 2)]
@@ -202,7 +226,7 @@ def send_foreign(stream: Stream) -> int:
     producer = Producer({"bootstrap.servers": stream.broker.bootstrap_servers})
     for each in encoded:
         producer.produce(stream.settings.topics.log, each, partition=0)
-    report = codec.encode_report(Report("foreign", [0], -1, 0, 0, [], {0: 0}))
+    report = codec.encode_report(Report(writer, [0], -1, 0, 0, [], {0: 0}))
     producer.produce(stream.settings.topics.reports, report, partition=0)
     assert producer.flush(SEND_SECONDS) == 0
     return len(encoded)

@@ -38,6 +38,7 @@ from streams.worker.index_on_kafka import (
     differences,
     other_outputs,
     reading_rules,
+    refuse_other_log,
     refuse_other_owner,
     refuse_other_settings,
 )
@@ -139,6 +140,16 @@ def test_the_index_of_another_raw_topic_is_refused() -> None:
 def test_the_changelog_of_another_application_is_refused() -> None:
     with pytest.raises(StateMismatchError, match="set application_id=newspapers to continue"):
         refuse_other_owner(owned_by("newspapers.4f1c"), Settings(application_id="news"), "it")
+
+
+@pytest.mark.parametrize("writer", ["news.4f1c.1", "news.eu.1.7", "care.0a1b", None])
+def test_the_log_of_this_application_is_not_refused(writer: str | None) -> None:
+    refuse_other_log(writer, Settings(application_id="news"))
+
+
+def test_the_log_of_another_application_is_refused() -> None:
+    with pytest.raises(StateMismatchError, match=r"another application \(newspapers\.4f1c\.1\)"):
+        refuse_other_log("newspapers.4f1c.1", Settings(application_id="news"))
 
 
 # ---- open transactions of writers that have left the group

@@ -22,6 +22,7 @@ from streams.worker.log_codec import (
     LogDecodeError,
     OtherIndexError,
     version_of,
+    writer_of,
 )
 from tests.unit.formats.internal_samples import DECIDED, DELETED
 from tests.unit.store.samples import CHAIN, INDEX, columns_of, packet_of, sample
@@ -285,3 +286,16 @@ def test_documents_at_offsets_that_cannot_be_are_refused(
 def test_heads_that_cannot_be_are_refused(heads: ChainHeads, message: str) -> None:
     with pytest.raises(LogDecodeError, match=f"{WHERE} is damaged: .*{message}"):
         LogCodec(INDEX).decode(CODEC.encode(Control(3, "w.1", False, [], heads, 4)), WHERE)
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+@pytest.mark.parametrize("codec", [CODEC, OTHER_CODEC])
+def test_bundles_and_control_records_of_any_index_say_who_appended_them(
+    codec: LogCodec, version: int
+) -> None:
+    control = Control(3, "news.4f1c.1", True, [], HEADS, 4)
+    query = Query("q", 5, columns_of([sample(0)]))
+    assert writer_of(codec.encode(BUNDLE, version)) == BUNDLE.worker
+    assert writer_of(codec.encode(control, version)) == control.leader
+    for other in (codec.encode(query, version), None, b"", b"\x00", b"\x03C garbage", b"\x03B"):
+        assert writer_of(other) is None

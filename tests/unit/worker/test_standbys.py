@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import msgspec
 import pytest
 
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import LEADING_SHARD, Participant
-from simhash_core.log.records import NO_CONTROL, Bundle, Progress
+from simhash_core.log.records import NO_CONTROL, Bundle, Progress, Report
 from simhash_core.log.records import Standbys as OpenedStandbys
 from simhash_core.log.versions import NEWEST, OLDEST
 from streams.errors import UnansweredError
@@ -20,7 +21,7 @@ from streams.worker.fingerprint import PendingRecord
 from streams.worker.standbys import StandbyStores, standby_plan
 from tests.rigs.manual_clock import ManualClock
 from tests.unit.core.log.made_to_order import FAR, NEARNESS, chain, control, packet
-from tests.unit.worker.hand_driven import Reader, context_of
+from tests.unit.worker.hand_driven import SETTINGS, Reader, context_of
 
 
 def test_the_shards_of_one_are_spread_over_all_others() -> None:
@@ -163,6 +164,22 @@ def test_a_standby_leads_when_a_document_has_waited_for_the_time_of_silence() ->
 def leader_of(watched: Watched, query_log: Callable[[], Awaitable[None]]) -> Leader:
     log = SimpleNamespace(offsets=query_log)
     return Leader(context_of(watched.participant, log=log, reports=Reader([])), watched.clock)
+
+
+def test_a_leader_ignores_the_reports_of_another_application() -> None:
+    """It counts shards as this one does, and its positions are those of another log."""
+    watched = Watched()
+    reports = [
+        Report(f"{name}.a", [7], 0, 0, 0, [], {7: 5}) for name in (SETTINGS.application_id, "other")
+    ]
+    values = [(context_of().codec.encode_report(each), 0) for each in reports]
+    taken: list[Report] = []
+    reader = Reader(values)
+    reader.seek(0)
+    leader = Leader(context_of(watched.participant, reports=reader), watched.clock)
+    with patch.object(leader, "take_report", taken.append):
+        leader.take_reports()
+    assert taken == reports[:1]
 
 
 def is_missing(leader: Leader) -> bool:
