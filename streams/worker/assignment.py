@@ -103,7 +103,7 @@ class Assignment:
         self._session_wanted = asyncio.Event()
         self._joining: list[Callable[[], bool]] = []
         self._logged_waiting = ""
-        self._is_stopped = False
+        self.is_stopped = False
 
     @property
     def opening(self) -> list[Shard]:
@@ -112,7 +112,8 @@ class Assignment:
     @property
     def ready(self) -> bool:
         """Whether partitions are assigned, all shards are open, and the log is read to its end."""
-        return self.has_its_share and not self.opening and self._participant.caught_up
+        is_open = self.has_its_share and not self.opening and not self.is_stopped
+        return is_open and self._participant.caught_up
 
     @property
     def has_its_share(self) -> bool:
@@ -173,7 +174,7 @@ class Assignment:
         for partition in partitions:
             self.close_shard(self.shards[partition], f"{why}: opening it again")
         self._unknown += 1
-        if not self._is_stopped:
+        if not self.is_stopped:
             self._assigned(partitions, self._acquisitions.reopened)
 
     # ---- closing
@@ -213,7 +214,7 @@ class Assignment:
         await self._standbys.close()
 
     def interrupt(self) -> None:
-        self._is_stopped = True
+        self.is_stopped = True
         for shard in self.opening:
             shard.interrupted.set()
 
@@ -273,7 +274,7 @@ class Assignment:
                 await asyncio.sleep(_UNSTABLE_SECONDS)
 
     def _is_wanted(self, shard: Shard) -> bool:
-        return shard.is_opening and not self._is_stopped
+        return shard.is_opening and not self.is_stopped
 
     async def _settle(self) -> None:
         """Wait until commits of unknown outcome have ended in all partitions.
@@ -405,7 +406,7 @@ class Assignment:
         while True:
             await self._session_wanted.wait()
             self._session_wanted.clear()
-            if self._is_stopped:
+            if self.is_stopped:
                 return
             try:
                 await self._wait_for_others()
@@ -417,7 +418,7 @@ class Assignment:
 
     async def _wait_for_others(self) -> None:
         end = time.monotonic() + _TOGETHER_SECONDS
-        while time.monotonic() < end and not self._is_stopped:
+        while time.monotonic() < end and not self.is_stopped:
             if all(shard.is_filled for shard in self.opening):
                 return
             await asyncio.sleep(_LOOK_SECONDS)

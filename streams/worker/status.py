@@ -74,6 +74,8 @@ class PipelineView:
 
     def _why_not_open(self) -> str | None:
         """Return why the index cannot answer, None if it can; an answer needs no raw records."""
+        if self._assignment.is_stopped:
+            return "the worker stops"
         opening = sorted(shard.partition for shard in self._assignment.opening)
         if opening:
             count = len(self._pipeline.shards)

@@ -476,3 +476,13 @@ async def test_documents_that_wait_for_another_worker_are_no_stall(
     monkeypatch.setattr(alignment, "until_ms", lambda _: None)
     await until(lambda: len(worker.outputs) == 1)
     assert not alignment.is_holding
+
+
+async def test_a_worker_that_stops_is_not_ready(worker: HandDriven) -> None:
+    """Otherwise one that ends with an error counts as upgraded, as its closed shards are gone."""
+    await worker.open(0)
+    view = PipelineView(worker.pipeline, worker.stores, FINGERPRINTER)
+    await until(lambda: view.ready)
+    await worker.pipeline.close()
+    assert not view.ready
+    assert view.why_not_ready() == "the worker stops"
