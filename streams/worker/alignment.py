@@ -3,8 +3,9 @@
 The watermark is the highest time of all documents in the log, and entries expire behind it. A
 worker that reads its partitions faster than the others would make their documents late. So a worker
 does not move the watermark while shards open, as their documents may be earlier, nor far past
-another worker that catches up. Nothing waits while the watermark is near the present, or for a
-worker that is silent or keeps pace with the clock, because it would wait for ever.
+another worker that catches up, nor while nothing is decided, as the documents of a killed worker
+are then still to come. Nothing waits while the watermark is near the present, or for a worker that
+is silent or keeps pace with the clock, because it would wait for ever.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _HEARD_SECONDS: Final = 0.5  # until the first bundles of workers that begin tog
 _SILENT_SECONDS: Final = 2.0
 _GAP_SECONDS: Final = 0.3  # the same for a worker that has few documents: it may wait for this one
 _PERIOD_SECONDS: Final = 1.0  # of the measured speed
+_UNDECIDED_SECONDS: Final = 0.5  # then a worker is away, and documents wait for it in any case
 _WATCHED_SECONDS: Final = 0.2  # a worker that holds documents back looks more often
 _FAST: Final = 4.0  # times the speed of the clock: this is no live stream
 # Then one bundle may be sent, so that nobody waits for ever; a worker that catches up arrives.
@@ -91,15 +93,21 @@ class Alignment:
         # Whether the watermark was far behind the clock when a bundle was last to be sent.
         self.reads_archive = window is not None
         self._has_archive = window is not None  # in the last batch; there may be one in the first
-        self._is_settled = True  # the earliest records of all open shards were taken in
+        self.is_settled = True  # the earliest records of all open shards were taken in
+        self._latest_ms = 0  # the time of the latest record that was taken in
         self._now = now
         self._wall = wall
         self._moved_at = self._began_at = self._watched_at = now()
         self._watched_seconds = 0.0
         self._began_ms: int | None = None  # the watermark when nothing had to wait any more
         self._waits = False
+        self._undecided: int | None = None  # the first offset, and when it became that
+        self._undecided_at = 0.0
+        self._opening_since: float | None = None
+        self._has_decided = False  # since the group moved partitions
         self._senders: dict[str, _Sender] = {}
         self._heard: dict[int, float] = {}  # when raw partitions last had documents in the log
+        self._awaited: set[int] = set()  # those that had some just before the group moved any
         self._log_ms: int | None = None
         self._advance_ms = self._documents = 0  # that are measured now
         # Mean times between documents of the log; several, so that a gap does not count.
@@ -111,30 +119,39 @@ class Alignment:
     def _watched(self) -> float:
         """Return a clock for the silence of others, which stands still while this worker does.
 
-        While commits wait for a broker, all workers are silent, and one is the first to go on.
+        While commits wait for a broker, all workers are silent, and one is the first to go on. A
+        worker that is away while nothing is decided has the documents of its partitions to send.
         """
         now = self._now()
-        self._watched_seconds += min(now - self._watched_at, _WATCHED_SECONDS)
+        if not self._stands_still():
+            self._watched_seconds += min(now - self._watched_at, _WATCHED_SECONDS)
         self._watched_at = now
         return self._watched_seconds
 
     def moved(self) -> None:
         """Note that the group assigns or revokes partitions, perhaps only of other workers."""
-        self._moved_at = self._now()
+        self._has_decided = False
+        self._await_others()
+
+    def _await_others(self) -> None:
+        self._moved_at, watched = self._now(), self._watched()
+        heard = self._heard.items()
+        self._awaited = {each for each, at in heard if watched - at < _HEARD_BEFORE_SECONDS}
 
     def read(self, bundle: Bundle, appended_ms: int) -> None:
         """Note a bundle at the end of the log."""
         if self._window is None:
             return
-        now = self._now()
-        self._heard.update((each.chain.partition, now) for each in bundle.segments)
+        now, watched = self._now(), self._watched()
+        heard = {each.chain.partition: watched for each in bundle.segments}
+        self._heard.update(heard)
+        self._awaited -= heard.keys()
         if not len(times_ms := bundle.columns.document_times_ms):
             return
         time_ms = min(int(times_ms.max()), appended_ms)
         self._measure(time_ms, len(times_ms))
         if bundle.worker == self._worker:
             return
-        watched = self._watched()
         if (sender := self._senders.get(bundle.worker)) is None:
             known = self._senders.items()
             self._senders = {name: each for name, each in known if each.catches_up(now, watched)}
@@ -153,17 +170,18 @@ class Alignment:
             self._spacings.append(self._advance_ms // self._documents)
             self._advance_ms = self._documents = 0
 
-    def until_ms(self, watermark_ms: int | None) -> int | None:
+    def until_ms(self, watermark_ms: int | None, undecided: int | None = None) -> int | None:
         """Return the time up to which documents may be sent; None: all.
 
-        ``watermark_ms`` is None before the first document.
+        ``watermark_ms`` is None before the first document. ``undecided`` is the first offset of the
+        log with documents that have no verdict.
         """
+        self._note_undecided(undecided)
         self.reads_archive = self._window is not None and (watermark_ms or 0) < self.live_ms
         if not self.reads_archive:
             return None
-        if self._is_opening():
-            self._is_settled = False
-        if not self._is_settled or self._waits_for_others():
+        is_opening = self._is_opening()
+        if is_opening or not self.is_settled or self._waits_for_others() or self._stands_still():
             self._waits, self._began_at, self._began_ms = True, self._now(), None
             return watermark_ms or 0
         now, watched = self._now(), self._watched()
@@ -203,19 +221,40 @@ class Alignment:
     def _is_alone(self) -> bool:
         return len(self._shards) == self.partitions
 
+    def _note_undecided(self, offset: int | None) -> None:
+        if offset == self._undecided:
+            return
+        now = self._now()
+        if self._undecided is not None:
+            if not self._has_decided or now - self._undecided_at > _SILENT_SECONDS:
+                self._await_others()  # their shards have opened, and documents come now
+            self._has_decided = True
+        self._undecided, self._undecided_at = offset, now
+
+    def _stands_still(self) -> bool:
+        """Return whether nothing is decided, as shards of other workers are not open."""
+        if self._undecided is None:
+            return False
+        return not self._has_decided or self._now() - self._undecided_at > _UNDECIDED_SECONDS
+
     def _is_opening(self) -> bool:
-        is_opening = any(each.is_opening for each in self._shards.values())
-        return is_opening and self._now() - self._moved_at < _OPENING_SECONDS
+        if not any(each.is_opening for each in self._shards.values()):
+            self._opening_since = None
+            return False
+        now = self._now()
+        if self._opening_since is None:
+            self._opening_since = now
+        is_opening = now - self._opening_since < _OPENING_SECONDS
+        self.is_settled = self.is_settled and not is_opening
+        return is_opening
 
     def _waits_for_others(self) -> bool:
         """Return whether shards of other workers may be opening."""
-        now, moved_at = self._now(), self._moved_at
-        if now - moved_at > _OTHERS_SECONDS or self._is_alone:
+        if self._now() - self._moved_at > _OTHERS_SECONDS or self._is_alone:
             return False
-        others = self._heard.keys() - self._shards.keys()
-        if not others:  # the group begins
+        if not self._heard.keys() - self._shards.keys():  # the group begins
             return True
-        return any(0 < moved_at - self._heard[each] < _HEARD_BEFORE_SECONDS for each in others)
+        return bool(self._awaited - self._shards.keys())
 
     def waits_for_shards(self) -> bool:
         """Return whether documents wait for shards of this worker; then no more are taken in."""
@@ -223,19 +262,23 @@ class Alignment:
 
     def settled(self) -> None:
         """Note that the earliest records of all open shards are here, or can't be taken in."""
-        self._is_settled = True
+        self.is_settled, self._latest_ms = True, 0
 
-    def taken_in(self, times_ms: Iterable[NDArray[np.int64]]) -> None:
-        """Note the times of the documents of a batch."""
-        self.settled()
+    def taken_in(self, latest_ms: int, times_ms: Iterable[NDArray[np.int64]]) -> None:
+        """Note the time of the latest record of a batch, and those of its documents.
+
+        Records of shards that came from another worker may be earlier than all that wait here.
+        """
+        self.is_settled = self.is_settled or latest_ms >= self._latest_ms
+        self._latest_ms = max(self._latest_ms, latest_ms)
         if self._window is not None:
             live_ms = self.live_ms
             self._has_archive = any(len(each) and each.min() < live_ms for each in times_ms)
 
     @property
     def is_holding(self) -> bool:
-        """Whether documents of this worker wait."""
-        return self._held_since is not None
+        """Whether documents of this worker wait for earlier ones."""
+        return self._held_since is not None and not self._stands_still()
 
     def sent(self) -> None:
         """Note that a bundle of this worker was sent, or that it has nothing to send."""

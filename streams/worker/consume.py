@@ -193,8 +193,11 @@ class Intake:
         if wait:
             self._wake_after(wait)
         batch = [] if wait else self._merge.take(self._records, _BATCH_BYTES)
-        if not batch and not wait:
-            self.alignment.settled()
+        if not batch and not self.alignment.is_settled:
+            if awaited := self._merge.awaited_seconds():
+                self._wake_after(awaited)
+            else:
+                self.alignment.settled()
         if batch:
             records = sum(len(run.messages) for run in batch)
             self.is_behind = bool(self._merge) or records >= self._records
@@ -208,12 +211,17 @@ class Intake:
         return batch
 
     def _is_full(self) -> bool:
-        if self.is_held:
-            self.alignment.settled()
-        elif self.alignment.waits_for_shards():
+        if self.alignment.waits_for_shards():
             self._wake_after(LOOK_SECONDS)
             return True
-        return self.is_held
+        if self.alignment.is_settled:
+            return self.is_held
+        # Shards of another worker have come, and may have records before those that wait here.
+        limits = self._limits
+        is_full = self._documents >= 2 * limits.documents or self._bytes >= 2 * limits.bytes
+        if is_full:
+            self.alignment.settled()
+        return is_full
 
     def _wake_after(self, seconds: float) -> None:
         if self._later is not None:

@@ -167,7 +167,8 @@ class BundleSender:
                 shard.owned.stream.add(batch)
                 self._waiting += len(batch.columns)
                 self._intake.taken_in(len(batch.records), batch.size)
-        self.alignment.taken_in(batch.columns.times_ms for _, batch in batches)
+        latest_ms = max((run.messages[-1].timestamp()[1] for run in records), default=0)
+        self.alignment.taken_in(latest_ms, (batch.columns.times_ms for _, batch in batches))
         await self.send()
 
     def _is_current(self, run: RawRecords) -> bool:
@@ -205,7 +206,8 @@ class BundleSender:
         participant, alignment = self._context.participant, self.alignment
         if not participant.caught_up:
             return None
-        until_ms = alignment.until_ms(participant.watermark_ms)
+        undecided = next(iter(participant.replica.undecided), None)
+        until_ms = alignment.until_ms(participant.watermark_ms, undecided)
         bundle = participant.bundle(self._limit, until_ms)
         if bundle is None and until_ms is not None:
             earliest_ms = participant.earliest_to_send()

@@ -121,7 +121,11 @@ class TimestampMerge:
 
     def wait_seconds(self) -> float:
         """Return how long to wait for partitions that may have earlier records; 0: do not wait."""
-        if not self._in_line or not self._awaited:
+        return self.awaited_seconds() if self._in_line else 0.0
+
+    def awaited_seconds(self) -> float:
+        """The same, but also if there are no records at all."""
+        if not self._awaited:
             return 0.0
         latest = next(reversed(self._awaited))
         return max(0.0, latest.since + self.idle_seconds - self._now())

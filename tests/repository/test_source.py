@@ -157,6 +157,7 @@ KEPT_BY_PARTITION = {
     "RawConsumer._to_seek": "of the client's thread: what it fetches",
     "RawConsumer._paused": "of the client's thread: what it fetches",
     "Alignment._heard": "of all workers: when the log last had documents of it",
+    "Alignment._awaited": "of all workers: those in ``_heard`` that are awaited after a move",
 }
 """Attributes that are keyed by a raw partition, with the reason.
 

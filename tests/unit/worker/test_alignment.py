@@ -153,6 +153,36 @@ def test_a_worker_with_few_documents_is_awaited_for_a_moment(aligned: Aligned) -
     assert not held[-1]
 
 
+def test_the_watermark_stands_while_nothing_is_decided(aligned: Aligned) -> None:
+    """A killed worker is silent, and its documents come when its partitions have moved."""
+    aligned.catches_up("other", OLD_MS)
+    aligned.until_ms(OLD_MS, undecided=6)
+    aligned.until_ms(OLD_MS, undecided=7)
+    aligned.reads("other", OLD_MS)
+    assert aligned.until_ms(OLD_MS, undecided=7) == OLD_MS + LEAD_MS
+    for _ in range(200):
+        aligned.clock.now += LOOK_SECONDS
+        aligned.until_ms(OLD_MS, undecided=7)
+    assert aligned.until_ms(OLD_MS, undecided=7) == OLD_MS
+    assert aligned.must_wait(OLD_MS)
+    assert not aligned.is_holding, "this may be a stall of this worker"
+    aligned.clock.now += TOGETHER_SECONDS
+    assert aligned.until_ms(OLD_MS) == OLD_MS
+    assert aligned.must_wait(OLD_MS), "others begin now"
+
+
+def test_after_a_move_the_watermark_stands_until_the_first_decision(aligned: Aligned) -> None:
+    aligned.reads("other", OLD_MS)
+    aligned.moved()
+    aligned.clock.now += 2 * TOGETHER_SECONDS
+    assert aligned.until_ms(OLD_MS) == OLD_MS + LEAD_MS
+    assert aligned.until_ms(OLD_MS + 1, undecided=7) == OLD_MS + 1
+    assert aligned.until_ms(OLD_MS + 1, undecided=9) == OLD_MS + 1, "others begin now"
+    aligned.clock.now += 0.1
+    aligned.reads("other", OLD_MS + 1)
+    assert aligned.until_ms(OLD_MS + 1) == OLD_MS + 1 + LEAD_MS
+
+
 def test_wrong_dates_do_no_harm(aligned: Aligned) -> None:
     aligned.catches_up("other", OLD_MS)
     for time_ms in (2**63 - 1, -(2**63), 2**63 - 1, -(2**63), 2**63 - 1):
@@ -166,7 +196,7 @@ def test_wrong_dates_do_no_harm(aligned: Aligned) -> None:
 def test_documents_of_an_archive_wait_for_shards_that_open(aligned: Aligned) -> None:
     aligned.moved()
     aligned.open[1].state = AssignmentState.OPENING
-    aligned.taken_in([np.array([OLD_MS])])
+    aligned.taken_in(OLD_MS, [np.array([OLD_MS])])
     assert aligned.is_held(OLD_MS, None)
     assert aligned.waits_for_shards(), "or the limit of records in flight would be reached"
     aligned.open[1].state = AssignmentState.OPEN
@@ -188,19 +218,30 @@ def test_nothing_is_taken_in_at_first_before_all_shards_are_open(aligned: Aligne
 def test_new_documents_are_taken_in_while_shards_open(aligned: Aligned) -> None:
     aligned.moved()
     aligned.open[1].state = AssignmentState.OPENING
-    aligned.taken_in([np.array([NOW_MS])])
+    aligned.taken_in(NOW_MS, [np.array([NOW_MS])])
     assert not aligned.waits_for_shards()
 
 
 def test_documents_wait_for_a_time_only_for_shards_that_do_not_open(aligned: Aligned) -> None:
     aligned.moved()
     aligned.open[1].state = AssignmentState.OPENING
-    aligned.taken_in([np.array([OLD_MS])])
+    aligned.taken_in(OLD_MS, [np.array([OLD_MS])])
     assert aligned.is_held(OLD_MS, None)
     aligned.clock.now += 31.0
     assert not aligned.waits_for_shards()
     aligned.settled()
     assert not aligned.is_held(OLD_MS, None)
+
+
+def test_documents_wait_for_shards_that_open_again_without_a_move(aligned: Aligned) -> None:
+    """After a commit that failed, for example."""
+    aligned.moved()
+    aligned.taken_in(OLD_MS, [np.array([OLD_MS])])
+    aligned.clock.now += 40.0
+    assert not aligned.waits_for_shards()
+    aligned.open[1].state = AssignmentState.OPENING
+    assert aligned.waits_for_shards()
+    assert aligned.is_held(OLD_MS + 1, OLD_MS)
 
 
 def test_workers_that_begin_wait_for_each_other() -> None:

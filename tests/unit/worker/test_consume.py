@@ -137,9 +137,32 @@ async def test_an_archive_is_taken_in_when_all_shards_are_open() -> None:
     scene.put(1, range(5))
     await until(lambda: scene.wakes)
     assert scene.take() == [(0, [*range(5)]), (1, [*range(5)])]
-    scene.intake.alignment.taken_in([np.array([START_MS])])
+    scene.intake.alignment.taken_in(START_MS, [np.array([START_MS])])
     scene.shards[1].state = AssignmentState.OPENING
     assert scene.take() == []
+
+
+async def test_records_before_all_that_wait_are_taken_in_beyond_the_limit() -> None:
+    """A shard has come from another worker, and this worker is full of later documents."""
+    scene = Scene(0, 1, window_ms=30 * 86_400_000)
+    alignment = scene.intake.alignment
+    scene.intake._merge.at_end(scene.shards[0].queue)
+    scene.shards[0].state = AssignmentState.OPEN
+    scene.shards[1].state = AssignmentState.OPENING
+    alignment.taken_in(START_MS + 9, [np.array([START_MS + 9])])
+    scene.intake.taken_in(20, 100)
+    assert scene.intake.is_held
+    assert scene.take() == []
+    scene.shards[1].state = AssignmentState.OPEN
+    assert scene.take() == []
+    assert not alignment.is_settled, "its records are not here yet"
+    scene.put(1, range(15))
+    assert scene.take() == [(1, [*range(10)])]
+    alignment.taken_in(START_MS + 8, [])
+    assert not alignment.is_settled
+    scene.intake.taken_in(20, 100)
+    assert scene.take() == [], "there is a limit"
+    assert alignment.is_settled
 
 
 def test_nothing_is_taken_while_too_much_is_in_flight_or_after_the_end() -> None:

@@ -466,14 +466,14 @@ async def test_documents_that_wait_for_another_worker_are_no_stall(
     await worker.open(0)
     view = PipelineView(worker.pipeline, worker.stores, FINGERPRINTER)
     alignment = worker.pipeline.sender.alignment
-    monkeypatch.setattr(alignment, "until_ms", lambda _: START_MS - 1)
+    monkeypatch.setattr(alignment, "until_ms", lambda *_: START_MS - 1)
     monkeypatch.setattr(alignment, "_waits", True)
     worker.send(0, text(1))
     await until(lambda: alignment.is_holding)
     view.note_waits()
     assert view.waits().steps == {0: NextStep.TURN}
 
-    monkeypatch.setattr(alignment, "until_ms", lambda _: None)
+    monkeypatch.setattr(alignment, "until_ms", lambda *_: None)
     await until(lambda: len(worker.outputs) == 1)
     assert not alignment.is_holding
 
