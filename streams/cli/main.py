@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import codecs
 import faulthandler
 import gc
 import importlib
+import io
+import json
 import os
 import signal
 import sys
@@ -107,6 +110,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
 _NEW_OBJECTS: Final = 50_000
 """Threshold of the garbage collector. Imports make many lasting objects, and take a tenth longer
 with the default of 700."""
+_ESCAPED: Final = "firstseen.escaped"
 
 
 class LazyCommands(click.Group):
@@ -164,6 +168,12 @@ def cli(*, debug: bool) -> None:
     del debug  # main reads it, because it is needed when click fails too
 
 
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """Return the characters that standard output cannot encode as JSON does: JSON stays JSON."""
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
 def run(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command as this process, and end the process with its exit code.
 
@@ -172,6 +182,9 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     if sys.stderr is not None:
         faulthandler.enable()
+    codecs.register_error(_ESCAPED, _escaped)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors=_ESCAPED)
     code: int = ExitCode.RUNTIME
     try:
         code = main(arguments)

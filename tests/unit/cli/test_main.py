@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import sys
@@ -131,6 +132,21 @@ def test_a_pipe_that_nobody_reads_ends_a_command_in_silence(command: str, tmp_pa
 
     assert (result.returncode, result.stderr) == (ExitCode.RUNTIME, "")
     assert [path.name for path in tmp_path.iterdir()] == ["f.jsonl"]
+
+
+@pytest.mark.usefixtures("empty_directory")
+def test_a_terminal_that_lacks_characters_gets_them_as_in_json() -> None:
+    """A locale such as zh_CN.GBK; here it is ASCII, which every machine has."""
+    Path("😀.jsonl").write_text('{"text": "x"}\n', encoding="utf-8")
+    plan, dedup = (
+        firstseen(*command.split(), environ={"PYTHONIOENCODING": "ascii"})
+        for command in ("plan --documents 5", "dedup 😀.jsonl --json")
+    )
+
+    assert (plan.returncode, plan.stderr) == (ExitCode.OK, "")
+    assert r"7.0 \u00b5s" in plan.stdout
+    assert r"\ud83d\ude00.unique.jsonl" in dedup.stdout
+    assert "😀.unique.jsonl" in str(json.loads(dedup.stdout))
 
 
 @pytest.mark.parametrize(
