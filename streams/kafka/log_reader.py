@@ -233,14 +233,15 @@ class LogReader(ReaderThread[LogRecords]):
             error, offset = message.error(), message.offset() or 0
             if error is None:
                 records.append((offset, message.value() or b"", message.timestamp()[1]))
+                self._next = offset + 1
             elif error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - a public code of librdkafka
                 self._note(error)
-            elif offset > (records[-1][0] + 1 if records else self._next):
+            elif offset > self._next:
                 # The client returns no markers of transactions. Without the last one, the owner
                 # would wait for the end of the partition until somebody else appends a record.
                 records.append((offset - 1, b"", 0))
+                self._next = offset
         if records:
-            self._next = records[-1][0] + 1
             self._batches.put(LogRecords(self._reading, records))
 
     def _after_turn(self, heard: bool) -> None:  # noqa: FBT001 - of ReaderThread

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from unittest.mock import create_autospec
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Message
 
 from simhash_core.errors import FirstseenError
 from streams.errors import BrokerRefusedError
@@ -115,19 +116,33 @@ async def test_an_offset_that_does_not_exist_is_reported_once(broker: Broker) ->
     assert (failure.wanted, failure.start, failure.end) == (1_000, 0, 10)
 
 
-async def test_after_an_error_about_an_offset_that_exists_it_reads_on(broker: Broker) -> None:
+def message(offset: int, error: KafkaError | None = None) -> Message:
+    """Return what the client would: a record, or an error in place of one."""
+    fake = create_autospec(Message, instance=True)
+    fake.error.return_value, fake.offset.return_value = error, offset
+    fake.value.return_value, fake.timestamp.return_value = b"%010d" % offset, (1, 1000 + offset)
+    assert isinstance(fake, Message)
+    return fake
+
+
+@pytest.mark.parametrize("before", [0, 2])
+async def test_after_an_error_about_an_offset_that_exists_it_reads_on(
+    broker: Broker, before: int
+) -> None:
+    """No record is read twice, even if some came along with the error."""
     log = Log(broker, 10)
     reader = log.reader()
     reader.seek(0)
     await until(lambda: len(log.offsets) == 10)
 
     def stop_as_librdkafka_does() -> None:
+        log.append(5)
         reader._consumer.unassign()
-        reader._note(KafkaError(KafkaError.OFFSET_OUT_OF_RANGE))
+        error = message(0, KafkaError(KafkaError.OFFSET_OUT_OF_RANGE))
+        reader._take([*map(message, range(10, 10 + before)), error])
 
     reader._submit(stop_as_librdkafka_does)
-    log.append(5)
-    await until(lambda: len(log.offsets) == 15)
+    await until(lambda: log.offsets[-1:] == [14])
     await reader.close()
     assert log.offsets == list(range(15))
     assert not log.failures
