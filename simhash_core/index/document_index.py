@@ -218,8 +218,8 @@ class DocumentIndex:
             removed += each.hide(rows[each.segment.slots.take(rows) == slot])
         self._counts[slot] -= removed
 
-    def drop_before(self, sequence: int) -> int:
-        """Remove all documents with lower sequence numbers; return how many were removed."""
+    def drop_before(self, sequence: int) -> None:
+        """Remove all documents with lower sequence numbers."""
         self.dropped_before = max(self.dropped_before, sequence)
         kept = self._memtable.sequences >= np.uint64(sequence)
         dropped = [self._memtable.slots[~kept]]
@@ -231,13 +231,10 @@ class DocumentIndex:
             each.hide(rows)
             dropped.append(each.segment.slots.take(rows))
         slots, counts = np.unique(np.concatenate(dropped), return_counts=True)
-        removed = 0
         for slot, count in zip(slots.tolist(), counts.tolist(), strict=True):
             if slot in self._counts:
                 self._counts[slot] -= count
-                removed += count
         self._forget_dropped()
-        return removed
 
     # ---- segments in files
 

@@ -407,8 +407,8 @@ class KeptSegment:
             self._slots = set(np.unique(self.segment.slots.shards).tolist())
         return self._slots
 
-    def claim(self, shard: int, slot: int, ranges: Iterable[tuple[int, int]]) -> int:
-        """Show a shard's rows in some ranges of sequence numbers; return how many."""
+    def claim(self, shard: int, slot: int, ranges: Iterable[tuple[int, int]]) -> None:
+        """Show a shard's rows in some ranges of sequence numbers."""
         own = self.segment.slots.shards == shard
         shown = np.zeros(len(own), dtype=np.bool_)
         for first, last in ranges:
@@ -420,13 +420,12 @@ class KeptSegment:
             self.hidden[own] = True
         elif own.any():
             self.hidden = own
-        return self.give(shard, slot, int(np.count_nonzero(shown)))
+        self.give(shard, slot, int(np.count_nonzero(shown)))
 
-    def give(self, shard: int, slot: int, documents: int) -> int:
+    def give(self, shard: int, slot: int, documents: int) -> None:
         """Give a slot to a shard of the file; all its rows but ``documents`` are hidden."""
         self._claimed[shard] = documents
         self.segment.slots.slots[shard] = slot
-        return documents
 
     def release(self, slot: int) -> None:
         slots = self.segment.slots.slots

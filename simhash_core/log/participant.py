@@ -141,7 +141,7 @@ class Reporter:
             documents += len(item.columns)
             if (items and documents > limit) or (stop is not None and offset >= stop):
                 break
-            view = self._view(offset)
+            view = view_of(self._replica, offset, self._removals, self._index.dropped_before)
             removes = self._held(view) if isinstance(item, Bundle) else []
             documents += len(removes) // REMOVALS_A_DOCUMENT
             items.append((offset, item, view, removes))
@@ -151,9 +151,6 @@ class Reporter:
         else:
             self._again = range(end, stop) if end < stop else range(0)
         return first, end, items
-
-    def _view(self, offset: int) -> View:
-        return view_of(self._replica, offset, self._removals, self._index.dropped_before)
 
     def _held(self, view: View) -> list[Removal]:
         return held(view, self._shards)
@@ -226,12 +223,7 @@ class Participant(Generic[Record]):
         ``committed`` has batches of sequence numbers, uint64 (n,), and prints of decidable
         documents.
         """
-        return self.show_shard(progress, store, self.held.fill_slot(committed))
-
-    def show_shard(
-        self, progress: Progress, store: EntryStore, slot: int, log_end: int | None = None
-    ) -> OwnedShard[Record]:
-        return self.held.own(progress, store, slot, log_end)
+        return self.held.own(progress, store, self.held.fill_slot(committed))
 
     def drop_shard(self, partition: int) -> None:
         self.held.drop(partition)

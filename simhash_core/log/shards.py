@@ -137,10 +137,7 @@ class ShardCopy:
         ``committed``.
         """
         for sequence in sequences:
-            entry = self._uncommitted.entry(sequence)
-            if entry is None:
-                entry = self._stored(sequence)
-            if entry is not None or may_be_stored:  # otherwise the store no longer has it
+            if may_be_stored or self._entry_if_known(sequence) is not None:
                 self._hide(sequence)
         self._index.remove(self.slot, np.array(sequences, dtype=np.uint64))
 
@@ -186,9 +183,10 @@ class ShardCopy:
             )
         ]
 
-    def _stored(self, sequence: int) -> Entry | None:
+    def _entry_if_known(self, sequence: int) -> Entry | None:
+        """Return an entry, or None if the store no longer has it."""
         try:
-            return self.store.entries([sequence])[0]
+            return ShardCopy.entry(self, sequence)
         except KeyError:
             return None
 
@@ -242,11 +240,7 @@ class Standby(ShardCopy):
         return has_all and not self.is_outdated
 
     def entry(self, sequence: int) -> Entry | None:
-        """Return an entry, or None if the store no longer has it."""
-        try:
-            return ShardCopy.entry(self, sequence)
-        except KeyError:
-            return None
+        return self._entry_if_known(sequence)
 
 
 class OwnedShard(Generic[Record]):

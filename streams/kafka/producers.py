@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -194,7 +193,7 @@ def _send_again(
     def may_pass(error: BaseException) -> bool:
         if isinstance(error, KafkaException) and error.args[0].code() in _NOT_KNOWN_YET:
             # The client alone would update its metadata only minutes later.
-            with suppress(KafkaException):
+            with contextlib.suppress(KafkaException):
                 producer.list_topics(topic, timeout=_METADATA_SECONDS)
             return True
         return isinstance(error, BufferError)

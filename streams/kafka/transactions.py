@@ -170,8 +170,7 @@ class TransactionalProducer:
         return producer
 
     def close(self) -> None:
-        if self._producer is not None:
-            self._drop(self._producer)
+        self._producer = None
 
     def failures(self) -> int:
         """Return how often a connection is known to have failed; several at a time count once."""
@@ -266,7 +265,7 @@ class TransactionalProducer:
         finally:
             self.hangs_from = math.inf
         if left:
-            self._drop(producer)
+            self.close()
             raise UnansweredError(
                 f"{self._id}: {left} records were not acknowledged{self._slowness()}"
             )
@@ -298,19 +297,13 @@ class TransactionalProducer:
         )
 
     def _connected(self) -> Producer:
-        if self._producer is not None:
-            self._producer.poll(0)  # this calls back for errors and log lines
-        self.failed += self._log.has_failed
-        if self._producer is None or self._has_old_requests or self._log.has_failed:
+        self.failures()
+        if self._producer is None or self._has_old_requests:
             return self.open()
         return self._producer
 
     def _on_error(self, error: KafkaError) -> None:
         self._has_old_requests |= error.code() in _DISCONNECTED
-
-    def _drop(self, producer: Producer) -> None:
-        if self._producer is producer:
-            self._producer = None
 
     def _produce(self, producer: Producer, deliveries: Deliveries, *, reports: bool) -> None:
         deadline = time.monotonic() + self._answer_seconds
@@ -322,7 +315,7 @@ class TransactionalProducer:
         except DeliveryError as error:
             self._abort(producer, AbortedError(f"{self._id}: {error}"))
         except UnansweredError:
-            self._drop(producer)
+            self.close()
             raise
 
     def _until_done(self, step: str, producer: Producer, call: Callable[[float], None]) -> None:
@@ -354,7 +347,7 @@ class TransactionalProducer:
             reason: KafkaError = error.args[0]
             if not reason.retriable():
                 self._judge(step, producer, reason)
-            self._drop(producer)
+            self.close()
             raise UnansweredError(
                 f"{self._id}: no answer within {limit:g} s to {step} the transaction: "
                 f"{reason.str()}. Is the broker reachable? (send_timeout_seconds and "
@@ -363,7 +356,7 @@ class TransactionalProducer:
 
     def _judge(self, step: str, producer: Producer, reason: KafkaError) -> NoReturn:
         if reason.code() in _FENCED:
-            self._drop(producer)
+            self.close()
             why = (
                 f"{self._id}: another worker uses the same transactional id, or the broker "
                 f"aborted a transaction that took longer than "
@@ -378,7 +371,7 @@ class TransactionalProducer:
         if reason.txn_requires_abort() and step != _ABORT:
             kind = StaleGenerationError if reason.code() in STALE_GENERATION else AbortedError
             self._abort(producer, kind(f"{self._id}: cannot {step}: {reason.str()}"))
-        self._drop(producer)
+        self.close()
         if step != _OPEN:
             raise UnansweredError(
                 f"{self._id}: cannot {step} the transaction: {reason.str()}. If it happens again, "

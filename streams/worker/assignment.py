@@ -505,7 +505,7 @@ class Assignment:
         else:
             assert shard.store is not None
             assert shard.slot is not None
-            owned = self._participant.show_shard(progress, shard.store, shard.slot, shard.log_end)
+            owned = self._participant.held.own(progress, shard.store, shard.slot, shard.log_end)
         shard.opened(owned)
         return True
 

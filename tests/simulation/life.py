@@ -178,7 +178,7 @@ class Life:
             held = self.participant.held
             prints = store.prints(self.participant.index.scheme.sketch_bands)
             slot = held.fill_slot(prints)
-            self.participant.show_shard(progress, store, slot, broker.log_end)
+            self.participant.held.own(progress, store, slot, broker.log_end)
         self._stores[partition] = store
         if partition == LEADING_SHARD:
             self._reports_read = len(broker.reports)

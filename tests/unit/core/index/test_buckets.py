@@ -187,8 +187,8 @@ def test_what_is_gone_is_not_met(monkeypatch: pytest.MonkeyPatch, memtable: int,
         index.remove(index.open_slot(), np.array([1, 2], dtype=np.uint64))
         kept = np.arange(900) % 7 > 0
     elif gone == "dropped":
-        assert index.drop_before(431) == 431
-        assert index.drop_before(400) == 0
+        index.drop_before(431)
+        index.drop_before(400)
         kept = np.arange(900) >= 431
     else:
         kept = np.abs(asked.times_ms[:, None] - held.times_ms) <= 30
