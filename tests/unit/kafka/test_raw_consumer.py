@@ -8,15 +8,17 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
+from unittest.mock import create_autospec
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from streams.errors import UnansweredError
+from simhash_core.errors import FirstseenError
+from streams.errors import BrokerRefusedError, UnansweredError
 from streams.kafka import raw_consumer
 from streams.kafka.clients import Consumer, Producer, committed_offsets
-from streams.kafka.errors import AbortedError, StaleGenerationError
-from streams.kafka.raw_consumer import RawConsumer
+from streams.kafka.errors import AbortedError, MemberFencedError, StaleGenerationError, judge
+from streams.kafka.raw_consumer import Fetched, RawConsumer
 from tests.rigs.async_tests import WAIT_SECONDS, until
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_broker import KafkaBroker
@@ -215,3 +217,107 @@ async def test_a_loop_that_stood_still_closes_a_partition_before_it_gets_it_agai
         callback(client, [TopicPartition("raw", 0)])
     await until(lambda: len(owner.events) == 3)
     assert owner.announced == ["assigned", "revoked", "assigned"]
+
+
+# ---- the thread, without a broker
+
+
+def message(offset: int, code: int | None = None) -> Any:  # noqa: ANN401 - a fake
+    """Return a record of partition 0, or an error in place of one."""
+    fake = create_autospec(Message, instance=True)
+    fake.error.return_value = None if code is None else KafkaError(code)
+    fake.partition.return_value, fake.offset.return_value = 0, offset
+    fake.key.return_value, fake.headers.return_value, fake.__len__.return_value = b"", None, 1
+    return fake
+
+
+@pytest.fixture
+def reading(monkeypatch: pytest.MonkeyPatch) -> tuple[RawConsumer, Any, list[Fetched]]:
+    """Return a consumer that has begun to read partition 0, its client, and what it hands over."""
+    client = create_autospec(Consumer, instance=True)
+    client.get_watermark_offsets.return_value = 0, 100
+    monkeypatch.setattr(raw_consumer, "Consumer", lambda _: client)
+    consumer, fetched = RawConsumer({}, "raw"), list[Fetched]()
+    monkeypatch.setattr(consumer._inbox, "put", fetched.append)
+    monkeypatch.setattr(consumer, "_announce", lambda *_: None)
+    consumer._owned = {0}
+    consumer._read(0, 5, 1)
+    return consumer, client, fetched
+
+
+def runs(fetched: list[Fetched]) -> list[tuple[int, list[int | None]]]:
+    """Return the readings of all runs, with their offsets."""
+    said = [(run.reading, [e.offset() for e in run.messages]) for f in fetched for run in f.runs]
+    fetched.clear()
+    return said
+
+
+END = KafkaError._PARTITION_EOF
+Reading = tuple[RawConsumer, Any, list[Fetched]]
+
+
+def test_an_end_counts_unless_records_follow_it(reading: Reading) -> None:
+    consumer, _, fetched = reading
+    consumer._hand_over([message(5, END)])
+    consumer._hand_over([message(5), message(6, END), message(6)])
+    consumer._hand_over([message(7), message(8, END)])
+    ends = [(set(each.ended), dict(each.empty)) for each in fetched]
+    assert ends == [({0}, {0: 5}), (set(), {}), ({0}, {})]
+
+
+def test_nothing_of_an_earlier_reading_is_handed_over(reading: Reading) -> None:
+    """Not while the client cannot seek yet, nor what waited when the partition was lost."""
+    consumer, client, fetched = reading
+    client.seek.side_effect = KafkaException(KafkaError(KafkaError._STATE))
+    consumer._read(0, 9, 2)
+    consumer._hand_over([message(6), message(7, END)])
+    assert [dict(each.empty) for each in fetched] == [{}]
+    assert runs(fetched) == []
+    client.seek.side_effect = None
+    for partition, offset in list(consumer._to_seek.items()):
+        consumer._seek(partition, offset)
+    consumer._hand_over([message(9)])
+    assert runs(fetched) == [(2, [9])]
+    consumer._overflow.append(message(10))
+    consumer._on_lost(client, [TopicPartition("raw", 0)])
+    consumer._on_assign(client, [TopicPartition("raw", 0)])
+    consumer._read(0, 3, 3)
+    consumer._hand_over([*consumer._overflow, message(3)])
+    assert runs(fetched) == [(3, [3])]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (KafkaError.ILLEGAL_GENERATION, StaleGenerationError),
+        (KafkaError.REBALANCE_IN_PROGRESS, AbortedError),
+        (KafkaError.REQUEST_TIMED_OUT, UnansweredError),
+    ],
+)
+async def test_a_commit_says_what_is_known(
+    reading: Reading, code: int, expected: type[FirstseenError]
+) -> None:
+    consumer, client, _ = reading
+    client.commit.side_effect = KafkaException(KafkaError(code))
+    committing = asyncio.ensure_future(consumer.commit({0: 5}))
+    await asyncio.sleep(0)
+    consumer._calls.serve()
+    with pytest.raises(expected):
+        await committing
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (KafkaError._MAX_POLL_EXCEEDED, None),
+        (KafkaError._TRANSPORT, None),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, None),
+        (KafkaError.FENCED_INSTANCE_ID, MemberFencedError),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, BrokerRefusedError),
+        (KafkaError._FATAL, BrokerRefusedError),
+        (KafkaError.INVALID_GROUP_ID, BrokerRefusedError),
+    ],
+)
+def test_which_errors_end_a_consumer(code: int, expected: type[FirstseenError] | None) -> None:
+    error = judge(KafkaError(code), "raw")
+    assert type(error) is (type(None) if expected is None else expected)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hypothesis.strategies as st
 import numpy as np
+from hypothesis import given
 
 from simhash_core.log.records import (
     NO_CONTROL,
@@ -15,7 +17,7 @@ from simhash_core.log.records import (
     sequence_numbers,
 )
 from simhash_core.log.replica import Replica, Undecided
-from tests.unit.core.log.made_to_order import FAR, bundle_of, control, replica_of
+from tests.unit.core.log.made_to_order import FAR, bundle_of, chain, control, replica_of
 
 
 def test_sequence_numbers_rise_with_offset_and_row() -> None:
@@ -89,3 +91,31 @@ def test_the_next_undecided_is_known_whatever_was_decided() -> None:
     assert [*undecided] == [*range(2_500, 5_000)]
     assert [*undecided.starting_at(4_998)] == [4_998, 4_999]
     assert undecided.pop(0) is None
+
+
+ENDS = st.integers(0, 4)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), ENDS, ENDS) | st.integers(0, 9), max_size=20))
+def test_the_undecided_packets_of_a_chain_are_known(
+    steps: list[tuple[int, int, int] | int],
+) -> None:
+    """A step is a packet of a partition with its previous and last offset, or a decision."""
+    undecided = Undecided({chain(1)})
+    known: dict[int, tuple[int, int]] = {}
+    for offset, step in enumerate(steps):
+        if isinstance(step, int):
+            undecided.pop(step)
+            known.pop(step, None)
+        else:
+            partition, previous, documents = step
+            undecided.add(offset, bundle_of(FAR[:documents], previous, partition))
+            if partition == 1:
+                known[offset] = previous, previous + documents
+        assert undecided.first_of(chain(1)) == next(iter(known), None)
+        assert undecided.last_of(chain(1)) == max((e for _, e in known.values()), default=NO_OFFSET)
+        head = 0
+        for before, last in known.values():
+            head = last if before == head else head
+        assert undecided.head_of(chain(1), 0) == head
+        assert undecided.last_of(chain(0)) == NO_OFFSET

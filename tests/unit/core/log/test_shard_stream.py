@@ -143,6 +143,7 @@ def test_outputs_are_limited_and_change_nothing(stream: ShardStream[str]) -> Non
     assert records(ready) == ["record 0", "record 1"]
     assert [each.rows.tolist() for each in ready.entries] == [[0, 1]]
     assert stream.ready(2).next == ready.next == 2
+    assert ready.absent == [], "the third record is there, but is not put out yet"
     advance(stream, 2)
     rest = stream.ready(2)
     assert records(rest) == ["record 2"]
@@ -174,6 +175,7 @@ def test_a_shard_goes_on_behind_records_that_are_gone_once_all_in_the_log_are_de
     stream.decided(decided(5, former))
     ready = stream.ready(10)
     assert (verdicts(ready), ready.next) == (["unique"], 5)
+    assert ready.absent == [1, 2]
     assert [(each.log_offset, len(each.rows)) for each in ready.entries] == [(4, 1), (5, 2)]
     advance(stream, 5)
     assert (stream.read_to, stream.ready(10).next) == (4, 5)
