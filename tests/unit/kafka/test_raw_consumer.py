@@ -270,7 +270,8 @@ def test_nothing_of_an_earlier_reading_is_handed_over(reading: Reading) -> None:
     consumer, client, fetched = reading
     client.seek.side_effect = KafkaException(KafkaError(KafkaError._STATE))
     consumer._read(0, 9, 2)
-    consumer._hand_over([message(6), message(7, END)])
+    for each in (message(7, END), message(6)):
+        consumer._hand_over([each])
     assert [dict(each.empty) for each in fetched] == [{}]
     assert runs(fetched) == []
     client.seek.side_effect = None
