@@ -16,6 +16,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
+from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
 
@@ -180,8 +181,10 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     A Kafka client that receives a late response calls into Python from its own thread. After
     Python's own shutdown that is a segmentation fault, so the process ends before it.
     """
-    if sys.stderr is not None:
-        faulthandler.enable()
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # as after ``2>&-``: a socket would get its descriptor
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for the whole process
+    faulthandler.enable()
     codecs.register_error(_ESCAPED, _escaped)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors=_ESCAPED)
@@ -194,8 +197,7 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             # It may be closed, or its reader gone.
             with suppress(OSError, ValueError):
-                if stream is not None:
-                    stream.flush()
+                stream.flush()
     except BaseException:  # noqa: BLE001 - the process ends here, and not in silence
         sys.excepthook(*sys.exc_info())
     finally:
@@ -214,8 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code: int | None = cli.main(
                 arguments, prog_name="firstseen", standalone_mode=False, obj=tuple(arguments)
             )
-            if sys.stdout is not None:  # as after ``>&-``
-                sys.stdout.flush()
+            sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help())
         return ExitCode.OK

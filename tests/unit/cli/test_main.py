@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from importlib.metadata import version
@@ -26,7 +27,15 @@ from streams.errors import (
     exit_code_of,
     report,
 )
-from tests.unit.cli.running import SECONDS_MAX, firstseen, report_of, run_here, started_as
+from tests.repository.source_tree import ROOT
+from tests.unit.cli.running import (
+    SECONDS_MAX,
+    clean_environment,
+    firstseen,
+    report_of,
+    run_here,
+    started_as,
+)
 
 COMMANDS = cli.list_commands(click.Context(cli))
 
@@ -132,6 +141,22 @@ def test_a_pipe_that_nobody_reads_ends_a_command_in_silence(command: str, tmp_pa
 
     assert (result.returncode, result.stderr) == (ExitCode.RUNTIME, "")
     assert [path.name for path in tmp_path.iterdir()] == ["f.jsonl"]
+
+
+@pytest.mark.parametrize("closed", ["<&- dedup -", ">&- plan --documents 5", "2>&- plan --set x=1"])
+@pytest.mark.usefixtures("empty_directory")
+def test_closed_standard_files_are_as_if_empty(closed: str) -> None:
+    """Otherwise a socket gets the descriptor of standard error, and then what is written there."""
+    redirection, command = closed.split(" ", 1)
+    shell = f"{sys.executable} -m streams.cli.main {command} {redirection}"
+    run = subprocess.run(
+        ["sh", "-c", shell],
+        env=clean_environment() | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=False,
+    )
+    assert b"internal error" not in run.stderr
+    assert run.returncode == (ExitCode.USAGE if "x=1" in command else ExitCode.OK), run.stderr
 
 
 @pytest.mark.usefixtures("empty_directory")
