@@ -14,7 +14,7 @@ from typing import Final
 
 from simhash_core.errors import FirstseenError
 from simhash_core.log.participant import LEADING_SHARD, Participant
-from simhash_core.log.records import Report
+from simhash_core.log.records import Control, Report
 from streams.kafka.log_reader import LogCutError
 from streams.kafka.producers import AppendUnknownError
 from streams.worker.context import WorkerContext
@@ -95,7 +95,7 @@ class Leader:
         self._reports = context.clients.reports
         self._index = context.clients.index
         self._now = now
-        self._prepared = False
+        self._reads_reports = False
         self._led = False
         self._appending = False
         self._positions: dict[int, int] = {}
@@ -108,10 +108,12 @@ class Leader:
         self._foreign = RateLimitedLog(logger, "skipped %d reports; the last: %s")
 
     async def prepare(self) -> None:
-        """From now on, read only reports of this leader's term; raises ``UnansweredError``."""
-        self._prepared = False
-        self._reports.seek((await self._reports.offsets())[1])
-        self._prepared = True
+        """Read reports from now on; raises ``UnansweredError``."""
+        end = (await self._reports.offsets())[1]
+        # A session and a fail-over may both prepare, and the later one must not skip reports.
+        if not self._reads_reports:
+            self._reads_reports = True
+            self._reports.seek(end)
 
     def continue_after(self, cut: LogCutError) -> None:
         """Read the reports that are left; workers repeat the others when nothing is decided."""
@@ -166,15 +168,11 @@ class Leader:
                     self.take_report(report)
 
     async def decide(self) -> None:
-        if self._appending or not self._prepared:
+        if self._appending:
             return
         self._appending = True
         try:
-            while self._prepared:
-                with self._metrics.stage("decide"):
-                    control = self._participant.control(self._context.settings.batch.documents)
-                if control is None:
-                    break
+            while (control := self._next_control()) is not None:
                 try:
                     offset = await self._context.append(control)
                 except AppendUnknownError as error:
@@ -185,6 +183,10 @@ class Leader:
         finally:
             self._appending = False
         self._note()
+
+    def _next_control(self) -> Control | None:
+        with self._metrics.stage("decide"):
+            return self._participant.control(self._context.settings.batch.documents)
 
     def _note(self) -> None:
         leads = self._participant.leads
@@ -231,16 +233,18 @@ class Leader:
             self._positions[partition] = shard.stream.committed.needed
         if not partitions or set(range(partitions)) - self._positions.keys():
             return
-        self._known.append((now, min(self._positions.values())))
+        lowest = min(self._positions.values())
+        self._known.append((now, lowest))
         old = [position for at, position in self._known if now - at >= _POSITION_SECONDS]
         if not old:
             return
         self._known = [each for each in self._known if now - each[0] < _POSITION_SECONDS]
-        if old[-1] > self._trimmed:
+        # A shard may have begun since then, and need more.
+        if (position := min(old[-1], lowest)) > self._trimmed:
             try:
-                await self._index.delete_before(old[-1])
+                await self._index.delete_before(position)
             except FirstseenError as error:
                 logger.warning("the log is not trimmed: %s", error)
                 return
-            self._trimmed = old[-1]
+            self._trimmed = position
             logger.debug("trimmed the log up to offset %d", self._trimmed)

@@ -352,7 +352,7 @@ async def _to_the_furthest(original: Function, leader: Leader, partitions: int) 
 
 
 async def _prepared_at_once(leader: Leader) -> None:
-    leader._prepared = True
+    leader._reads_reports = True
 
 
 def _completed_at_once(store: ShardStore, _limit: int = 0) -> None:

@@ -21,7 +21,7 @@ from streams.worker.fingerprint import PendingRecord
 from streams.worker.standbys import StandbyStores, standby_plan
 from tests.rigs.manual_clock import ManualClock
 from tests.unit.core.log.made_to_order import FAR, NEARNESS, chain, control, packet
-from tests.unit.worker.hand_driven import SETTINGS, Reader, context_of
+from tests.unit.worker.hand_driven import SETTINGS, TOPICS, Appender, Reader, context_of
 
 
 def test_the_shards_of_one_are_spread_over_all_others() -> None:
@@ -223,6 +223,82 @@ async def test_a_standby_does_not_lead_while_the_log_does_not_answer() -> None:
         await leader.fail_over()
     assert watched.participant.decider is None
     assert not is_missing(leader), "it counts again"
+
+
+async def test_an_owner_decides_although_its_fail_over_before_it_led_has_failed() -> None:
+    """A session may have prepared it meanwhile, and the later attempt skips no reports."""
+    watched = Watched()
+    log, reports = Reader([]), Reader([])
+    appender = Appender({TOPICS.log: log})
+    context = context_of(watched.participant, log=log, reports=reports, appender=appender)
+    leader = Leader(context, watched.clock)
+    await leader.prepare()
+    reports.append(b"a report")
+    await leader.prepare()
+    reports.error = UnansweredError("no answer")
+    with pytest.raises(UnansweredError):
+        await leader.fail_over()
+    assert watched.participant.lead_for_owner()
+    await leader.decide()
+    assert len(log.records) == 1
+    assert reports.take() is not None
+
+
+def trimming(
+    participant: Participant[PendingRecord], clock: ManualClock
+) -> tuple[Leader, list[int]]:
+    """Return a leader, and the offsets up to which it has deleted log records."""
+    deleted: list[int] = []
+
+    async def delete_before(offset: int) -> None:
+        deleted.append(offset)
+
+    index = SimpleNamespace(delete_before=delete_before)
+    return Leader(context_of(participant, index=index), clock), deleted
+
+
+async def test_a_leader_with_only_a_standby_of_its_shard_does_not_trim_the_log() -> None:
+    """It may not know all positions."""
+    participant, clock = Watched().participant, ManualClock(1_000.0)
+    assert participant.lead_for_owner()
+    first = participant.control(9)
+    assert first is not None
+    participant.control_appended(1, first.leader)
+    participant.read(1, first, 0)
+    assert participant.leads
+    leader, deleted = trimming(participant, clock)
+    leader.take_report(Report("other", [1], 1, 0, 0, [], {0: 60, 1: 60}))
+    for _ in range(8):
+        clock.now += 10.0
+        await leader.trim(2)
+    assert deleted == []
+
+
+@pytest.mark.parametrize(("begun_at", "trimmed"), [(None, [50]), (70, [50]), (40, [40])])
+async def test_the_log_is_trimmed_to_what_all_shards_have_needed_for_a_minute(
+    begun_at: int | None, trimmed: list[int]
+) -> None:
+    """A shard that began meanwhile may need more, from the position of shard 0 at its opening."""
+    participant: Participant[PendingRecord] = Participant("leader", NEARNESS)
+    participant.add_shard(Progress(chain(LEADING_SHARD), 0, 50, NO_CONTROL), MemoryEntries())
+    participant.begin(50)
+    first = participant.control(9)
+    assert first is not None
+    participant.control_appended(50, first.leader)
+    participant.read(50, first, 0)
+    clock = ManualClock(1_000.0)
+    leader, deleted = trimming(participant, clock)
+    await leader.trim(2)
+    leader.take_report(Report("other", [1], 50, 0, 0, [], {1: 60}))
+    for _ in range(6):
+        clock.now += 10.0
+        await leader.trim(2)
+    assert deleted == [], "it is not known for a minute"
+    if begun_at is not None:
+        leader.take_report(Report("third", [2], 50, 0, 0, [], {2: begun_at}))
+    clock.now += 10.0
+    await leader.trim(2 if begun_at is None else 3)
+    assert deleted == trimmed
 
 
 def test_a_standby_of_another_shard_never_leads() -> None:
