@@ -313,10 +313,10 @@ class Intake:
             start = await self._member.log_start(partition)
         except BrokerUnavailableError:
             start = first
-        else:
-            if shard.owned is not None:
-                shard.owned.stream.gone_before(min(first, start))
+        if shard.owned is None:
+            return  # the next owner finds the same gap
         behind = min(first, start)
+        shard.owned.stream.gone_before(behind)
         if behind <= expected:
             return  # the gap has markers of transactions, or comes from compaction
         logger.warning(

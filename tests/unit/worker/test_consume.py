@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import msgspec
@@ -11,6 +12,7 @@ from confluent_kafka import Message
 
 from simhash_core.index.look_up import Nearness
 from simhash_core.log.participant import Participant
+from streams.errors import BrokerUnavailableError
 from streams.kafka.raw_consumer import RawRecords, message_bytes
 from streams.settings.settings import BatchSettings, InFlightSettings, IntakeSettings, Settings
 from streams.worker import consume
@@ -42,9 +44,10 @@ from tests.unit.worker.hand_driven import (
     turns,
 )
 
+IN_FLIGHT_BYTES = 20 * 1024 * 1024
 SETTINGS = Settings(
     batch=BatchSettings(documents=10),
-    in_flight=InFlightSettings(documents=20),
+    in_flight=InFlightSettings(documents=20, bytes=IN_FLIGHT_BYTES),
 )
 
 
@@ -111,10 +114,12 @@ def test_a_batch_has_bounded_records_and_bytes(monkeypatch: pytest.MonkeyPatch) 
     scene.put(0, range(23, 30), 1000)
     scene.put(0, range(30, 31), 9000)
     scene.put(0, range(31, 33), 1000)
-    sizes = []
+    sizes, behind = [], []
     while batch := scene.take():
         sizes.append([len(offsets) for _, offsets in batch])
+        behind.append(scene.intake.is_behind)
     assert sizes == [[10], [10], [7], [3], [1], [2]]
+    assert behind == [True] * 5 + [False], "it is full, or leaves records"
 
 
 async def test_a_batch_waits_for_a_partition_that_may_have_earlier_records() -> None:
@@ -165,18 +170,22 @@ async def test_records_before_all_that_wait_are_taken_in_beyond_the_limit() -> N
     assert alignment.is_settled
 
 
-def test_nothing_is_taken_while_too_much_is_in_flight_or_after_the_end() -> None:
+@pytest.mark.parametrize(("documents", "size"), [(1, 0), (0, IN_FLIGHT_BYTES // 20)])
+def test_nothing_is_taken_while_too_much_is_in_flight_or_after_the_end(
+    documents: int, size: int
+) -> None:
+    """Records are limited in number and size; 20 of these reach one of the limits."""
     scene = Scene(0)
-    scene.intake.taken_in(20, 100)
+    scene.intake.taken_in(20 * documents, 20 * size)
     scene.put(0, range(4))
     assert scene.intake.is_held
     assert scene.take() == []
     assert len(scene.member._fetched) == 1
     wakes = scene.wakes
-    scene.intake.committed(9, 50)
+    scene.intake.committed(9 * documents, 9 * size)
     assert scene.take() == []
     assert scene.wakes == wakes
-    scene.intake.committed(1, 0)
+    scene.intake.committed(documents, size)
     assert scene.wakes == wakes + 1
     assert scene.take() == [(0, [0, 1, 2, 3])]
     scene.put(0, range(4, 6))
@@ -201,6 +210,7 @@ def test_a_topic_that_ends_before_the_offset_is_an_error_after_a_time(
     shard = scene.shards[0]
     scene.intake.begin(shard, 100)
     scene.put(0, range(10))
+    scene.put(0, range(100, 102))  # fetched before the reading was stopped
     assert scene.take() == []
     assert scene.member.stopped == [0]
     scene.intake.measure()
@@ -227,21 +237,26 @@ async def test_a_gap_before_the_start_of_a_partition_is_counted_as_deleted_unrea
 ) -> None:
     """Other gaps have no records."""
 
-    async def log_start(partition: int) -> int:
-        assert partition == 1
+    async def log_start(_: int) -> int:
         return start
 
     monkeypatch.setattr(worker.member, "log_start", log_start)
     caplog.set_level(logging.WARNING)
-    await worker.open(0, 1)
+    await worker.open(0, 1, 2)
+    worker.fetch(2, 4, [text(0)])
+    await until(lambda: len(worker.outputs) == 1)
     worker.fetch(1, 0, [text(1), text(2)])
-    await until(lambda: len(worker.outputs) == 2)
-    worker.fetch(1, 5, [text(3)])
     await until(lambda: len(worker.outputs) == 3)
+    worker.fetch(1, 5, [text(3)])
+    await until(lambda: len(worker.outputs) == 4)
     await turns()
-    labels = {"topic": TOPICS.raw, "partition": "1"}
-    skipped = worker.registry.get_sample_value("firstseen_skipped_messages_total", labels)
-    assert skipped == lost
+    skipped = [
+        worker.registry.get_sample_value(
+            "firstseen_skipped_messages_total", {"topic": TOPICS.raw, "partition": partition}
+        )
+        for partition in "12"
+    ]
+    assert skipped == [lost, 0], "a new shard begins with the first record"
     assert ("offsets 2 to 4 were deleted" in caplog.text) == bool(lost)
 
 
@@ -257,6 +272,47 @@ async def test_a_shard_commits_the_end_of_a_partition_whose_last_records_were_de
     await until(lambda: len(worker.outputs) == 2)
     worker.member.put(ended=[1], empty={1: 5})
     await turns()
+    await worker.pipeline.tick()
+    await until(lambda: worker.broker.offsets.get(1) == 5)
+    worker.fetch(1, 5, [text(3)])
+    await until(lambda: len(worker.outputs) == 3)
+    await turns()
+    labels = {"topic": TOPICS.raw, "partition": "1"}
+    assert worker.registry.get_sample_value("firstseen_skipped_messages_total", labels) == 3
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["answer", "no answer"])
+async def test_a_gap_is_counted_once_although_its_shard_moves(
+    worker: HandDriven, monkeypatch: pytest.MonkeyPatch, is_known: bool
+) -> None:
+    """If the start of the partition is unknown, the shard goes on behind the gap as well."""
+    go = asyncio.Event()
+
+    async def log_start(_: int) -> int:
+        await go.wait()
+        if not is_known:
+            raise BrokerUnavailableError("no answer")
+        return 5
+
+    monkeypatch.setattr(worker.member, "log_start", log_start)
+    labels = {"topic": TOPICS.raw, "partition": "1"}
+
+    def skipped() -> float | None:
+        return worker.registry.get_sample_value("firstseen_skipped_messages_total", labels)
+
+    await worker.open(0, 1)
+    await worker.output(1, text(1))
+    for count in (0, 4):
+        worker.member.put(ended=[1], empty={1: 5})
+        await turns()
+        if not count:
+            await worker.revoke(1)
+        go.set()
+        await turns()
+        assert skipped() == count
+        if not count:
+            go.clear()
+            await worker.open(1)
     await worker.pipeline.tick()
     await until(lambda: worker.broker.offsets.get(1) == 5)
 
